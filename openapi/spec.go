@@ -1,0 +1,10 @@
+// Package openapi holds the contracts as they are served and enforced.
+package openapi
+
+import _ "embed"
+
+// Partner is the OpenAPI 3.1 document of the Partner API, in YAML: what partners integrate, what requests are
+// validated against at run time, and what the code in gen/partner is generated from.
+//
+//go:embed partner.yaml
+var Partner []byte

@@ -1,0 +1,473 @@
+package openapi_test
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/getkin/kin-openapi/openapi3"
+
+	"partnerd/openapi"
+)
+
+func TestDocumentIsValidOpenAPI31(t *testing.T) {
+	t.Parallel()
+	doc, err := openapi3.NewLoader().LoadFromData(openapi.Partner)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Examples are checked below with the validator that is also used at run time.
+	err = doc.Validate(context.Background(), openapi3.AllowExtraSiblingFields("pathItems"), openapi3.DisableExamplesValidation())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.HasPrefix(doc.OpenAPI, "3.1.") {
+		t.Errorf("openapi is %q, want 3.1.x", doc.OpenAPI)
+	}
+}
+
+func TestEverySchemaCompiles(t *testing.T) {
+	t.Parallel()
+	c := partner(t)
+	names := c.children(t, c.at(t, "components"), "schemas")
+	for name := range names {
+		c.schema(t, name)
+	}
+	for _, holder := range c.schemaHolders(t) {
+		c.compile(t, holder.pointer+"/schema")
+	}
+	if len(names) == 0 {
+		t.Fatal("the document has no schemas")
+	}
+}
+
+func TestEveryExampleMatchesItsSchema(t *testing.T) {
+	t.Parallel()
+	c := partner(t)
+	checked := 0
+	for _, holder := range c.schemaHolders(t) {
+		examples := c.examplesOf(t, holder)
+		if len(examples) == 0 {
+			t.Errorf("%s has no example", holder.pointer)
+		}
+		schema := c.compile(t, holder.pointer+"/schema")
+		for name, value := range examples {
+			checked++
+			if err := schema.Validate(value); err != nil {
+				t.Errorf("example %q of %s: %v", name, holder.pointer, err)
+			}
+		}
+	}
+	for name, definition := range c.children(t, c.at(t, "components"), "schemas") {
+		for _, value := range exampleList(definition) {
+			checked++
+			if err := c.schema(t, name).Validate(value); err != nil {
+				t.Errorf("example of %s: %v", name, err)
+			}
+		}
+		for property, n := range c.children(t, definition, "properties") {
+			for _, value := range exampleList(n) {
+				checked++
+				if err := c.compile(t, n.pointer).Validate(value); err != nil {
+					t.Errorf("example of %s.%s: %v", name, property, err)
+				}
+			}
+		}
+	}
+	if checked < 100 {
+		t.Errorf("only %d examples were found: the walk misses a part of the document", checked)
+	}
+}
+
+// Sections 4 and 5 of the specification: which operations there are and the scope that each demands.
+// Tools that compare contracts do not see a lost scope, this table does.
+func TestEveryOperationDemandsItsScope(t *testing.T) {
+	t.Parallel()
+	const none, anyToken = "no bearer token", "any token"
+	want := map[string]string{
+		"authorize GET /api/oauth/authorize":                        none,
+		"issueToken POST /api/oauth/token":                          none,
+		"revokeToken POST /api/oauth/revoke":                        none,
+		"getProfile GET /api/v1/me":                                 "profile:read",
+		"getWallet GET /api/v1/wallet":                              "wallet:read",
+		"listWalletTransactions GET /api/v1/wallet/transactions":    "wallet:read",
+		"createTopupSession POST /api/v1/wallet/topup-session":      "wallet:topup",
+		"listCompetences GET /api/v1/catalog/competences":           anyToken,
+		"listLanguages GET /api/v1/catalog/languages":               anyToken,
+		"getCoverage GET /api/v1/coverage":                          "consultations:read",
+		"createConsultation POST /api/v1/consultations":             "consultations:write",
+		"listConsultations GET /api/v1/consultations":               "consultations:read",
+		"getConsultation GET /api/v1/consultations/{id}":            "consultations:read",
+		"cancelConsultation POST /api/v1/consultations/{id}/cancel": "consultations:write",
+		"getConsultationNote GET /api/v1/consultations/{id}/note":   "notes:read",
+	}
+	c := partner(t)
+	got := map[string]string{}
+	for _, op := range c.operations(t) {
+		security, explicit := op.value["security"].([]any)
+		if !explicit {
+			t.Errorf("%s has no security of its own", op.id)
+			continue
+		}
+		demand := none
+		if len(security) > 1 {
+			t.Errorf("%s accepts alternatives: %v", op.id, security)
+		}
+		for _, requirement := range security {
+			scopes, ok := requirement.(object)["oauth2"]
+			if !ok || len(requirement.(object)) != 1 {
+				t.Errorf("%s uses another scheme than oauth2: %v", op.id, requirement)
+			}
+			demand = strings.Join(texts(scopes), " ")
+			if demand == "" {
+				demand = anyToken
+			}
+		}
+		if op.webhook {
+			if demand != none {
+				t.Errorf("webhook %s demands %s, want a signature only", op.path, demand)
+			}
+			continue
+		}
+		got[op.id+" "+strings.ToUpper(op.method)+" "+op.path] = demand
+	}
+	if !maps.Equal(got, want) {
+		t.Errorf("operations and scopes\n got %v\nwant %v", got, want)
+	}
+}
+
+func TestSecuritySchemeDeclaresTheSevenScopes(t *testing.T) {
+	t.Parallel()
+	c := partner(t)
+	flow := c.at(t, "components", "securitySchemes", "oauth2", "flows", "authorizationCode")
+	got := slices.Collect(maps.Keys(c.child(t, flow, "scopes").value))
+	want := []string{"profile:read", "wallet:read", "wallet:topup", "consultations:read", "consultations:write", "notes:read", "offline_access"}
+	if !sameSet(got, want) {
+		t.Errorf("scopes %v, want %v", sorted(got), sorted(want))
+	}
+}
+
+func TestOperationsAreDescribedWithTaggedSharedErrorsAndExamples(t *testing.T) {
+	t.Parallel()
+	c := partner(t)
+	var tags []string
+	for _, tag := range c.doc["tags"].([]any) {
+		tags = append(tags, tag.(object)["name"].(string))
+	}
+	seen := map[string]bool{}
+	for _, op := range c.operations(t) {
+		if op.id == "" || seen[op.id] {
+			t.Errorf("%s %s: operationId %q is empty or used twice", op.method, op.path, op.id)
+		}
+		seen[op.id] = true
+		for _, field := range []string{"summary", "description"} {
+			if text, _ := op.value[field].(string); text == "" {
+				t.Errorf("%s has no %s", op.id, field)
+			}
+		}
+		if used := texts(op.value["tags"]); len(used) != 1 || !slices.Contains(tags, used[0]) {
+			t.Errorf("%s has tags %v, want one of %v", op.id, used, tags)
+		}
+		succeeded := false
+		for status, response := range c.children(t, op.node, "responses") {
+			if isError := status >= "4"; isError && !response.isRef {
+				t.Errorf("%s %s is not a $ref to components/responses", op.id, status)
+			}
+			succeeded = succeeded || strings.HasPrefix(status, "2")
+		}
+		if !succeeded {
+			t.Errorf("%s has no success response", op.id)
+		}
+	}
+}
+
+// A mock server answers a request example with the response example of the same name.
+func TestEveryRequestExampleHasItsResponseExample(t *testing.T) {
+	t.Parallel()
+	c := partner(t)
+	for _, op := range c.operations(t) {
+		if op.webhook || op.id == "revokeToken" { // their success has no body
+			continue
+		}
+		answers := map[string]any{}
+		for status, response := range c.children(t, op.node, "responses") {
+			if strings.HasPrefix(status, "2") {
+				for _, media := range c.children(t, response, "content") {
+					maps.Copy(answers, c.examplesOf(t, media))
+				}
+			}
+		}
+		if len(answers) == 0 {
+			t.Errorf("%s has no example of its success", op.id)
+		}
+		asked := c.parameters(t, op)
+		if _, ok := op.value["requestBody"]; ok {
+			for _, media := range c.children(t, c.child(t, op.node, "requestBody"), "content") {
+				asked = append(asked, media)
+			}
+		}
+		for _, n := range asked {
+			for name := range c.examplesOf(t, n) {
+				if _, ok := answers[name]; name != "" && !ok {
+					t.Errorf("%s: example %q of %s has no response of that name", op.id, name, n.pointer)
+				}
+			}
+		}
+	}
+}
+
+// Decisions H28 and H49.
+func TestResponsesPromiseTheirHeaders(t *testing.T) {
+	t.Parallel()
+	c := partner(t)
+	for _, op := range c.operations(t) {
+		if op.webhook {
+			continue
+		}
+		for status, response := range c.children(t, op.node, "responses") {
+			want := []string{"X-Request-Id"}
+			if op.isAPI() {
+				want = append(want, "X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset")
+				if status == "401" || status == "403" {
+					want = append(want, "WWW-Authenticate")
+				}
+			} else if op.id != "authorize" {
+				want = append(want, "Cache-Control", "Pragma")
+			}
+			if status == "429" {
+				want = append(want, "Retry-After")
+			}
+			if status == "302" {
+				want = append(want, "Location")
+			}
+			headers := c.children(t, response, "headers")
+			for _, name := range want {
+				if headers[name].value["required"] != true {
+					t.Errorf("%s %s does not promise %s", op.id, status, name)
+				}
+			}
+			for name, header := range headers {
+				if header.value["required"] != true && !slices.Contains([]string{"Retry-After", "Idempotent-Replayed"}, name) {
+					t.Errorf("%s %s declares %s without promising it", op.id, status, name)
+				}
+			}
+		}
+	}
+}
+
+func TestCreationPostsTakeAnIdempotencyKey(t *testing.T) {
+	t.Parallel()
+	c := partner(t)
+	got := map[string]bool{}
+	for _, op := range c.operations(t) {
+		for _, parameter := range c.parameters(t, op) {
+			if parameter.value["name"] != "Idempotency-Key" {
+				continue
+			}
+			got[op.id] = parameter.value["required"] == true
+			schema := c.compile(t, parameter.pointer+"/schema")
+			for key, valid := range map[string]bool{
+				"": false, "k": true, strings.Repeat("k", 255): true, strings.Repeat("k", 256): false, "clé": false, "a\tb": false,
+			} {
+				if (schema.Validate(key) == nil) != valid {
+					t.Errorf("%s: key %q valid = %v, want %v", op.id, key, !valid, valid)
+				}
+			}
+			success := c.child(t, op.node, "responses")
+			for status := range success.value {
+				_, replay := c.children(t, c.child(t, success, status), "headers")["Idempotent-Replayed"]
+				if replay != strings.HasPrefix(status, "2") {
+					t.Errorf("%s %s: Idempotent-Replayed declared = %v", op.id, status, replay)
+				}
+			}
+		}
+	}
+	if want := map[string]bool{"createConsultation": true, "createTopupSession": false}; !maps.Equal(got, want) {
+		t.Errorf("operations with a key (required or not) %v, want %v", got, want)
+	}
+}
+
+// Section 6 of the specification, decisions H18 and T11.
+func TestTheTwelveWebhooks(t *testing.T) {
+	t.Parallel()
+	statuses := map[string][]string{
+		"consultation.created": {"DRAFT"}, "consultation.payment_authorized": {"MATCHING"}, "consultation.matching": {"MATCHING"},
+		"consultation.assigned": {"ASSIGNED"}, "consultation.call_started": {"IN_CALL"}, "consultation.call_ended": {"CALL_ENDED"},
+		"consultation.completed": {"COMPLETED"}, "consultation.note_available": {"COMPLETED"},
+		"consultation.pending_callback": {"PENDING_CALLBACK"}, "consultation.cancelled": {"CANCELLED"},
+		"consultation.refunded": {"CANCELLED", "EXPIRED", "COMPLETED"}, "consultation.expired": {"EXPIRED"},
+	}
+	headers := map[string]bool{
+		"X-Service-Event": true, "X-Service-Delivery": true, "X-Service-Signature": true, "X-Service-Signature-Previous": false,
+		"X-Service-Attempt": true, "X-Service-Sequence": true,
+	}
+	c := partner(t)
+	types := texts(c.at(t, "components", "schemas", "EventType").value["enum"])
+	if !sameSet(types, slices.Collect(maps.Keys(statuses))) {
+		t.Errorf("EventType is %v", types)
+	}
+	found := 0
+	for _, op := range c.operations(t) {
+		if !op.webhook {
+			continue
+		}
+		found++
+		got := map[string]bool{}
+		for _, parameter := range c.parameters(t, op) {
+			got[parameter.value["name"].(string)] = parameter.value["required"] == true
+		}
+		if !maps.Equal(got, headers) || op.method != "post" {
+			t.Errorf("%s is %s with headers %v, want post with %v", op.path, op.method, got, headers)
+		}
+		media := c.child(t, c.child(t, c.child(t, op.node, "requestBody"), "content"), "application/json")
+		event := c.child(t, media, "schema")
+		properties := c.children(t, event, "properties")
+		if properties["type"].value["const"] != op.path {
+			t.Errorf("%s has the payload type %v", op.path, properties["type"].value["const"])
+		}
+		status := c.children(t, properties["data"], "properties")["status"].value
+		allowed := texts(status["enum"])
+		if constant, ok := status["const"].(string); ok {
+			allowed = []string{constant}
+		}
+		if !sameSet(allowed, statuses[op.path]) {
+			t.Errorf("%s: data.status is one of %v, want %v", op.path, allowed, statuses[op.path])
+		}
+	}
+	if found != len(statuses) {
+		t.Errorf("%d webhooks, want %d", found, len(statuses))
+	}
+}
+
+// The worked example in the introduction to the webhooks is right.
+func TestSignatureExampleCanBeRecomputed(t *testing.T) {
+	t.Parallel()
+	text := ""
+	for _, tag := range partner(t).doc["tags"].([]any) {
+		if tag.(object)["name"] == "Webhooks" {
+			text = tag.(object)["description"].(string)
+		}
+	}
+	example := regexp.MustCompile("the secret `([^`]+)`, `t` = `([^`]+)` and the body\\s+`([^`]+)` give\\s+`v1=([^`]+)`").FindStringSubmatch(text)
+	if example == nil {
+		t.Fatal("the introduction has no worked example")
+	}
+	mac := hmac.New(sha256.New, []byte(example[1]))
+	mac.Write([]byte(example[2] + "." + example[3]))
+	if got := hex.EncodeToString(mac.Sum(nil)); got != example[4] {
+		t.Errorf("v1 is %s, the document says %s", got, example[4])
+	}
+}
+
+// errorStatuses is section 7 of the specification with decisions H8 and H25: every code and the statuses it comes with.
+func errorStatuses() map[string][]string {
+	return map[string][]string{
+		"INVALID_REQUEST": {"400"}, "IDEMPOTENCY_KEY_REQUIRED": {"400"}, "UNAUTHORIZED": {"401"}, "INSUFFICIENT_SCOPE": {"403"},
+		"NOT_FOUND": {"404"}, "NOTE_NOT_AVAILABLE": {"404"}, "METHOD_NOT_ALLOWED": {"405"}, "INSUFFICIENT_FUNDS": {"409"}, "PHONE_REQUIRED": {"409"},
+		"IDEMPOTENCY_CONFLICT": {"409"}, "IDEMPOTENCY_IN_PROGRESS": {"409"}, "NOT_CANCELLABLE": {"409"},
+		"WALLET_LIMIT_EXCEEDED": {"409"}, "VALIDATION_ERROR": {"422"}, "RATE_LIMITED": {"429"}, "INTERNAL_ERROR": {"500"},
+		"UNAVAILABLE":     {"503"},
+		"invalid_request": {"400"}, "invalid_grant": {"400"}, "invalid_client": {"401"}, "server_error": {"500"},
+		"temporarily_unavailable": {"429", "503"},
+	}
+}
+
+func TestErrorCodesAreExactlyTheCatalogue(t *testing.T) {
+	t.Parallel()
+	c := partner(t)
+	declared := append(texts(c.at(t, "components", "schemas", "ErrorCode").value["enum"]),
+		texts(c.at(t, "components", "schemas", "OAuthErrorCode").value["enum"])...)
+	if want := slices.Collect(maps.Keys(errorStatuses())); !sameSet(declared, want) {
+		t.Errorf("ErrorCode and OAuthErrorCode list %v, want %v", sorted(declared), sorted(want))
+	}
+	// A method that is missing belongs to no operation.
+	byOperation := errorStatuses()
+	delete(byOperation, "METHOD_NOT_ALLOWED")
+	got := map[string][]string{}
+	for _, op := range c.operations(t) {
+		for status, response := range c.children(t, op.node, "responses") {
+			for _, code := range texts(response.value["x-error-codes"]) {
+				if !slices.Contains(got[code], status) {
+					got[code] = append(got[code], status)
+				}
+			}
+		}
+	}
+	if !maps.EqualFunc(got, byOperation, sameSet) {
+		t.Errorf("codes by status\n got %v\nwant %v", got, byOperation)
+	}
+}
+
+func TestErrorResponsesShowEveryCodeTheyList(t *testing.T) {
+	t.Parallel()
+	c := partner(t)
+	for name, response := range c.children(t, c.at(t, "components"), "responses") {
+		shown := map[string]bool{}
+		for contentType, media := range c.children(t, response, "content") {
+			if contentType != "application/json" {
+				continue
+			}
+			for example, value := range c.examplesOf(t, media) {
+				body := value.(object)
+				shown[body["code"].(string)] = true
+				if body["code"] == "VALIDATION_ERROR" && body["issues"] == nil {
+					t.Errorf("example %s of %s has no issues", example, name)
+				}
+				if oauth, ok := body["error"]; ok && (oauth != body["code"] || body["error_description"] != body["message"]) {
+					t.Errorf("example %s of %s: the two pairs of the OAuth error differ", example, name)
+				}
+			}
+		}
+		if want := texts(response.value["x-error-codes"]); !sameSet(want, slices.Collect(maps.Keys(shown))) {
+			t.Errorf("%s lists %v and shows %v", name, want, shown)
+		}
+	}
+}
+
+// Which codes an operation can answer with, where that is more than the general ones.
+func TestOperationsListTheirOwnConflicts(t *testing.T) {
+	t.Parallel()
+	want := map[string][]string{
+		"createConsultation 400":  {"IDEMPOTENCY_KEY_REQUIRED", "INVALID_REQUEST"},
+		"createConsultation 409":  {"INSUFFICIENT_FUNDS", "PHONE_REQUIRED", "IDEMPOTENCY_CONFLICT", "IDEMPOTENCY_IN_PROGRESS"},
+		"createConsultation 422":  {"VALIDATION_ERROR"},
+		"createTopupSession 409":  {"WALLET_LIMIT_EXCEEDED", "IDEMPOTENCY_CONFLICT", "IDEMPOTENCY_IN_PROGRESS"},
+		"createTopupSession 422":  {"VALIDATION_ERROR"},
+		"getConsultation 404":     {"NOT_FOUND"},
+		"cancelConsultation 404":  {"NOT_FOUND"},
+		"cancelConsultation 409":  {"NOT_CANCELLABLE"},
+		"getConsultationNote 404": {"NOT_FOUND", "NOTE_NOT_AVAILABLE"},
+	}
+	general := map[string]bool{"400": true, "401": true, "403": true, "429": true, "500": true, "503": true}
+	c := partner(t)
+	got := map[string][]string{}
+	for _, op := range c.operations(t) {
+		if !op.isAPI() {
+			continue
+		}
+		statuses := c.children(t, op.node, "responses")
+		for status, response := range statuses {
+			codes := texts(response.value["x-error-codes"])
+			if status >= "4" && (!general[status] || op.id == "createConsultation" && status == "400") {
+				got[op.id+" "+status] = codes
+			}
+		}
+		catalog := strings.HasPrefix(op.path, "/api/v1/catalog/")
+		for status := range general {
+			if _, ok := statuses[status]; ok == (catalog && status == "403") {
+				t.Errorf("%s: %s declared = %v", op.id, status, ok)
+			}
+		}
+	}
+	if !maps.EqualFunc(got, want, sameSet) {
+		text, _ := json.MarshalIndent(got, "", " ")
+		t.Errorf("codes by operation and status: %s", text)
+	}
+}

@@ -1,0 +1,13 @@
+// Package idempotency makes creation requests safe to repeat (specification section 4.5, traps T5 and T6).
+//
+// Owns: the keys, what was asked under them and what was answered. A key belongs to one application, one client and
+// one operation, and is kept for [Retention].
+//
+// Invariants:
+//   - The claim on a key, the effect and the stored response commit in one transaction: a crash leaves all or nothing.
+//   - Of parallel requests with one key one runs; the others wait for it on the unique index, then replay its response.
+//   - Only successes are stored. A refused operation (409, 422) may be tried again under its key with the same body;
+//     another body under the key is always a conflict, also after a refusal.
+//
+// Does not do: HTTP. The httpapi package reads the header and writes the replay marker.
+package idempotency

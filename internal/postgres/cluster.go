@@ -1,0 +1,319 @@
+//go:build unix
+
+package postgres
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// The cluster's folder holds
+//
+//	data/          the database files; exists only when complete
+//	data.new-*/    an initialisation under way, or the rest of one that was killed
+//	password       of the only role, 0600
+//	port           the port of the last start, tried first at the next one
+//	postgres.log   what the server says about itself; never statements or values
+//	binaries/      downloaded Postgres, when the machine has none
+//	start.lock     held exclusively while a process starts, adopts or stops the server
+//	users.lock     held shared by every process that uses the cluster, for as long as it does
+//	server.lock    held exclusively by the server's processes themselves, so that it tells exactly whether one runs:
+//	               process numbers are reused, an inherited lock is not
+const (
+	clusterRole      = "partnerd"
+	startTimeout     = 2 * time.Minute // a start after a crash replays the log first
+	pollInterval     = 25 * time.Millisecond
+	maxClusterLog    = 1 << 20 // bytes; a bigger log is set aside at the next start
+	freshPrefix      = "data.new-"
+	addressInUseText = "could not create any TCP/IP sockets"
+)
+
+// ClusterOptions configures a private Postgres cluster.
+type ClusterOptions struct {
+	Dir    string       // folder of everything that belongs to the cluster; created when absent
+	Fast   bool         // gives up durability for speed: test databases only
+	Logger *slog.Logger // nil means silence
+}
+
+// Cluster is a running private Postgres server, shared by all processes that started or adopted it.
+// It listens on 127.0.0.1 only and admits only who knows the password kept in its folder.
+type Cluster struct {
+	opts     ClusterOptions
+	dir      string // absolute, free of symbolic links
+	password string
+	port     int
+	users    *os.File // users.lock, shared
+}
+
+// StartCluster starts the cluster in opts.Dir or adopts the server that already runs there, initialising the folder at
+// the first start. Several processes may call it at once. The server outlives the process that started it: it ends when
+// the last of its users calls [Cluster.Stop].
+func StartCluster(ctx context.Context, opts ClusterOptions) (*Cluster, error) {
+	c, err := openCluster(opts)
+	if err != nil {
+		return nil, err
+	}
+	start, err := lockFile(ctx, c.path("start.lock"))
+	if err != nil {
+		return nil, err
+	}
+	defer start.Close()
+	if c.users, err = lockShared(c.path("users.lock")); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	if err := c.start(ctx); err != nil {
+		c.users.Close()
+		return nil, fmt.Errorf("start own Postgres in %s: %w", c.dir, err)
+	}
+	return c, nil
+}
+
+// StopCluster ends the server of the cluster in opts.Dir unless a process still uses it, and tells whether none runs
+// there any more.
+func StopCluster(ctx context.Context, opts ClusterOptions) (stopped bool, err error) {
+	if _, err := os.Stat(opts.Dir); errors.Is(err, fs.ErrNotExist) {
+		return true, nil
+	}
+	c, err := openCluster(opts)
+	if err != nil {
+		return false, err
+	}
+	start, err := lockFile(ctx, c.path("start.lock"))
+	if err != nil {
+		return false, err
+	}
+	defer start.Close()
+	if c.users, err = tryLock(c.path("users.lock")); err != nil || c.users == nil {
+		return false, err
+	}
+	defer c.users.Close()
+	return true, c.shutDown(ctx)
+}
+
+// Stop says that this process no longer uses the cluster. The last user to say so ends the server (open transactions
+// are rolled back); while another process uses it, it goes on. A process that dies without calling Stop is no user any
+// more, and the server goes on until the next one adopts and stops it.
+func (c *Cluster) Stop(ctx context.Context) error {
+	if c.users == nil {
+		return nil
+	}
+	c.users.Close()
+	c.users = nil
+	_, err := StopCluster(ctx, c.opts)
+	return err
+}
+
+// URL returns the address of a database of the cluster for pgx. It creates nothing.
+func (c *Cluster) URL(database string) string {
+	u := url.URL{
+		Scheme:   "postgres",
+		User:     url.UserPassword(clusterRole, c.password),
+		Host:     net.JoinHostPort("127.0.0.1", strconv.Itoa(c.port)),
+		Path:     "/" + database,
+		RawQuery: "sslmode=disable&require_auth=scram-sha-256",
+	}
+	return u.String()
+}
+
+// EnsureDatabase creates the database when it does not exist. Several processes may call it at once.
+func (c *Cluster) EnsureDatabase(ctx context.Context, name string) error {
+	conn, err := pgx.Connect(ctx, c.URL("postgres"))
+	if err != nil {
+		return fmt.Errorf("create database %s: %w", name, err)
+	}
+	defer conn.Close(context.WithoutCancel(ctx))
+	var exists bool
+	if err := conn.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1)", name).Scan(&exists); err != nil {
+		return fmt.Errorf("look for database %s: %w", name, err)
+	}
+	if exists {
+		return nil
+	}
+	_, err = conn.Exec(ctx, "CREATE DATABASE "+pgx.Identifier{name}.Sanitize())
+	if state := sqlState(err); err != nil && state != "42P04" && state != "23505" { // created by another process meanwhile
+		return fmt.Errorf("create database %s: %w", name, err)
+	}
+	return nil
+}
+
+func openCluster(opts ClusterOptions) (*Cluster, error) {
+	if opts.Logger == nil {
+		opts.Logger = slog.New(slog.DiscardHandler)
+	}
+	dir, err := filepath.Abs(opts.Dir)
+	if err != nil {
+		return nil, fmt.Errorf("find folder of own Postgres: %w", err)
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("create folder of own Postgres: %w", err)
+	}
+	if dir, err = filepath.EvalSymlinks(dir); err != nil {
+		return nil, fmt.Errorf("find folder of own Postgres: %w", err)
+	}
+	return &Cluster{opts: opts, dir: dir}, nil
+}
+
+func (c *Cluster) path(name string) string { return filepath.Join(c.dir, name) }
+
+func (c *Cluster) start(ctx context.Context) error {
+	acct, err := chooseAccount(c.dir, c.path("data"))
+	if err != nil {
+		return err
+	}
+	lock, err := c.adoptOrLock(ctx)
+	if err != nil || lock == nil {
+		return err
+	}
+	defer lock.Close() // the server holds it from its start on
+	bin, err := c.initialise(ctx, &acct)
+	if err != nil {
+		return err
+	}
+	if adopted, err := c.clearForeignPID(ctx); err != nil || adopted {
+		return err
+	}
+	return c.launch(ctx, bin, acct, lock)
+}
+
+// adoptOrLock returns nil once the server that runs here answers, or the lock to start one with when none runs.
+func (c *Cluster) adoptOrLock(ctx context.Context) (*os.File, error) {
+	for {
+		lock, err := tryLock(c.path("server.lock"))
+		if err != nil || lock != nil {
+			return lock, err
+		}
+		if err := c.readPassword(); err != nil {
+			return nil, err
+		}
+		last := c.adopt(ctx)
+		if last == nil {
+			return nil, nil
+		}
+		if !wait(ctx) {
+			return nil, fmt.Errorf("a server runs here but does not answer: %w%s", last, c.logTail(0))
+		}
+	}
+}
+
+// adopt connects to the server that postmaster.pid names.
+func (c *Cluster) adopt(ctx context.Context) error {
+	pid, port, err := c.readPID()
+	if err != nil {
+		return err
+	}
+	c.port = port
+	if _, err := c.dataDirectory(ctx); err != nil {
+		return err
+	}
+	c.opts.Logger.Info("own Postgres adopted", "dir", c.dir, "port", port, "pid", pid)
+	return nil
+}
+
+// clearForeignPID handles a postmaster.pid left by a server that was killed whose number another process has now: the
+// server would refuse to start. A server of this folder that was started by hand is adopted instead. The rest of the
+// file stays, Postgres finds orphans of the dead server with it.
+func (c *Cluster) clearForeignPID(ctx context.Context) (adopted bool, err error) {
+	file := c.path("data/postmaster.pid")
+	pid, port, err := c.readPID()
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return false, nil
+	case errors.Is(err, errDamagedPID): // left by a crash of the machine; nothing in it to lose
+		return false, os.Remove(file)
+	case err != nil:
+		return false, err
+	case !alive(pid):
+		return false, nil // Postgres sees that itself
+	}
+	if port != 0 {
+		c.port = port
+		if dir, err := c.dataDirectory(ctx); err == nil && sameFile(dir, c.path("data")) {
+			return true, nil
+		}
+	}
+	content, err := os.ReadFile(file)
+	if err != nil {
+		return false, fmt.Errorf("read stale postmaster.pid: %w", err)
+	}
+	_, rest, _ := strings.Cut(string(content), "\n")
+	// Postgres takes a file with the number of its own parent process for stale.
+	if err := os.WriteFile(file, fmt.Appendf(nil, "%d\n%s", os.Getpid(), rest), 0o600); err != nil {
+		return false, fmt.Errorf("mark postmaster.pid as stale: %w", err)
+	}
+	c.opts.Logger.Warn("stale postmaster.pid named another live process", "dir", c.dir, "pid", pid)
+	return false, nil
+}
+
+var errDamagedPID = errors.New("postmaster.pid holds no process number")
+
+// readPID reads postmaster.pid; port is 0 when the server has not come to write it.
+func (c *Cluster) readPID() (pid, port int, err error) {
+	content, err := os.ReadFile(c.path("data/postmaster.pid"))
+	if err != nil {
+		return 0, 0, fmt.Errorf("read postmaster.pid: %w", err)
+	}
+	lines := strings.Split(string(content), "\n")
+	if pid, err = strconv.Atoi(strings.TrimSpace(lines[0])); err != nil || pid < 1 {
+		return 0, 0, fmt.Errorf("%w: %q", errDamagedPID, lines[0])
+	}
+	if len(lines) > 3 {
+		port, _ = strconv.Atoi(strings.TrimSpace(lines[3]))
+	}
+	return pid, port, nil
+}
+
+func (c *Cluster) readPassword() error {
+	content, err := os.ReadFile(c.path("password"))
+	if err != nil {
+		return fmt.Errorf("read password of own Postgres (restore it, or remove the folder to begin anew): %w", err)
+	}
+	if c.password = strings.TrimSpace(string(content)); c.password == "" {
+		return fmt.Errorf("password file %s is empty: restore it, or remove the folder to begin anew", c.path("password"))
+	}
+	return nil
+}
+
+// dataDirectory asks the server at c.port which folder it serves.
+func (c *Cluster) dataDirectory(ctx context.Context) (dir string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	conn, err := pgx.Connect(ctx, c.URL("postgres"))
+	if err != nil {
+		return "", err
+	}
+	defer conn.Close(ctx)
+	err = conn.QueryRow(ctx, "SHOW data_directory").Scan(&dir)
+	return dir, err
+}
+
+// wait pauses between two looks at a condition; false when ctx is over.
+func wait(ctx context.Context) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(pollInterval):
+		return true
+	}
+}
+
+func newPassword() string {
+	b := make([]byte, 24)
+	rand.Read(b)
+	return hex.EncodeToString(b)
+}

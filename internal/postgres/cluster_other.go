@@ -1,0 +1,11 @@
+//go:build unix && !linux
+
+package postgres
+
+import "syscall"
+
+var capChoices = [][]uintptr{nil}
+
+func setCaps(*syscall.SysProcAttr, []uintptr) {}
+
+func maybeServer(pid int) bool { return alive(pid) }

@@ -1,0 +1,183 @@
+// Package postgres is the one door to the database: connections, transactions, migrations, and the private cluster
+// that the program runs when no database is configured.
+package postgres
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgx/v5/stdlib"
+	gormpostgres "gorm.io/driver/postgres"
+	"gorm.io/gorm"
+	"gorm.io/gorm/logger"
+
+	"partnerd/internal/clock"
+	"partnerd/internal/id"
+)
+
+// LockTimeout bounds every wait for a row lock. A twin of a running idempotent request waits this long (decision H51).
+const LockTimeout = 5 * time.Second
+
+const maxTries = 5
+
+// DB is a pool of connections to one database. Safe for concurrent use.
+type DB struct {
+	pool  *pgxpool.Pool
+	sql   *sql.DB
+	gorm  *gorm.DB
+	clock clock.Clock
+	ids   id.Minter
+}
+
+// Options of [Open].
+type Options struct {
+	MaxConns int         // connections in the pool; 0 means 10
+	Clock    clock.Clock // nil means the machine's clock
+	Test     bool        // mark identifiers as those of a sandbox
+}
+
+// Open connects to the database at url.
+func Open(ctx context.Context, url string, o Options) (*DB, error) {
+	cfg, err := pgxpool.ParseConfig(url)
+	if err != nil {
+		return nil, fmt.Errorf("read database URL: %w", err)
+	}
+	if o.MaxConns == 0 {
+		o.MaxConns = 10
+	}
+	if o.Clock == nil {
+		o.Clock = clock.System{}
+	}
+	cfg.MaxConns = int32(o.MaxConns)
+	cfg.ConnConfig.RuntimeParams["application_name"] = "partnerd"
+	cfg.ConnConfig.RuntimeParams["timezone"] = "UTC"
+	cfg.ConnConfig.RuntimeParams["lock_timeout"] = fmt.Sprint(LockTimeout.Milliseconds())
+	cfg.ConnConfig.RuntimeParams["idle_in_transaction_session_timeout"] = "30000"
+	pool, err := pgxpool.NewWithConfig(ctx, cfg)
+	if err != nil {
+		return nil, fmt.Errorf("connect to the database: %w", err)
+	}
+	if err := pool.Ping(ctx); err != nil {
+		pool.Close()
+		return nil, fmt.Errorf("connect to the database: %w", err)
+	}
+	db := stdlib.OpenDBFromPool(pool)
+	g, err := gorm.Open(gormpostgres.New(gormpostgres.Config{Conn: db}), &gorm.Config{
+		SkipDefaultTransaction: true,
+		TranslateError:         false, // [IsUnique] names the constraint, which the translated error no longer does
+		Logger:                 logger.Discard,
+		NowFunc:                o.Clock.Now,
+		DisableAutomaticPing:   true,
+	})
+	if err != nil {
+		pool.Close()
+		return nil, fmt.Errorf("open gorm: %w", err)
+	}
+	return &DB{pool: pool, sql: db, gorm: g, clock: o.Clock, ids: id.Minter{Test: o.Test}}, nil
+}
+
+// Close ends all connections.
+func (db *DB) Close() {
+	db.sql.Close()
+	db.pool.Close()
+}
+
+// Ping tells whether the database answers.
+func (db *DB) Ping(ctx context.Context) error { return db.pool.Ping(ctx) }
+
+// Clock returns the clock that transactions read.
+func (db *DB) Clock() clock.Clock { return db.clock }
+
+// Pool gives the connections themselves, for what has no place in a transaction (LISTEN).
+func (db *DB) Pool() *pgxpool.Pool { return db.pool }
+
+// Tx is a transaction, or (from [DB.Read]) a handle whose statements commit one by one.
+// A function that joins a transaction takes it as its second parameter.
+type Tx struct {
+	Now   time.Time // one instant for the whole transaction, UTC, microseconds
+	gorm  *gorm.DB
+	ids   id.Minter
+	after *[]func()
+}
+
+// Gorm returns the handle for store files.
+func (tx Tx) Gorm(ctx context.Context) *gorm.DB { return tx.gorm.WithContext(ctx) }
+
+// NewID mints an identifier with one of the prefixes of package id.
+func (tx Tx) NewID(prefix string) string { return tx.ids.New(prefix) }
+
+// NewSecret mints a secret of 256 bits.
+func (tx Tx) NewSecret(prefix string) string { return tx.ids.Secret(prefix) }
+
+// AfterCommit runs f when the transaction has committed: to wake a worker of this process, never to do the work.
+func (tx Tx) AfterCommit(f func()) {
+	if tx.after == nil {
+		f()
+		return
+	}
+	*tx.after = append(*tx.after, f)
+}
+
+// InTx runs f in a read-committed transaction and commits when f returns nil. It is the only way to begin one.
+// f runs again, from its start, when the database reports a serialization failure or a deadlock, so it must have no
+// effect outside the database.
+func (db *DB) InTx(ctx context.Context, f func(tx Tx) error) error {
+	for try := 1; ; try++ {
+		var after []func()
+		err := db.gorm.WithContext(ctx).Transaction(func(g *gorm.DB) error {
+			after = nil
+			return f(Tx{Now: clock.Truncate(db.clock.Now()), gorm: g, ids: db.ids, after: &after})
+		})
+		if err == nil {
+			for _, f := range after {
+				f()
+			}
+			return nil
+		}
+		if try == maxTries || !retryable(err) || ctx.Err() != nil {
+			return err
+		}
+	}
+}
+
+// Read returns a handle for single statements that need no common snapshot.
+func (db *DB) Read() Tx {
+	return Tx{Now: clock.Truncate(db.clock.Now()), gorm: db.gorm, ids: db.ids}
+}
+
+func retryable(err error) bool {
+	c := sqlState(err)
+	return c == "40001" || c == "40P01"
+}
+
+// IsUnique tells whether err is a violation of the named unique constraint or index ("" for any).
+func IsUnique(err error, constraint string) bool { return isViolation(err, "23505", constraint) }
+
+// IsCheck tells whether err is a violation of the named check constraint ("" for any).
+func IsCheck(err error, constraint string) bool { return isViolation(err, "23514", constraint) }
+
+// IsLockTimeout tells whether a row lock was not had within [LockTimeout].
+func IsLockTimeout(err error) bool { return sqlState(err) == "55P03" }
+
+// IsNotFound tells whether a query for one row found none.
+func IsNotFound(err error) bool {
+	return errors.Is(err, gorm.ErrRecordNotFound) || errors.Is(err, sql.ErrNoRows)
+}
+
+func isViolation(err error, state, constraint string) bool {
+	var e *pgconn.PgError
+	return errors.As(err, &e) && e.Code == state && (constraint == "" || e.ConstraintName == constraint)
+}
+
+func sqlState(err error) string {
+	var e *pgconn.PgError
+	if errors.As(err, &e) {
+		return e.Code
+	}
+	return ""
+}

@@ -1,0 +1,64 @@
+package ratelimit
+
+import (
+	"hash/maphash"
+	"sync"
+	"time"
+)
+
+// Limiter keeps one bucket a key. Safe for concurrent use; a bucket that is full again is forgotten.
+type Limiter struct {
+	seed   maphash.Seed
+	shards [32]shard
+}
+
+type shard struct {
+	mu      sync.Mutex
+	full    map[string]time.Time
+	sweptAt time.Time
+}
+
+// New returns a limiter with every bucket full.
+func New() *Limiter {
+	l := &Limiter{seed: maphash.MakeSeed()}
+	for i := range l.shards {
+		l.shards[i].full = map[string]time.Time{}
+	}
+	return l
+}
+
+// Allow takes one request out of the bucket of key, which holds perMinute (at least 1) and refills evenly.
+func (l *Limiter) Allow(key string, perMinute int, now time.Time) Decision {
+	s := l.shard(key)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sweep(now)
+	d, full := decide(s.full[key], now, perMinute)
+	s.full[key] = full
+	return d
+}
+
+// Peek tells the state of the bucket of key and takes nothing.
+func (l *Limiter) Peek(key string, perMinute int, now time.Time) Decision {
+	s := l.shard(key)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return peek(s.full[key], now, perMinute)
+}
+
+func (l *Limiter) shard(key string) *shard {
+	return &l.shards[maphash.String(l.seed, key)%uint64(len(l.shards))]
+}
+
+// sweep forgets full buckets once a minute, so memory is bounded by the keys seen in the last two minutes.
+func (s *shard) sweep(now time.Time) {
+	if now.Sub(s.sweptAt) < time.Minute {
+		return
+	}
+	s.sweptAt = now
+	for k, full := range s.full {
+		if !full.After(now) {
+			delete(s.full, k)
+		}
+	}
+}

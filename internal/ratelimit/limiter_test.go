@@ -1,0 +1,85 @@
+package ratelimit
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+var start = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+func TestBurstThenEvenRefill(t *testing.T) {
+	t.Parallel()
+	l := New()
+	for i := range 60 {
+		d := l.Allow("k", 60, start)
+		if !d.Allowed || d.Remaining != 59-i || d.Limit != 60 {
+			t.Fatalf("request %d: %+v", i, d)
+		}
+	}
+	refused := l.Allow("k", 60, start)
+	if refused.Allowed || refused.Remaining != 0 || refused.RetryAfter != time.Second || !refused.Reset.Equal(start.Add(time.Minute)) {
+		t.Fatalf("at the limit: %+v", refused)
+	}
+	if d := l.Allow("k", 60, start.Add(refused.RetryAfter-time.Millisecond)); d.Allowed {
+		t.Error("allowed before Retry-After")
+	}
+	if d := l.Allow("k", 60, start.Add(refused.RetryAfter)); !d.Allowed || d.Remaining != 0 {
+		t.Errorf("after Retry-After: %+v", d)
+	}
+	if d := l.Peek("k", 60, start.Add(time.Hour)); d.Remaining != 60 || !d.Allowed {
+		t.Errorf("after an hour: %+v", d)
+	}
+}
+
+func TestARefusalCostsNothing(t *testing.T) {
+	t.Parallel()
+	l := New()
+	l.Allow("k", 1, start)
+	for range 100 {
+		l.Allow("k", 1, start)
+	}
+	if d := l.Allow("k", 1, start.Add(time.Minute)); !d.Allowed {
+		t.Errorf("refusals pushed the bucket back: %+v", d)
+	}
+}
+
+func TestParallelRequestsNeverExceedTheLimit(t *testing.T) {
+	t.Parallel()
+	l := New()
+	var allowed atomic.Int64
+	var wg sync.WaitGroup
+	for range 16 {
+		wg.Go(func() {
+			for range 100 {
+				if l.Allow("k", 600, start).Allowed {
+					allowed.Add(1)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if allowed.Load() != 600 {
+		t.Errorf("%d allowed, want 600", allowed.Load())
+	}
+}
+
+func TestFullBucketsAreForgotten(t *testing.T) {
+	t.Parallel()
+	l := New()
+	for i := range 10_000 {
+		l.Allow(fmt.Sprint(i), 600, start)
+	}
+	for i := range 10_000 { // touches every shard
+		l.Allow(fmt.Sprint("x", i), 600, start.Add(2*time.Minute))
+	}
+	n := 0
+	for i := range l.shards {
+		n += len(l.shards[i].full)
+	}
+	if n > 10_000 {
+		t.Errorf("%d buckets kept", n)
+	}
+}

@@ -1,0 +1,128 @@
+// Package seal encrypts what must not be readable in a copy of the database: phone numbers, subjects, descriptions,
+// webhook signing secrets, private signing keys and lawyers' notes.
+//
+// Two kinds of key, both Tink keysets so that they can be rotated:
+//
+//   - [Box] is symmetric; the program seals and opens with it.
+//   - [Drop] is the public half of a key pair; the program can put notes in and cannot take them out again
+//     (specification section 1: the full note is never exposed).
+package seal
+
+import (
+	"bytes"
+	"encoding/base64"
+	"fmt"
+	"strings"
+
+	"github.com/tink-crypto/tink-go/v2/aead"
+	"github.com/tink-crypto/tink-go/v2/hybrid"
+	"github.com/tink-crypto/tink-go/v2/insecurecleartextkeyset"
+	"github.com/tink-crypto/tink-go/v2/keyset"
+	"github.com/tink-crypto/tink-go/v2/tink"
+)
+
+// Box seals and opens. Safe for concurrent use.
+type Box struct{ aead tink.AEAD }
+
+// Drop seals only. Safe for concurrent use.
+type Drop struct{ encrypt tink.HybridEncrypt }
+
+// NewKey returns a fresh key for [OpenBox], as text.
+func NewKey() (string, error) {
+	h, err := keyset.NewHandle(aead.AES256GCMKeyTemplate())
+	if err != nil {
+		return "", fmt.Errorf("make key: %w", err)
+	}
+	return encode(h)
+}
+
+// NewKeyPair returns a fresh key pair for notes, as text: the public half is for [OpenDrop].
+func NewKeyPair() (public, private string, err error) {
+	h, err := keyset.NewHandle(hybrid.DHKEM_X25519_HKDF_SHA256_HKDF_SHA256_AES_256_GCM_Key_Template())
+	if err != nil {
+		return "", "", fmt.Errorf("make key pair: %w", err)
+	}
+	p, err := h.Public()
+	if err != nil {
+		return "", "", fmt.Errorf("make key pair: %w", err)
+	}
+	if private, err = encode(h); err != nil {
+		return "", "", err
+	}
+	public, err = encode(p)
+	return public, private, err
+}
+
+// OpenBox reads a key made by [NewKey].
+func OpenBox(key string) (*Box, error) {
+	h, err := decode(key)
+	if err != nil {
+		return nil, err
+	}
+	a, err := aead.New(h)
+	if err != nil {
+		return nil, fmt.Errorf("read key: %w", err)
+	}
+	return &Box{a}, nil
+}
+
+// OpenDrop reads the public half of a pair made by [NewKeyPair].
+func OpenDrop(public string) (*Drop, error) {
+	h, err := decode(public)
+	if err != nil {
+		return nil, err
+	}
+	e, err := hybrid.NewHybridEncrypt(h)
+	if err != nil {
+		return nil, fmt.Errorf("read public key: %w", err)
+	}
+	return &Drop{e}, nil
+}
+
+// Seal encrypts plaintext for a place, for example "client.phone:cli_…". The same place must be given to [Box.Open],
+// so a ciphertext that was moved to another row or column does not open.
+func (b *Box) Seal(place string, plaintext []byte) ([]byte, error) {
+	c, err := b.aead.Encrypt(plaintext, []byte(place))
+	if err != nil {
+		return nil, fmt.Errorf("seal %s: %w", place, err)
+	}
+	return c, nil
+}
+
+// Open decrypts what [Box.Seal] made for the same place.
+func (b *Box) Open(place string, ciphertext []byte) ([]byte, error) {
+	p, err := b.aead.Decrypt(ciphertext, []byte(place))
+	if err != nil {
+		return nil, fmt.Errorf("open %s: %w", place, err)
+	}
+	return p, nil
+}
+
+// Seal encrypts plaintext for a place; only the holder of the private half can open it.
+func (d *Drop) Seal(place string, plaintext []byte) ([]byte, error) {
+	c, err := d.encrypt.Encrypt(plaintext, []byte(place))
+	if err != nil {
+		return nil, fmt.Errorf("seal %s: %w", place, err)
+	}
+	return c, nil
+}
+
+func encode(h *keyset.Handle) (string, error) {
+	var buf bytes.Buffer
+	if err := insecurecleartextkeyset.Write(h, keyset.NewBinaryWriter(&buf)); err != nil {
+		return "", fmt.Errorf("write key: %w", err)
+	}
+	return base64.StdEncoding.EncodeToString(buf.Bytes()), nil
+}
+
+func decode(key string) (*keyset.Handle, error) {
+	raw, err := base64.StdEncoding.DecodeString(strings.TrimSpace(key))
+	if err != nil {
+		return nil, fmt.Errorf("read key: it is not base64")
+	}
+	h, err := insecurecleartextkeyset.Read(keyset.NewBinaryReader(bytes.NewReader(raw)))
+	if err != nil {
+		return nil, fmt.Errorf("read key: %w", err)
+	}
+	return h, nil
+}

@@ -1,0 +1,9 @@
+// Package migrations holds the schema as numbered goose migrations.
+package migrations
+
+import "embed"
+
+// FS holds the migrations.
+//
+//go:embed *.sql
+var FS embed.FS

@@ -95,53 +95,67 @@ CREATE TABLE calls (
     client_id       text NOT NULL REFERENCES clients,
     lawyer_id       text NOT NULL REFERENCES lawyers,
     attempt         integer NOT NULL CHECK (attempt > 0),
-    state           text NOT NULL,
-    outcome         text, -- why it ended
-    bridged_at      timestamptz, -- since when both are joined now
-    bridged_ms      bigint NOT NULL DEFAULT 0, -- joined time of the stretches that are over
-    lost_at         timestamptz, -- the line dropped; may be restored for 3 minutes
+    state           text NOT NULL CHECK (state IN ('LAWYER_RINGING', 'CLIENT_RINGING', 'CONFIRMING', 'BRIDGING', 'BRIDGED', 'LOST', 'ENDED')),
+    record          boolean NOT NULL, -- may be recorded: consent and the application's setting
+    language        text NOT NULL, -- of the announcements
     started_at      timestamptz NOT NULL,
+    joined_at       timestamptz, -- when both were joined for the first time
+    bridged_at      timestamptz, -- since when both are joined now
+    lost_at         timestamptz, -- since when the line is lost; may be restored for 3 minutes
+    joined_us       bigint NOT NULL DEFAULT 0, -- microseconds joined in the stretches that are over
     last_event_at   timestamptz NOT NULL, -- silence is looked into after 30 s
     ended_at        timestamptz,
+    outcome         text CHECK (outcome IN ('FINISHED', 'NOT_REACHED', 'LAWYER_NOT_REACHED', 'ABORTED')),
+    reason          text,
+    recording_ref   text, -- where the provider keeps the recording
     CONSTRAINT calls_end CHECK ((state = 'ENDED') = (ended_at IS NOT NULL) AND (state = 'ENDED') = (outcome IS NOT NULL)),
-    UNIQUE (consultation_id, attempt, lawyer_id, id)
+    CONSTRAINT calls_joined CHECK ((state NOT IN ('BRIDGED', 'LOST') OR joined_at IS NOT NULL) AND (joined_at IS NULL OR state IN ('BRIDGED', 'LOST', 'ENDED'))),
+    CONSTRAINT calls_line CHECK ((state = 'BRIDGED') = (bridged_at IS NOT NULL) AND (state = 'LOST') = (lost_at IS NOT NULL))
 );
 -- One client is never dialled by two lawyers at a time (H40).
 CREATE UNIQUE INDEX calls_one_per_client ON calls (client_id) WHERE state <> 'ENDED';
 CREATE UNIQUE INDEX calls_one_per_consultation ON calls (consultation_id) WHERE state <> 'ENDED';
 CREATE INDEX calls_consultation ON calls (consultation_id, started_at);
+CREATE INDEX calls_silent ON calls (last_event_at) WHERE state <> 'ENDED';
 
--- What the telephony provider is asked to do; idempotent there by id.
+-- What the telephony provider is asked to do; idempotent there by id. The commands of a call are carried out in order.
 CREATE TABLE call_commands (
-    id       text PRIMARY KEY,
-    call_id  text NOT NULL REFERENCES calls,
-    position bigint GENERATED ALWAYS AS IDENTITY,
-    kind     text NOT NULL,
-    args     jsonb NOT NULL, -- never a phone number
-    due_at   timestamptz NOT NULL,
-    attempts integer NOT NULL DEFAULT 0,
-    done_at  timestamptz
+    id            text PRIMARY KEY,
+    call_id       text NOT NULL REFERENCES calls,
+    position      bigint GENERATED ALWAYS AS IDENTITY,
+    kind          text NOT NULL CHECK (kind IN ('PLACE_LEG', 'BRIDGE', 'PLAY', 'COLLECT', 'START_RECORDING', 'STOP_RECORDING', 'HANGUP')),
+    args          jsonb NOT NULL, -- never a phone number
+    due_at        timestamptz NOT NULL,
+    claimed_until timestamptz, -- a worker is at it
+    attempts      integer NOT NULL DEFAULT 0,
+    last_error    text,
+    done_at       timestamptz
 );
 CREATE INDEX call_commands_due ON call_commands (due_at, position) WHERE done_at IS NULL;
+CREATE INDEX call_commands_open ON call_commands (call_id, position) WHERE done_at IS NULL;
 
 -- What it reported: each event counts once.
 CREATE TABLE call_events (
     call_id  text NOT NULL REFERENCES calls,
     event_id text NOT NULL,
     kind     text NOT NULL,
-    at       timestamptz NOT NULL,
+    at       timestamptz NOT NULL, -- when it happened
+    fitted   boolean NOT NULL, -- false: it fitted no more and was ignored
     PRIMARY KEY (call_id, event_id)
 );
 
 -- The simulated provider: events that it will report.
 CREATE TABLE sandbox_call_steps (
-    id      text PRIMARY KEY, -- derived from the command, so that a repeated command adds nothing
-    call_id text NOT NULL REFERENCES calls,
-    event   jsonb NOT NULL,
-    due_at  timestamptz NOT NULL,
-    done_at timestamptz
+    id            text PRIMARY KEY, -- derived from the command, so that a repeated command adds nothing
+    call_id       text NOT NULL REFERENCES calls,
+    event         jsonb NOT NULL,
+    due_at        timestamptz NOT NULL,
+    claimed_until timestamptz, -- a replica is reporting it
+    tries         integer NOT NULL DEFAULT 0,
+    done_at       timestamptz
 );
 CREATE INDEX sandbox_call_steps_due ON sandbox_call_steps (due_at) WHERE done_at IS NULL;
+CREATE INDEX sandbox_call_steps_call ON sandbox_call_steps (call_id);
 
 CREATE TABLE notes (
     consultation_id text PRIMARY KEY REFERENCES consultations,

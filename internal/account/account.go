@@ -1,0 +1,44 @@
+package account
+
+import (
+	"errors"
+	"time"
+)
+
+// SessionLifetime is how long a browser session lasts after the sign-in.
+const SessionLifetime = 12 * time.Hour
+
+// Limits of what a client may be called and choose.
+const (
+	MinPasswordLength = 8 // code points
+	maxPasswordLength = 256
+	maxNameLength     = 200
+	maxEmailLength    = 254 // bytes
+)
+
+// Faults that pages and the command line show. None of them is part of the partner contract.
+var (
+	ErrEmailTaken     = errors.New("a client with this e-mail address exists already")
+	ErrInvalid        = errors.New("invalid client")
+	ErrBadCredentials = errors.New("e-mail address or password is wrong")
+	ErrNoSession      = errors.New("nobody is signed in")
+)
+
+// Client is an end client of the service (specification section 2.1).
+type Client struct {
+	ID            string
+	Email         string
+	Name          string
+	PhoneVerified bool // there is a number, and it was proven to be the client's
+	Disabled      bool
+	CreatedAt     time.Time
+}
+
+// NewClient is what [Service.Create] needs.
+type NewClient struct {
+	Email         string // stored without outer white space
+	Password      string // at least MinPasswordLength code points
+	Name          string // 1 to 200 code points
+	Phone         string // any usual notation, French without a country code; empty for none
+	PhoneVerified bool
+}

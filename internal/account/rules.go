@@ -1,0 +1,61 @@
+package account
+
+import (
+	"fmt"
+	"net/mail"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/nyaruka/phonenumbers"
+	"golang.org/x/text/unicode/norm"
+)
+
+const defaultRegion = "FR"
+
+// checked returns n with every field in the form in which it is stored.
+func checked(n NewClient) (NewClient, error) {
+	var err error
+	if n.Email, err = normalEmail(n.Email); err != nil {
+		return n, err
+	}
+	n.Name = norm.NFC.String(strings.TrimSpace(n.Name))
+	if l := utf8.RuneCountInString(n.Name); l == 0 || l > maxNameLength || !storable(n.Name) {
+		return n, fmt.Errorf("%w: the name must have 1 to %d characters", ErrInvalid, maxNameLength)
+	}
+	if l := utf8.RuneCountInString(n.Password); l < MinPasswordLength || l > maxPasswordLength {
+		return n, fmt.Errorf("%w: the password must have %d to %d characters", ErrInvalid, MinPasswordLength, maxPasswordLength)
+	}
+	if n.Phone == "" {
+		if n.PhoneVerified {
+			return n, fmt.Errorf("%w: a verified phone needs a number", ErrInvalid)
+		}
+		return n, nil
+	}
+	n.Phone, err = e164(n.Phone)
+	return n, err
+}
+
+func normalEmail(s string) (string, error) {
+	s = strings.TrimSpace(s)
+	a, err := mail.ParseAddress(s)
+	if err != nil || a.Address != s || len(s) > maxEmailLength || !storable(s) {
+		return "", fmt.Errorf("%w: %.80q is not an e-mail address", ErrInvalid, s)
+	}
+	return s, nil
+}
+
+// e164 asks only that a number can exist: the proof that it is the client's is the verification, and number plans
+// change. Premium-rate numbers are refused because we would pay for calling them.
+func e164(s string) (string, error) {
+	n, err := phonenumbers.Parse(s, defaultRegion)
+	if err != nil || !phonenumbers.IsPossibleNumber(n) {
+		return "", fmt.Errorf("%w: the phone number cannot be called", ErrInvalid)
+	}
+	if t := phonenumbers.GetNumberType(n); t == phonenumbers.PREMIUM_RATE || t == phonenumbers.SHARED_COST {
+		return "", fmt.Errorf("%w: premium-rate phone numbers cannot be used", ErrInvalid)
+	}
+	return phonenumbers.Format(n, phonenumbers.E164), nil
+}
+
+// storable tells whether Postgres takes s as text.
+func storable(s string) bool { return utf8.ValidString(s) && !strings.ContainsRune(s, 0) }

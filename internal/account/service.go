@@ -1,0 +1,167 @@
+package account
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"partnerd/internal/id"
+	"partnerd/internal/password"
+	"partnerd/internal/postgres"
+	"partnerd/internal/problem"
+	"partnerd/internal/seal"
+)
+
+// Service keeps clients and their browser sessions. Safe for concurrent use.
+type Service struct{ box *seal.Box }
+
+// New makes the service; phone numbers are sealed with box.
+func New(box *seal.Box) *Service { return &Service{box} }
+
+// HashPassword returns the argon2id hash of a person's password.
+func HashPassword(plain string) string { return password.Hash(plain) }
+
+// VerifyPassword tells whether hash was made from plain.
+func VerifyPassword(hash, plain string) bool { return password.Verify(hash, plain) }
+
+// Create adds a client. It returns [ErrInvalid] or [ErrEmailTaken]; after the latter the transaction cannot go on.
+func (s *Service) Create(ctx context.Context, tx postgres.Tx, n NewClient) (Client, error) {
+	n, err := checked(n)
+	if err != nil {
+		return Client{}, err
+	}
+	row := clientRow{ID: tx.NewID(id.Client), Email: n.Email, Name: n.Name, PasswordHash: password.Hash(n.Password), CreatedAt: tx.Now}
+	if err := s.setPhone(&row, n.Phone, n.PhoneVerified, tx); err != nil {
+		return Client{}, err
+	}
+	err = insertClient(ctx, tx, row)
+	if postgres.IsUnique(err, "clients_email_key") {
+		return Client{}, ErrEmailTaken
+	}
+	if err != nil {
+		return Client{}, err
+	}
+	return fromRow(row), nil
+}
+
+// Get returns a client, or [problem.ErrNotFound].
+func (s *Service) Get(ctx context.Context, tx postgres.Tx, clientID string) (Client, error) {
+	row, err := s.row(ctx, tx, clientID)
+	return fromRow(row), err
+}
+
+// VerifiedPhone returns the number to call the client on, in E.164; ok is false when there is none that was verified.
+func (s *Service) VerifiedPhone(ctx context.Context, tx postgres.Tx, clientID string) (e164 string, ok bool, err error) {
+	row, err := s.row(ctx, tx, clientID)
+	if err != nil || row.PhoneVerifiedAt == nil {
+		return "", false, err
+	}
+	plain, err := s.box.Open(phonePlace(clientID), row.PhoneSealed)
+	if err != nil {
+		return "", false, err
+	}
+	return string(plain), true, nil
+}
+
+// SetPhone replaces the client's number; an empty phone removes it.
+// It returns [problem.ErrNotFound] or [ErrInvalid].
+func (s *Service) SetPhone(ctx context.Context, tx postgres.Tx, clientID, phone string, verified bool) error {
+	row, err := s.row(ctx, tx, clientID)
+	if err != nil {
+		return err
+	}
+	if phone != "" {
+		if phone, err = e164(phone); err != nil {
+			return err
+		}
+	} else if verified {
+		return fmt.Errorf("%w: a verified phone needs a number", ErrInvalid)
+	}
+	if err := s.setPhone(&row, phone, verified, tx); err != nil {
+		return err
+	}
+	return updatePhone(ctx, tx, row)
+}
+
+// SetDisabled shuts a client out of pages and API, or lets it in again. It returns [problem.ErrNotFound].
+func (s *Service) SetDisabled(ctx context.Context, tx postgres.Tx, clientID string, disabled bool) error {
+	found, err := updateDisabled(ctx, tx, clientID, disabled)
+	if err == nil && !found {
+		return problem.ErrNotFound
+	}
+	return err
+}
+
+// CheckPassword returns the client whose credentials these are, or [ErrBadCredentials] after the same work whether the
+// address is unknown, the password wrong or the client disabled. Give it a handle of [postgres.DB.Read]: hashing takes
+// tens of milliseconds, during which no transaction should be open.
+func (s *Service) CheckPassword(ctx context.Context, tx postgres.Tx, email, plain string) (Client, error) {
+	email = strings.TrimSpace(email)
+	var row clientRow
+	if storable(email) && len(email) <= maxEmailLength {
+		var err error
+		if row, _, err = clientByEmail(ctx, tx, email); err != nil {
+			return Client{}, err
+		}
+	}
+	if !password.Verify(row.PasswordHash, plain) || row.DisabledAt != nil {
+		return Client{}, ErrBadCredentials
+	}
+	return fromRow(row), nil
+}
+
+// SignIn opens a browser session of [SessionLifetime] and returns its token for the cookie.
+func (s *Service) SignIn(ctx context.Context, tx postgres.Tx, clientID string) (token string, err error) {
+	token = tx.NewSecret("brs")
+	if err := insertSession(ctx, tx, id.DigestOf(token), clientID); err != nil {
+		return "", err
+	}
+	return token, nil
+}
+
+// Session returns who is signed in with token, or [ErrNoSession].
+func (s *Service) Session(ctx context.Context, tx postgres.Tx, token string) (Client, error) {
+	if token == "" {
+		return Client{}, ErrNoSession
+	}
+	row, found, err := clientBySession(ctx, tx, id.DigestOf(token))
+	if err != nil {
+		return Client{}, err
+	}
+	if !found {
+		return Client{}, ErrNoSession
+	}
+	return fromRow(row), nil
+}
+
+// SignOut ends the session of token. One that has ended already is no error.
+func (s *Service) SignOut(ctx context.Context, tx postgres.Tx, token string) error {
+	return deleteSession(ctx, tx, id.DigestOf(token))
+}
+
+func (s *Service) row(ctx context.Context, tx postgres.Tx, clientID string) (clientRow, error) {
+	if !storable(clientID) {
+		return clientRow{}, problem.ErrNotFound
+	}
+	row, found, err := clientByID(ctx, tx, clientID)
+	if err == nil && !found {
+		err = problem.ErrNotFound
+	}
+	return row, err
+}
+
+func (s *Service) setPhone(row *clientRow, phone string, verified bool, tx postgres.Tx) (err error) {
+	row.PhoneSealed, row.PhoneVerifiedAt = nil, nil
+	if phone == "" {
+		return nil
+	}
+	if row.PhoneSealed, err = s.box.Seal(phonePlace(row.ID), []byte(phone)); err != nil {
+		return err
+	}
+	if verified {
+		row.PhoneVerifiedAt = &tx.Now
+	}
+	return nil
+}
+
+func phonePlace(clientID string) string { return "client.phone:" + clientID }

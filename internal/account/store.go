@@ -1,0 +1,101 @@
+package account
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"partnerd/internal/id"
+	"partnerd/internal/postgres"
+)
+
+type clientRow struct {
+	ID              string
+	Email           string
+	Name            string
+	PasswordHash    string
+	PhoneSealed     []byte
+	PhoneVerifiedAt *time.Time
+	DisabledAt      *time.Time
+	CreatedAt       time.Time
+}
+
+func fromRow(r clientRow) Client {
+	return Client{ID: r.ID, Email: r.Email, Name: r.Name, PhoneVerified: r.PhoneVerifiedAt != nil, Disabled: r.DisabledAt != nil, CreatedAt: r.CreatedAt}
+}
+
+const clientColumns = `c.id, c.email, c.name, c.password_hash, c.phone_sealed, c.phone_verified_at, c.disabled_at, c.created_at`
+
+func insertClient(ctx context.Context, tx postgres.Tx, r clientRow) error {
+	err := tx.Gorm(ctx).Exec(`INSERT INTO clients (id, email, name, password_hash, phone_sealed, phone_verified_at, created_at, updated_at)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
+		r.ID, r.Email, r.Name, r.PasswordHash, r.PhoneSealed, r.PhoneVerifiedAt, r.CreatedAt, r.CreatedAt).Error
+	if err != nil {
+		return fmt.Errorf("insert client: %w", err)
+	}
+	return nil
+}
+
+func clientByID(ctx context.Context, tx postgres.Tx, clientID string) (clientRow, bool, error) {
+	return oneClient(ctx, tx, `SELECT `+clientColumns+` FROM clients c WHERE c.id = ?`, clientID)
+}
+
+func clientByEmail(ctx context.Context, tx postgres.Tx, email string) (clientRow, bool, error) {
+	return oneClient(ctx, tx, `SELECT `+clientColumns+` FROM clients c WHERE lower(c.email) = lower(?)`, email)
+}
+
+func clientBySession(ctx context.Context, tx postgres.Tx, token id.Digest) (clientRow, bool, error) {
+	return oneClient(ctx, tx, `SELECT `+clientColumns+` FROM browser_sessions b JOIN clients c ON c.id = b.client_id
+		WHERE b.token_hash = ? AND b.expires_at > ? AND c.disabled_at IS NULL`, token, tx.Now)
+}
+
+func oneClient(ctx context.Context, tx postgres.Tx, query string, args ...any) (r clientRow, found bool, err error) {
+	err = tx.Gorm(ctx).Raw(query, args...).Row().Scan(&r.ID, &r.Email, &r.Name, &r.PasswordHash, &r.PhoneSealed, &r.PhoneVerifiedAt, &r.DisabledAt, &r.CreatedAt)
+	if postgres.IsNotFound(err) {
+		return clientRow{}, false, nil
+	}
+	if err != nil {
+		return clientRow{}, false, fmt.Errorf("read client: %w", err)
+	}
+	r.CreatedAt = r.CreatedAt.UTC()
+	return r, true, nil
+}
+
+func updatePhone(ctx context.Context, tx postgres.Tx, r clientRow) error {
+	err := tx.Gorm(ctx).Exec(`UPDATE clients SET phone_sealed = ?, phone_verified_at = ?, updated_at = ? WHERE id = ?`,
+		r.PhoneSealed, r.PhoneVerifiedAt, tx.Now, r.ID).Error
+	if err != nil {
+		return fmt.Errorf("update phone of client: %w", err)
+	}
+	return nil
+}
+
+func updateDisabled(ctx context.Context, tx postgres.Tx, clientID string, disabled bool) (found bool, err error) {
+	var at *time.Time
+	if disabled {
+		at = &tx.Now
+	}
+	r := tx.Gorm(ctx).Exec(`UPDATE clients SET disabled_at = ?, updated_at = ? WHERE id = ?`, at, tx.Now, clientID)
+	if r.Error != nil {
+		return false, fmt.Errorf("update client: %w", r.Error)
+	}
+	return r.RowsAffected == 1, nil
+}
+
+// insertSession also clears away sessions of the client that have run out.
+func insertSession(ctx context.Context, tx postgres.Tx, token id.Digest, clientID string) error {
+	err := tx.Gorm(ctx).Exec(`WITH gone AS (DELETE FROM browser_sessions WHERE client_id = ? AND expires_at <= ?)
+		INSERT INTO browser_sessions (token_hash, client_id, created_at, expires_at) VALUES (?, ?, ?, ?)`,
+		clientID, tx.Now, token, clientID, tx.Now, tx.Now.Add(SessionLifetime)).Error
+	if err != nil {
+		return fmt.Errorf("insert browser session: %w", err)
+	}
+	return nil
+}
+
+func deleteSession(ctx context.Context, tx postgres.Tx, token id.Digest) error {
+	if err := tx.Gorm(ctx).Exec(`DELETE FROM browser_sessions WHERE token_hash = ?`, token).Error; err != nil {
+		return fmt.Errorf("delete browser session: %w", err)
+	}
+	return nil
+}

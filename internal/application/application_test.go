@@ -1,0 +1,216 @@
+package application
+
+import (
+	"errors"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"partnerd/internal/clock"
+	"partnerd/internal/dbtest"
+	"partnerd/internal/postgres"
+	"partnerd/internal/problem"
+)
+
+var demo = NewApplication{
+	Name: " Demo CRM ", RedirectURIs: []string{"http://localhost:3000/callback", "https://crm.example/cb?tenant=a%20b"},
+	Scopes: []Scope{OfflineAccess, ProfileRead, ProfileRead}, RecordingEnabled: true, RatePerMinute: 60, ClientRatePerMinute: 6,
+}
+
+func create(t *testing.T, db *postgres.DB, n NewApplication) (Application, string) {
+	t.Helper()
+	a, secret, err := New().Create(t.Context(), db.Read(), n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a, secret
+}
+
+func TestCreatedApplicationIsReadBackExactly(t *testing.T) {
+	t.Parallel()
+	db, s := dbtest.New(t), New()
+	a, secret := create(t, db, demo)
+	got, err := s.Get(t.Context(), db.Read(), a.ID)
+	if err != nil || !reflect.DeepEqual(got, a) {
+		t.Errorf("got %+v, want %+v (%v)", got, a, err)
+	}
+	if a.Name != "Demo CRM" || !slices.Equal(a.Scopes, []Scope{ProfileRead, OfflineAccess}) || !slices.Equal(a.RedirectURIs, demo.RedirectURIs) || a.Suspended {
+		t.Errorf("application: %+v", a)
+	}
+	if !strings.HasPrefix(a.ID, "app_test_") || !strings.HasPrefix(secret, "sk_test_") {
+		t.Errorf("credentials are not marked as a sandbox's: %s", a.ID)
+	}
+	plain, _ := create(t, db, NewApplication{Name: "Plain", RedirectURIs: []string{"https://crm.example/cb"}, Live: true})
+	if got, err = s.Get(t.Context(), db.Read(), plain.ID); err != nil || !slices.Equal(got.Scopes, AllScopes) || got.RatePerMinute != 0 || got.ClientRatePerMinute != 0 || got.RecordingEnabled {
+		t.Errorf("defaults: %+v %v", got, err)
+	}
+	for _, id := range []string{"app_test_unknown", "", "\x00", "\xff"} {
+		if _, err := s.Get(t.Context(), db.Read(), id); !errors.Is(err, problem.ErrNotFound) {
+			t.Errorf("get %q: %v", id, err)
+		}
+	}
+}
+
+func TestOnlyTheRightSecretAuthenticates(t *testing.T) {
+	t.Parallel()
+	db, s := dbtest.New(t), New()
+	a, secret := create(t, db, demo)
+	_, other := create(t, db, demo)
+	if got, err := s.Authenticate(t.Context(), db.Read(), a.ID, secret); err != nil || got.ID != a.ID {
+		t.Errorf("right: %+v %v", got, err)
+	}
+	for _, bad := range [][2]string{{a.ID, ""}, {a.ID, secret + "x"}, {a.ID, other}, {a.ID, strings.ToUpper(secret)}, {"app_test_unknown", secret}, {"", ""}, {"\x00", secret}} {
+		if _, err := s.Authenticate(t.Context(), db.Read(), bad[0], bad[1]); !errors.Is(err, ErrBadCredentials) {
+			t.Errorf("%q: %v", bad, err)
+		}
+	}
+	if err := s.SetSuspended(t.Context(), db.Read(), a.ID, true); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := s.Authenticate(t.Context(), db.Read(), a.ID, secret); err != nil || !got.Suspended {
+		t.Errorf("suspended: %+v %v", got, err)
+	}
+	for name, err := range map[string]error{"suspend": s.SetSuspended(t.Context(), db.Read(), "app_test_unknown", true), "rotate": second(s.RotateSecret(t.Context(), db.Read(), "app_test_unknown"))} {
+		if !errors.Is(err, problem.ErrNotFound) {
+			t.Errorf("%s of an unknown application: %v", name, err)
+		}
+	}
+}
+
+func second(_ string, err error) error { return err }
+
+func TestPreviousSecretIsHonouredForADay(t *testing.T) {
+	t.Parallel()
+	clk := clock.NewManual(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))
+	db, s := dbtest.NewWithClock(t, clk), New()
+	a, oldest := create(t, db, demo)
+	rotate := func() string {
+		secret, err := s.RotateSecret(t.Context(), db.Read(), a.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return secret
+	}
+	works := func(secret string) bool {
+		_, err := s.Authenticate(t.Context(), db.Read(), a.ID, secret)
+		if err != nil && !errors.Is(err, ErrBadCredentials) {
+			t.Fatal(err)
+		}
+		return err == nil
+	}
+	old := rotate()
+	fresh := rotate()
+	if works(oldest) || !works(old) || !works(fresh) {
+		t.Error("not exactly the last two secrets work")
+	}
+	clk.Advance(SecretOverlap - time.Microsecond)
+	if !works(old) {
+		t.Error("the previous secret ended early")
+	}
+	clk.Advance(time.Microsecond)
+	if works(old) || !works(fresh) {
+		t.Error("the previous secret did not end")
+	}
+}
+
+func TestScopesAreParsedStrictly(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string][]Scope{
+		"profile:read":                       {ProfileRead},
+		"offline_access notes:read":          {NotesRead, OfflineAccess},
+		"wallet:read wallet:read":            {WalletRead},
+		FormatScopes(AllScopes):              AllScopes,
+		"":                                   nil,
+		" ":                                  nil,
+		" profile:read":                      nil,
+		"profile:read ":                      nil,
+		"profile:read  wallet:read":          nil,
+		"profile:read\twallet:read":          nil,
+		"profile:read,wallet:read":           nil,
+		"Profile:Read":                       nil,
+		"profile:read profile:write":         nil,
+		"profile:read\x00":                   nil,
+		strings.Repeat("profile:read ", 1e4): nil,
+	} {
+		got, err := ParseScopes(text)
+		if !slices.Equal(got, want) || (err == nil) != (want != nil) {
+			t.Errorf("%.40q: %v %v", text, got, err)
+		}
+	}
+}
+
+func TestRedirectURIsAreChecked(t *testing.T) {
+	t.Parallel()
+	const anywhere, sandbox, nowhere = 2, 1, 0
+	for uri, want := range map[string]int{
+		"https://crm.example":                  anywhere,
+		"https://crm.example:8443/cb?tenant=1": anywhere,
+		"https://crm.example/cb/%C3%A9":        anywhere,
+		"https://localhost/cb":                 anywhere,
+		"http://localhost/cb":                  sandbox,
+		"http://localhost:3000":                sandbox,
+		"http://127.0.0.1:3000/cb":             sandbox,
+		"http://[::1]:3000/cb":                 sandbox,
+		"http://127.0.0.2/cb":                  nowhere,
+		"http://crm.example/cb":                nowhere,
+		"http://localhost.example/cb":          nowhere,
+		"http://192.168.0.1/cb":                nowhere,
+		"":                                     nowhere,
+		"/cb":                                  nowhere,
+		"//crm.example/cb":                     nowhere,
+		"crm.example/cb":                       nowhere,
+		"https:///cb":                          nowhere,
+		"https://:443/cb":                      nowhere,
+		"https:crm.example/cb":                 nowhere,
+		"https://crm.example/cb#":              nowhere,
+		"https://crm.example/cb#part":          nowhere,
+		"https://user@crm.example/cb":          nowhere,
+		"https://user:pass@crm.example/cb":     nowhere,
+		"https://*.crm.example/cb":             nowhere,
+		"https://crm.example/c b":              nowhere,
+		"https://crm.example/cb\n":             nowhere,
+		"https://crm.example\\@evil.example":   nowhere,
+		"https://crm.example/é":                nowhere,
+		"https://crm.example/cb?code=1":        nowhere,
+		"https://crm.example/cb?a=1&state=1":   nowhere,
+		"https://crm.example/cb?a=%zz":         nowhere,
+		"https://crm.example:port/cb":          nowhere,
+		"com.example.crm:/cb":                  nowhere,
+		"javascript:alert(1)":                  nowhere,
+		"data:text/html,x":                     nowhere,
+		"ftp://crm.example/cb":                 nowhere,
+		"https://crm.example/" + strings.Repeat("a", maxURILength): nowhere,
+	} {
+		for _, live := range []bool{false, true} {
+			n := demo
+			n.RedirectURIs, n.Live = []string{uri}, live
+			_, err := checked(n)
+			if allowed := want == anywhere || want == sandbox && !live; allowed != (err == nil) || err != nil && !errors.Is(err, ErrInvalid) {
+				t.Errorf("%.60q live=%v: %v", uri, live, err)
+			}
+		}
+	}
+}
+
+func TestImpossibleApplicationsAreRefused(t *testing.T) {
+	t.Parallel()
+	for name, spoil := range map[string]func(*NewApplication){
+		"no name":           func(n *NewApplication) { n.Name = " " },
+		"long name":         func(n *NewApplication) { n.Name = strings.Repeat("é", maxNameLength+1) },
+		"NUL in name":       func(n *NewApplication) { n.Name = "a\x00" },
+		"no redirect URI":   func(n *NewApplication) { n.RedirectURIs = nil },
+		"one URI twice":     func(n *NewApplication) { n.RedirectURIs = []string{"https://a.example", "https://a.example"} },
+		"too many URIs":     func(n *NewApplication) { n.RedirectURIs = make([]string, maxRedirectURIs+1) },
+		"unknown scope":     func(n *NewApplication) { n.Scopes = []Scope{ProfileRead, "admin"} },
+		"negative rate":     func(n *NewApplication) { n.RatePerMinute = -1 },
+		"negative per head": func(n *NewApplication) { n.ClientRatePerMinute = -1 },
+	} {
+		n := demo
+		spoil(&n)
+		if _, err := checked(n); !errors.Is(err, ErrInvalid) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

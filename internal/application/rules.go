@@ -1,0 +1,145 @@
+package application
+
+import (
+	"fmt"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"golang.org/x/text/unicode/norm"
+)
+
+const (
+	maxNameLength   = 100 // code points
+	maxRedirectURIs = 20
+	maxURILength    = 2048 // bytes
+)
+
+// ParseScopes reads scopes separated by single spaces and returns each once, in the order of [AllScopes].
+// An empty text or an unknown scope is an error.
+func ParseScopes(s string) ([]Scope, error) {
+	var asked []Scope
+	for part := range strings.SplitSeq(s, " ") {
+		if !slices.Contains(AllScopes, Scope(part)) {
+			return nil, fmt.Errorf("%.40q is not a scope", part)
+		}
+		asked = append(asked, Scope(part))
+	}
+	return Ordered(asked), nil
+}
+
+// FormatScopes is the opposite of [ParseScopes].
+func FormatScopes(scopes []Scope) string {
+	parts := make([]string, len(scopes))
+	for i, s := range scopes {
+		parts[i] = string(s)
+	}
+	return strings.Join(parts, " ")
+}
+
+// Ordered returns the known ones among scopes, each once, in the order of [AllScopes].
+func Ordered(scopes []Scope) []Scope {
+	var out []Scope
+	for _, s := range AllScopes {
+		if slices.Contains(scopes, s) {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// Within tells whether every one of scopes is in limit.
+func Within(scopes, limit []Scope) bool {
+	for _, s := range scopes {
+		if !slices.Contains(limit, s) {
+			return false
+		}
+	}
+	return true
+}
+
+func checked(n NewApplication) (NewApplication, error) {
+	n.Name = norm.NFC.String(strings.TrimSpace(n.Name))
+	if l := utf8.RuneCountInString(n.Name); l == 0 || l > maxNameLength || !storable(n.Name) {
+		return n, fmt.Errorf("%w: the name must have 1 to %d characters", ErrInvalid, maxNameLength)
+	}
+	if len(n.RedirectURIs) == 0 || len(n.RedirectURIs) > maxRedirectURIs {
+		return n, fmt.Errorf("%w: 1 to %d redirect URIs are needed", ErrInvalid, maxRedirectURIs)
+	}
+	for i, uri := range n.RedirectURIs {
+		if err := checkRedirectURI(uri, n.Live); err != nil {
+			return n, err
+		}
+		if slices.Contains(n.RedirectURIs[:i], uri) {
+			return n, fmt.Errorf("%w: redirect URI %q is given twice", ErrInvalid, uri)
+		}
+	}
+	if len(n.Scopes) == 0 {
+		n.Scopes = AllScopes
+	}
+	if !Within(n.Scopes, AllScopes) {
+		return n, fmt.Errorf("%w: unknown scope among %q", ErrInvalid, FormatScopes(n.Scopes))
+	}
+	n.Scopes = Ordered(n.Scopes)
+	if n.RatePerMinute < 0 || n.ClientRatePerMinute < 0 {
+		return n, fmt.Errorf("%w: a rate cannot be negative", ErrInvalid)
+	}
+	return n, nil
+}
+
+// answerParameters are added to a redirect URI by the authorization endpoint and must not be there before.
+var answerParameters = []string{"code", "state", "iss", "error", "error_description", "error_uri"}
+
+// checkRedirectURI takes https with a host; http only on loopback and only in a sandbox.
+func checkRedirectURI(uri string, live bool) error {
+	refuse := func(why string) error { return fmt.Errorf("%w: redirect URI %.200q %s", ErrInvalid, uri, why) }
+	if len(uri) > maxURILength {
+		return refuse("is too long")
+	}
+	for _, c := range []byte(uri) {
+		if c <= ' ' || c >= 0x7f || c == '\\' {
+			return refuse("holds a character that must be percent-encoded")
+		}
+	}
+	u, err := url.Parse(uri)
+	if err != nil || u.Host == "" || u.Hostname() == "" || u.Opaque != "" {
+		return refuse("is not an absolute URL")
+	}
+	switch {
+	case strings.Contains(uri, "#"):
+		return refuse("has a fragment")
+	case u.User != nil:
+		return refuse("holds credentials")
+	case strings.Contains(u.Host, "*"):
+		return refuse("has a wildcard")
+	case u.Scheme == "http" && live:
+		return refuse("must be https")
+	case u.Scheme == "http" && !loopback(u.Hostname()):
+		return refuse("must be https (http only for localhost)")
+	case u.Scheme != "http" && u.Scheme != "https":
+		return refuse("must be https")
+	}
+	query, err := url.ParseQuery(u.RawQuery)
+	if err != nil {
+		return refuse("has a malformed query")
+	}
+	for _, p := range answerParameters {
+		if query.Has(p) {
+			return refuse("has the query parameter " + p + ", which the answer uses")
+		}
+	}
+	return nil
+}
+
+func loopback(host string) bool {
+	if strings.EqualFold(host, "localhost") {
+		return true
+	}
+	a, err := netip.ParseAddr(host)
+	return err == nil && (a == netip.IPv6Loopback() || a == netip.AddrFrom4([4]byte{127, 0, 0, 1}))
+}
+
+// storable tells whether Postgres takes s as text.
+func storable(s string) bool { return utf8.ValidString(s) && !strings.ContainsRune(s, 0) }

@@ -1,0 +1,33 @@
+package note
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"golang.org/x/text/unicode/norm"
+)
+
+// Lengths in Unicode code points after trimming (decision H45).
+const (
+	MaxPreview = 500
+	MaxNote    = 20000
+)
+
+// ErrInvalid is wrapped by every refusal of a text. Its messages name the fault, never the text.
+var ErrInvalid = errors.New("note or preview is not acceptable")
+
+func clean(what, text string, limit int) (string, error) {
+	if !utf8.ValidString(text) || strings.ContainsRune(text, 0) {
+		return "", fmt.Errorf("%w: the %s is not plain text", ErrInvalid, what)
+	}
+	text = norm.NFC.String(strings.TrimSpace(text))
+	switch n := utf8.RuneCountInString(text); {
+	case n == 0:
+		return "", fmt.Errorf("%w: the %s is empty", ErrInvalid, what)
+	case n > limit:
+		return "", fmt.Errorf("%w: the %s has %d characters, at most %d are allowed", ErrInvalid, what, n, limit)
+	}
+	return text, nil
+}

@@ -1,0 +1,69 @@
+package note
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"partnerd/internal/postgres"
+	"partnerd/internal/seal"
+)
+
+// ErrOtherLawyer refuses a correction by somebody who did not write the note.
+var ErrOtherLawyer = errors.New("the note of this consultation was written by another lawyer")
+
+// Preview is the part of a note that a partner may read.
+type Preview struct {
+	ConsultationID string
+	Text           string    // at most [MaxPreview] code points
+	SubmittedAt    time.Time // when this text was submitted; a correction moves it
+}
+
+// Service stores notes. Safe for concurrent use.
+type Service struct {
+	box  *seal.Box
+	drop *seal.Drop
+}
+
+// New makes the service: box seals previews, drop takes in full notes.
+func New(box *seal.Box, drop *seal.Drop) *Service { return &Service{box, drop} }
+
+// Submit stores the note and preview of a consultation, or corrects them; first tells which it was. The texts are
+// trimmed: the note has 1 to [MaxNote] code points, the preview 1 to [MaxPreview]. Refusals wrap [ErrInvalid] or are
+// [ErrOtherLawyer]. The caller holds the consultation's row lock.
+func (s *Service) Submit(ctx context.Context, tx postgres.Tx, consultationID, lawyerID, note, preview string) (first bool, err error) {
+	if note, err = clean("note", note, MaxNote); err != nil {
+		return false, err
+	}
+	if preview, err = clean("preview", preview, MaxPreview); err != nil {
+		return false, err
+	}
+	r := noteRow{ConsultationID: consultationID, LawyerID: lawyerID}
+	if r.NoteSealed, err = s.drop.Seal(notePlace(consultationID), []byte(note)); err != nil {
+		return false, err
+	}
+	if r.PreviewSealed, err = s.box.Seal(previewPlace(consultationID), []byte(preview)); err != nil {
+		return false, err
+	}
+	return upsert(ctx, tx, r)
+}
+
+// Preview returns the preview of a consultation's note; ok is false when there is no note yet.
+func (s *Service) Preview(ctx context.Context, tx postgres.Tx, consultationID string) (p Preview, ok bool, err error) {
+	r, ok, err := find(ctx, tx, consultationID)
+	if err != nil || !ok {
+		return Preview{}, false, err
+	}
+	text, err := s.box.Open(previewPlace(consultationID), r.PreviewSealed)
+	if err != nil {
+		return Preview{}, false, err
+	}
+	p = Preview{ConsultationID: consultationID, Text: string(text), SubmittedAt: r.SubmittedAt.UTC()}
+	if r.CorrectedAt != nil {
+		p.SubmittedAt = r.CorrectedAt.UTC()
+	}
+	return p, true, nil
+}
+
+func notePlace(consultationID string) string    { return "note.text:" + consultationID }
+func previewPlace(consultationID string) string { return "note.preview:" + consultationID }

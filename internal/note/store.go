@@ -1,0 +1,51 @@
+package note
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"partnerd/internal/postgres"
+)
+
+type noteRow struct {
+	ConsultationID string
+	LawyerID       string
+	NoteSealed     []byte
+	PreviewSealed  []byte
+	SubmittedAt    time.Time
+	CorrectedAt    *time.Time
+}
+
+func upsert(ctx context.Context, tx postgres.Tx, r noteRow) (first bool, err error) {
+	var out []struct{ First bool }
+	err = tx.Gorm(ctx).Raw(`
+		INSERT INTO notes (consultation_id, lawyer_id, note_sealed, preview_sealed, submitted_at)
+		VALUES (@consultation, @lawyer, @note, @preview, @now)
+		ON CONFLICT (consultation_id) DO UPDATE
+		SET note_sealed = excluded.note_sealed, preview_sealed = excluded.preview_sealed, corrected_at = excluded.submitted_at
+		WHERE notes.lawyer_id = excluded.lawyer_id
+		RETURNING corrected_at IS NULL AS first`,
+		map[string]any{"consultation": r.ConsultationID, "lawyer": r.LawyerID, "note": r.NoteSealed, "preview": r.PreviewSealed, "now": tx.Now},
+	).Scan(&out).Error
+	if err != nil {
+		return false, fmt.Errorf("store note of %s: %w", r.ConsultationID, err)
+	}
+	if len(out) == 0 {
+		return false, ErrOtherLawyer
+	}
+	return out[0].First, nil
+}
+
+func find(ctx context.Context, tx postgres.Tx, consultationID string) (noteRow, bool, error) {
+	var out []noteRow
+	err := tx.Gorm(ctx).Raw(`SELECT consultation_id, preview_sealed, submitted_at, corrected_at
+		FROM notes WHERE consultation_id = ?`, consultationID).Scan(&out).Error
+	if err != nil {
+		return noteRow{}, false, fmt.Errorf("read note of %s: %w", consultationID, err)
+	}
+	if len(out) == 0 {
+		return noteRow{}, false, nil
+	}
+	return out[0], true, nil
+}

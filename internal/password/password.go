@@ -1,0 +1,93 @@
+// Package password hashes the passwords of people with argon2id. Secrets that the program makes itself have full
+// entropy and need only a digest (package id).
+package password
+
+import (
+	"crypto/rand"
+	"crypto/subtle"
+	"encoding/base64"
+	"fmt"
+	"runtime"
+	"strings"
+
+	"golang.org/x/crypto/argon2"
+	"golang.org/x/text/unicode/norm"
+)
+
+// Cost of one hash: about 30 ms of one core and 19 MiB of memory (the first choice of the OWASP cheat sheet).
+const (
+	memoryKiB = 19 * 1024
+	passes    = 2
+	lanes     = 1
+	saltBytes = 16
+	keyBytes  = 32
+)
+
+const maxBytes = 1024
+
+const form = "$argon2id$v=%d$m=%d,t=%d,p=%d$%s$%s"
+
+// slots bounds the memory that sign-ins can claim at one time.
+var slots = make(chan struct{}, max(2, runtime.GOMAXPROCS(0)))
+
+var encoding = base64.RawStdEncoding
+
+// never has the form and the cost of a real hash; no password is known to produce it.
+var never = encode(make([]byte, saltBytes), make([]byte, keyBytes))
+
+// Hash returns the PHC string of plain with a fresh salt. Passwords are compared in Unicode normalization form C, so
+// that the same letters match whichever keyboard composed them.
+func Hash(plain string) string {
+	salt := make([]byte, saltBytes)
+	rand.Read(salt)
+	return encode(salt, derive(plain, salt, passes, memoryKiB, lanes, keyBytes))
+}
+
+// Verify tells whether hash was made from plain. An empty hash never matches and costs as much as a real one: give it
+// when there is no such account, so that the answer takes the same time.
+func Verify(hash, plain string) bool {
+	if hash == "" || len(plain) > maxBytes {
+		hash, plain = never, "x"
+	}
+	p, err := parse(hash)
+	if err != nil {
+		return false
+	}
+	got := derive(plain, p.salt, p.passes, p.memory, p.lanes, uint32(len(p.key)))
+	return subtle.ConstantTimeCompare(got, p.key) == 1
+}
+
+type parsed struct {
+	salt, key      []byte
+	passes, memory uint32
+	lanes          uint8
+}
+
+func parse(hash string) (parsed, error) {
+	var p parsed
+	parts := strings.Split(hash, "$")
+	if len(parts) != 6 || parts[0] != "" || parts[1] != "argon2id" || parts[2] != fmt.Sprintf("v=%d", argon2.Version) {
+		return p, fmt.Errorf("password hash has an unknown form")
+	}
+	if _, err := fmt.Sscanf(parts[3], "m=%d,t=%d,p=%d", &p.memory, &p.passes, &p.lanes); err != nil || p.passes == 0 || p.lanes == 0 {
+		return p, fmt.Errorf("password hash has unknown costs")
+	}
+	var err error
+	if p.salt, err = encoding.DecodeString(parts[4]); err != nil {
+		return p, fmt.Errorf("read salt of password hash: %w", err)
+	}
+	if p.key, err = encoding.DecodeString(parts[5]); err != nil || len(p.key) < saltBytes {
+		return p, fmt.Errorf("password hash is cut short")
+	}
+	return p, nil
+}
+
+func derive(plain string, salt []byte, passes, memory uint32, lanes uint8, size uint32) []byte {
+	slots <- struct{}{}
+	defer func() { <-slots }()
+	return argon2.IDKey([]byte(norm.NFC.String(plain)), salt, passes, memory, lanes, size)
+}
+
+func encode(salt, key []byte) string {
+	return fmt.Sprintf(form, argon2.Version, memoryKiB, passes, lanes, encoding.EncodeToString(salt), encoding.EncodeToString(key))
+}

@@ -1,0 +1,18 @@
+// Package payment lets clients put money into their wallet through a hosted checkout (specification section 2.4).
+//
+// It owns the top-up sessions and the record of what payment providers told us.
+//
+// Invariants:
+//   - a session is credited on the provider's signed notice and on nothing else, exactly once, with exactly the amount
+//     that was agreed; a notice that does not fit is kept as an incident and moves no money;
+//   - money that a provider took is always credited: also after the session expired or was cancelled, and also above
+//     the wallet ceiling, which limits what a client is invited to pay, not what is owed to the client;
+//   - the ceiling is checked against the balance when a session is made ([Service.Create]) and again when the client is
+//     about to pay ([Service.Payable]). Open sessions do not count: most abandoned checkouts would otherwise block the
+//     next one for an hour.
+//
+// A session is stored as OPEN, PAID or CANCELLED; EXPIRED is what an OPEN one is read as from its expiry on.
+//
+// It shows no page and talks to no provider: the checkout page is in package web, the built-in provider of a sandbox
+// in package sandbox. A live deployment has no provider yet and refuses sessions as unavailable.
+package payment

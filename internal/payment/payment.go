@@ -1,0 +1,77 @@
+package payment
+
+import (
+	"errors"
+	"time"
+
+	"partnerd/internal/money"
+	"partnerd/internal/problem"
+)
+
+// SandboxProvider is the name of the built-in provider of a sandbox, in the path of its notices.
+const SandboxProvider = "sandbox"
+
+// Limits of decisions H29 and H30, in cents and as duration.
+const (
+	MinTopUp             money.Cents = 2000
+	DefaultMaxTopUp      money.Cents = 100_000
+	DefaultWalletCeiling money.Cents = 200_000
+	SessionLifetime                  = time.Hour
+)
+
+// ErrWalletLimitExceeded refuses a top-up that would lift the balance above the ceiling (decision H29).
+var ErrWalletLimitExceeded = problem.Declare(problem.Conflict, "WALLET_LIMIT_EXCEEDED", "This top-up would lift the balance above the most a wallet may hold.")
+
+// Faults that partners do not see.
+var (
+	ErrSessionClosed   = errors.New("checkout session is paid, cancelled or expired")
+	ErrUnknownProvider = errors.New("unknown payment provider")
+	ErrBadSignature    = errors.New("payment notice is not signed by the provider, or not recently")
+	ErrBadNotice       = errors.New("payment notice is malformed")
+)
+
+// Status of a top-up session.
+type Status string
+
+// The statuses of a session.
+const (
+	Open      Status = "OPEN"
+	Paid      Status = "PAID"
+	Cancelled Status = "CANCELLED"
+	Expired   Status = "EXPIRED" // derived from the time
+)
+
+// Session is a checkout that a client may pay once.
+type Session struct {
+	ID, ClientID, ApplicationID string
+	Amount                      money.Cents
+	ReturnURL, CheckoutURL      string
+	Status                      Status // as of the transaction that read it
+	CreatedAt, ExpiresAt        time.Time
+}
+
+// CreateCommand asks for a session. ReturnURL is where the client's browser may go afterwards.
+type CreateCommand struct {
+	ClientID, ApplicationID string
+	Amount                  money.Cents
+	ReturnURL               string
+}
+
+// Kind of a notice.
+type Kind string
+
+// The kinds of notices that are acted on.
+const (
+	CheckoutPaid      Kind = "checkout.paid"
+	CheckoutCancelled Kind = "checkout.cancelled"
+)
+
+// Notice is what a provider posts to us, as JSON.
+type Notice struct {
+	ID          string      `json:"id"` // unique per provider: a repeated one is ignored
+	Type        Kind        `json:"type"`
+	SessionID   string      `json:"sessionId"`
+	AmountCents money.Cents `json:"amountCents"`
+	Currency    string      `json:"currency"`
+	CreatedAt   time.Time   `json:"createdAt"`
+}

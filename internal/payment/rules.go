@@ -1,0 +1,146 @@
+package payment
+
+import (
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"partnerd/internal/money"
+	"partnerd/internal/problem"
+)
+
+const maxReturnURL = 2048 // bytes; a URL is ASCII
+
+func checkCreate(c CreateCommand, cfg Config) (issues []problem.Issue) {
+	if c.Amount < MinTopUp {
+		issues = append(issues, problem.Issue{Path: "amountCents", Code: problem.IssueTooSmall, Message: fmt.Sprintf("must be at least %d", MinTopUp)})
+	}
+	if c.Amount > cfg.MaxTopUp {
+		issues = append(issues, problem.Issue{Path: "amountCents", Code: problem.IssueInvalidValue, Message: fmt.Sprintf("must be at most %d", cfg.MaxTopUp)})
+	}
+	if len(c.ReturnURL) > maxReturnURL {
+		issues = append(issues, problem.Issue{Path: "returnUrl", Code: problem.IssueTooLong, Message: fmt.Sprintf("must have at most %d characters", maxReturnURL)})
+	} else if fault := returnURLFault(c.ReturnURL, cfg.Sandbox); fault != "" {
+		issues = append(issues, problem.Issue{Path: "returnUrl", Code: problem.IssueInvalidURL, Message: fault})
+	}
+	return issues
+}
+
+// returnURLFault says what is wrong with a return URL (decision H31); empty when nothing is. A fragment is allowed: the
+// outcome goes into the query before it.
+func returnURLFault(raw string, sandbox bool) string {
+	for _, b := range []byte(raw) {
+		if b <= ' ' || b >= 0x7f || b == '\\' { // browsers and parsers disagree about what these mean
+			return "must be a URL of printable ASCII characters, without a backslash"
+		}
+	}
+	u, err := url.Parse(raw)
+	if err != nil || u.Hostname() == "" || u.Opaque != "" {
+		return "must be an absolute URL"
+	}
+	if u.User != nil {
+		return "must not carry credentials"
+	}
+	if port := u.Port(); port != "" || strings.HasSuffix(u.Host, ":") {
+		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+			return "has an impossible port"
+		}
+	}
+	switch host := u.Hostname(); {
+	case u.Scheme == "https":
+		return ""
+	case u.Scheme == "http" && sandbox && (strings.EqualFold(host, "localhost") || host == "127.0.0.1" || host == "::1"):
+		return ""
+	case sandbox:
+		return "must be an https URL, or an http URL of this machine (localhost, 127.0.0.1, [::1])"
+	default:
+		return "must be an https URL"
+	}
+}
+
+// Return is where the client's browser goes after the checkout: the return URL with topup=success or topup=cancelled
+// added to its query (decision H31). Whether the money has arrived is for the wallet to tell.
+func (s Session) Return(success bool) string {
+	outcome := "topup=cancelled"
+	if success {
+		outcome = "topup=success"
+	}
+	address, fragment, hasFragment := strings.Cut(s.ReturnURL, "#")
+	switch {
+	case !strings.Contains(address, "?"):
+		address += "?" + outcome
+	case strings.HasSuffix(address, "?") || strings.HasSuffix(address, "&"):
+		address += outcome
+	default:
+		address += "&" + outcome
+	}
+	if hasFragment {
+		address += "#" + fragment
+	}
+	return address
+}
+
+// statusAt is the status of a session that is stored as st and can be paid before expires.
+func statusAt(st Status, expires, now time.Time) Status {
+	if st == Open && !now.Before(expires) {
+		return Expired
+	}
+	return st
+}
+
+// Outcome of a notice, as recorded.
+type Outcome string
+
+// What becomes of notices.
+const (
+	Credited             Outcome = "credited"
+	CreditedLate         Outcome = "credited_late"         // the session had expired; the money was taken all the same
+	CreditedAfterCancel  Outcome = "credited_after_cancel" // likewise
+	AlreadyPaid          Outcome = "already_paid"          // another notice said so before
+	Closed               Outcome = "cancelled"
+	IgnoredAfterDecision Outcome = "cancel_ignored" // paid or cancelled before
+	IgnoredType          Outcome = "ignored"        // a type that we do not act on
+	UnknownSession       Outcome = "unknown_session"
+	AmountMismatch       Outcome = "amount_mismatch"
+	CurrencyMismatch     Outcome = "currency_mismatch"
+)
+
+// Incident tells whether a person has to look into it: money may have been taken that nobody got.
+func (o Outcome) Incident() bool {
+	return o == UnknownSession || o == AmountMismatch || o == CurrencyMismatch
+}
+
+// credits tells whether the outcome moves money.
+func (o Outcome) credits() bool {
+	return o == Credited || o == CreditedLate || o == CreditedAfterCancel
+}
+
+// decide says what a notice means for the session it names; session is nil when there is none of that provider.
+func decide(n Notice, session *Session) Outcome {
+	switch {
+	case n.Type != CheckoutPaid && n.Type != CheckoutCancelled:
+		return IgnoredType
+	case session == nil:
+		return UnknownSession
+	case n.Type == CheckoutCancelled && (session.Status == Paid || session.Status == Cancelled):
+		return IgnoredAfterDecision
+	case n.Type == CheckoutCancelled:
+		return Closed
+	case n.Currency != money.Currency:
+		return CurrencyMismatch
+	case n.AmountCents != session.Amount:
+		return AmountMismatch
+	}
+	switch session.Status {
+	case Paid:
+		return AlreadyPaid
+	case Cancelled:
+		return CreditedAfterCancel
+	case Expired:
+		return CreditedLate
+	default:
+		return Credited
+	}
+}

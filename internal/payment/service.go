@@ -1,0 +1,102 @@
+package payment
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+
+	"partnerd/internal/id"
+	"partnerd/internal/money"
+	"partnerd/internal/postgres"
+	"partnerd/internal/problem"
+	"partnerd/internal/wallet"
+)
+
+// Config of a deployment. Zero limits mean the defaults.
+type Config struct {
+	BaseURL       string // where the checkout pages are, without a trailing slash
+	Sandbox       bool   // has the built-in provider, and allows loopback return URLs over http
+	NoticeSecret  string // key of the notices' signatures; empty refuses every notice
+	MaxTopUp      money.Cents
+	WalletCeiling money.Cents
+	Logger        *slog.Logger // nil means the default one
+}
+
+// Service makes checkout sessions and credits paid ones.
+type Service struct {
+	wallet *wallet.Service
+	cfg    Config
+}
+
+// New makes a service.
+func New(w *wallet.Service, cfg Config) *Service {
+	if cfg.MaxTopUp == 0 {
+		cfg.MaxTopUp = DefaultMaxTopUp
+	}
+	if cfg.WalletCeiling == 0 {
+		cfg.WalletCeiling = DefaultWalletCeiling
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.Default()
+	}
+	return &Service{wallet: w, cfg: cfg}
+}
+
+// Create makes a session that can be paid for one hour (specification section 4.2). Problems: VALIDATION_ERROR with
+// issues at amountCents and returnUrl, WALLET_LIMIT_EXCEEDED, UNAVAILABLE where there is no provider.
+func (s *Service) Create(ctx context.Context, tx postgres.Tx, c CreateCommand) (Session, error) {
+	if issues := checkCreate(c, s.cfg); len(issues) > 0 {
+		return Session{}, problem.ErrValidation.With(issues...)
+	}
+	if !s.cfg.Sandbox {
+		return Session{}, problem.ErrUnavailable.Because("No payment provider is configured.")
+	}
+	if err := s.checkCeiling(ctx, tx, c.ClientID, c.Amount); err != nil {
+		return Session{}, err
+	}
+	sessionID := tx.NewID(id.TopUp)
+	session := Session{
+		ID: sessionID, ClientID: c.ClientID, ApplicationID: c.ApplicationID, Amount: c.Amount, ReturnURL: c.ReturnURL,
+		CheckoutURL: s.cfg.BaseURL + "/checkout/" + sessionID, Status: Open, CreatedAt: tx.Now, ExpiresAt: tx.Now.Add(SessionLifetime),
+	}
+	if err := insertSession(ctx, tx, session, SandboxProvider); err != nil {
+		return Session{}, fmt.Errorf("insert top-up session: %w", err)
+	}
+	return session, nil
+}
+
+// Get returns a session. Problem: NOT_FOUND. Who knows the identifier, which cannot be guessed, may see the session.
+func (s *Service) Get(ctx context.Context, tx postgres.Tx, sessionID string) (Session, error) {
+	row, err := readSession(ctx, tx, sessionID)
+	if postgres.IsNotFound(err) {
+		return Session{}, problem.ErrNotFound
+	}
+	if err != nil {
+		return Session{}, fmt.Errorf("read top-up session: %w", err)
+	}
+	return row.session(tx.Now), nil
+}
+
+// Payable returns a session that may be paid now. Otherwise ErrSessionClosed, or the problems NOT_FOUND and
+// WALLET_LIMIT_EXCEEDED.
+func (s *Service) Payable(ctx context.Context, tx postgres.Tx, sessionID string) (Session, error) {
+	session, err := s.Get(ctx, tx, sessionID)
+	if err != nil {
+		return Session{}, err
+	}
+	if session.Status != Open {
+		return Session{}, ErrSessionClosed
+	}
+	return session, s.checkCeiling(ctx, tx, session.ClientID, session.Amount)
+}
+
+func (s *Service) checkCeiling(ctx context.Context, tx postgres.Tx, clientID string, amount money.Cents) error {
+	b, err := s.wallet.Balance(ctx, tx, clientID)
+	if err != nil {
+		return err
+	}
+	if b.Balance+amount > s.cfg.WalletCeiling {
+		return ErrWalletLimitExceeded
+	}
+	return nil
+}

@@ -1,0 +1,28 @@
+// Package wallet keeps clients' prepaid money (specification sections 2.2 and 2.3).
+//
+// It owns the wallets, the ledger with its postings, and the holds.
+//
+// Money has two places in a wallet: available, and held for consultations under way; the balance is their sum. Every
+// movement is a ledger transaction whose postings sum to zero over these accounts:
+//
+//	movement    amount shown       postings
+//	TOPUP       + on the balance   client_available +   payment_clearing −
+//	HOLD        − on available     client_available −   client_held +
+//	RELEASE     + on available     client_available +   client_held −
+//	CAPTURE     − on the balance   client_held −        lawyer_fee +, platform_fee +
+//	REFUND      + on the balance   client_available +   refunds −
+//	ADJUSTMENT  ± on the balance   client_available ±   adjustments ∓
+//
+// Invariants, kept by the database or found broken by [Service.Verify]:
+//   - postings of a transaction sum to zero, and nothing in the ledger is ever changed or removed;
+//   - a wallet's figures are the sums of its postings; neither available nor held is ever negative;
+//   - transactions of a wallet are numbered 1, 2, 3 … without a gap, and time never goes back along the numbers;
+//   - a hold ends exactly once, captured or released; a captured one is refunded at most once;
+//   - a payment is credited once.
+//
+// A movement is one statement that guards, moves and records, so that the wallet's row, on which movements of one
+// client queue, is locked for one round trip and for the rest of the caller's transaction only. Callers lock it last.
+//
+// It does not know payment providers, does not decide when a consultation is charged, and takes no percentage: what
+// the lawyer and the platform get are fixed amounts, settled when the money is reserved.
+package wallet

@@ -1,0 +1,149 @@
+package wallet
+
+import (
+	"context"
+	"fmt"
+
+	"partnerd/internal/id"
+	"partnerd/internal/money"
+	"partnerd/internal/postgres"
+)
+
+// Config says who gets what of a consultation's price. Fixed amounts in cents; their sum is the only price that can be
+// reserved.
+type Config struct {
+	LawyerFee   money.Cents
+	PlatformFee money.Cents
+}
+
+// DefaultConfig splits the price of 2000 cents (specification section 1).
+var DefaultConfig = Config{LawyerFee: 1700, PlatformFee: 300}
+
+// Service moves clients' money. Its methods join the caller's transaction.
+type Service struct{ cfg Config }
+
+// New makes a service with the default fees.
+func New() *Service { return NewWithConfig(DefaultConfig) }
+
+// NewWithConfig makes a service with other fees.
+func NewWithConfig(cfg Config) *Service { return &Service{cfg: cfg} }
+
+// Open makes an empty wallet. For a client who has one it does nothing.
+func (s *Service) Open(ctx context.Context, tx postgres.Tx, clientID string) error {
+	if err := openWallet(ctx, tx, clientID); err != nil {
+		return fmt.Errorf("open wallet: %w", err)
+	}
+	return nil
+}
+
+// Balance returns the state of the client's wallet; zeros when there is none yet.
+func (s *Service) Balance(ctx context.Context, tx postgres.Tx, clientID string) (Balance, error) {
+	b, err := readBalance(ctx, tx, clientID)
+	if err != nil {
+		return Balance{}, fmt.Errorf("read wallet: %w", err)
+	}
+	return b, nil
+}
+
+// Hold reserves the price of a consultation. ErrInsufficientFunds when less is available; ErrFees when the amount is
+// not what the configured fees add up to.
+func (s *Service) Hold(ctx context.Context, tx postgres.Tx, c HoldCommand) error {
+	if c.Amount <= 0 {
+		return ErrAmount
+	}
+	if c.Amount != s.cfg.LawyerFee+s.cfg.PlatformFee {
+		return fmt.Errorf("hold %d cents: %w", c.Amount, ErrFees)
+	}
+	moved, err := move(ctx, tx, holdSQL, movement{
+		ID: tx.NewID(id.Transaction), Now: tx.Now, Client: c.ClientID, Application: c.ApplicationID, Consultation: c.ConsultationID,
+		Amount: c.Amount, Hold: tx.NewID(id.Hold), LawyerFee: s.cfg.LawyerFee, PlatformFee: s.cfg.PlatformFee,
+	})
+	return outcome("hold", moved, err, ErrInsufficientFunds)
+}
+
+// Release gives the money reserved for a consultation back. ErrHoldEnded when there is no active hold.
+func (s *Service) Release(ctx context.Context, tx postgres.Tx, consultationID string) error {
+	moved, err := move(ctx, tx, releaseSQL, movement{ID: tx.NewID(id.Transaction), Now: tx.Now, Consultation: consultationID})
+	return outcome("release", moved, err, ErrHoldEnded)
+}
+
+// Capture takes the money reserved for a consultation, for the lawyer and the platform. ErrHoldEnded when there is no
+// active hold.
+func (s *Service) Capture(ctx context.Context, tx postgres.Tx, consultationID string) error {
+	moved, err := move(ctx, tx, captureSQL, movement{ID: tx.NewID(id.Transaction), Now: tx.Now, Consultation: consultationID})
+	return outcome("capture", moved, err, ErrHoldEnded)
+}
+
+// Refund gives amount cents, at most what was captured, back to the client, once per consultation (X15).
+// ErrNotRefundable otherwise.
+func (s *Service) Refund(ctx context.Context, tx postgres.Tx, consultationID string, amount money.Cents) error {
+	if amount <= 0 {
+		return ErrAmount
+	}
+	moved, err := move(ctx, tx, refundSQL, movement{
+		ID: tx.NewID(id.Transaction), Now: tx.Now, Consultation: consultationID, Amount: amount,
+	})
+	return outcome("refund", moved, err, ErrNotRefundable)
+}
+
+// TopUp credits a payment. For a top-up that is credited already it does nothing. Needs a real transaction: without
+// one, concurrent twins get an error instead (and credit once all the same).
+func (s *Service) TopUp(ctx context.Context, tx postgres.Tx, clientID, applicationID, topupID string, amount money.Cents) error {
+	if amount <= 0 {
+		return ErrAmount
+	}
+	if err := lockWallet(ctx, tx, clientID); err != nil {
+		return fmt.Errorf("lock wallet: %w", err)
+	}
+	_, err := move(ctx, tx, topUpSQL, movement{
+		ID: tx.NewID(id.Transaction), Now: tx.Now, Client: clientID, Application: applicationID, TopUp: topupID, Amount: amount,
+	})
+	return outcome("top up", true, err, nil)
+}
+
+// Adjust corrects a wallet by hand, up or down. ErrInsufficientFunds when less is available than it takes.
+func (s *Service) Adjust(ctx context.Context, tx postgres.Tx, clientID string, amount money.Cents, description string) error {
+	if amount == 0 {
+		return ErrAmount
+	}
+	if err := openWallet(ctx, tx, clientID); err != nil {
+		return fmt.Errorf("open wallet: %w", err)
+	}
+	moved, err := move(ctx, tx, adjustSQL, movement{
+		ID: tx.NewID(id.Transaction), Now: tx.Now, Client: clientID, Amount: amount, Description: description,
+	})
+	return outcome("adjust", moved, err, ErrInsufficientFunds)
+}
+
+// Transactions lists the client's movements, newest first: those numbered below beforeSeq (0 means from the newest),
+// at most limit of them. more tells whether older ones exist.
+func (s *Service) Transactions(ctx context.Context, tx postgres.Tx, clientID string, beforeSeq int64, limit int) (items []Transaction, more bool, err error) {
+	items, err = listTransactions(ctx, tx, clientID, beforeSeq, limit+1)
+	if err != nil {
+		return nil, false, fmt.Errorf("list wallet transactions: %w", err)
+	}
+	if len(items) > limit {
+		return items[:limit], true, nil
+	}
+	return items, false, nil
+}
+
+// Verify examines the books as of one instant and says in plain words what is wrong with them, at most 1000 findings;
+// none when every invariant of the package holds and every hold fits its consultation.
+func (s *Service) Verify(ctx context.Context, tx postgres.Tx) ([]string, error) {
+	findings, err := verifyBooks(ctx, tx)
+	if err != nil {
+		return nil, fmt.Errorf("verify the books: %w", err)
+	}
+	return findings, nil
+}
+
+func outcome(what string, moved bool, err, refusal error) error {
+	if err != nil {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	if !moved {
+		return refusal
+	}
+	return nil
+}

@@ -1,0 +1,92 @@
+package wallet
+
+import (
+	"context"
+
+	"partnerd/internal/postgres"
+)
+
+// booksSQL is one statement, so that all its parts see the same instant. Each part yields one line of text per fault.
+const booksSQL = `
+WITH sums AS (
+	SELECT t.id, t.client_id, t.seq, t.type, t.amount_cents, t.balance_after_cents, t.available_after_cents, t.created_at,
+		count(p.transaction_id) AS postings, coalesce(sum(p.amount_cents), 0) AS total,
+		coalesce(sum(p.amount_cents) FILTER (WHERE p.account = 'client_available'), 0) AS available,
+		coalesce(sum(p.amount_cents) FILTER (WHERE p.account = 'client_held'), 0) AS held
+	FROM ledger_transactions t LEFT JOIN postings p ON p.transaction_id = t.id
+	GROUP BY t.id
+), running AS (
+	SELECT s.*, row_number() OVER history AS place, sum(s.available) OVER history AS available_now,
+		sum(s.available + s.held) OVER history AS balance_now, lag(s.created_at) OVER history AS before
+	FROM sums s WINDOW history AS (PARTITION BY s.client_id ORDER BY s.seq)
+), figures AS (
+	SELECT w.client_id, w.available_cents, w.held_cents, w.entry_seq, w.last_entry_at,
+		coalesce(sum(p.amount_cents) FILTER (WHERE p.account = 'client_available'), 0) AS available,
+		coalesce(sum(p.amount_cents) FILTER (WHERE p.account = 'client_held'), 0) AS held
+	FROM wallets w LEFT JOIN postings p ON p.client_id = w.client_id
+	GROUP BY w.client_id
+)
+SELECT format('transaction %s: %s postings sum to %s', id, postings, total) FROM sums WHERE postings < 2 OR total <> 0
+UNION ALL
+SELECT format('all postings sum to %s', sum(amount_cents)) FROM postings HAVING sum(amount_cents) <> 0
+UNION ALL
+SELECT format('transaction %s of client %s: a posting belongs to client %s', t.id, t.client_id, p.client_id)
+FROM postings p JOIN ledger_transactions t ON t.id = p.transaction_id WHERE p.client_id <> t.client_id
+UNION ALL
+SELECT format('transaction %s: %s of %s moved %s available and %s held', id, type, amount_cents, available, held) FROM sums
+WHERE CASE type
+	WHEN 'HOLD' THEN amount_cents >= 0 OR available <> amount_cents OR held <> -amount_cents
+	WHEN 'RELEASE' THEN amount_cents <= 0 OR available <> amount_cents OR held <> -amount_cents
+	WHEN 'CAPTURE' THEN amount_cents >= 0 OR available <> 0 OR held <> amount_cents
+	WHEN 'ADJUSTMENT' THEN available <> amount_cents OR held <> 0
+	ELSE amount_cents <= 0 OR available <> amount_cents OR held <> 0 END
+UNION ALL
+SELECT format('transaction %s: number %s of wallet %s stands at place %s', id, seq, client_id, place) FROM running WHERE seq <> place
+UNION ALL
+SELECT format('transaction %s: says %s and %s available afterwards, the postings say %s and %s', id, balance_after_cents, available_after_cents, balance_now, available_now)
+FROM running WHERE balance_after_cents <> balance_now OR available_after_cents <> available_now
+UNION ALL
+SELECT format('transaction %s: is older than the one before it', id) FROM running WHERE created_at < before
+UNION ALL
+SELECT format('wallet %s: has %s available and %s held, the postings say %s and %s', client_id, available_cents, held_cents, available, held)
+FROM figures WHERE available_cents <> available OR held_cents <> held
+UNION ALL
+SELECT format('wallet %s: counts %s transactions and has %s', f.client_id, f.entry_seq, count(t.id))
+FROM figures f LEFT JOIN ledger_transactions t ON t.client_id = f.client_id
+GROUP BY f.client_id, f.entry_seq, f.last_entry_at HAVING f.entry_seq <> count(t.id) OR f.last_entry_at < max(t.created_at)
+UNION ALL
+SELECT format('wallet %s: has %s held, its active holds are %s', w.client_id, w.held_cents, coalesce(sum(h.amount_cents), 0))
+FROM wallets w LEFT JOIN holds h ON h.client_id = w.client_id AND h.state = 'ACTIVE'
+GROUP BY w.client_id HAVING w.held_cents <> coalesce(sum(h.amount_cents), 0)
+UNION ALL
+SELECT format('hold %s: is %s, the ledger has %s', h.id, h.state, coalesce(string_agg(t.type || ' ' || t.amount_cents, ', ' ORDER BY t.seq), 'nothing'))
+FROM holds h LEFT JOIN ledger_transactions t ON t.consultation_id = h.consultation_id AND t.client_id = h.client_id
+GROUP BY h.id
+HAVING coalesce(array_agg(t.type || t.amount_cents ORDER BY t.type || t.amount_cents) FILTER (WHERE t.id IS NOT NULL), '{}') <>
+	(SELECT array_agg(x ORDER BY x) FROM unnest(ARRAY['HOLD' || -h.amount_cents,
+		CASE h.state WHEN 'CAPTURED' THEN 'CAPTURE' || -h.amount_cents WHEN 'RELEASED' THEN 'RELEASE' || h.amount_cents END,
+		'REFUND' || h.refunded_cents]) AS x WHERE x IS NOT NULL)
+UNION ALL
+SELECT format('transaction %s: concerns consultation %s, which has no hold of client %s', t.id, t.consultation_id, t.client_id)
+FROM ledger_transactions t
+WHERE (t.consultation_id IS NOT NULL OR t.type IN ('HOLD', 'RELEASE', 'CAPTURE', 'REFUND'))
+	AND NOT EXISTS (SELECT FROM holds h WHERE h.consultation_id = t.consultation_id AND h.client_id = t.client_id)
+UNION ALL
+SELECT format('consultation %s: is %s, its hold is %s', c.id, c.status, coalesce(h.state, 'missing'))
+FROM consultations c LEFT JOIN holds h ON h.consultation_id = c.id AND h.client_id = c.client_id
+WHERE h.state IS DISTINCT FROM CASE c.status WHEN 'COMPLETED' THEN 'CAPTURED' WHEN 'CANCELLED' THEN 'RELEASED' WHEN 'EXPIRED' THEN 'RELEASED' ELSE 'ACTIVE' END
+UNION ALL
+SELECT format('top-up %s: is %s over %s, the ledger has credited %s', s.id, s.status, s.amount_cents, coalesce(t.amount_cents, 0))
+FROM topup_sessions s LEFT JOIN ledger_transactions t ON t.topup_id = s.id AND t.type = 'TOPUP' AND t.client_id = s.client_id
+WHERE coalesce(t.amount_cents, 0) <> CASE s.status WHEN 'PAID' THEN s.amount_cents ELSE 0 END
+UNION ALL
+SELECT format('transaction %s: is a TOPUP without a session of client %s', t.id, t.client_id)
+FROM ledger_transactions t
+WHERE t.type = 'TOPUP' AND NOT EXISTS (SELECT FROM topup_sessions s WHERE s.id = t.topup_id AND s.client_id = t.client_id)
+LIMIT 1000`
+
+func verifyBooks(ctx context.Context, tx postgres.Tx) ([]string, error) {
+	var findings []string
+	err := tx.Gorm(ctx).Raw(booksSQL).Scan(&findings).Error
+	return findings, err
+}

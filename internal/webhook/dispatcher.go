@@ -1,0 +1,293 @@
+package webhook
+
+import (
+	"context"
+	"crypto/rand"
+	"log/slog"
+	mathrand "math/rand/v2"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+)
+
+const (
+	maxClaim = 500 // deliveries by one statement
+	maxBatch = 500 // results by one statement
+	linger   = 5 * time.Millisecond
+
+	claimTime = 5 * time.Second
+	// shutdownTime is what results have to reach the database after the last attempt, when the program ends.
+	shutdownTime = time.Second
+)
+
+// Run delivers until ctx ends; then it claims nothing more, lets attempts under way finish (each within
+// Config.Timeout), records them, and returns nil. Any number of processes may run it on one database.
+func (s *Service) Run(ctx context.Context) error {
+	var g errgroup.Group
+	g.Go(func() error { s.listen(ctx); return nil })
+	g.Go(func() error { s.tell(ctx); return nil })
+	g.Go(func() error { newDispatcher(s).run(ctx); return nil })
+	return g.Wait()
+}
+
+// result is an attempt that was made.
+type result struct {
+	message
+	outcome
+}
+
+// dispatcher claims due deliveries, makes one goroutine for each attempt, and records results in batches.
+type dispatcher struct {
+	*Service
+	results chan result
+
+	mu       sync.Mutex
+	inFlight map[string]int // by application; claimed and not yet recorded
+	total    int
+	breakers map[string]breaker // of endpoints that stall; healthy ones are absent
+}
+
+func newDispatcher(s *Service) *dispatcher {
+	return &dispatcher{
+		Service: s, results: make(chan result, s.cfg.Slots),
+		inFlight: map[string]int{}, breakers: map[string]breaker{},
+	}
+}
+
+func (d *dispatcher) run(ctx context.Context) {
+	// Attempts and results outlive ctx: they are bounded by their own time.
+	work, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	recorded := make(chan struct{})
+	go func() {
+		defer close(recorded)
+		d.record(work)
+	}()
+	var attempts sync.WaitGroup
+	d.claimUntil(ctx, func(m message) {
+		attempts.Go(func() { d.results <- d.attempt(work, m) })
+	})
+	attempts.Wait()
+	time.AfterFunc(shutdownTime, cancel)
+	close(d.results)
+	<-recorded
+	d.sender.close()
+}
+
+// claimUntil starts attempts until ctx ends.
+func (d *dispatcher) claimUntil(ctx context.Context, start func(message)) {
+	poll := time.NewTicker(d.cfg.Poll)
+	defer poll.Stop()
+	for {
+		more, err := d.claim(ctx, start)
+		if err != nil && ctx.Err() == nil {
+			d.log.Error("webhook deliveries cannot be claimed", "error", err)
+		}
+		if more && ctx.Err() == nil {
+			continue
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-d.wake:
+		case <-poll.C:
+		}
+	}
+}
+
+// claim leases what is due and there is room for; more tells that the statement's limit was reached.
+func (d *dispatcher) claim(ctx context.Context, start func(message)) (more bool, err error) {
+	now := d.db.Clock().Now()
+	c := d.plan(now)
+	if c.limit <= 0 {
+		return false, nil
+	}
+	// The end of ctx does not abandon the statement: what it leased would have to wait for the end of the lease.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), claimTime)
+	defer cancel()
+	rows, err := claimDue(ctx, d.db.Read(), c)
+	if err != nil {
+		return false, err
+	}
+	for _, r := range rows {
+		m, err := d.message(r, c.token)
+		if err != nil {
+			d.log.Error("webhook delivery cannot be signed; it is tried again when its lease ends",
+				"application", r.ApplicationID, "delivery", r.ID, "error", err)
+			continue
+		}
+		d.mu.Lock()
+		d.inFlight[r.ApplicationID]++
+		d.total++
+		d.mu.Unlock()
+		start(m)
+	}
+	return len(rows) == c.limit, nil
+}
+
+// plan computes the room of every endpoint that may not begin its full share of attempts.
+func (d *dispatcher) plan(now time.Time) claim {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	c := claim{
+		now: now, leaseUntil: now.Add(d.cfg.Lease), token: rand.Text(), room: d.cfg.EndpointConcurrency,
+		limit: min(maxClaim, d.cfg.Slots-d.total),
+	}
+	crowded := 2*d.total > d.cfg.Slots
+	for application, n := range d.inFlight {
+		room := d.breakers[application].room(c.room, n, crowded, now)
+		c.shares = append(c.shares, share{application, room})
+	}
+	for application, b := range d.breakers {
+		if _, done := d.inFlight[application]; !done {
+			c.shares = append(c.shares, share{application, b.room(c.room, 0, crowded, now)})
+		}
+	}
+	return c
+}
+
+func (d *dispatcher) message(r claimedRow, token string) (message, error) {
+	secret, err := d.box.Open(secretPlace(r.ApplicationID), r.SecretSealed)
+	if err != nil {
+		return message{}, err
+	}
+	var previous []byte
+	if len(r.PreviousSecretSealed) > 0 {
+		if previous, err = d.box.Open(secretPlace(r.ApplicationID), r.PreviousSecretSealed); err != nil {
+			return message{}, err
+		}
+	}
+	return message{
+		url: r.URL, secret: string(secret), previousSecret: string(previous), deliveryID: r.ID, kind: r.Type,
+		sequence: r.Sequence, attempt: r.Attempts + 1, body: r.Body, applicationID: r.ApplicationID,
+		consultationID: r.ConsultationID, token: token,
+	}, nil
+}
+
+func (d *dispatcher) attempt(ctx context.Context, m message) result {
+	startedAt := d.db.Clock().Now()
+	o := d.sender.send(ctx, m)
+	o.startedAt = startedAt
+	level := slog.LevelInfo
+	if o.class != "" {
+		level = slog.LevelWarn
+	}
+	d.log.Log(ctx, level, "webhook attempt", "application", m.applicationID, "consultation", m.consultationID,
+		"delivery", m.deliveryID, "event", m.kind, "sequence", m.sequence, "attempt", m.attempt,
+		"status", o.status, "duration_ms", o.duration.Milliseconds(), "error_class", o.class)
+	return result{m, o}
+}
+
+// record writes results in batches until the channel is closed and empty.
+func (d *dispatcher) record(ctx context.Context) {
+	for r := range d.results {
+		batch := d.collect(r)
+		d.flush(ctx, batch)
+		d.release(batch)
+	}
+}
+
+// collect waits a moment for more results, unless no other attempt is under way that could bring one.
+func (d *dispatcher) collect(first result) []result {
+	batch := []result{first}
+	timer := time.NewTimer(linger)
+	defer timer.Stop()
+	for len(batch) < maxBatch {
+		d.mu.Lock()
+		alone := d.total == len(batch)
+		d.mu.Unlock()
+		if alone {
+			return batch
+		}
+		select {
+		case r, ok := <-d.results:
+			if !ok {
+				return batch
+			}
+			batch = append(batch, r)
+		case <-timer.C:
+			return batch
+		}
+	}
+	return batch
+}
+
+// flush tries until the batch is recorded, its leases are over, or ctx ends. Deliveries whose result is lost are sent
+// again, with the same identifier, when their lease ends.
+func (d *dispatcher) flush(ctx context.Context, batch []result) {
+	ctx, cancel := context.WithTimeout(ctx, d.cfg.Lease)
+	defer cancel()
+	for wait := 10 * time.Millisecond; ; wait = min(2*wait, time.Second) {
+		err := d.write(ctx, batch)
+		if err == nil {
+			return
+		}
+		d.log.Error("webhook attempts cannot be recorded", "attempts", len(batch), "error", err)
+		if !pause(ctx, wait) {
+			return
+		}
+	}
+}
+
+func (d *dispatcher) write(ctx context.Context, batch []result) error {
+	tx := d.db.Read()
+	rows := make([]completion, len(batch))
+	seen := map[string]health{}
+	for i, r := range batch {
+		v := decide(r.attempt, r.outcome, tx.Now, mathrand.Float64())
+		rows[i] = completion{
+			ID: r.deliveryID, Token: r.token, Attempt: r.attempt, State: v.state, NextAt: v.nextAt, StartedAt: r.startedAt,
+			DurationMs: r.duration.Milliseconds(), Error: r.errorText(), ResponseBody: r.outcome.body,
+		}
+		if r.status != 0 {
+			rows[i].StatusCode = &r.status
+		}
+		h := seen[r.applicationID]
+		if h.URL != r.url { // the URL changed within the batch: the newer results count
+			h = health{ApplicationID: r.applicationID, URL: r.url}
+		}
+		h.OK, h.Gone = h.OK || v.state == Delivered, h.Gone || v.gone
+		seen[r.applicationID] = h
+	}
+	done, err := complete(ctx, tx, rows, values(seen))
+	if err != nil {
+		return err
+	}
+	for _, r := range batch {
+		if !done.recorded[r.deliveryID] {
+			d.log.Warn("webhook attempt outlived its lease", "application", r.applicationID, "delivery", r.deliveryID, "attempt", r.attempt)
+		}
+	}
+	for application, reason := range done.disabled {
+		d.log.Warn("webhook endpoint disabled; its deliveries are held", "application", application, "reason", reason)
+	}
+	return nil
+}
+
+// release frees the slots of a batch and looks for what waited for them, or for a first attempt to be over.
+func (d *dispatcher) release(batch []result) {
+	now := d.db.Clock().Now()
+	d.mu.Lock()
+	for _, r := range batch {
+		if d.inFlight[r.applicationID]--; d.inFlight[r.applicationID] == 0 {
+			delete(d.inFlight, r.applicationID)
+		}
+		d.total--
+		if b := d.breakers[r.applicationID].after(r.outcome, now); b == (breaker{}) {
+			delete(d.breakers, r.applicationID)
+		} else {
+			d.breakers[r.applicationID] = b
+		}
+	}
+	d.mu.Unlock()
+	signal(d.wake)
+}
+
+func values(m map[string]health) []health {
+	out := make([]health, 0, len(m))
+	for _, h := range m {
+		out = append(out, h)
+	}
+	return out
+}

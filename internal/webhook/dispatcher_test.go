@@ -1,0 +1,265 @@
+package webhook
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"partnerd/internal/clock"
+)
+
+func TestAStalledEndpointDelaysNobodyElse(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, clock.System{}, sandbox())
+	release := make(chan struct{})
+	var most, now atomic.Int64
+	hung := newReceiver(t, func(_ int, _ http.ResponseWriter, r *http.Request) {
+		n := now.Add(1)
+		defer now.Add(-1)
+		for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
+		}
+		<-release
+	})
+	t.Cleanup(func() { close(release) })
+	healthy := newReceiver(t, status(http.StatusOK))
+	hungApp, _ := w.application(hung.URL)
+	healthyApp, _ := w.application(healthy.URL)
+	for range 30 {
+		w.emit(w.consultation(hungApp), 1, creation[0])
+	}
+	w.run(w.svc)
+	eventually(t, "the hung endpoint has its share", func() bool { return len(hung.seen()) == 10 })
+	start := clock.System{}.Now()
+	for range 10 {
+		w.emit(w.consultation(healthyApp), 1, creation...)
+	}
+	for _, d := range w.settled(healthyApp, 1) {
+		if d.State != Delivered {
+			t.Errorf("%+v", d)
+		}
+	}
+	if took := (clock.System{}).Now().Sub(start); took > 4*time.Second {
+		t.Errorf("the healthy endpoint waited %v", took)
+	}
+	if most.Load() != 10 {
+		t.Errorf("%d attempts at once at the hung endpoint, want 10", most.Load())
+	}
+}
+
+func TestTwoDispatchersDeliverEachEventOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, clock.System{}, sandbox())
+	r := newReceiver(t, status(http.StatusOK))
+	const applications, consultations = 4, 25
+	var apps []string
+	for range applications {
+		app, _ := w.application(r.URL)
+		apps = append(apps, app)
+		for range consultations {
+			w.emit(w.consultation(app), 1, creation...)
+		}
+	}
+	w.run(w.svc)
+	w.run(w.service(sandbox()))
+	for _, app := range apps {
+		eventually(t, "all delivered", func() bool {
+			var left int
+			row := w.db.Pool().QueryRow(t.Context(), "SELECT count(*) FROM webhook_deliveries WHERE application_id = $1 AND state = 'PENDING'", app)
+			return row.Scan(&left) == nil && left == 0
+		})
+	}
+	seen := map[string]int{}
+	for _, p := range r.seen() {
+		seen[p.header.Get(HeaderDelivery)]++
+	}
+	if len(seen) != applications*consultations*3 {
+		t.Errorf("%d deliveries, want %d", len(seen), applications*consultations*3)
+	}
+	for d, n := range seen {
+		if n != 1 {
+			t.Errorf("%s was sent %d times", d, n)
+		}
+	}
+}
+
+func TestWhatADeadProcessClaimedIsSentAfterItsLease(t *testing.T) {
+	t.Parallel()
+	clk := clock.NewManual(time.Date(2026, 5, 4, 9, 30, 0, 0, time.UTC))
+	w := newWorld(t, clk, sandbox())
+	r := newReceiver(t, status(http.StatusOK))
+	app, _ := w.application(r.URL)
+	c := w.consultation(app)
+	w.emit(c, 1, creation...)
+
+	dead := newDispatcher(w.svc)
+	var held []message
+	if _, err := dead.claim(t.Context(), func(m message) { held = append(held, m) }); err != nil || len(held) != 1 {
+		t.Fatalf("claimed %d, %v; want the first event alone", len(held), err)
+	}
+	again := func() (n int) {
+		if _, err := newDispatcher(w.svc).claim(t.Context(), func(message) { n++ }); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	clk.Advance(w.svc.cfg.Lease - time.Microsecond)
+	if n := again(); n != 0 {
+		t.Fatalf("%d deliveries were claimed under a lease", n)
+	}
+	clk.Advance(time.Microsecond)
+	w.run(w.svc)
+	w.settled(app, 1)
+	if p := r.seen(); len(p) != 3 || p[0].header.Get(HeaderDelivery) != held[0].deliveryID || p[0].header.Get(HeaderAttempt) != "1" {
+		t.Errorf("%d posts; the claimed delivery was not the first", len(p))
+	}
+
+	// The dead process was only slow: its result comes too late and changes nothing.
+	late := result{held[0], outcome{startedAt: clk.Now(), status: 500, class: classStatus, detail: "answered 500"}}
+	if err := dead.write(t.Context(), []result{late}); err != nil {
+		t.Fatal(err)
+	}
+	d := w.deliveries(app)[0]
+	if a := w.attempts(d, app); d.State != Delivered || d.Attempts != 1 || len(a) != 1 || a[0].StatusCode != 200 {
+		t.Errorf("%+v %+v", d, a)
+	}
+	if !strings.Contains(w.log.String(), "outlived its lease") {
+		t.Error("nothing in the log")
+	}
+}
+
+func TestShutdownLetsAttemptsFinishAndRecordsThem(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, clock.System{}, sandbox())
+	entered, proceed := make(chan struct{}), make(chan struct{})
+	r := newReceiver(t, func(n int, w http.ResponseWriter, _ *http.Request) {
+		if n == 1 {
+			close(entered)
+			<-proceed
+		}
+		w.WriteHeader(http.StatusAccepted)
+	})
+	app, _ := w.application(r.URL)
+	c := w.consultation(app)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- w.svc.Run(ctx) }()
+	w.emit(c, 1, creation...)
+	<-entered
+	cancel()
+	select {
+	case err := <-ended:
+		t.Fatalf("ended with an attempt under way: %v", err)
+	default:
+	}
+	close(proceed)
+	if err := <-ended; err != nil {
+		t.Fatal(err)
+	}
+	items := w.deliveries(app)
+	if items[0].State != Delivered || items[1].Attempts != 0 || len(r.seen()) != 1 {
+		t.Errorf("%+v", items)
+	}
+	w.run(w.service(sandbox()))
+	w.settled(app, 1)
+}
+
+func TestAnotherProcessIsToldOfNewEvents(t *testing.T) {
+	t.Parallel()
+	slow := sandbox()
+	slow.Poll = time.Hour
+	w := newWorld(t, clock.System{}, slow)
+	r := newReceiver(t, status(http.StatusOK))
+	app, _ := w.application(r.URL)
+	c := w.consultation(app)
+	w.run(w.service(slow)) // the other one; w.svc only writes and tells
+	ctx, cancel := context.WithCancel(t.Context())
+	told := make(chan struct{})
+	go func() { defer close(told); w.svc.tell(ctx) }()
+	t.Cleanup(func() { cancel(); <-told })
+	listening := func() bool {
+		var n int
+		row := w.db.Pool().QueryRow(t.Context(), "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND query = 'LISTEN '||$1", channel)
+		return row.Scan(&n) == nil && n == 1
+	}
+	eventually(t, "the other process listens", listening)
+	w.emit(c, 1, creation...)
+	w.settled(app, 1)
+}
+
+func TestSlotsBoundTheAttemptsOfAProcess(t *testing.T) {
+	t.Parallel()
+	few := sandbox()
+	few.Slots = 3
+	w := newWorld(t, clock.System{}, few)
+	var most, now atomic.Int64
+	r := newReceiver(t, func(_ int, w http.ResponseWriter, _ *http.Request) {
+		n := now.Add(1)
+		defer now.Add(-1)
+		for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
+		}
+	})
+	var apps []string
+	for range 5 {
+		app, _ := w.application(r.URL)
+		apps = append(apps, app)
+		for range 10 {
+			w.emit(w.consultation(app), 1, creation[0])
+		}
+	}
+	w.run(w.svc)
+	for _, app := range apps {
+		for _, d := range w.settled(app, 1) {
+			if d.State != Delivered {
+				t.Errorf("%+v", d)
+			}
+		}
+	}
+	if most.Load() > 3 {
+		t.Errorf("%d attempts at once with 3 slots", most.Load())
+	}
+}
+
+// The claim must find its way by index at any number of old deliveries: a plan that reads the whole table is a failure.
+func TestClaimReadsOnlyWhatIsPending(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, clock.System{}, sandbox())
+	app, _ := w.application("")
+	c := w.consultation(app)
+	w.exec(`INSERT INTO webhook_events (id, application_id, consultation_id, sequence, type, body, created_at)
+		SELECT 'evt_' || n, $1, $2, n, 'consultation.created', '{}', now() FROM generate_series(1, 20000) n`, app, c.ConsultationID)
+	w.exec(`INSERT INTO webhook_deliveries (id, event_id, application_id, consultation_id, sequence, state, attempts, next_at, created_at, ended_at)
+		SELECT 'dlv_' || sequence, id, application_id, consultation_id, sequence, 'DELIVERED', 1, now(), now(), now() FROM webhook_events`)
+	w.exec("ANALYZE webhook_events, webhook_deliveries")
+	sql := claimSQL
+	for _, p := range []struct{ name, value string }{
+		{"@now", "now()"}, {"@room", "10"}, {"@shares", "'[]'"}, {"@limit", "500"}, {"@lease", "now()"}, {"@token", "'x'"},
+	} {
+		sql = strings.ReplaceAll(sql, p.name, p.value)
+	}
+	rows, err := w.db.Pool().Query(t.Context(), "EXPLAIN (ANALYZE, SUMMARY) "+sql)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	var plan []string
+	for rows.Next() {
+		var line string
+		if err := rows.Scan(&line); err != nil {
+			t.Fatal(err)
+		}
+		plan = append(plan, line)
+	}
+	text := strings.Join(plan, "\n")
+	for _, forbidden := range []string{"Seq Scan on webhook_deliveries", "Seq Scan on webhook_events", "JIT:"} {
+		if strings.Contains(text, forbidden) {
+			t.Errorf("the plan has %q:\n%s", forbidden, text)
+		}
+	}
+	if !slices.ContainsFunc(plan, func(l string) bool { return strings.Contains(l, "webhook_deliveries_due") }) {
+		t.Errorf("the plan ignores the index of due deliveries:\n%s", text)
+	}
+}

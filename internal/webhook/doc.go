@@ -1,0 +1,25 @@
+// Package webhook tells applications about their consultations: signed POSTs, at least once, in order of first
+// attempts (specification section 6).
+//
+// It owns events, deliveries, the log of attempts, and the endpoint of each application (URL, signing secret, health).
+//
+// Invariants:
+//   - An event and its delivery commit with the transition that they report, or not at all ([Service.Emit]).
+//   - The body of an event is written once and sent unchanged for ever; the signature is made at each attempt, because
+//     receivers refuse timestamps older than 300 s (decision T9).
+//   - X-Service-Delivery names a delivery through all its attempts.
+//   - Event n+1 of a consultation is first attempted after event n was attempted once. A delivery that failed holds
+//     nothing back: later events pass it, and X-Service-Sequence lets the receiver restore the order.
+//   - One endpoint has at most Config.EndpointConcurrency attempts under way in each process, so that an endpoint that
+//     stalls harms nobody else. When more than half of all slots are taken, endpoints that keep stalling are reduced to
+//     one attempt at a time and then paused for 10 s to 2 min; their deliveries wait and are not dropped.
+//   - Deliveries of an application without URL, with a disabled endpoint, or suspended, are held and never dropped.
+//   - No database connection is held during a POST.
+//
+// An attempt holds its delivery by a lease (Config.Lease): a process that dies leaves deliveries that are due again when
+// the lease ends, and an attempt that outlived its lease cannot record its result. The counts of concurrency and stalls
+// live in the memory of each process; losing them loses no event.
+//
+// It does not decide which transition sends which events (package consultation), does not show the delivery log to
+// partners, and does not remove old events.
+package webhook

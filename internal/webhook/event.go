@@ -1,0 +1,82 @@
+package webhook
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Type is the type of an event (specification section 6.1).
+type Type string
+
+// The twelve types.
+const (
+	Created           Type = "consultation.created"
+	PaymentAuthorized Type = "consultation.payment_authorized"
+	Matching          Type = "consultation.matching"
+	Assigned          Type = "consultation.assigned"
+	CallStarted       Type = "consultation.call_started"
+	CallEnded         Type = "consultation.call_ended"
+	Completed         Type = "consultation.completed"
+	NoteAvailable     Type = "consultation.note_available"
+	PendingCallback   Type = "consultation.pending_callback"
+	Cancelled         Type = "consultation.cancelled"
+	Refunded          Type = "consultation.refunded"
+	Expired           Type = "consultation.expired"
+)
+
+// Types lists all types in the order of the specification.
+var Types = []Type{
+	Created, PaymentAuthorized, Matching, Assigned, CallStarted, CallEnded,
+	Completed, NoteAvailable, PendingCallback, Cancelled, Refunded, Expired,
+}
+
+// Subject is the consultation that events are about.
+type Subject struct {
+	ApplicationID, ConsultationID, Competence string
+	ExternalRef                               string // empty when the application gave none; then left out of the body
+}
+
+// Event is one thing that happened to a subject.
+type Event struct {
+	Type        Type
+	Status      string // of the consultation, after the transition
+	DurationSec *int   // of the call, in seconds; nil before it ended; then left out of the body
+}
+
+// payload is the body of a delivery (specification section 6.2). Keys without a value are left out (decision T12).
+type payload struct {
+	ID        string      `json:"id"`
+	Type      Type        `json:"type"`
+	CreatedAt string      `json:"createdAt"`
+	Data      payloadData `json:"data"`
+}
+
+type payloadData struct {
+	ID          string `json:"id"`
+	Status      string `json:"status"`
+	Competence  string `json:"competence"`
+	ExternalRef string `json:"externalRef,omitempty"`
+	DurationSec *int   `json:"durationSec,omitempty"`
+}
+
+const timestampFormat = "2006-01-02T15:04:05.000Z"
+
+// encodeBody returns the bytes that will be sent for an event, whatever the number of attempts.
+func encodeBody(eventID string, s Subject, e Event, now time.Time) ([]byte, error) {
+	if !slices.Contains(Types, e.Type) {
+		return nil, fmt.Errorf("%q is not an event type", e.Type)
+	}
+	var out bytes.Buffer
+	enc := json.NewEncoder(&out)
+	enc.SetEscapeHTML(false)
+	err := enc.Encode(payload{eventID, e.Type, now.UTC().Format(timestampFormat), payloadData{
+		ID: s.ConsultationID, Status: e.Status, Competence: s.Competence, ExternalRef: s.ExternalRef, DurationSec: e.DurationSec,
+	}})
+	if err != nil {
+		return nil, fmt.Errorf("encode event: %w", err)
+	}
+	return bytes.TrimSuffix(out.Bytes(), []byte("\n")), nil
+}

@@ -1,0 +1,172 @@
+package webhook
+
+import (
+	"errors"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// MaxAttempts of a delivery, the first included (decision H19).
+const MaxAttempts = 12
+
+// schedule[n-1] follows failed attempt n: about 71 hours in all.
+var schedule = [MaxAttempts - 1]time.Duration{
+	5 * time.Second, 30 * time.Second, 2 * time.Minute, 10 * time.Minute, 30 * time.Minute,
+	time.Hour, 3 * time.Hour, 6 * time.Hour, 12 * time.Hour, 24 * time.Hour, 24 * time.Hour,
+}
+
+const jitter = 0.2
+
+// retryDelay returns how long to wait after failed attempt number attempt (from 1), or false when none is left.
+// random is in [0,1). A receiver may ask for a later time (retryAfter, 0 for none), up to twice the delay.
+func retryDelay(attempt int, retryAfter time.Duration, random float64) (time.Duration, bool) {
+	if attempt >= MaxAttempts {
+		return 0, false
+	}
+	delay := time.Duration(float64(schedule[attempt-1]) * (1 - jitter + 2*jitter*random))
+	return max(delay, min(retryAfter, 2*delay)), true
+}
+
+// parseRetryAfter reads a Retry-After header, seconds or HTTP date; 0 when absent, past or unreadable.
+func parseRetryAfter(header string, now time.Time) time.Duration {
+	header = strings.TrimSpace(header)
+	if seconds, err := strconv.ParseUint(header, 10, 31); err == nil {
+		return time.Duration(seconds) * time.Second
+	}
+	if at, err := http.ParseTime(header); err == nil {
+		return max(0, at.Sub(now))
+	}
+	return 0
+}
+
+// DisableAfter is how long an endpoint may fail without any success before it is disabled (decision H19).
+const DisableAfter = 5 * 24 * time.Hour
+
+// Reasons for which an endpoint is disabled.
+const (
+	DisabledGone    = "gone"    // the receiver answered 410
+	DisabledFailing = "failing" // [DisableAfter] without a success
+)
+
+// verdict is what an attempt means for its delivery and endpoint.
+type verdict struct {
+	state  State
+	nextAt time.Time // when PENDING
+	gone   bool      // the endpoint wants no more
+}
+
+func decide(attempt int, o outcome, now time.Time, random float64) verdict {
+	if o.class == "" {
+		return verdict{state: Delivered, nextAt: now}
+	}
+	v := verdict{state: Failed, nextAt: now, gone: o.status == http.StatusGone}
+	if delay, ok := retryDelay(attempt, o.retryAfter, random); ok {
+		v.state, v.nextAt = Pending, now.Add(delay)
+	}
+	return v
+}
+
+// Bounds of the breaker. A stall is a failure that kept a slot for stallTime or longer; quick failures cost little, and
+// the schedule alone spaces them.
+const (
+	stallTime     = time.Second
+	stallsToProbe = 3
+	stallsToPause = 5
+	firstPause    = 10 * time.Second
+	longestPause  = 2 * time.Minute
+)
+
+// breaker remembers how an endpoint stalls. The zero value is a healthy endpoint.
+type breaker struct {
+	stalls      int // in a row
+	pausedUntil time.Time
+}
+
+func (b breaker) after(o outcome, now time.Time) breaker {
+	if o.class == "" || o.duration < stallTime {
+		return breaker{}
+	}
+	b.stalls++
+	if over := b.stalls - stallsToPause; over >= 0 {
+		b.pausedUntil = now.Add(min(firstPause<<min(over, 10), longestPause))
+	}
+	return b
+}
+
+// room returns how many attempts may begin at an endpoint that has inFlight under way and may have limit. While the
+// process has slots to spare (not crowded), a stalling endpoint keeps its share and its schedule.
+func (b breaker) room(limit, inFlight int, crowded bool, now time.Time) int {
+	if crowded && b.stalls >= stallsToProbe {
+		limit = 1
+		if now.Before(b.pausedUntil) {
+			limit = 0
+		}
+	}
+	return max(0, limit-inFlight)
+}
+
+const maxURL = 2048
+
+// checkURL tells why raw cannot be the URL of an endpoint (decisions H21, H22). Names are resolved, and their
+// addresses judged, at each connection; here only addresses written out are.
+func checkURL(raw string, sandbox bool, guard guard) error {
+	u, err := url.Parse(raw)
+	switch {
+	case err != nil || len(raw) > maxURL || !utf8.ValidString(raw) || strings.ContainsFunc(raw, isControl):
+		return errors.New("is not a URL of at most 2048 characters")
+	case u.Scheme != "https" && !(sandbox && u.Scheme == "http"):
+		return errors.New("must begin with https://")
+	case u.Opaque != "" || u.Hostname() == "":
+		return errors.New("must be absolute, with a host")
+	case u.User != nil:
+		return errors.New("must not contain user name or password")
+	case strings.Contains(raw, "#"):
+		return errors.New("must not have a fragment")
+	}
+	port, err := portOf(u)
+	if err != nil || !guard.allowsPort(port) {
+		return errors.New("has a port that is not allowed")
+	}
+	host := u.Hostname()
+	if addr, err := netip.ParseAddr(host); err == nil && guard.SafeAddr(addr.WithZone("")) != nil {
+		return errors.New("has an address that is not public")
+	}
+	if isLocalName(host) && !guard.loopback {
+		return errors.New("has a host that is not public")
+	}
+	return nil
+}
+
+func portOf(u *url.URL) (uint16, error) {
+	if p := u.Port(); p != "" {
+		n, err := strconv.ParseUint(p, 10, 16)
+		return uint16(n), err
+	}
+	if u.Scheme == "http" {
+		return 80, nil
+	}
+	return 443, nil
+}
+
+func isLocalName(host string) bool {
+	host = strings.ToLower(strings.TrimSuffix(host, "."))
+	return host == "localhost" || strings.HasSuffix(host, ".localhost")
+}
+
+func isControl(r rune) bool { return r <= ' ' || r == 0x7f }
+
+// excerpt makes text that the database can store out of the first n bytes of what a receiver answered.
+func excerpt(b []byte, n int) string {
+	text := strings.ToValidUTF8(string(b[:min(len(b), n)]), "\uFFFD")
+	text = strings.ReplaceAll(text, "\x00", "\uFFFD")
+	for len(text) > n { // replacement characters are longer than what they replace
+		_, size := utf8.DecodeLastRuneInString(text)
+		text = text[:len(text)-size]
+	}
+	return text
+}

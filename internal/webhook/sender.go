@@ -1,0 +1,190 @@
+package webhook
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"time"
+
+	"code.dny.dev/ssrf"
+
+	"partnerd/internal/clock"
+)
+
+// HeaderPrefix begins the names of our headers (specification section 6.3).
+const HeaderPrefix = "X-Service-"
+
+// Headers of a delivery.
+const (
+	HeaderEvent             = HeaderPrefix + "Event"              // type of the event
+	HeaderDelivery          = HeaderPrefix + "Delivery"           // the same on every attempt
+	HeaderSignature         = HeaderPrefix + "Signature"          // see [Sign]
+	HeaderSignaturePrevious = HeaderPrefix + "Signature-Previous" // by the replaced secret, for [SecretOverlap]
+	HeaderAttempt           = HeaderPrefix + "Attempt"            // 1, 2, 3 …
+	HeaderSequence          = HeaderPrefix + "Sequence"           // of the event within its consultation
+)
+
+const (
+	userAgent   = "partnerd-webhook/1"
+	maxRead     = 64 << 10 // bytes of an answer
+	maxStored   = 4 << 10
+	maxErrorLen = 300
+)
+
+// Classes of failure: the first word of an attempt's error.
+const (
+	classBlocked  = "blocked_address" // not a public address, or a port that is not allowed
+	classDNS      = "dns"
+	classConnect  = "connect"
+	classTLS      = "tls"
+	classTimeout  = "timeout"
+	classResponse = "response" // the answer broke off or is not HTTP
+	classRedirect = "redirect"
+	classStatus   = "status"
+)
+
+// message is one attempt to be made.
+type message struct {
+	url            string
+	secret         string
+	previousSecret string // empty when none is in force
+	deliveryID     string
+	kind           Type
+	sequence       int64
+	attempt        int
+	body           []byte
+	applicationID  string
+	consultationID string
+	token          string // of the lease
+}
+
+// outcome is what came of an attempt.
+type outcome struct {
+	startedAt  time.Time // on the application's clock
+	duration   time.Duration
+	status     int    // 0: no answer
+	class      string // empty on success
+	detail     string
+	body       string
+	retryAfter time.Duration
+}
+
+func (o outcome) errorText() string {
+	if o.class == "" {
+		return ""
+	}
+	return excerpt([]byte(o.class+": "+o.detail), maxErrorLen)
+}
+
+// sender makes attempts. It knows nothing of the database.
+type sender struct {
+	guard     guard
+	transport *http.Transport // used without http.Client, so redirects are never followed
+	timeout   time.Duration
+	now       func() time.Time // real time: receivers compare the signature's time with theirs
+}
+
+func newSender(cfg Config) *sender {
+	g := newGuard(cfg)
+	dialer := &net.Dialer{Timeout: cfg.ConnectTimeout, KeepAlive: 30 * time.Second, Control: g.Safe}
+	return &sender{guard: g, timeout: cfg.Timeout, now: clock.System{}.Now, transport: &http.Transport{
+		Proxy:                  nil, // a proxy of the environment would get around the guard
+		DialContext:            dialer.DialContext,
+		TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12},
+		MaxIdleConns:           cfg.Slots,
+		MaxIdleConnsPerHost:    cfg.EndpointConcurrency,
+		IdleConnTimeout:        90 * time.Second,
+		MaxResponseHeaderBytes: maxRead,
+		DisableCompression:     true,
+	}}
+}
+
+func (s *sender) close() { s.transport.CloseIdleConnections() }
+
+// send makes one attempt; its duration is bounded by the timeout, whatever the receiver does.
+func (s *sender) send(ctx context.Context, m message) outcome {
+	started := clock.System{}.Now()
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
+	defer cancel()
+	o, err := s.post(ctx, m)
+	if err != nil {
+		o.class, o.detail = classify(ctx, err)
+	}
+	o.duration = max(0, clock.System{}.Now().Sub(started))
+	return o
+}
+
+func (s *sender) post(ctx context.Context, m message) (outcome, error) {
+	now := s.now()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, m.url, bytes.NewReader(m.body))
+	if err != nil {
+		return outcome{}, err
+	}
+	h := req.Header
+	h.Set("Content-Type", "application/json")
+	h.Set("User-Agent", userAgent)
+	h.Set(HeaderEvent, string(m.kind))
+	h.Set(HeaderDelivery, m.deliveryID)
+	h.Set(HeaderSignature, Sign(m.secret, now, m.body))
+	if m.previousSecret != "" {
+		h.Set(HeaderSignaturePrevious, Sign(m.previousSecret, now, m.body))
+	}
+	h.Set(HeaderAttempt, strconv.Itoa(m.attempt))
+	h.Set(HeaderSequence, strconv.FormatInt(m.sequence, 10))
+	// Not sent, but lets net/http send again when a kept connection turns out to have been closed by the receiver.
+	h["Idempotency-Key"] = []string{}
+
+	resp, err := s.transport.RoundTrip(req)
+	if err != nil {
+		return outcome{}, err
+	}
+	defer resp.Body.Close()
+	o := outcome{status: resp.StatusCode, retryAfter: parseRetryAfter(resp.Header.Get("Retry-After"), now)}
+	answer, err := io.ReadAll(io.LimitReader(resp.Body, maxRead))
+	o.body = excerpt(answer, maxStored)
+	if err != nil {
+		return o, fmt.Errorf("read the answer: %w", err)
+	}
+	switch {
+	case o.status/100 == 2:
+	case o.status/100 == 3:
+		o.class, o.detail = classRedirect, fmt.Sprintf("answered %d; redirects are not followed", o.status)
+	default:
+		o.class, o.detail = classStatus, fmt.Sprintf("answered %d", o.status)
+	}
+	return o, nil
+}
+
+// classify names the class of a failure without a complete answer, and describes it.
+func classify(ctx context.Context, err error) (class, detail string) {
+	var dns *net.DNSError
+	var op *net.OpError
+	var certificate *tls.CertificateVerificationError
+	var record tls.RecordHeaderError
+	var alert tls.AlertError
+	var unknownAuthority x509.UnknownAuthorityError
+	switch {
+	case isBlocked(err):
+		return classBlocked, "the address or port is not one that deliveries may go to"
+	case ctx.Err() != nil:
+		return classTimeout, "no complete answer in time"
+	case errors.As(err, &dns):
+		return classDNS, err.Error()
+	case errors.As(err, &certificate), errors.As(err, &record), errors.As(err, &alert), errors.As(err, &unknownAuthority):
+		return classTLS, err.Error()
+	case errors.As(err, &op) && op.Op == "dial":
+		return classConnect, err.Error()
+	}
+	return classResponse, err.Error()
+}
+
+func isBlocked(err error) bool {
+	return errors.Is(err, ssrf.ErrProhibitedIP) || errors.Is(err, ssrf.ErrProhibitedPort) || errors.Is(err, ssrf.ErrProhibitedNetwork)
+}

@@ -1,0 +1,247 @@
+package webhook
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"partnerd/internal/id"
+	"partnerd/internal/postgres"
+	"partnerd/internal/problem"
+	"partnerd/internal/seal"
+)
+
+// Config of a [Service]. The zero value is that of a live deployment.
+type Config struct {
+	Sandbox       bool     // http URLs and any port are allowed
+	AllowLoopback bool     // deliveries may go to this machine; for sandboxes only
+	Ports         []uint16 // allowed besides 443 in a live deployment
+
+	Timeout             time.Duration // of an attempt, from its start to the end of the answer; 0 means 5 s (and 200 ms for the way)
+	ConnectTimeout      time.Duration // 0 means 2 s
+	Lease               time.Duration // how long a claimed delivery is left alone; must exceed Timeout; 0 means 15 s
+	Poll                time.Duration // how often due deliveries are looked for when nothing wakes the dispatcher; 0 means 500 ms
+	Slots               int           // attempts under way in this process; 0 means 2000
+	EndpointConcurrency int           // of these, for one endpoint; 0 means 10
+	Logger              *slog.Logger  // nil means silence
+}
+
+// The receiver has 5 s (specification section 6.5); what the way takes is not its fault.
+const (
+	receiverTime = 5 * time.Second
+	wayAllowance = 200 * time.Millisecond
+)
+
+// Service writes events and delivers them. Safe for concurrent use.
+type Service struct {
+	db       *postgres.DB
+	box      *seal.Box
+	cfg      Config
+	log      *slog.Logger
+	sender   *sender
+	wake     chan struct{} // due deliveries may exist
+	announce chan struct{} // tell the other processes so
+	replica  string        // names this service among those that listen
+}
+
+// New makes a service; nothing is delivered until [Service.Run].
+func New(db *postgres.DB, box *seal.Box, cfg Config) *Service {
+	cfg.Timeout = cmp.Or(cfg.Timeout, receiverTime+wayAllowance)
+	cfg.ConnectTimeout = cmp.Or(cfg.ConnectTimeout, 2*time.Second)
+	cfg.Lease = cmp.Or(cfg.Lease, 15*time.Second)
+	cfg.Poll = cmp.Or(cfg.Poll, 500*time.Millisecond)
+	cfg.Slots = cmp.Or(cfg.Slots, 2000)
+	cfg.EndpointConcurrency = cmp.Or(cfg.EndpointConcurrency, 10)
+	log := cfg.Logger
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	return &Service{
+		db: db, box: box, cfg: cfg, log: log, sender: newSender(cfg),
+		wake: make(chan struct{}, 1), announce: make(chan struct{}, 1), replica: rand.Text(),
+	}
+}
+
+// Emit writes events of one subject and a delivery for each, in the caller's transaction and in the order given; the
+// first gets firstSequence, the next one more. The caller holds the consultation's row lock, which makes the numbers
+// gap-free. Delivery begins when the transaction has committed.
+func (s *Service) Emit(ctx context.Context, tx postgres.Tx, subject Subject, firstSequence int64, events ...Event) error {
+	if len(events) == 0 {
+		return nil
+	}
+	rows := make([]eventRow, len(events))
+	for i, e := range events {
+		eventID := tx.NewID(id.Event)
+		b, err := encodeBody(eventID, subject, e, tx.Now)
+		if err != nil {
+			return err
+		}
+		rows[i] = eventRow{id: eventID, deliveryID: tx.NewID(id.Delivery), sequence: firstSequence + int64(i), kind: e.Type, body: b}
+	}
+	if err := insertEvents(ctx, tx, subject, rows); err != nil {
+		return fmt.Errorf("write events of %s: %w", subject.ConsultationID, err)
+	}
+	tx.AfterCommit(s.wakeAll)
+	return nil
+}
+
+// wakeAll makes the dispatchers of all processes look for due deliveries. It never waits.
+func (s *Service) wakeAll() {
+	signal(s.wake)
+	signal(s.announce)
+}
+
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// Endpoint is where the events of an application go.
+type Endpoint struct {
+	ApplicationID       string
+	URL                 string // empty: events wait until there is one (decision H57)
+	PreviousSecretUntil *time.Time
+	DisabledAt          *time.Time // deliveries are held since
+	DisabledReason      string
+	FailingSince        *time.Time // first failure after the last success
+	CreatedAt           time.Time
+	UpdatedAt           time.Time
+}
+
+// SecretOverlap is how long X-Service-Signature-Previous accompanies a new secret (decision T11).
+const SecretOverlap = 24 * time.Hour
+
+const secretPrefix = "whsec"
+
+// CreateEndpoint makes the endpoint of an application and returns its signing secret, which is shown only here.
+// rawURL may be empty. Problem: VALIDATION_ERROR with issue invalid_url.
+func (s *Service) CreateEndpoint(ctx context.Context, tx postgres.Tx, applicationID, rawURL string) (secret string, err error) {
+	if rawURL != "" {
+		if err := s.checkURL(rawURL); err != nil {
+			return "", err
+		}
+	}
+	secret = tx.NewSecret(secretPrefix)
+	sealed, err := s.box.Seal(secretPlace(applicationID), []byte(secret))
+	if err != nil {
+		return "", err
+	}
+	if err := insertEndpoint(ctx, tx, applicationID, rawURL, sealed); err != nil {
+		return "", fmt.Errorf("create webhook endpoint of %s: %w", applicationID, err)
+	}
+	tx.AfterCommit(s.wakeAll)
+	return secret, nil
+}
+
+// Endpoint returns the endpoint of an application. Problem: NOT_FOUND.
+func (s *Service) Endpoint(ctx context.Context, tx postgres.Tx, applicationID string) (Endpoint, error) {
+	return selectEndpoint(ctx, tx, applicationID)
+}
+
+// SetURL sends everything from now on, waiting deliveries included, to another URL, and enables the endpoint.
+// Problems: VALIDATION_ERROR with issue invalid_url, NOT_FOUND.
+func (s *Service) SetURL(ctx context.Context, tx postgres.Tx, applicationID, rawURL string) error {
+	if err := s.checkURL(rawURL); err != nil {
+		return err
+	}
+	if err := updateEndpointURL(ctx, tx, applicationID, rawURL); err != nil {
+		return err
+	}
+	tx.AfterCommit(s.wakeAll)
+	return nil
+}
+
+// EnableEndpoint lets held deliveries go again, each when its next attempt is due. Problem: NOT_FOUND.
+func (s *Service) EnableEndpoint(ctx context.Context, tx postgres.Tx, applicationID string) error {
+	if err := enableEndpoint(ctx, tx, applicationID); err != nil {
+		return err
+	}
+	tx.AfterCommit(s.wakeAll)
+	return nil
+}
+
+// RotateSecret replaces the signing secret at once and returns the new one; for [SecretOverlap] a second header carries
+// the signature by the old one. Problem: NOT_FOUND.
+func (s *Service) RotateSecret(ctx context.Context, tx postgres.Tx, applicationID string) (secret string, err error) {
+	secret = tx.NewSecret(secretPrefix)
+	sealed, err := s.box.Seal(secretPlace(applicationID), []byte(secret))
+	if err != nil {
+		return "", err
+	}
+	if err := rotateSecret(ctx, tx, applicationID, sealed, tx.Now.Add(SecretOverlap)); err != nil {
+		return "", err
+	}
+	return secret, nil
+}
+
+func (s *Service) checkURL(raw string) error {
+	if err := checkURL(raw, s.cfg.Sandbox, s.sender.guard); err != nil {
+		return problem.ErrValidation.With(problem.Issue{Path: "url", Code: problem.IssueInvalidURL, Message: err.Error()})
+	}
+	return nil
+}
+
+func secretPlace(applicationID string) string { return "webhook_endpoints.secret:" + applicationID }
+
+// State of a delivery.
+type State string
+
+// The states of a delivery.
+const (
+	Pending   State = "PENDING"   // an attempt is due, under way or held
+	Delivered State = "DELIVERED" // the receiver answered 2xx
+	Failed    State = "FAILED"    // every attempt failed
+)
+
+// Delivery is the sending of one event.
+type Delivery struct {
+	ID, EventID, ConsultationID string
+	Type                        Type
+	Sequence                    int64 // of the event, within its consultation
+	State                       State
+	Attempts                    int
+	NextAt                      *time.Time // next attempt, at the earliest; nil when ended
+	CreatedAt                   time.Time
+	EndedAt                     *time.Time
+}
+
+// DeliveryFilter selects from the delivery log. Empty fields select everything.
+type DeliveryFilter struct {
+	State          State
+	ConsultationID string
+	Before         string // identifier of the last delivery already seen
+	Limit          int    // 1 to 100; 0 means 20
+}
+
+// Deliveries lists deliveries of an application, newest first, and tells whether older ones remain.
+func (s *Service) Deliveries(ctx context.Context, tx postgres.Tx, applicationID string, f DeliveryFilter) (items []Delivery, more bool, err error) {
+	f.Limit = min(cmp.Or(max(f.Limit, 0), 20), 100)
+	items, err = selectDeliveries(ctx, tx, applicationID, f, f.Limit+1)
+	if err != nil {
+		return nil, false, fmt.Errorf("list deliveries of %s: %w", applicationID, err)
+	}
+	if len(items) > f.Limit {
+		return items[:f.Limit], true, nil
+	}
+	return items, false, nil
+}
+
+// Attempt is one POST of a delivery.
+type Attempt struct {
+	Number       int // 1 to [MaxAttempts]
+	StartedAt    time.Time
+	Duration     time.Duration // to the millisecond
+	StatusCode   int           // 0: no answer
+	Error        string        // "<class>: <detail>"; empty on success
+	ResponseBody string        // first 4 KB, as text
+}
+
+// Attempts lists the attempts of a delivery of the application, oldest first. Problem: NOT_FOUND.
+func (s *Service) Attempts(ctx context.Context, tx postgres.Tx, applicationID, deliveryID string) ([]Attempt, error) {
+	return selectAttempts(ctx, tx, applicationID, deliveryID)
+}

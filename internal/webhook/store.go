@@ -1,0 +1,186 @@
+package webhook
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"partnerd/internal/postgres"
+	"partnerd/internal/problem"
+)
+
+type eventRow struct {
+	id, deliveryID string
+	sequence       int64
+	kind           Type
+	body           []byte
+}
+
+// insertEvents writes events and their deliveries in one statement.
+func insertEvents(ctx context.Context, tx postgres.Tx, s Subject, rows []eventRow) error {
+	values := make([]string, len(rows))
+	args := make([]any, 0, 5*len(rows)+5)
+	for i, r := range rows {
+		values[i] = "(?, ?, ?::bigint, ?, ?::bytea)"
+		args = append(args, r.id, r.deliveryID, r.sequence, string(r.kind), r.body)
+	}
+	args = append(args, s.ApplicationID, s.ConsultationID, tx.Now, s.ApplicationID, s.ConsultationID, tx.Now, tx.Now)
+	return tx.Gorm(ctx).Exec(`
+		WITH new (id, delivery_id, sequence, type, body) AS (VALUES `+strings.Join(values, ", ")+`),
+		events AS (
+			INSERT INTO webhook_events (id, application_id, consultation_id, sequence, type, body, created_at)
+			SELECT id, ?, ?, sequence, type, body, ? FROM new
+		)
+		INSERT INTO webhook_deliveries (id, event_id, application_id, consultation_id, sequence, state, next_at, created_at)
+		SELECT delivery_id, id, ?, ?, sequence, 'PENDING', ?, ? FROM new`, args...).Error
+}
+
+type endpointRow struct {
+	ApplicationID       string
+	URL                 *string
+	PreviousSecretUntil *time.Time
+	DisabledAt          *time.Time
+	DisabledReason      *string
+	FailingSince        *time.Time
+	CreatedAt           time.Time
+	UpdatedAt           time.Time
+}
+
+func insertEndpoint(ctx context.Context, tx postgres.Tx, applicationID, url string, secretSealed []byte) error {
+	return tx.Gorm(ctx).Exec(`INSERT INTO webhook_endpoints (application_id, url, secret_sealed, created_at, updated_at)
+		VALUES (?, nullif(?, ''), ?, ?, ?)`, applicationID, url, secretSealed, tx.Now, tx.Now).Error
+}
+
+func selectEndpoint(ctx context.Context, tx postgres.Tx, applicationID string) (Endpoint, error) {
+	var rows []endpointRow
+	err := tx.Gorm(ctx).Raw(`SELECT application_id, url, previous_secret_until, disabled_at, disabled_reason,
+			failing_since, created_at, updated_at
+		FROM webhook_endpoints WHERE application_id = ?`, applicationID).Scan(&rows).Error
+	if err != nil {
+		return Endpoint{}, fmt.Errorf("read webhook endpoint of %s: %w", applicationID, err)
+	}
+	if len(rows) == 0 {
+		return Endpoint{}, problem.ErrNotFound
+	}
+	r := rows[0]
+	return Endpoint{
+		ApplicationID: r.ApplicationID, URL: orZero(r.URL), PreviousSecretUntil: r.PreviousSecretUntil,
+		DisabledAt: r.DisabledAt, DisabledReason: orZero(r.DisabledReason), FailingSince: r.FailingSince,
+		CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt,
+	}, nil
+}
+
+func updateEndpointURL(ctx context.Context, tx postgres.Tx, applicationID, url string) error {
+	return updateEndpoint(ctx, tx, applicationID, `UPDATE webhook_endpoints SET url = ?, disabled_at = NULL,
+		disabled_reason = NULL, failing_since = NULL, updated_at = ? WHERE application_id = ?`, url, tx.Now, applicationID)
+}
+
+func enableEndpoint(ctx context.Context, tx postgres.Tx, applicationID string) error {
+	return updateEndpoint(ctx, tx, applicationID, `UPDATE webhook_endpoints SET disabled_at = NULL, disabled_reason = NULL,
+		failing_since = NULL, updated_at = ? WHERE application_id = ?`, tx.Now, applicationID)
+}
+
+func rotateSecret(ctx context.Context, tx postgres.Tx, applicationID string, secretSealed []byte, previousUntil time.Time) error {
+	return updateEndpoint(ctx, tx, applicationID, `UPDATE webhook_endpoints SET previous_secret_sealed = secret_sealed,
+		previous_secret_until = ?, secret_sealed = ?, updated_at = ? WHERE application_id = ?`,
+		previousUntil, secretSealed, tx.Now, applicationID)
+}
+
+func updateEndpoint(ctx context.Context, tx postgres.Tx, applicationID, statement string, args ...any) error {
+	res := tx.Gorm(ctx).Exec(statement, args...)
+	if res.Error != nil {
+		return fmt.Errorf("change webhook endpoint of %s: %w", applicationID, res.Error)
+	}
+	if res.RowsAffected == 0 {
+		return problem.ErrNotFound
+	}
+	return nil
+}
+
+type deliveryRow struct {
+	ID             string
+	EventID        string
+	ConsultationID string
+	Type           Type
+	Sequence       int64
+	State          State
+	Attempts       int
+	NextAt         time.Time
+	CreatedAt      time.Time
+	EndedAt        *time.Time
+}
+
+func selectDeliveries(ctx context.Context, tx postgres.Tx, applicationID string, f DeliveryFilter, limit int) ([]Delivery, error) {
+	q := tx.Gorm(ctx).Table("webhook_deliveries AS d").
+		Select("d.id, d.event_id, d.consultation_id, e.type, d.sequence, d.state, d.attempts, d.next_at, d.created_at, d.ended_at").
+		Joins("JOIN webhook_events AS e ON e.id = d.event_id").
+		Where("d.application_id = ?", applicationID)
+	if f.State != "" {
+		q = q.Where("d.state = ?", f.State)
+	}
+	if f.ConsultationID != "" {
+		q = q.Where("e.consultation_id = ?", f.ConsultationID)
+	}
+	if f.Before != "" {
+		q = q.Where("d.id < ?", f.Before)
+	}
+	var rows []deliveryRow
+	if err := q.Order("d.id DESC").Limit(limit).Scan(&rows).Error; err != nil {
+		return nil, err
+	}
+	items := make([]Delivery, len(rows))
+	for i, r := range rows {
+		items[i] = Delivery{
+			ID: r.ID, EventID: r.EventID, ConsultationID: r.ConsultationID, Type: r.Type, Sequence: r.Sequence,
+			State: r.State, Attempts: r.Attempts, CreatedAt: r.CreatedAt, EndedAt: r.EndedAt,
+		}
+		if r.State == Pending {
+			items[i].NextAt = &r.NextAt
+		}
+	}
+	return items, nil
+}
+
+type attemptRow struct {
+	Attempt      *int // null: the delivery has had none
+	StartedAt    time.Time
+	DurationMs   int64
+	StatusCode   *int
+	Error        string
+	ResponseBody string
+}
+
+func selectAttempts(ctx context.Context, tx postgres.Tx, applicationID, deliveryID string) ([]Attempt, error) {
+	var rows []attemptRow
+	err := tx.Gorm(ctx).Raw(`
+		SELECT a.attempt, coalesce(a.started_at, d.created_at) AS started_at, coalesce(a.duration_ms, 0) AS duration_ms,
+			a.status_code, coalesce(a.error, '') AS error, coalesce(a.response_body, '') AS response_body
+		FROM webhook_deliveries d LEFT JOIN webhook_attempts a ON a.delivery_id = d.id
+		WHERE d.id = ? AND d.application_id = ? ORDER BY a.attempt`, deliveryID, applicationID).Scan(&rows).Error
+	if err != nil {
+		return nil, fmt.Errorf("list attempts of %s: %w", deliveryID, err)
+	}
+	if len(rows) == 0 {
+		return nil, problem.ErrNotFound
+	}
+	items := make([]Attempt, 0, len(rows))
+	for _, r := range rows {
+		if r.Attempt == nil {
+			continue
+		}
+		items = append(items, Attempt{
+			Number: *r.Attempt, StartedAt: r.StartedAt, Duration: time.Duration(r.DurationMs) * time.Millisecond,
+			StatusCode: orZero(r.StatusCode), Error: r.Error, ResponseBody: r.ResponseBody,
+		})
+	}
+	return items, nil
+}
+
+func orZero[T any](p *T) T {
+	if p == nil {
+		var zero T
+		return zero
+	}
+	return *p
+}

@@ -1,4 +1,5 @@
 -- +goose Up
+CREATE SCHEMA river; -- tables of the job queue, made by its own migrations
 CREATE TABLE applications (
     id                    text PRIMARY KEY, -- the OAuth client_id
     name                  text NOT NULL,
@@ -8,6 +9,7 @@ CREATE TABLE applications (
     previous_secret_hash  bytea,
     previous_secret_until timestamptz,
     suspended_at          timestamptz,
+    contact_email         text, -- where notices about the integration go
     recording_enabled     boolean NOT NULL DEFAULT false,
     rate_per_minute        integer, -- all clients together; null means the deployment's default
     client_rate_per_minute integer, -- each client; null means the deployment's default
@@ -42,3 +44,4 @@ CREATE INDEX browser_sessions_client ON browser_sessions (client_id);
 DROP TABLE browser_sessions;
 DROP TABLE clients;
 DROP TABLE applications;
+DROP SCHEMA river;

@@ -6,6 +6,7 @@ CREATE TABLE wallets (
     held_cents      bigint NOT NULL DEFAULT 0,
     entry_seq       bigint NOT NULL DEFAULT 0,
     last_entry_at   timestamptz NOT NULL,
+    entry_hash      bytea NOT NULL DEFAULT '', -- of the newest transaction
     CONSTRAINT wallets_available CHECK (available_cents >= 0),
     CONSTRAINT wallets_held CHECK (held_cents >= 0)
 );
@@ -40,6 +41,7 @@ CREATE TABLE ledger_transactions (
     topup_id              text REFERENCES topup_sessions,
     description           text NOT NULL,
     created_at            timestamptz NOT NULL,
+    hash                  bytea NOT NULL, -- ledger_hash over the wallet's transaction before, this one and its postings
     CONSTRAINT ledger_transactions_seq UNIQUE (client_id, seq)
 );
 -- A payment credits once, however often the provider says so; a consultation is captured and refunded at most once.
@@ -73,6 +75,17 @@ CREATE TABLE holds (
     CONSTRAINT holds_end CHECK ((state = 'ACTIVE') = (ended_at IS NULL))
 );
 CREATE INDEX holds_active ON holds (client_id) WHERE state = 'ACTIVE';
+
+-- Each transaction of a wallet is chained to the one before it, so that none can be changed, removed or put in between
+-- without all later ones disagreeing. Postings are written account:cents, separated by commas, in the order of accounts.
+-- +goose StatementBegin
+CREATE FUNCTION ledger_hash(previous bytea, id text, client_id text, seq bigint, type text, amount_cents bigint, balance_after_cents bigint,
+    available_after_cents bigint, application_id text, consultation_id text, topup_id text, description text, created_at timestamptz, postings text)
+RETURNS bytea LANGUAGE sql STABLE PARALLEL SAFE AS $$
+    SELECT sha256($1 || convert_to(jsonb_build_array($2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12,
+        to_char($13 AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'), $14)::text, 'UTF8'))
+$$;
+-- +goose StatementEnd
 
 -- All postings of a transaction arrive in one statement, and that statement must balance.
 -- +goose StatementBegin
@@ -134,5 +147,6 @@ DROP TABLE postings;
 DROP TABLE ledger_transactions;
 DROP TABLE topup_sessions;
 DROP TABLE wallets;
+DROP FUNCTION ledger_hash;
 DROP FUNCTION postings_balance;
 DROP FUNCTION append_only;

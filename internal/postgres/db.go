@@ -102,12 +102,24 @@ func (db *DB) Pool() *pgxpool.Pool { return db.pool }
 type Tx struct {
 	Now   time.Time // one instant for the whole transaction, UTC, microseconds
 	gorm  *gorm.DB
+	conn  *sql.Conn // what gorm runs on; nil outside a transaction
 	ids   id.Minter
 	after *[]func()
 }
 
 // Gorm returns the handle for store files.
 func (tx Tx) Gorm(ctx context.Context) *gorm.DB { return tx.gorm.WithContext(ctx) }
+
+// Conn runs statements.
+type Conn interface {
+	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+}
+
+// SQL returns the connection itself, for statements with $1, $2 … on hot paths: GORM reads and copies a statement byte
+// by byte each time it runs.
+func (tx Tx) SQL() Conn { return tx.gorm.Statement.ConnPool }
 
 // NewID mints an identifier with one of the prefixes of package id.
 func (tx Tx) NewID(prefix string) string { return tx.ids.New(prefix) }
@@ -130,9 +142,12 @@ func (tx Tx) AfterCommit(f func()) {
 func (db *DB) InTx(ctx context.Context, f func(tx Tx) error) error {
 	for try := 1; ; try++ {
 		var after []func()
-		err := db.gorm.WithContext(ctx).Transaction(func(g *gorm.DB) error {
-			after = nil
-			return f(Tx{Now: clock.Truncate(db.clock.Now()), gorm: g, ids: db.ids, after: &after})
+		err := db.gorm.WithContext(ctx).Connection(func(g *gorm.DB) error {
+			conn := g.Statement.ConnPool.(*sql.Conn)
+			return g.Transaction(func(g *gorm.DB) error {
+				after = nil
+				return f(Tx{Now: clock.Truncate(db.clock.Now()), gorm: g, conn: conn, ids: db.ids, after: &after})
+			})
 		})
 		if err == nil {
 			for _, f := range after {

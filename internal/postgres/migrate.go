@@ -4,10 +4,14 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"log/slog"
 
+	"github.com/jackc/pgx/v5/pgxpool"
 	_ "github.com/jackc/pgx/v5/stdlib" // the "pgx" driver
 	"github.com/pressly/goose/v3"
 	"github.com/pressly/goose/v3/lock"
+	"github.com/riverqueue/river/riverdriver/riverpgxv5"
+	"github.com/riverqueue/river/rivermigrate"
 
 	"partnerd/migrations"
 )
@@ -22,7 +26,7 @@ func Migrate(ctx context.Context, url string) error {
 	if _, err := p.Up(ctx); err != nil {
 		return fmt.Errorf("migrate the database: %w", err)
 	}
-	return nil
+	return migrateQueue(ctx, url, rivermigrate.DirectionUp)
 }
 
 // MigrateDown undoes every migration. For tests of the migrations.
@@ -32,8 +36,44 @@ func MigrateDown(ctx context.Context, url string) error {
 		return err
 	}
 	defer done()
+	if err := migrateQueue(ctx, url, rivermigrate.DirectionDown); err != nil {
+		return err
+	}
 	if _, err := p.DownTo(ctx, 0); err != nil {
 		return fmt.Errorf("undo the migrations: %w", err)
+	}
+	return nil
+}
+
+// QueueSchema is the schema of the job queue's tables, whose migrations come with its library. Our first migration
+// makes the schema.
+const QueueSchema = "river"
+
+func migrateQueue(ctx context.Context, url string, d rivermigrate.Direction) error {
+	pool, err := pgxpool.New(ctx, url)
+	if err != nil {
+		return fmt.Errorf("read database URL: %w", err)
+	}
+	defer pool.Close()
+	m, err := rivermigrate.New(riverpgxv5.New(pool), &rivermigrate.Config{Schema: QueueSchema, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		return fmt.Errorf("read queue migrations: %w", err)
+	}
+	lock, err := pool.Acquire(ctx)
+	if err != nil {
+		return fmt.Errorf("migrate the queue: %w", err)
+	}
+	defer lock.Release()
+	// Of several processes that start at once, one works and the others find it done. The lock ends with the session.
+	if _, err := lock.Exec(ctx, "SELECT pg_advisory_lock(hashtext('partnerd queue migrations'))"); err != nil {
+		return fmt.Errorf("migrate the queue: %w", err)
+	}
+	o := &rivermigrate.MigrateOpts{}
+	if d == rivermigrate.DirectionDown {
+		o.TargetVersion = -1
+	}
+	if _, err := m.Migrate(ctx, d, o); err != nil {
+		return fmt.Errorf("migrate the queue: %w", err)
 	}
 	return nil
 }

@@ -10,6 +10,8 @@ package seal
 
 import (
 	"bytes"
+	"crypto/hkdf"
+	"crypto/sha256"
 	"encoding/base64"
 	"fmt"
 	"strings"
@@ -125,4 +127,17 @@ func decode(key string) (*keyset.Handle, error) {
 		return nil, fmt.Errorf("read key: %w", err)
 	}
 	return h, nil
+}
+
+// Derive makes a secret of 32 bytes for one purpose from a key made by [NewKey].
+func Derive(key, purpose string) ([]byte, error) {
+	raw, err := base64.StdEncoding.DecodeString(strings.TrimSpace(key))
+	if err != nil {
+		return nil, fmt.Errorf("read key: it is not base64")
+	}
+	b, err := hkdf.Key(sha256.New, raw, nil, "partnerd "+purpose, 32)
+	if err != nil {
+		return nil, fmt.Errorf("derive key: %w", err)
+	}
+	return b, nil
 }

@@ -1,0 +1,150 @@
+// Package mail sends messages to people: written in the transaction of their cause, sent after it by the queue, at least
+// once. A sandbox keeps them in a folder instead; a live deployment sends through SMTP.
+package mail
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	gomail "github.com/wneessen/go-mail"
+
+	"partnerd/internal/clock"
+	"partnerd/internal/postgres"
+	"partnerd/internal/queue"
+	"partnerd/internal/seal"
+)
+
+// Message is a plain text mail.
+type Message struct {
+	To      string `json:"to"`
+	Subject string `json:"subject"`
+	Text    string `json:"text"`
+}
+
+// Sender hands a message to the world.
+type Sender interface {
+	Send(ctx context.Context, m Message) error
+}
+
+const (
+	jobName     = "mail"
+	place       = "mail.message"
+	sendTimeout = 30 * time.Second
+)
+
+// Service writes mails into transactions.
+type Service struct {
+	queue *queue.Queue
+	box   *seal.Box
+}
+
+// New makes the service and tells the queue how to send.
+func New(q *queue.Queue, box *seal.Box, sender Sender) *Service {
+	queue.Handle(q, jobName, func(ctx context.Context, sealed []byte) error {
+		raw, err := box.Open(place, sealed)
+		if err != nil {
+			return err
+		}
+		var m Message
+		if err := json.Unmarshal(raw, &m); err != nil {
+			return fmt.Errorf("read mail: %w", err)
+		}
+		ctx, cancel := context.WithTimeout(ctx, sendTimeout)
+		defer cancel()
+		return sender.Send(ctx, m)
+	})
+	return &Service{queue: q, box: box}
+}
+
+// Send lets m be sent once the transaction has committed. The message is sealed while it waits, because it may hold a
+// link that signs somebody in.
+func (s *Service) Send(ctx context.Context, tx postgres.Tx, m Message) error {
+	raw, err := json.Marshal(m)
+	if err != nil {
+		return fmt.Errorf("write mail: %w", err)
+	}
+	sealed, err := s.box.Seal(place, raw)
+	if err != nil {
+		return err
+	}
+	return s.queue.Insert(ctx, tx, jobName, sealed)
+}
+
+// Folder keeps messages as files, for sandboxes: the newest is the last by name.
+type Folder struct {
+	Dir    string
+	Logger *slog.Logger
+}
+
+// Send implements [Sender].
+func (f Folder) Send(_ context.Context, m Message) error {
+	if err := os.MkdirAll(f.Dir, 0o700); err != nil {
+		return fmt.Errorf("make mail folder: %w", err)
+	}
+	name := filepath.Join(f.Dir, clock.System{}.Now().Format("20060102T150405.000000")+"-"+rand.Text()[:6]+".eml")
+	text := "To: " + m.To + "\r\nSubject: " + m.Subject + "\r\nContent-Type: text/plain; charset=utf-8\r\n\r\n" + m.Text
+	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+		return fmt.Errorf("write mail: %w", err)
+	}
+	f.Logger.Info("mail kept in the sandbox's folder", "subject", m.Subject, "file", name)
+	return nil
+}
+
+// SMTP sends through a mail server, always encrypted unless the server is this machine.
+type SMTP struct {
+	from   string
+	client *gomail.Client
+}
+
+// NewSMTP reads smtp://user:password@host:587 (STARTTLS) or smtps://…:465, and the sender's address.
+func NewSMTP(address, from string) (*SMTP, error) {
+	u, err := url.Parse(address)
+	if err != nil || u.Hostname() == "" || u.Scheme != "smtp" && u.Scheme != "smtps" {
+		return nil, errors.New("the mail server is not like smtp://user:password@host:587")
+	}
+	options := []gomail.Option{gomail.WithTimeout(sendTimeout), gomail.WithTLSPolicy(gomail.TLSMandatory)}
+	switch {
+	case u.Scheme == "smtps":
+		options = append(options, gomail.WithSSL())
+	case u.Hostname() == "localhost" || u.Hostname() == "127.0.0.1" || u.Hostname() == "::1":
+		options = append(options, gomail.WithTLSPolicy(gomail.TLSOpportunistic))
+	}
+	if u.Port() != "" {
+		port, err := strconv.Atoi(u.Port())
+		if err != nil {
+			return nil, fmt.Errorf("port of the mail server: %w", err)
+		}
+		options = append(options, gomail.WithPort(port))
+	}
+	if password, ok := u.User.Password(); ok {
+		options = append(options, gomail.WithSMTPAuth(gomail.SMTPAuthAutoDiscover), gomail.WithUsername(u.User.Username()), gomail.WithPassword(password))
+	}
+	c, err := gomail.NewClient(u.Hostname(), options...)
+	if err != nil {
+		return nil, fmt.Errorf("mail server: %w", err)
+	}
+	return &SMTP{from: from, client: c}, nil
+}
+
+// Send implements [Sender].
+func (s *SMTP) Send(ctx context.Context, m Message) error {
+	msg := gomail.NewMsg()
+	if err := errors.Join(msg.From(s.from), msg.To(m.To)); err != nil {
+		return fmt.Errorf("address mail: %w", err)
+	}
+	msg.Subject(m.Subject)
+	msg.SetBodyString(gomail.TypeTextPlain, m.Text)
+	if err := s.client.DialAndSendWithContext(ctx, msg); err != nil {
+		return fmt.Errorf("send mail: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,53 @@
+package oauth
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"partnerd/internal/application"
+	"partnerd/internal/postgres"
+)
+
+// Connection is an application that a client is linked to, however many grants the link has.
+type Connection struct {
+	Application application.Application
+	Scopes      []application.Scope // of all its grants together
+	Since       time.Time           // the oldest of its grants
+	LastUsed    *time.Time          // to the minute; nil when it was never used
+}
+
+// Connections returns the client's links, the newest first.
+func (s *Service) Connections(ctx context.Context, tx postgres.Tx, clientID string) ([]Connection, error) {
+	grants, err := activeGrants(ctx, tx, clientID)
+	if err != nil {
+		return nil, err
+	}
+	var out []Connection
+	for _, g := range grants {
+		i := slices.IndexFunc(out, func(c Connection) bool { return c.Application.ID == g.ApplicationID })
+		if i < 0 {
+			app, err := s.applications.Get(ctx, tx, g.ApplicationID)
+			if err != nil {
+				return nil, err
+			}
+			out, i = append(out, Connection{Application: app, Since: g.ActivatedAt}), len(out)
+		}
+		c := &out[i]
+		c.Scopes = application.Ordered(append(c.Scopes, g.Scopes...))
+		if g.LastUsedAt != nil && (c.LastUsed == nil || g.LastUsedAt.After(*c.LastUsed)) {
+			c.LastUsed = g.LastUsedAt
+		}
+	}
+	slices.Reverse(out)
+	return out, nil
+}
+
+// Disconnect revokes every grant of the client with the application, also one whose code is still on its way. The next
+// call with any of their tokens is refused. A link that does not exist is no error.
+func (s *Service) Disconnect(ctx context.Context, tx postgres.Tx, clientID, applicationID string) error {
+	if !isText(applicationID) {
+		return nil
+	}
+	return revokePair(ctx, tx, clientID, applicationID, reasonClient)
+}

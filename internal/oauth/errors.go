@@ -1,0 +1,113 @@
+package oauth
+
+import (
+	"errors"
+
+	library "github.com/go-oauth2/oauth2/v4/errors"
+
+	"partnerd/internal/postgres"
+	"partnerd/internal/problem"
+)
+
+// ErrUnauthorized answers a bearer token that is missing, invalid, expired or revoked (specification section 7).
+var ErrUnauthorized = problem.Declare(problem.Unauthorized, "UNAUTHORIZED", "The access token is missing, invalid, expired or revoked.")
+
+// Codes of [Error] and of the error parameter on redirects (RFC 6749; decisions H6, H9).
+const (
+	CodeInvalidRequest          = "invalid_request"
+	CodeInvalidGrant            = "invalid_grant"
+	CodeInvalidClient           = "invalid_client"
+	CodeInvalidScope            = "invalid_scope"
+	CodeAccessDenied            = "access_denied"
+	CodeUnauthorizedClient      = "unauthorized_client"
+	CodeUnsupportedResponseType = "unsupported_response_type"
+)
+
+// Error is a refusal of the token or revocation endpoint: 400 invalid_request or invalid_grant, 401 invalid_client.
+type Error struct {
+	Status      int
+	Code        string
+	Description string // English, for developers; printable ASCII without quotes
+}
+
+// Error implements error.
+func (e *Error) Error() string { return e.Code + ": " + e.Description }
+
+func invalidRequest(description string) *Error {
+	return &Error{Status: 400, Code: CodeInvalidRequest, Description: description}
+}
+
+func invalidGrant(description string) *Error {
+	return &Error{Status: 400, Code: CodeInvalidGrant, Description: description}
+}
+
+func invalidClient() *Error {
+	return &Error{Status: 401, Code: CodeInvalidClient, Description: "client_id is unknown, or client_secret is missing or wrong."}
+}
+
+// Codes of [PageError].
+const (
+	PageUnknownApplication = "unknown_application"
+	PageRedirectMismatch   = "redirect_mismatch"
+	PageMalformed          = "malformed"
+)
+
+// PageError is a fault of an authorization request that is shown to the person (400) and never redirected, because
+// where to redirect to cannot be trusted (trap T18).
+type PageError struct {
+	Code        string // one of the Page… constants
+	Description string // English
+}
+
+// Error implements error.
+func (e *PageError) Error() string { return e.Code + ": " + e.Description }
+
+// RedirectError is a fault of an authorization request that the application is told about: answer 302 to URL.
+type RedirectError struct {
+	URL  string // the registered redirect URI with error, error_description, state and iss
+	Code string
+}
+
+// Error implements error.
+func (e *RedirectError) Error() string { return "authorization refused: " + e.Code }
+
+const (
+	descriptionCode    = "The code is unknown, expired, used, revoked, or was not issued for this application, redirect_uri and code_verifier."
+	descriptionRefresh = "The refresh token is unknown, expired, used, revoked, or was not issued to this application."
+)
+
+// tokenError turns what the library reports into what the contract promises: the library answers invalid_grant with
+// 401 and several client mistakes with 500. Faults that are not the caller's pass unchanged.
+func tokenError(err error, grantType string) error {
+	description := descriptionCode
+	if grantType == grantRefresh {
+		description = descriptionRefresh
+	}
+	switch {
+	case err == nil:
+		return nil
+	case isAny(err, library.ErrInvalidClient):
+		return invalidClient()
+	case isAny(err, library.ErrInvalidScope):
+		return invalidRequest("invalid_scope: scope must be a part of what the client granted.")
+	case isAny(err, library.ErrInvalidRequest, library.ErrUnsupportedGrantType, library.ErrUnauthorizedClient):
+		return invalidRequest("A required parameter is missing or malformed.")
+	case isAny(err, errSuspended):
+		return invalidGrant("The application is suspended.")
+	case isAny(err, library.ErrInvalidGrant, library.ErrInvalidAuthorizeCode, library.ErrInvalidRefreshToken, library.ErrExpiredRefreshToken,
+		library.ErrInvalidRedirectURI, library.ErrMissingCodeVerifier, library.ErrMissingCodeChallenge, library.ErrInvalidCodeChallenge):
+		return invalidGrant(description)
+	case postgres.IsLockTimeout(err):
+		return problem.ErrUnavailable
+	}
+	return err
+}
+
+func isAny(err error, targets ...error) bool {
+	for _, t := range targets {
+		if errors.Is(err, t) {
+			return true
+		}
+	}
+	return false
+}

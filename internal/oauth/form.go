@@ -1,0 +1,56 @@
+package oauth
+
+import (
+	"io"
+	"mime"
+	"net/http"
+	"net/url"
+	"strings"
+	"unicode/utf8"
+)
+
+const maxFormBytes = 64 << 10
+
+// ParseForm reads the body of a token or revocation request, at most 64 KiB, and refuses what cannot be read in one way
+// only: another media type, a malformed encoding, a parameter given twice, NUL or text that is not UTF-8. The URL's
+// query and the Authorization header are never looked at. Parameters that nobody knows stay in and are ignored.
+func ParseForm(r *http.Request) (url.Values, *Error) {
+	types := r.Header.Values("Content-Type")
+	if len(types) != 1 || !isForm(types[0]) || r.Header.Get("Content-Encoding") != "" {
+		return nil, invalidRequest("The body must be application/x-www-form-urlencoded.")
+	}
+	if r.Body == nil {
+		return nil, invalidRequest("The body is empty.")
+	}
+	body, err := io.ReadAll(io.LimitReader(r.Body, maxFormBytes+1))
+	if err != nil {
+		return nil, invalidRequest("The body could not be read.")
+	}
+	if len(body) > maxFormBytes {
+		return nil, invalidRequest("The body is larger than 64 KiB.")
+	}
+	form, err := url.ParseQuery(string(body))
+	if err != nil {
+		return nil, invalidRequest("The body is not a well-formed form.")
+	}
+	for name, values := range form {
+		if len(values) != 1 {
+			return nil, invalidRequest("A parameter is given more than once.")
+		}
+		if !isText(name) || !isText(values[0]) {
+			return nil, invalidRequest("A parameter holds NUL or is not UTF-8.")
+		}
+	}
+	return form, nil
+}
+
+func isForm(contentType string) bool {
+	media, params, err := mime.ParseMediaType(contentType)
+	if err != nil || media != "application/x-www-form-urlencoded" {
+		return false
+	}
+	charset, given := params["charset"]
+	return !given || strings.EqualFold(charset, "utf-8")
+}
+
+func isText(s string) bool { return utf8.ValidString(s) && !strings.ContainsRune(s, 0) }

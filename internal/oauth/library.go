@@ -1,0 +1,280 @@
+package oauth
+
+import (
+	"context"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	oauth2 "github.com/go-oauth2/oauth2/v4"
+	library "github.com/go-oauth2/oauth2/v4/errors"
+	"github.com/go-oauth2/oauth2/v4/manage"
+	"github.com/go-oauth2/oauth2/v4/models"
+	"github.com/go-oauth2/oauth2/v4/server"
+
+	"partnerd/internal/application"
+	"partnerd/internal/id"
+	"partnerd/internal/postgres"
+)
+
+// newLibrary sets up go-oauth2 for the two grant types. What its defaults would do, what is done instead, and the test:
+//
+//	credentials from the Basic header      body only                          TestBasicHeaderIsNotACredential
+//	refresh without client authentication  credentials checked for every grant  TestRefreshNeedsTheApplicationsOwnSecret
+//	client_credentials, password, implicit refused                            TestOtherGrantTypesAreRefused
+//	plain PKCE, or none                    S256 with RFC 7636 syntax          TestPKCEIsRequired…, TestAuthorizeFaults…
+//	redirect URIs compared by host suffix  byte for byte                      TestRedirectURIMustMatchExactly
+//	secrets compared with !=, empty passes constant time, empty refused       TestRefreshNeedsTheApplicationsOwnSecret
+//	refresh may widen the scope            only narrow, for one access token  TestRefreshMayNarrowAndNeverWiden
+//	a narrowed refresh is stored           scope lives on the grant           TestRefreshMayNarrowAndNeverWiden
+//	codes and tokens found, then deleted   row lock and conditional update    TestParallelRedemptions…, TestParallelRefreshes…
+//	a used refresh token is just unknown   the grant is revoked               TestReplayOfARefreshToken…
+//	a refresh token for every grant        only with offline_access           TestRefreshTokenNeedsOfflineAccess
+//	invalid_grant with 401, faults as 500  400, see tokenError                TestTokenFaults
+//	opaque or HS256 tokens                 ES256 JWT, RFC 9068                TestAccessTokenClaims
+//	expiry by the machine's clock          by the transaction's instant, so the library is told that nothing expires
+func (s *Service) newLibrary() *server.Server {
+	m := manage.NewManager()
+	m.SetAuthorizeCodeTokenCfg(&manage.Config{AccessTokenExp: AccessTokenLifetime, RefreshTokenExp: RefreshTokenLifetime, IsGenerateRefresh: true})
+	m.SetRefreshTokenCfg(&manage.RefreshingConfig{AccessTokenExp: AccessTokenLifetime, IsGenerateRefresh: true})
+	m.SetValidateURIHandler(exactURI)
+	m.MapAccessGenerate(generator{s})
+	m.MapClientStorage(clientStore{})
+	m.MapTokenStorage(tokenStore{})
+
+	srv := server.NewServer(&server.Config{
+		TokenType:                   "Bearer",
+		AllowedResponseTypes:        []oauth2.ResponseType{oauth2.Code},
+		AllowedGrantTypes:           []oauth2.GrantType{oauth2.AuthorizationCode, oauth2.Refreshing},
+		AllowedCodeChallengeMethods: []oauth2.CodeChallengeMethod{oauth2.CodeChallengeS256},
+		ForcePKCE:                   true,
+	}, m)
+	srv.SetClientInfoHandler(s.authenticateApplication)
+	srv.SetRefreshingScopeHandler(narrows)
+	return srv
+}
+
+// errSuspended says that the credentials are right and the application may not use them.
+var errSuspended = errors.New("application is suspended")
+
+// exchange is one request to the token endpoint inside its transaction: what the library's callbacks share.
+type exchange struct {
+	tx          postgres.Tx
+	key         signingKey
+	redirectURI string // as presented
+	verifier    string // as presented
+	application application.Application
+	secret      id.Digest // that authenticated the application
+	grant       grantRow  // locked
+	presented   id.Digest // of the code or refresh token
+	refreshing  bool
+	replayed    string // grant whose code or refresh token was presented a second time
+}
+
+type exchangeKey struct{}
+
+func withExchange(ctx context.Context, x *exchange) context.Context {
+	return context.WithValue(ctx, exchangeKey{}, x)
+}
+
+func exchangeOf(ctx context.Context) *exchange { return ctx.Value(exchangeKey{}).(*exchange) }
+
+// authenticateApplication is the library's ClientInfoHandler, which runs for every grant type.
+func (s *Service) authenticateApplication(r *http.Request) (clientID, secret string, err error) {
+	x := exchangeOf(r.Context())
+	clientID, secret = r.PostForm.Get("client_id"), r.PostForm.Get("client_secret")
+	if clientID == "" {
+		return "", "", library.ErrInvalidRequest
+	}
+	if secret == "" {
+		return "", "", library.ErrInvalidClient
+	}
+	x.application, err = s.applications.Authenticate(r.Context(), x.tx, clientID, secret)
+	if errors.Is(err, application.ErrBadCredentials) {
+		return "", "", library.ErrInvalidClient
+	}
+	if err != nil {
+		return "", "", err
+	}
+	if x.application.Suspended {
+		return "", "", errSuspended
+	}
+	x.secret = id.DigestOf(secret)
+	return clientID, secret, nil
+}
+
+// narrows lets a refresh ask for a part of the grant's scopes, and writes them in their usual order.
+func narrows(request *oauth2.TokenGenerateRequest, granted string) (bool, error) {
+	asked, err := application.ParseScopes(request.Scope)
+	if err != nil {
+		return false, nil
+	}
+	all, err := application.ParseScopes(granted)
+	if err != nil {
+		return false, fmt.Errorf("read scopes of grant: %w", err)
+	}
+	request.Scope = application.FormatScopes(asked)
+	return application.Within(asked, all), nil
+}
+
+func exactURI(registered, given string) error {
+	if !slices.Contains(strings.Fields(registered), given) {
+		return library.ErrInvalidRedirectURI
+	}
+	return nil
+}
+
+// client is an authenticated application as the library sees it.
+type client struct {
+	application application.Application
+	secret      id.Digest
+}
+
+func (c client) GetID() string     { return c.application.ID }
+func (c client) GetSecret() string { return "" } // VerifyPassword is asked instead
+func (c client) GetDomain() string { return strings.Join(c.application.RedirectURIs, " ") }
+func (c client) IsPublic() bool    { return false }
+func (c client) GetUserID() string { return "" }
+
+// VerifyPassword implements oauth2.ClientPasswordVerifier.
+func (c client) VerifyPassword(secret string) bool {
+	given := id.DigestOf(secret)
+	return subtle.ConstantTimeCompare(given[:], c.secret[:]) == 1
+}
+
+type clientStore struct{}
+
+// GetByID implements oauth2.ClientStore: only the application that authenticated exists.
+func (clientStore) GetByID(ctx context.Context, clientID string) (oauth2.ClientInfo, error) {
+	x := exchangeOf(ctx)
+	if x.application.ID == "" || x.application.ID != clientID {
+		return nil, library.ErrInvalidClient
+	}
+	return client{x.application, x.secret}, nil
+}
+
+// tokenStore implements oauth2.TokenStore within the exchange's transaction. The library compares its sentinel errors
+// with ==, so they are returned bare.
+type tokenStore struct{}
+
+// forever keeps the library's own expiry checks, which read the machine's clock, out of the way.
+const forever = 100 * 365 * 24 * time.Hour
+
+// GetByCode locks the code and its grant. A used code marks a replay only when everything else about the request is
+// right: otherwise a code seen in a log would be enough to end a session.
+func (tokenStore) GetByCode(ctx context.Context, code string) (oauth2.TokenInfo, error) {
+	x := exchangeOf(ctx)
+	x.presented = id.DigestOf(code)
+	c, found, err := lockCode(ctx, x.tx, x.presented)
+	if err != nil {
+		return nil, err
+	}
+	if !found || c.Grant.ApplicationID != x.application.ID || c.RedirectURI != x.redirectURI || !verifierFits(c.CodeChallenge, x.verifier) {
+		return nil, library.ErrInvalidAuthorizeCode
+	}
+	if c.UsedAt != nil {
+		x.replayed = c.Grant.ID
+		return nil, library.ErrInvalidAuthorizeCode
+	}
+	if !x.tx.Now.Before(c.ExpiresAt) || c.Grant.RevokedAt != nil || c.Grant.ClientDisabled {
+		return nil, library.ErrInvalidAuthorizeCode
+	}
+	x.grant = c.Grant
+	info := models.NewToken()
+	info.SetClientID(c.Grant.ApplicationID)
+	info.SetUserID(c.Grant.ClientID)
+	info.SetRedirectURI(c.RedirectURI)
+	info.SetScope(application.FormatScopes(c.Grant.Scopes))
+	info.SetCode(code)
+	info.SetCodeCreateAt(x.tx.Now)
+	info.SetCodeExpiresIn(forever)
+	info.SetCodeChallenge(c.CodeChallenge)
+	info.SetCodeChallengeMethod(oauth2.CodeChallengeS256)
+	return info, nil
+}
+
+// RemoveByCode consumes the code.
+func (tokenStore) RemoveByCode(ctx context.Context, _ string) error {
+	x := exchangeOf(ctx)
+	used, err := useCode(ctx, x.tx, x.presented)
+	if err == nil && !used {
+		err = library.ErrInvalidAuthorizeCode
+	}
+	return err
+}
+
+// GetByRefresh locks the refresh token and its grant, and marks a replay. A token of another application is unknown.
+func (tokenStore) GetByRefresh(ctx context.Context, refresh string) (oauth2.TokenInfo, error) {
+	x := exchangeOf(ctx)
+	x.presented, x.refreshing = id.DigestOf(refresh), true
+	r, found, err := lockRefreshToken(ctx, x.tx, x.presented)
+	if err != nil {
+		return nil, err
+	}
+	if !found || r.Grant.ApplicationID != x.application.ID {
+		return nil, library.ErrInvalidRefreshToken
+	}
+	if r.UsedAt != nil {
+		x.replayed = r.Grant.ID
+		return nil, library.ErrInvalidRefreshToken
+	}
+	if !x.tx.Now.Before(r.ExpiresAt) || r.Grant.RevokedAt != nil || r.Grant.ClientDisabled {
+		return nil, library.ErrInvalidRefreshToken
+	}
+	x.grant = r.Grant
+	info := models.NewToken()
+	info.SetClientID(r.Grant.ApplicationID)
+	info.SetUserID(r.Grant.ClientID)
+	info.SetScope(application.FormatScopes(r.Grant.Scopes))
+	info.SetRefresh(refresh)
+	return info, nil
+}
+
+// Create stores what was issued: the grant becomes active, a presented refresh token is used, a new one lives.
+func (tokenStore) Create(ctx context.Context, info oauth2.TokenInfo) error {
+	x := exchangeOf(ctx)
+	if x.refreshing {
+		used, err := useRefreshToken(ctx, x.tx, x.presented)
+		if err != nil {
+			return err
+		}
+		if !used {
+			return library.ErrInvalidRefreshToken
+		}
+	}
+	if refresh := info.GetRefresh(); refresh != "" {
+		if err := insertRefreshToken(ctx, x.tx, id.DigestOf(refresh), x.grant.ID); err != nil {
+			return err
+		}
+	}
+	return activateGrant(ctx, x.tx, x.grant.ID)
+}
+
+// errNotKept answers questions that the library asks only for features that are off.
+var errNotKept = errors.New("oauth: access tokens are not stored")
+
+func (tokenStore) RemoveByAccess(context.Context, string) error  { return errNotKept }
+func (tokenStore) RemoveByRefresh(context.Context, string) error { return errNotKept }
+func (tokenStore) GetByAccess(context.Context, string) (oauth2.TokenInfo, error) {
+	return nil, errNotKept
+}
+
+type generator struct{ s *Service }
+
+// Token implements oauth2.AccessGenerate: a signed access token, and a refresh token when the client granted
+// offline_access (specification section 5 rule 5), whatever part of the scopes this access token has.
+func (g generator) Token(ctx context.Context, data *oauth2.GenerateBasic, _ bool) (access, refresh string, err error) {
+	x := exchangeOf(ctx)
+	access, err = g.s.mint(x.tx, x.key, x.grant, data.TokenInfo.GetScope())
+	if err != nil {
+		return "", "", err
+	}
+	if slices.Contains(x.grant.Scopes, application.OfflineAccess) {
+		refresh = x.tx.NewSecret("rt")
+	}
+	return access, refresh, nil
+}

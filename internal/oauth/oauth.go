@@ -1,0 +1,49 @@
+package oauth
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/go-oauth2/oauth2/v4/server"
+
+	"partnerd/internal/account"
+	"partnerd/internal/application"
+	"partnerd/internal/postgres"
+	"partnerd/internal/seal"
+)
+
+// Lifetimes (specification section 5 rule 3; decisions H10, H11).
+const (
+	CodeLifetime         = 5 * time.Minute
+	AccessTokenLifetime  = 15 * time.Minute
+	RefreshTokenLifetime = 90 * 24 * time.Hour // since the last refresh; there is no other end
+)
+
+// Config of a deployment.
+type Config struct {
+	Issuer   string // base URL without a trailing slash: iss of tokens and redirects, start of every endpoint
+	Audience string // aud of access tokens
+}
+
+// Service is the authorization server. Safe for concurrent use; several may share one database.
+type Service struct {
+	db           *postgres.DB
+	accounts     *account.Service
+	applications *application.Service
+	keys         *keyring
+	server       *server.Server
+	cfg          Config
+}
+
+// New makes the service, and the first signing key when the database has none. Keys are sealed with box.
+func New(ctx context.Context, db *postgres.DB, box *seal.Box, accounts *account.Service, applications *application.Service, cfg Config) (*Service, error) {
+	cfg.Issuer = strings.TrimRight(cfg.Issuer, "/")
+	keys, err := openKeyring(ctx, db, box)
+	if err != nil {
+		return nil, err
+	}
+	s := &Service{db: db, accounts: accounts, applications: applications, keys: keys, cfg: cfg}
+	s.server = s.newLibrary()
+	return s, nil
+}

@@ -1,0 +1,38 @@
+package oauth
+
+import (
+	"net/url"
+	"regexp"
+	"strings"
+
+	oauth2 "github.com/go-oauth2/oauth2/v4"
+)
+
+const (
+	grantCode    = string(oauth2.AuthorizationCode)
+	grantRefresh = string(oauth2.Refreshing)
+	methodS256   = string(oauth2.CodeChallengeS256)
+)
+
+// RFC 7636: a SHA-256 in base64url without padding, and 43 to 128 unreserved characters (decision H14).
+var (
+	challengeSyntax = regexp.MustCompile(`^[A-Za-z0-9_-]{43}$`)
+	verifierSyntax  = regexp.MustCompile(`^[A-Za-z0-9._~-]{43,128}$`)
+)
+
+func verifierFits(challenge, verifier string) bool {
+	return verifierSyntax.MatchString(verifier) && oauth2.CodeChallengeS256.Validate(challenge, verifier)
+}
+
+// addQuery appends answer to a registered redirect URI and leaves its own bytes alone. Spaces are written as %20, which
+// form decoders and plain percent-decoders both read, so that state comes back byte for byte.
+func addQuery(redirectURI string, answer url.Values) string {
+	separator := "?"
+	if i := strings.IndexByte(redirectURI, '?'); i >= 0 {
+		separator = "&"
+		if strings.HasSuffix(redirectURI, "&") || i == len(redirectURI)-1 {
+			separator = ""
+		}
+	}
+	return redirectURI + separator + strings.ReplaceAll(answer.Encode(), "+", "%20")
+}

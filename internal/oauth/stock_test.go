@@ -1,0 +1,106 @@
+package oauth
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+
+	"golang.org/x/oauth2"
+)
+
+// serve puts the token and revocation endpoints on HTTP in the way of package httpapi.
+func (w *world) serve(t *testing.T) *httptest.Server {
+	t.Helper()
+	answer := func(rw http.ResponseWriter, body any, err error) {
+		rw.Header().Set("Content-Type", "application/json")
+		var e *Error
+		if errors.As(err, &e) {
+			rw.WriteHeader(e.Status)
+			body = map[string]string{"error": e.Code, "error_description": e.Description}
+		} else if err != nil {
+			t.Errorf("fault of the service: %v", err)
+		}
+		if err := json.NewEncoder(rw).Encode(body); err != nil {
+			t.Error(err)
+		}
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /api/oauth/token", func(rw http.ResponseWriter, r *http.Request) {
+		form, fault := ParseForm(r)
+		if fault != nil {
+			answer(rw, nil, fault)
+			return
+		}
+		response, err := w.svc.Token(r.Context(), form)
+		answer(rw, response, err)
+	})
+	s := httptest.NewServer(mux)
+	t.Cleanup(s.Close)
+	return s
+}
+
+func TestStockGoClientCompletesTheFlow(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	s := w.serve(t)
+	for name, style := range map[string]oauth2.AuthStyle{"auto": oauth2.AuthStyleAutoDetect, "in parameters": oauth2.AuthStyleInParams} {
+		client := oauth2.Config{ClientID: w.app.ID, ClientSecret: w.secret, RedirectURL: callback, Scopes: []string{"profile:read", "offline_access"},
+			Endpoint: oauth2.Endpoint{AuthURL: issuer + "/api/oauth/authorize", TokenURL: s.URL + "/api/oauth/token", AuthStyle: style}}
+		verifier := oauth2.GenerateVerifier()
+		asked, err := url.Parse(client.AuthCodeURL(state, oauth2.S256ChallengeOption(verifier)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var changes []string
+		for name, values := range asked.Query() {
+			changes = append(changes, name, values[0])
+		}
+		token, err := client.Exchange(t.Context(), w.code(t, changes...), oauth2.VerifierOption(verifier))
+		if err != nil {
+			t.Fatalf("%s: exchange: %v", name, err)
+		}
+		if token.TokenType != "Bearer" || token.Extra("scope") != "profile:read offline_access" || !w.alive(t, token.AccessToken) {
+			t.Errorf("%s: token %+v", name, token)
+		}
+		token.Expiry = token.Expiry.Add(-AccessTokenLifetime)
+		next, err := client.TokenSource(t.Context(), token).Token()
+		if err != nil || next.RefreshToken == token.RefreshToken || !w.alive(t, next.AccessToken) {
+			t.Errorf("%s: refresh: %+v %v", name, next, err)
+		}
+	}
+}
+
+func TestBasicHeaderIsNotACredential(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	s := w.serve(t)
+	code := w.code(t)
+	for name, c := range map[string]struct {
+		form url.Values
+		want int
+	}{
+		"alone":                  {w.codeForm(code, "client_id", "-", "client_secret", "-"), 400},
+		"instead of the secret":  {w.codeForm(code, "client_secret", "-"), 401},
+		"beside a wrong secret":  {w.codeForm(code, "client_secret", "wrong"), 401},
+		"beside the credentials": {w.codeForm(code), 200},
+	} {
+		r, err := http.NewRequestWithContext(t.Context(), "POST", s.URL+"/api/oauth/token", strings.NewReader(c.form.Encode()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Content-Type", formType)
+		r.SetBasicAuth(w.app.ID, w.secret)
+		answer, err := s.Client().Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer.Body.Close()
+		if answer.StatusCode != c.want {
+			t.Errorf("%s: %d, want %d", name, answer.StatusCode, c.want)
+		}
+	}
+}

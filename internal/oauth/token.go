@@ -1,0 +1,95 @@
+package oauth
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"time"
+
+	"partnerd/internal/postgres"
+)
+
+// TokenResponse is the answer of the token endpoint (decision H7).
+type TokenResponse struct {
+	AccessToken           string `json:"access_token"`
+	TokenType             string `json:"token_type"` // Bearer
+	ExpiresIn             int    `json:"expires_in"` // seconds
+	Scope                 string `json:"scope"`      // of the access token, separated by spaces
+	RefreshToken          string `json:"refresh_token,omitempty"`
+	RefreshTokenExpiresIn int    `json:"refresh_token_expires_in,omitempty"` // seconds
+}
+
+// Token answers a token request whose form came from [ParseForm] (specification section 4.1). Refusals are *[Error].
+// A replayed code or refresh token has revoked its grant by the time Token returns.
+func (s *Service) Token(ctx context.Context, form url.Values) (TokenResponse, error) {
+	grantType := form.Get("grant_type")
+	switch grantType {
+	case grantCode, grantRefresh:
+	case "":
+		return TokenResponse{}, invalidRequest("grant_type is required.")
+	default:
+		return TokenResponse{}, invalidRequest("unsupported_grant_type: grant_type must be authorization_code or refresh_token.")
+	}
+	key, err := s.keys.signer(ctx)
+	if err != nil {
+		return TokenResponse{}, err
+	}
+	var response TokenResponse
+	var replayed string
+	err = s.db.InTx(ctx, func(tx postgres.Tx) (err error) {
+		x := &exchange{tx: tx, key: key, redirectURI: form.Get("redirect_uri"), verifier: form.Get("code_verifier")}
+		response, err = s.exchange(ctx, x, form)
+		replayed = x.replayed
+		return err
+	})
+	if replayed != "" {
+		if err := s.endReplayed(ctx, replayed, grantType); err != nil {
+			return TokenResponse{}, err
+		}
+	}
+	if err != nil {
+		return TokenResponse{}, tokenError(err, grantType)
+	}
+	return response, nil
+}
+
+// exchange runs the library on the form. Its HandleTokenRequest would write the answer before the commit.
+func (s *Service) exchange(ctx context.Context, x *exchange, form url.Values) (TokenResponse, error) {
+	r := (&http.Request{Method: http.MethodPost, URL: &url.URL{}, Form: form, PostForm: form}).WithContext(withExchange(ctx, x))
+	grantType, request, err := s.server.ValidationTokenRequest(r)
+	if err != nil {
+		return TokenResponse{}, err
+	}
+	info, err := s.server.GetAccessToken(r.Context(), grantType, request)
+	if err != nil {
+		return TokenResponse{}, err
+	}
+	data := s.server.GetTokenData(info)
+	response := TokenResponse{
+		AccessToken: data["access_token"].(string), TokenType: data["token_type"].(string),
+		ExpiresIn: int(data["expires_in"].(int64)), Scope: data["scope"].(string),
+	}
+	if refresh, ok := data["refresh_token"].(string); ok {
+		response.RefreshToken, response.RefreshTokenExpiresIn = refresh, int(RefreshTokenLifetime/time.Second)
+	}
+	return response, nil
+}
+
+const revokeTimeout = 10 * time.Second
+
+// endReplayed revokes in a transaction of its own, because the one that found the replay was rolled back, and goes on
+// when the caller hangs up.
+func (s *Service) endReplayed(ctx context.Context, grantID, grantType string) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), revokeTimeout)
+	defer cancel()
+	reason := reasonCodeReplayed
+	if grantType == grantRefresh {
+		reason = reasonRefreshReplayed
+	}
+	err := s.db.InTx(ctx, func(tx postgres.Tx) error { return revokeGrant(ctx, tx, grantID, reason) })
+	if err != nil {
+		return fmt.Errorf("revoke replayed grant: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,194 @@
+package oauth
+
+import (
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"partnerd/internal/application"
+	"partnerd/internal/postgres"
+)
+
+func TestCodeAndRefreshGiveTokens(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	got := w.link(t)
+	if got.TokenType != "Bearer" || got.ExpiresIn != 900 || got.Scope != application.FormatScopes(application.AllScopes) || got.RefreshTokenExpiresIn != 90*24*3600 {
+		t.Errorf("answer: %+v", got)
+	}
+	seen := map[string]bool{got.RefreshToken: true, got.AccessToken: true}
+	for range 3 { // each refresh token is new, and the newest always works
+		next := w.token(t, w.refreshForm(got.RefreshToken))
+		if seen[next.RefreshToken] || seen[next.AccessToken] || !w.alive(t, next.AccessToken) || !w.alive(t, got.AccessToken) {
+			t.Fatalf("refresh: %+v", next)
+		}
+		seen[next.RefreshToken], seen[next.AccessToken] = true, true
+		got = next
+	}
+}
+
+func TestTokenFaults(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for _, c := range []struct {
+		name, value string
+		status      int
+		code        string
+	}{
+		{"grant_type", "-", 400, CodeInvalidRequest}, {"grant_type", "refresh", 400, CodeInvalidRequest},
+		{"client_id", "-", 400, CodeInvalidRequest}, {"client_id", "app_test_unknown", 401, CodeInvalidClient},
+		{"client_secret", "-", 401, CodeInvalidClient}, {"client_secret", "wrong", 401, CodeInvalidClient}, {"client_secret", w.otherSecret, 401, CodeInvalidClient},
+		{"code", "-", 400, CodeInvalidRequest}, {"code", "unknown", 400, CodeInvalidGrant},
+		{"redirect_uri", "-", 400, CodeInvalidRequest}, {"redirect_uri", callback + "?tenant=1", 400, CodeInvalidGrant},
+		{"redirect_uri", "https://evil.example/", 400, CodeInvalidGrant}, {"redirect_uri", "::", 400, CodeInvalidGrant},
+		{"code_verifier", "-", 400, CodeInvalidRequest}, {"code_verifier", strings.Repeat("a", 43), 400, CodeInvalidGrant},
+		{"code_verifier", "short", 400, CodeInvalidGrant}, {"code_verifier", verifier + "=", 400, CodeInvalidGrant},
+		{"code_verifier", strings.Repeat("a", 129), 400, CodeInvalidGrant}, {"code_verifier", challengeOf(verifier), 400, CodeInvalidGrant},
+	} {
+		code := w.code(t)
+		w.refused(t, c.name+"="+c.value, w.codeForm(code, c.name, c.value), c.status, c.code)
+		w.token(t, w.codeForm(code)) // a refused request has consumed nothing
+	}
+	w.refused(t, "empty form", url.Values{}, 400, CodeInvalidRequest)
+	w.refused(t, "no refresh token", w.refreshForm("", "refresh_token", "-"), 400, CodeInvalidRequest)
+	w.refused(t, "unknown refresh token", w.refreshForm("rt_unknown"), 400, CodeInvalidGrant)
+	tokens := w.link(t)
+	w.refused(t, "access token as refresh token", w.refreshForm(tokens.AccessToken), 400, CodeInvalidGrant)
+	w.refused(t, "refresh token as code", w.codeForm(tokens.RefreshToken), 400, CodeInvalidGrant)
+}
+
+func TestOtherGrantTypesAreRefused(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for _, grantType := range []string{"client_credentials", "password", "implicit", "__implicit", "urn:ietf:params:oauth:grant-type:token-exchange"} {
+		w.refused(t, grantType, w.codeForm("x", "grant_type", grantType, "username", "client@example.com", "password", "a long password"), 400, CodeInvalidRequest)
+	}
+}
+
+func TestPKCEIsRequiredAtTheTokenEndpoint(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.refused(t, "no verifier", w.codeForm(w.code(t), "code_verifier", "-"), 400, CodeInvalidRequest)
+	long := strings.Repeat("aZ09-._~", 16) // 128 characters, every kind
+	w.token(t, w.codeForm(w.code(t, "code_challenge", challengeOf(long)), "code_verifier", long))
+	// An attacker who can replace the challenge by the verifier's own text (plain) gets nowhere.
+	w.refused(t, "plain", w.codeForm(w.code(t, "code_challenge", verifier), "code_verifier", verifier), 400, CodeInvalidGrant)
+}
+
+func TestCodeLivesFiveMinutes(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	early, late := w.code(t), w.code(t)
+	w.clk.Advance(CodeLifetime - time.Microsecond)
+	w.token(t, w.codeForm(early))
+	w.clk.Advance(time.Microsecond)
+	w.refused(t, "after five minutes", w.codeForm(late), 400, CodeInvalidGrant)
+}
+
+func TestCodeBelongsToItsApplication(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	code := w.code(t)
+	w.refused(t, "another application", w.codeForm(code, "client_id", w.other.ID, "client_secret", w.otherSecret), 400, CodeInvalidGrant)
+	w.token(t, w.codeForm(code))
+}
+
+func TestRefreshTokenNeedsOfflineAccess(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	got := w.link(t, "scope", "wallet:read profile:read")
+	if got.RefreshToken != "" || got.RefreshTokenExpiresIn != 0 || got.Scope != "profile:read wallet:read" || !w.alive(t, got.AccessToken) {
+		t.Errorf("answer: %+v", got)
+	}
+	if only := w.link(t, "scope", "offline_access"); only.RefreshToken == "" {
+		t.Error("offline_access alone gives no refresh token")
+	}
+}
+
+func TestRefreshTokenLivesNinetyDaysSinceTheLastRefresh(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	got := w.link(t)
+	for range 3 {
+		w.clk.Advance(RefreshTokenLifetime - time.Second)
+		got = w.token(t, w.refreshForm(got.RefreshToken))
+	}
+	w.clk.Advance(RefreshTokenLifetime)
+	w.refused(t, "after ninety days", w.refreshForm(got.RefreshToken), 400, CodeInvalidGrant)
+}
+
+// A stolen refresh token is worth nothing without the secret of the application that it was issued to, and trying it
+// harms nobody.
+func TestRefreshNeedsTheApplicationsOwnSecret(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	got := w.link(t)
+	w.refused(t, "no secret", w.refreshForm(got.RefreshToken, "client_secret", "-"), 401, CodeInvalidClient)
+	w.refused(t, "empty secret", w.refreshForm(got.RefreshToken, "client_secret", ""), 401, CodeInvalidClient)
+	w.refused(t, "wrong secret", w.refreshForm(got.RefreshToken, "client_secret", w.secret+"x"), 401, CodeInvalidClient)
+	w.refused(t, "another application", w.refreshForm(got.RefreshToken, "client_id", w.other.ID, "client_secret", w.otherSecret), 400, CodeInvalidGrant)
+	if !w.alive(t, got.AccessToken) {
+		t.Error("a failed attempt ended the session")
+	}
+	w.token(t, w.refreshForm(got.RefreshToken))
+}
+
+func TestRefreshMayNarrowAndNeverWiden(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	got := w.link(t, "scope", "profile:read wallet:read offline_access")
+	for _, scope := range []string{"profile:read notes:read", "notes:read", "unknown", "profile:read  wallet:read"} {
+		w.refused(t, scope, w.refreshForm(got.RefreshToken, "scope", scope), 400, CodeInvalidRequest)
+	}
+	narrow := w.token(t, w.refreshForm(got.RefreshToken, "scope", "wallet:read"))
+	p, err := w.svc.Authenticate(t.Context(), narrow.AccessToken)
+	if err != nil || narrow.Scope != "wallet:read" || !p.Has(application.WalletRead) || p.Has(application.ProfileRead) {
+		t.Errorf("narrowed: %+v %+v %v", narrow, p, err)
+	}
+	full := w.token(t, w.refreshForm(narrow.RefreshToken))
+	if full.Scope != "profile:read wallet:read offline_access" {
+		t.Errorf("the refresh token lost scopes: %q", full.Scope)
+	}
+}
+
+func TestSuspensionStopsCodesRefreshesAndAccess(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	got, code := w.link(t), w.code(t)
+	for name, set := range map[string]func(tx postgres.Tx, off bool) error{
+		"application suspended": func(tx postgres.Tx, off bool) error {
+			return w.applications.SetSuspended(t.Context(), tx, w.app.ID, off)
+		},
+		"client disabled": func(tx postgres.Tx, off bool) error { return w.accounts.SetDisabled(t.Context(), tx, w.client.ID, off) },
+	} {
+		w.tx(t, func(tx postgres.Tx) error { return set(tx, true) })
+		w.refused(t, name+": code", w.codeForm(code), 400, CodeInvalidGrant)
+		w.refused(t, name+": refresh", w.refreshForm(got.RefreshToken), 400, CodeInvalidGrant)
+		if w.alive(t, got.AccessToken) {
+			t.Errorf("%s: the access token is accepted", name)
+		}
+		w.tx(t, func(tx postgres.Tx) error { return set(tx, false) })
+		if !w.alive(t, got.AccessToken) {
+			t.Errorf("%s and undone: the access token is refused", name)
+		}
+	}
+	w.token(t, w.refreshForm(got.RefreshToken))
+	w.token(t, w.codeForm(code))
+}
+
+func TestPreviousSecretWorksDuringTheOverlap(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	got := w.link(t)
+	var fresh string
+	w.tx(t, func(tx postgres.Tx) (err error) {
+		fresh, err = w.applications.RotateSecret(t.Context(), tx, w.app.ID)
+		return err
+	})
+	got = w.token(t, w.refreshForm(got.RefreshToken))
+	got = w.token(t, w.refreshForm(got.RefreshToken, "client_secret", fresh))
+	w.clk.Advance(application.SecretOverlap)
+	w.refused(t, "previous secret", w.refreshForm(got.RefreshToken), 401, CodeInvalidClient)
+	w.token(t, w.refreshForm(got.RefreshToken, "client_secret", fresh))
+}

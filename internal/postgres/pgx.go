@@ -1,0 +1,57 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/stdlib"
+)
+
+var errOwned = errors.New("the transaction belongs to InTx")
+
+// Pgx lends the connection of the transaction to a library that wants a pgx.Tx. What it does commits or rolls back with
+// the transaction; ending it is refused.
+func (tx Tx) Pgx(ctx context.Context, f func(pgx.Tx) error) error {
+	if tx.conn == nil {
+		return errors.New("Pgx needs a transaction of InTx")
+	}
+	var inner error
+	err := tx.conn.Raw(func(driver any) error {
+		c, ok := driver.(*stdlib.Conn)
+		if !ok {
+			return fmt.Errorf("the database driver is %T", driver)
+		}
+		inner = f(lentTx{c.Conn()})
+		return nil // an error here would make database/sql discard the connection
+	})
+	return errors.Join(err, inner)
+}
+
+type lentTx struct{ conn *pgx.Conn }
+
+func (t lentTx) Begin(context.Context) (pgx.Tx, error) { return nil, errOwned }
+func (t lentTx) Commit(context.Context) error          { return errOwned }
+func (t lentTx) Rollback(context.Context) error        { return errOwned }
+func (t lentTx) Conn() *pgx.Conn                       { return t.conn }
+func (t lentTx) LargeObjects() pgx.LargeObjects        { panic(errOwned) }
+func (t lentTx) Prepare(ctx context.Context, name, sql string) (*pgconn.StatementDescription, error) {
+	return t.conn.Prepare(ctx, name, sql)
+}
+func (t lentTx) Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error) {
+	return t.conn.Exec(ctx, sql, args...)
+}
+func (t lentTx) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
+	return t.conn.Query(ctx, sql, args...)
+}
+func (t lentTx) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row {
+	return t.conn.QueryRow(ctx, sql, args...)
+}
+func (t lentTx) SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults {
+	return t.conn.SendBatch(ctx, b)
+}
+func (t lentTx) CopyFrom(ctx context.Context, table pgx.Identifier, columns []string, src pgx.CopyFromSource) (int64, error) {
+	return t.conn.CopyFrom(ctx, table, columns, src)
+}

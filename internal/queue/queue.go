@@ -1,0 +1,132 @@
+// Package queue runs work that need not happen now and must not be lost: mails, text messages, reports, purges.
+//
+// A job is inserted in the transaction of its cause and runs after the commit, at least once, in any process that works.
+// Handlers must therefore bear to run twice. Webhook deliveries and the timers of consultations are not jobs: they are
+// rows of their own domains.
+//
+// The engine is River; this package is the only one that knows it.
+package queue
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/riverqueue/river"
+	"github.com/riverqueue/river/riverdriver/riverpgxv5"
+
+	"partnerd/internal/postgres"
+)
+
+const (
+	jobTimeout = time.Minute
+	rescue     = 2 * time.Minute // a job whose process died runs again after this; more than jobTimeout
+	workers    = 16
+	poll       = 500 * time.Millisecond
+)
+
+// Queue inserts jobs, and runs them while [Queue.Run] does. Safe for concurrent use once all handlers are there.
+type Queue struct {
+	db       *postgres.DB
+	log      *slog.Logger
+	insert   *river.Client[pgx.Tx]
+	handlers map[string]func(context.Context, []byte) error
+	periodic []*river.PeriodicJob
+}
+
+// New makes a queue on the database.
+func New(db *postgres.DB, log *slog.Logger) (*Queue, error) {
+	c, err := river.NewClient(riverpgxv5.New(db.Pool()), &river.Config{Schema: postgres.QueueSchema, Logger: log})
+	if err != nil {
+		return nil, fmt.Errorf("open queue: %w", err)
+	}
+	return &Queue{db: db, log: log, insert: c, handlers: map[string]func(context.Context, []byte) error{}}, nil
+}
+
+// job is the one kind that the engine sees; ours are told apart by Name.
+type job struct {
+	Name string          `json:"name"`
+	Args json.RawMessage `json:"args"`
+}
+
+// Kind implements river.JobArgs.
+func (job) Kind() string { return "partnerd" }
+
+// Handle says what a job of that name does. Call it before Run; an error makes the job run again, later and later, up
+// to 25 times in about three weeks.
+func Handle[Args any](q *Queue, name string, do func(context.Context, Args) error) {
+	q.handlers[name] = func(ctx context.Context, raw []byte) error {
+		var args Args
+		if err := json.Unmarshal(raw, &args); err != nil {
+			return river.JobCancel(fmt.Errorf("read arguments of %s: %w", name, err))
+		}
+		return do(ctx, args)
+	}
+}
+
+// Every lets a job without arguments run at an interval. It may run late, and twice after a change of leader.
+func (q *Queue) Every(name string, interval time.Duration, do func(context.Context) error) {
+	Handle(q, name, func(ctx context.Context, _ struct{}) error { return do(ctx) })
+	q.periodic = append(q.periodic, river.NewPeriodicJob(river.PeriodicInterval(interval),
+		func() (river.JobArgs, *river.InsertOpts) {
+			return job{Name: name, Args: json.RawMessage("{}")}, &river.InsertOpts{UniqueOpts: river.UniqueOpts{ByArgs: true, ByPeriod: interval}}
+		}, &river.PeriodicJobOpts{RunOnStart: true}))
+}
+
+// Insert adds a job to the transaction. args must not hold secrets in clear: they stay in the table until the job is
+// purged.
+func (q *Queue) Insert(ctx context.Context, tx postgres.Tx, name string, args any) error {
+	raw, err := json.Marshal(args)
+	if err != nil {
+		return fmt.Errorf("write arguments of %s: %w", name, err)
+	}
+	err = tx.Pgx(ctx, func(t pgx.Tx) error {
+		_, err := q.insert.InsertTx(ctx, t, job{Name: name, Args: raw}, nil)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("insert job %s: %w", name, err)
+	}
+	return nil
+}
+
+// Run works until ctx ends, then lets running jobs finish for a few seconds.
+func (q *Queue) Run(ctx context.Context) error {
+	w := river.NewWorkers()
+	river.AddWorker(w, &worker{queue: q})
+	c, err := river.NewClient(riverpgxv5.New(q.db.Pool()), &river.Config{
+		Schema: postgres.QueueSchema, Logger: q.log, Workers: w, PeriodicJobs: q.periodic,
+		Queues:     map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: workers}},
+		JobTimeout: jobTimeout, RescueStuckJobsAfter: rescue, FetchPollInterval: poll,
+	})
+	if err != nil {
+		return fmt.Errorf("open queue: %w", err)
+	}
+	if err := c.Start(context.WithoutCancel(ctx)); err != nil {
+		return fmt.Errorf("start queue: %w", err)
+	}
+	<-ctx.Done()
+	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer cancel()
+	if err := c.Stop(ending); err != nil {
+		return c.StopAndCancel(context.WithoutCancel(ctx))
+	}
+	return nil
+}
+
+type worker struct {
+	river.WorkerDefaults[job]
+	queue *Queue
+}
+
+// Work implements river.Worker.
+func (w *worker) Work(ctx context.Context, j *river.Job[job]) error {
+	do, ok := w.queue.handlers[j.Args.Name]
+	if !ok {
+		return fmt.Errorf("no handler for job %q", j.Args.Name)
+	}
+	return do(ctx, j.Args.Args)
+}

@@ -38,6 +38,16 @@ func (l *Limiter) Allow(key string, perMinute int, now time.Time) Decision {
 	return d
 }
 
+// Return puts one request back into the bucket of key: what it counted proved harmless.
+func (l *Limiter) Return(key string, perMinute int) {
+	s := l.shard(key)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if full, ok := s.full[key]; ok {
+		s.full[key] = full.Add(-time.Minute / time.Duration(perMinute))
+	}
+}
+
 // Peek tells the state of the bucket of key and takes nothing.
 func (l *Limiter) Peek(key string, perMinute int, now time.Time) Decision {
 	s := l.shard(key)

@@ -46,6 +46,21 @@ func TestARefusalCostsNothing(t *testing.T) {
 	}
 }
 
+func TestAReturnedRequestWasNeverCounted(t *testing.T) {
+	t.Parallel()
+	l := New()
+	for range 10 {
+		if !l.Allow("k", 2, start).Allowed {
+			t.Fatal("refused although everything was returned")
+		}
+		l.Return("k", 2)
+	}
+	l.Return("unknown", 2)
+	if d := l.Peek("k", 2, start); d.Remaining != 2 {
+		t.Errorf("after all: %+v", d)
+	}
+}
+
 func TestParallelRequestsNeverExceedTheLimit(t *testing.T) {
 	t.Parallel()
 	l := New()

@@ -1,0 +1,68 @@
+package catalog
+
+import (
+	"testing"
+	"time"
+
+	"golang.org/x/text/language"
+
+	"partnerd/internal/clock"
+	"partnerd/internal/dbtest"
+)
+
+func TestCatalogIsListedInItsOrderAndLanguage(t *testing.T) {
+	t.Parallel()
+	db, s := dbtest.New(t), New()
+	for _, tc := range []struct {
+		lang             language.Tag
+		first, last, lng string
+	}{
+		{language.MustParse("fr-CA"), "Droit de la famille", "Propriété intellectuelle", "Français"},
+		{language.English, "Family law", "Intellectual property", "French"},
+		{language.Und, "Family law", "Intellectual property", "French"},
+	} {
+		c, err := s.Competences(t.Context(), db.Read(), tc.lang)
+		if err != nil || len(c) != 12 || c[0] != (Entry{"FAMILY", tc.first}) || c[11] != (Entry{"IP", tc.last}) {
+			t.Errorf("%v: %v (%v)", tc.lang, c, err)
+		}
+		l, err := s.Languages(t.Context(), db.Read(), tc.lang)
+		if err != nil || len(l) != 5 || l[0] != (Entry{DefaultLanguage, tc.lng}) {
+			t.Errorf("%v: %v (%v)", tc.lang, l, err)
+		}
+	}
+}
+
+func TestRetiredCodesAreNeitherListedNorAccepted(t *testing.T) {
+	t.Parallel()
+	clk := clock.NewManual(time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC))
+	db, s := dbtest.NewWithClock(t, clk), New()
+	has := func() bool {
+		t.Helper()
+		ok, err := s.HasCompetence(t.Context(), db.Read(), "TAX")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return ok
+	}
+	if !has() {
+		t.Fatal("TAX is not accepted")
+	}
+	if _, err := db.Pool().Exec(t.Context(), "UPDATE competences SET retired_at = now() WHERE code = 'TAX'"); err != nil {
+		t.Fatal(err)
+	}
+	clk.Advance(time.Second)
+	if has() {
+		t.Error("a retired code is accepted a second later")
+	}
+	if c, err := s.Competences(t.Context(), db.Read(), language.French); err != nil || len(c) != 11 {
+		t.Errorf("%d competences (%v)", len(c), err)
+	}
+	for _, code := range []string{"", "tax", "FR", "NOPE"} {
+		if ok, err := s.HasCompetence(t.Context(), db.Read(), code); err != nil || ok {
+			t.Errorf("%q is accepted (%v)", code, err)
+		}
+	}
+	if ok, err := s.HasLanguage(t.Context(), db.Read(), "PT"); err != nil || !ok {
+		t.Errorf("PT is refused (%v)", err)
+	}
+}

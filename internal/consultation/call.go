@@ -1,0 +1,194 @@
+package consultation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"partnerd/internal/lawyer"
+	"partnerd/internal/postgres"
+	"partnerd/internal/telephony"
+)
+
+// StartCall begins the first call of an assignment: the lawyer's phone rings, then the client's. Later attempts follow
+// by themselves, 5 and 15 minutes after the first. While one is being set up it does nothing.
+// Faults: [telephony.ErrLineBusy] (the client is on another call; the next attempt begins by itself in a minute),
+// [ErrTooEarly], [ErrPhoneLost], [ErrNotYours], [ErrForbidden].
+func (s *Service) StartCall(ctx context.Context, lawyerID, consultationID string) error {
+	var busy error
+	err := s.DB.InTx(ctx, func(tx postgres.Tx) error {
+		busy = nil
+		c, err := s.lockOf(ctx, tx, lawyerID, consultationID, Assigned)
+		if err != nil || c.Dialling() {
+			return err
+		}
+		if c.NextDialAt != nil && tx.Now.Before(*c.NextDialAt) {
+			return ErrTooEarly
+		}
+		if err := s.checkPhone(ctx, tx, c); err != nil {
+			return err
+		}
+		if err := s.dial(ctx, tx, &c); !errors.Is(err, telephony.ErrLineBusy) {
+			return err
+		}
+		busy = telephony.ErrLineBusy // the attempt that was set for later is kept
+		return nil
+	})
+	return errors.Join(err, busy)
+}
+
+// checkPhone refuses to call a number that has lost its verification since the creation (T40).
+func (s *Service) checkPhone(ctx context.Context, tx postgres.Tx, c Consultation) error {
+	_, ok, err := s.Accounts.VerifiedPhone(ctx, tx, c.ClientID)
+	if err != nil {
+		return fmt.Errorf("read the client's phone: %w", err)
+	}
+	if !ok {
+		s.log.Error("incident: the client's phone is no longer verified, so the call cannot begin", "id", c.ID)
+		return ErrPhoneLost
+	}
+	return nil
+}
+
+// dial begins one attempt. With [telephony.ErrLineBusy] the attempt is set for a minute later and the transaction can
+// be committed.
+func (s *Service) dial(ctx context.Context, tx postgres.Tx, c *Consultation) error {
+	app, err := s.Applications.Get(ctx, tx, c.ApplicationID)
+	if err != nil {
+		return fmt.Errorf("read application: %w", err)
+	}
+	_, err = s.Telephony.Place(ctx, tx, telephony.Start{
+		ConsultationID: c.ID, ClientID: c.ClientID, LawyerID: c.LawyerID, Attempt: c.DialAttempts + 1,
+		Record: c.RecordingConsent && app.RecordingEnabled, Language: c.Language,
+	})
+	if errors.Is(err, telephony.ErrLineBusy) {
+		next := tx.Now.Add(lineBusyRetry)
+		c.NextDialAt = &next
+		return errors.Join(err, s.save(ctx, tx, c))
+	}
+	if err != nil {
+		return err
+	}
+	now := tx.Now
+	if c.FirstDialAt == nil {
+		c.FirstDialAt = &now
+	}
+	c.DialAttempts, c.LastDialAt, c.NextDialAt = c.DialAttempts+1, &now, nil
+	return s.save(ctx, tx, c)
+}
+
+// attemptFailed sets the next attempt to reach the client, or closes the consultation after the last (X9).
+func (s *Service) attemptFailed(ctx context.Context, tx postgres.Tx, c *Consultation) error {
+	if next, ok := nextAttempt(*c, tx.Now); ok {
+		c.NextDialAt = &next
+		return s.save(ctx, tx, c)
+	}
+	if err := s.letGo(ctx, tx, *c, lawyer.Available); err != nil {
+		return err
+	}
+	c.EndReason = ClientNotReached
+	return s.apply(ctx, tx, c, onClientUnreached)
+}
+
+// EndCall ends the call at the lawyer's wish (X10). Faults: [ErrNotYours], [ErrForbidden].
+func (s *Service) EndCall(ctx context.Context, lawyerID, consultationID string) error {
+	return s.DB.InTx(ctx, func(tx postgres.Tx) error {
+		c, err := s.lockOf(ctx, tx, lawyerID, consultationID, InCall)
+		if err != nil {
+			return err
+		}
+		return s.cutCall(ctx, tx, &c, telephony.HungUp)
+	})
+}
+
+// cutCall ends a call from our side, whatever the provider says or does not say afterwards.
+func (s *Service) cutCall(ctx context.Context, tx postgres.Tx, c *Consultation, reason string) error {
+	duration := joinedSec(*c, tx.Now)
+	call, active, err := s.Telephony.Active(ctx, tx, c.ID)
+	if err != nil {
+		return err
+	}
+	if active {
+		o, err := s.Telephony.End(ctx, tx, call.ID, reason)
+		if err != nil {
+			return err
+		}
+		if o.Kind == telephony.Finished {
+			duration = o.DurationSec
+		}
+	}
+	return s.callOver(ctx, tx, c, duration)
+}
+
+func (s *Service) callOver(ctx context.Context, tx postgres.Tx, c *Consultation, durationSec int) error {
+	durationSec = clampSec(durationSec)
+	c.DurationSec = &durationSec
+	if err := s.freeLawyer(ctx, tx, *c, lawyer.Busy, lawyer.WrapUp); err != nil {
+		return err
+	}
+	return s.apply(ctx, tx, c, onCallOver)
+}
+
+// HandleCallEvent takes one report of the telephony provider. A repetition has no second effect.
+// Fault: [telephony.ErrNoCall].
+func (s *Service) HandleCallEvent(ctx context.Context, e telephony.Event) error {
+	call, err := s.Telephony.Get(ctx, s.DB.Read(), e.CallID)
+	if err != nil {
+		return err
+	}
+	return s.DB.InTx(ctx, func(tx postgres.Tx) error {
+		c, err := lock(ctx, tx, call.ConsultationID)
+		if err != nil {
+			return err
+		}
+		outcomes, err := s.Telephony.Apply(ctx, tx, e)
+		if err != nil {
+			return err
+		}
+		for _, o := range outcomes {
+			if err := s.onOutcome(ctx, tx, &c, call, o); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// onOutcome does what the end or change of a call means. What no longer fits the consultation's status is ignored,
+// except that nobody may stay joined without a consultation: when a cancellation came first, the call is hung up.
+func (s *Service) onOutcome(ctx context.Context, tx postgres.Tx, c *Consultation, call telephony.Call, o telephony.Outcome) error {
+	dialled := c.Status == Assigned && c.LawyerID == call.LawyerID
+	switch o.Kind {
+	case telephony.Started:
+		if !dialled {
+			return s.Telephony.Hangup(ctx, tx, call.ID, "consultation_over")
+		}
+		return s.apply(ctx, tx, c, onBridge)
+	case telephony.Dropped:
+		if c.Status == InCall && c.LineLostAt == nil {
+			now := tx.Now
+			c.LineLostAt = &now
+			return s.save(ctx, tx, c)
+		}
+	case telephony.Restored:
+		if c.Status == InCall && c.LineLostAt != nil {
+			limit := c.CallCapAt.Add(tx.Now.Sub(*c.LineLostAt))
+			c.CallCapAt, c.LineLostAt = &limit, nil
+			return s.save(ctx, tx, c)
+		}
+	case telephony.Finished:
+		if c.Status == InCall {
+			return s.callOver(ctx, tx, c, o.DurationSec)
+		}
+	case telephony.NotReached:
+		if dialled {
+			return s.attemptFailed(ctx, tx, c)
+		}
+	case telephony.LawyerNotReached:
+		if dialled {
+			return s.giveBack(ctx, tx, c, lawyer.Away)
+		}
+	case telephony.Aborted:
+	}
+	return nil
+}

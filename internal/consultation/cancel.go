@@ -1,0 +1,101 @@
+package consultation
+
+import (
+	"context"
+	"errors"
+
+	"partnerd/internal/lawyer"
+	"partnerd/internal/money"
+	"partnerd/internal/postgres"
+	"partnerd/internal/problem"
+)
+
+// Cancel cancels a consultation whose call has not started and releases the money (X13). One that is cancelled already
+// is returned as it is (T21). Problems: NOT_FOUND, NOT_CANCELLABLE.
+func (s *Service) Cancel(ctx context.Context, tx postgres.Tx, applicationID, clientID, consultationID string) (Consultation, error) {
+	if applicationID == "" {
+		return Consultation{}, problem.ErrNotFound
+	}
+	return s.cancel(ctx, tx, applicationID, clientID, consultationID, CancelledByPartner)
+}
+
+// CancelForClient is [Service.Cancel] for the client's own page, whichever application started the consultation.
+func (s *Service) CancelForClient(ctx context.Context, tx postgres.Tx, clientID, consultationID string) (Consultation, error) {
+	return s.cancel(ctx, tx, "", clientID, consultationID, CancelledByClient)
+}
+
+func (s *Service) cancel(ctx context.Context, tx postgres.Tx, applicationID, clientID, consultationID string, why Reason) (Consultation, error) {
+	if !storable(consultationID) {
+		return Consultation{}, problem.ErrNotFound
+	}
+	r, err := lockOwned(ctx, tx, applicationID, clientID, consultationID)
+	if err != nil {
+		return Consultation{}, err
+	}
+	c, err := s.open(r)
+	if err != nil || c.Status == Cancelled {
+		return c, err
+	}
+	if _, ok := table[c.Status][onCancel]; !ok {
+		return Consultation{}, ErrNotCancellable
+	}
+	if err := s.letGo(ctx, tx, c, lawyer.Available); err != nil {
+		return Consultation{}, err
+	}
+	c.EndReason = why
+	err = s.apply(ctx, tx, &c, onCancel)
+	return c, err
+}
+
+// Refund gives a completed consultation's money, or part of it, back to the client, once (X15): amount cents, from 1
+// to the price. For operators; the reason is kept in the log.
+func (s *Service) Refund(ctx context.Context, consultationID string, amount money.Cents, reason string) error {
+	return s.DB.InTx(ctx, func(tx postgres.Tx) error {
+		c, err := lock(ctx, tx, consultationID)
+		if err != nil {
+			return err
+		}
+		if c.RefundedAt == nil {
+			c.Refunded = amount
+		}
+		if err := s.apply(ctx, tx, &c, onRefund); err != nil {
+			return err
+		}
+		tx.AfterCommit(func() { s.log.Info("refund", "id", c.ID, "cents", amount, "reason", reason) })
+		return nil
+	})
+}
+
+// letGo ends what is under way for a consultation that leaves its lawyer: the open offer, the call that is being set
+// up, the assignment. Its lawyer moves to to.
+func (s *Service) letGo(ctx context.Context, tx postgres.Tx, c Consultation, to lawyer.State) error {
+	if c.Status != Assigned {
+		return s.Matching.Revoke(ctx, tx, c.ID)
+	}
+	call, active, err := s.Telephony.Active(ctx, tx, c.ID)
+	if err != nil {
+		return err
+	}
+	if active {
+		if err := s.Telephony.Hangup(ctx, tx, call.ID, "consultation_over"); err != nil {
+			return err
+		}
+	}
+	return s.freeLawyer(ctx, tx, c, lawyer.Busy, to)
+}
+
+// freeLawyer moves the lawyer of c on. A lawyer who is in another state than expected (an operator or his own desk
+// moved him) stays there: that is no reason to fail the client's consultation.
+func (s *Service) freeLawyer(ctx context.Context, tx postgres.Tx, c Consultation, from, to lawyer.State) error {
+	err := s.Lawyers.SetState(ctx, tx, c.LawyerID, []lawyer.State{from}, to)
+	if errors.Is(err, lawyer.ErrState) {
+		tx.AfterCommit(func() {
+			s.log.Warn("lawyer is not where the consultation expects", "id", c.ID, "lawyer", c.LawyerID, "expected", from)
+		})
+		return nil
+	}
+	if err == nil && to == lawyer.Available {
+		s.wakeLawyer(tx, c.LawyerID)
+	}
+	return err
+}

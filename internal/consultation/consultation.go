@@ -1,0 +1,114 @@
+package consultation
+
+import (
+	"time"
+
+	"partnerd/internal/money"
+)
+
+// Price is what a consultation costs (specification section 2.2).
+const Price money.Cents = 2000
+
+// Status is where a consultation stands. The names are part of the contract.
+type Status string
+
+// The nine statuses. Draft exists only inside the creation transaction and in the first event.
+const (
+	Draft           Status = "DRAFT"
+	Matching        Status = "MATCHING"
+	PendingCallback Status = "PENDING_CALLBACK"
+	Assigned        Status = "ASSIGNED"
+	InCall          Status = "IN_CALL"
+	CallEnded       Status = "CALL_ENDED"
+	Completed       Status = "COMPLETED"
+	Cancelled       Status = "CANCELLED"
+	Expired         Status = "EXPIRED"
+)
+
+// Statuses lists all nine, in the order of a consultation's life.
+func Statuses() []Status {
+	return []Status{Draft, Matching, PendingCallback, Assigned, InCall, CallEnded, Completed, Cancelled, Expired}
+}
+
+// Terminal tells whether nothing but a refund or a corrected note can follow.
+func (s Status) Terminal() bool { return s == Completed || s == Cancelled || s == Expired }
+
+// Consultation is one consultation with everything the state machine knows of it. Partners see the fields of
+// decision H4 only: never the lawyer, the phone number or the fields under "machine".
+type Consultation struct {
+	ID               string
+	ApplicationID    string
+	ClientID         string
+	Status           Status
+	Competence       string // catalog code
+	Language         string // catalog code
+	Subject          string // 3 to 200 code points; sealed at rest
+	Description      string // at most 2000 code points, empty when the partner gave none; sealed at rest
+	RecordingConsent bool
+	ExternalRef      string      // at most 100 code points, empty when the partner gave none
+	Price            money.Cents // reserved at creation
+
+	CreatedAt     time.Time
+	UpdatedAt     time.Time
+	AssignedAt    *time.Time // when the present lawyer took it
+	CallbackDueAt *time.Time // set with PENDING_CALLBACK, kept from then on
+	CallStartedAt *time.Time
+	CallEndedAt   *time.Time
+	DurationSec   *int // joined time, 0 to 1200 seconds; set with CallEndedAt
+	CompletedAt   *time.Time
+	CancelledAt   *time.Time
+	ExpiredAt     *time.Time
+	Refunded      money.Cents // released or paid back; 0 while RefundedAt is nil
+	RefundedAt    *time.Time
+
+	// machine
+	LawyerID        string // empty while nobody has it
+	EndReason       Reason
+	EventSeq        int64     // webhook events so far
+	SearchStartedAt time.Time // first search; the 30 minutes run from here
+	DialAttempts    int       // calls begun in this assignment
+	FirstDialAt     *time.Time
+	LastDialAt      *time.Time
+	NextDialAt      *time.Time // the client was not reached and is called again then
+	CallCapAt       *time.Time // when 20 minutes of joined time are reached
+	LineLostAt      *time.Time // the line dropped and may be restored
+	Reminders       int        // reminders of a missing note so far
+}
+
+// WaiverAcknowledged is always true: nothing else is ever stored. The evidence of it is a record of its own.
+func (c Consultation) WaiverAcknowledged() bool { return true }
+
+// NoteAvailable tells whether the preview can be read: exactly when the consultation is completed (T4).
+func (c Consultation) NoteAvailable() bool { return c.Status == Completed }
+
+// Dialling tells whether a call is being set up: begun, and neither joined nor given up.
+func (c Consultation) Dialling() bool {
+	return c.Status == Assigned && c.DialAttempts > 0 && c.NextDialAt == nil
+}
+
+// Reason is why a consultation ended without being completed, or why a lawyer gave it back.
+type Reason string
+
+// Reasons of an end, recorded on the consultation.
+const (
+	CancelledByPartner Reason = "cancelled_by_partner"
+	CancelledByClient  Reason = "cancelled_by_client"
+	GuaranteeMissed    Reason = "guarantee_missed"   // nobody was found before callbackDueAt (X14)
+	ClientNotReached   Reason = "client_not_reached" // three attempts (X9)
+	WrongPerson        Reason = "wrong_person"       // X12
+	TooShort           Reason = "too_short"          // X12: joined for less than a minute
+	TechnicalFault     Reason = "technical_fault"    // X12
+)
+
+// Reasons for which a lawyer gives an assigned consultation back (X7, X8).
+const (
+	ConflictOfInterest Reason = "conflict_of_interest"
+	NotMyField         Reason = "not_my_field"
+	Unavailable        Reason = "unavailable"
+)
+
+// Position is a place in a list: just after the item that it names.
+type Position struct {
+	CreatedAt time.Time
+	ID        string
+}

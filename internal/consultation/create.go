@@ -1,0 +1,126 @@
+package consultation
+
+import (
+	"context"
+	"fmt"
+
+	"partnerd/internal/catalog"
+	"partnerd/internal/id"
+	"partnerd/internal/postgres"
+	"partnerd/internal/problem"
+)
+
+// CreateCommand asks for a consultation. The texts are trimmed and in NFC; the waiver has been acknowledged.
+type CreateCommand struct {
+	ApplicationID, ClientID string
+	Competence              string // code of the catalog
+	Language                string // code of the catalog; empty means FR
+	Subject                 string // 3 to 200 code points
+	Description             string // at most 2000 code points; may be empty
+	ExternalRef             string // at most 100 code points; may be empty
+	RecordingConsent        bool
+	Evidence                Evidence
+}
+
+// Evidence is what proves later that the client asked for an immediate start and waived the right of withdrawal
+// (requirement R42). It is stored with the version and digest of the text, and can never be changed.
+type Evidence struct {
+	RequestID      string
+	IdempotencyKey string
+	Address        string // of the partner's server
+	UserAgent      string // of the partner's server
+}
+
+// Create starts a consultation: it reserves the price and begins the search (specification section 3, X1 and X2).
+// Problems: VALIDATION_ERROR, PHONE_REQUIRED, INSUFFICIENT_FUNDS. After any of them tx must be rolled back.
+func (s *Service) Create(ctx context.Context, tx postgres.Tx, cmd CreateCommand) (Consultation, error) {
+	if cmd.Language == "" {
+		cmd.Language = catalog.DefaultLanguage
+	}
+	if err := s.check(ctx, tx, cmd); err != nil {
+		return Consultation{}, err
+	}
+	phone, ok, err := s.Accounts.VerifiedPhone(ctx, tx, cmd.ClientID)
+	if err != nil {
+		return Consultation{}, fmt.Errorf("read the client's phone: %w", err)
+	}
+	if !ok {
+		return Consultation{}, ErrPhoneRequired
+	}
+	created, x1, err := advance(Consultation{
+		ID: tx.NewID(id.Consultation), ApplicationID: cmd.ApplicationID, ClientID: cmd.ClientID,
+		Competence: cmd.Competence, Language: cmd.Language, Subject: cmd.Subject, Description: cmd.Description,
+		RecordingConsent: cmd.RecordingConsent, ExternalRef: cmd.ExternalRef, Price: Price,
+	}, onCreate, tx.Now)
+	if err != nil {
+		return Consultation{}, err
+	}
+	c, x2, err := advance(created, onAuthorize, tx.Now)
+	if err != nil {
+		return Consultation{}, err
+	}
+	events := append(eventsOf(created, x1), eventsOf(c, x2)...)
+	c.EventSeq = int64(len(events))
+	if err := s.insert(ctx, tx, c, phone, cmd.Evidence); err != nil {
+		return Consultation{}, err
+	}
+	if err := s.Webhooks.Emit(ctx, tx, subjectOf(c), 1, events...); err != nil {
+		return Consultation{}, err
+	}
+	if err := s.move(ctx, tx, c, x2.money); err != nil { // last: the wallet's row is the one that creations queue on
+		return Consultation{}, err
+	}
+	s.report(tx, c, none, onCreate)
+	s.wakeSearch(tx, c.ID)
+	return c, nil
+}
+
+// check repeats what the HTTP layer checks, because this package owns the rules.
+func (s *Service) check(ctx context.Context, tx postgres.Tx, cmd CreateCommand) error {
+	issues := checkTexts(cmd.Subject, cmd.Description, cmd.ExternalRef)
+	known, err := s.Catalog.HasCompetence(ctx, tx, cmd.Competence)
+	if err != nil {
+		return err
+	}
+	if !known {
+		issues = append(issues, problem.Issue{Path: "competence", Code: problem.IssueNotInCatalog, Message: "This is not a code of the competences catalog."})
+	}
+	if known, err = s.Catalog.HasLanguage(ctx, tx, cmd.Language); err != nil {
+		return err
+	}
+	if !known {
+		issues = append(issues, problem.Issue{Path: "language", Code: problem.IssueNotInCatalog, Message: "This is not a code of the languages catalog."})
+	}
+	if len(issues) > 0 {
+		return problem.ErrValidation.With(issues...)
+	}
+	return nil
+}
+
+// insert seals what must not be readable in a copy of the database and writes record and evidence in one statement.
+func (s *Service) insert(ctx context.Context, tx postgres.Tx, c Consultation, phone string, e Evidence) error {
+	r := toRow(c)
+	var err error
+	if r.SubjectSealed, err = s.Box.Seal(subjectPlace(c.ID), []byte(c.Subject)); err != nil {
+		return err
+	}
+	if c.Description != "" {
+		if r.DescriptionSealed, err = s.Box.Seal(descriptionPlace(c.ID), []byte(c.Description)); err != nil {
+			return err
+		}
+	}
+	if r.PhoneSealed, err = s.Box.Seal(phonePlace(c.ID), []byte(phone)); err != nil {
+		return err
+	}
+	digest, err := waiverDigest(WaiverVersion)
+	if err != nil {
+		return err
+	}
+	return insertWithEvidence(ctx, tx, insertRow{row: r, TextVersion: WaiverVersion, TextDigest: digest, Evidence: e})
+}
+
+func subjectPlace(consultationID string) string { return "consultation.subject:" + consultationID }
+func descriptionPlace(consultationID string) string {
+	return "consultation.description:" + consultationID
+}
+func phonePlace(consultationID string) string { return "consultation.phone:" + consultationID }

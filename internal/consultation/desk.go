@@ -1,0 +1,154 @@
+package consultation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"partnerd/internal/lawyer"
+	"partnerd/internal/matching"
+	"partnerd/internal/postgres"
+	"partnerd/internal/problem"
+)
+
+// AcceptOffer gives a consultation to the lawyer who was offered it (X3, X5). An offer that was accepted while the
+// search was still running counts (29:59 wins); one that is accepted later, though no timer has fired yet, finds the
+// consultation waiting for a callback. Fault: [matching.ErrOfferGone].
+func (s *Service) AcceptOffer(ctx context.Context, lawyerID, offerID string) error {
+	return s.onOffer(ctx, offerID, func(tx postgres.Tx, c Consultation) error {
+		if c.Status == Matching && searchElapsed(c, tx.Now) {
+			if err := s.apply(ctx, tx, &c, onSearchOver); err != nil {
+				return err
+			}
+		}
+		if _, err := s.Matching.Accept(ctx, tx, lawyerID, offerID); err != nil {
+			return err
+		}
+		c.LawyerID = lawyerID
+		err := s.apply(ctx, tx, &c, onAccept)
+		if errors.Is(err, ErrForbidden) {
+			return matching.ErrOfferGone
+		}
+		return err
+	})
+}
+
+// DeclineOffer refuses an offer; the consultation is offered to others. Fault: [matching.ErrOfferGone].
+func (s *Service) DeclineOffer(ctx context.Context, lawyerID, offerID, reason string) error {
+	return s.onOffer(ctx, offerID, func(tx postgres.Tx, c Consultation) error {
+		if _, err := s.Matching.Decline(ctx, tx, lawyerID, offerID, reason); err != nil {
+			return err
+		}
+		s.wakeSearch(tx, c.ID)
+		s.wakeLawyer(tx, lawyerID)
+		return nil
+	})
+}
+
+// onOffer runs f with the lock of the consultation that an offer is about.
+func (s *Service) onOffer(ctx context.Context, offerID string, f func(tx postgres.Tx, c Consultation) error) error {
+	if !storable(offerID) {
+		return matching.ErrOfferGone
+	}
+	o, err := s.Matching.Get(ctx, s.DB.Read(), offerID)
+	if err != nil {
+		return err
+	}
+	return s.DB.InTx(ctx, func(tx postgres.Tx) error {
+		c, err := lock(ctx, tx, o.ConsultationID)
+		if err != nil {
+			return err
+		}
+		return f(tx, c)
+	})
+}
+
+// Withdraw gives an assigned consultation back before the call has started (X7, X8): ConflictOfInterest, NotMyField or
+// Unavailable. It is not offered to this lawyer again. Faults: [ErrNotYours], [ErrReason], [ErrForbidden].
+func (s *Service) Withdraw(ctx context.Context, lawyerID, consultationID string, reason Reason) error {
+	switch reason {
+	case ConflictOfInterest, NotMyField, Unavailable:
+	default:
+		return ErrReason
+	}
+	return s.DB.InTx(ctx, func(tx postgres.Tx) error {
+		c, err := s.lockOf(ctx, tx, lawyerID, consultationID, Assigned)
+		if err != nil {
+			return err
+		}
+		if err := s.Matching.Withdrawn(ctx, tx, c.ID, lawyerID, string(reason)); err != nil {
+			return err
+		}
+		return s.giveBack(ctx, tx, &c, lawyer.Available)
+	})
+}
+
+// giveBack takes an assigned consultation from its lawyer, who moves to to, and searches again (X7, X8).
+func (s *Service) giveBack(ctx context.Context, tx postgres.Tx, c *Consultation, to lawyer.State) error {
+	if err := s.letGo(ctx, tx, *c, to); err != nil {
+		return err
+	}
+	if err := s.apply(ctx, tx, c, lawyerLost(*c, tx.Now)); err != nil {
+		return err
+	}
+	s.wakeSearch(tx, c.ID)
+	return nil
+}
+
+// NoUsefulCall closes a consultation whose call was of no use, and gives the money back (X12): WrongPerson,
+// TechnicalFault, or TooShort for less than a minute. Faults: [ErrNotYours], [ErrReason], [ErrForbidden].
+func (s *Service) NoUsefulCall(ctx context.Context, lawyerID, consultationID string, reason Reason) error {
+	return s.DB.InTx(ctx, func(tx postgres.Tx) error {
+		c, err := s.lockOf(ctx, tx, lawyerID, consultationID, CallEnded)
+		if err != nil {
+			return err
+		}
+		c.EndReason = reason
+		if !uselessCall(c, tx.Now) {
+			return ErrReason
+		}
+		if err := s.freeLawyer(ctx, tx, c, lawyer.WrapUp, lawyer.Available); err != nil {
+			return err
+		}
+		return s.apply(ctx, tx, &c, onNoUsefulCall)
+	})
+}
+
+// SubmitNote stores the lawyer's note with its preview and completes the consultation (X11), or corrects them
+// afterwards (X16). Faults: [note.ErrInvalid], [ErrNotYours], [ErrForbidden].
+func (s *Service) SubmitNote(ctx context.Context, lawyerID, consultationID, text, preview string) error {
+	return s.DB.InTx(ctx, func(tx postgres.Tx) error {
+		c, err := s.lockOf(ctx, tx, lawyerID, consultationID, CallEnded, Completed)
+		if err != nil {
+			return err
+		}
+		if _, err := s.Notes.Submit(ctx, tx, c.ID, lawyerID, text, preview); err != nil {
+			return err
+		}
+		if c.Status == CallEnded {
+			if err := s.freeLawyer(ctx, tx, c, lawyer.WrapUp, lawyer.Available); err != nil {
+				return err
+			}
+		}
+		return s.apply(ctx, tx, &c, onSubmitNote)
+	})
+}
+
+// lockOf locks a consultation that must be in the lawyer's hands in one of the given statuses.
+func (s *Service) lockOf(ctx context.Context, tx postgres.Tx, lawyerID, consultationID string, in ...Status) (Consultation, error) {
+	if !storable(consultationID) {
+		return Consultation{}, ErrNotYours
+	}
+	c, err := lock(ctx, tx, consultationID)
+	if errors.Is(err, problem.ErrNotFound) || err == nil && c.LawyerID != lawyerID {
+		return Consultation{}, ErrNotYours
+	}
+	if err != nil {
+		return Consultation{}, err
+	}
+	if !slices.Contains(in, c.Status) {
+		return Consultation{}, fmt.Errorf("%w: it is %s", ErrForbidden, c.Status)
+	}
+	return c, nil
+}

@@ -1,0 +1,42 @@
+// Package consultation is the summit of the domain: it starts consultations, moves them through their states, and
+// makes everything that belongs to a move happen in one transaction (specification sections 2.7, 3 and 4.4).
+//
+// It owns the tables consultations and consultation_evidence.
+//
+// Invariants:
+//   - The state machine is one table (state.go). What is not in it is forbidden. Every move locks the row, is guarded
+//     again by the status in the UPDATE, and carries with it its money, its webhook events in their order, and the
+//     timer of what comes next: no move can forget one of them.
+//   - A consultation exists with its hold and its evidence or not at all. Money is held while it is open, captured
+//     when it is completed, released when it ends in any other way.
+//   - Time decides by rules (rules.go) that get the time as an argument. timer_at says when the machine must look
+//     again; a timer that fires late changes nothing that was decided by the time itself.
+//   - Locks are taken in the order consultation, lawyer, wallet. The search that starts at a lawyer skips
+//     consultations that are locked.
+//   - Subject, description and phone number are sealed at rest, and are in no log and no event.
+//
+// States and moves, with the rows of the table; a test compares this picture with the table:
+//
+//	stateDiagram-v2
+//	    [*] --> DRAFT: X1 create
+//	    DRAFT --> MATCHING: X2 authorize, HOLD
+//	    MATCHING --> ASSIGNED: X3 accept
+//	    MATCHING --> CANCELLED: X13 cancel, RELEASE
+//	    MATCHING --> PENDING_CALLBACK: X4 search_over
+//	    PENDING_CALLBACK --> ASSIGNED: X5 accept
+//	    PENDING_CALLBACK --> EXPIRED: X14 callback_missed, RELEASE
+//	    PENDING_CALLBACK --> CANCELLED: X13 cancel, RELEASE
+//	    ASSIGNED --> IN_CALL: X6 bridge
+//	    ASSIGNED --> MATCHING: X7 lawyer_lost
+//	    ASSIGNED --> PENDING_CALLBACK: X8 lawyer_lost_late
+//	    ASSIGNED --> EXPIRED: X9 client_unreached, RELEASE
+//	    ASSIGNED --> CANCELLED: X13 cancel, RELEASE
+//	    IN_CALL --> CALL_ENDED: X10 call_over
+//	    CALL_ENDED --> COMPLETED: X11 submit_note, CAPTURE
+//	    CALL_ENDED --> EXPIRED: X12 no_useful_call, RELEASE
+//	    COMPLETED --> COMPLETED: X16 submit_note
+//	    COMPLETED --> COMPLETED: X15 refund, REFUND
+//
+// It does not choose lawyers (package matching), talk to telephony (package telephony), deliver events (package
+// webhook) or keep notes (package note), and it knows nothing of HTTP, scopes or idempotency keys.
+package consultation

@@ -1,0 +1,115 @@
+package consultation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"partnerd/internal/matching"
+	"partnerd/internal/note"
+	"partnerd/internal/postgres"
+	"partnerd/internal/problem"
+)
+
+// Get returns a consultation that the application started for the client. Problem: NOT_FOUND, for one that does not
+// exist and for one of somebody else alike (T7).
+func (s *Service) Get(ctx context.Context, tx postgres.Tx, applicationID, clientID, consultationID string) (Consultation, error) {
+	if !storable(consultationID) {
+		return Consultation{}, problem.ErrNotFound
+	}
+	r, err := get(ctx, tx, applicationID, clientID, consultationID)
+	if err != nil {
+		return Consultation{}, err
+	}
+	return s.open(r)
+}
+
+// List returns consultations that the application started for the client, newest first, beginning after the position
+// (zero: with the newest), at most limit of them; more tells whether others follow. An empty status selects all.
+func (s *Service) List(ctx context.Context, tx postgres.Tx, applicationID, clientID string, status Status, before Position, limit int) (items []Consultation, more bool, err error) {
+	rows, err := list(ctx, tx, applicationID, clientID, status, before, limit+1)
+	if err != nil {
+		return nil, false, err
+	}
+	if more = len(rows) > limit; more {
+		rows = rows[:limit]
+	}
+	items = make([]Consultation, len(rows))
+	for i, r := range rows {
+		if items[i], err = s.open(r); err != nil {
+			return nil, false, err
+		}
+	}
+	return items, more, nil
+}
+
+// Note returns the preview of the lawyer's note (specification section 2.8). Problems: NOT_FOUND, NOTE_NOT_AVAILABLE.
+func (s *Service) Note(ctx context.Context, tx postgres.Tx, applicationID, clientID, consultationID string) (note.Preview, error) {
+	if !storable(consultationID) {
+		return note.Preview{}, problem.ErrNotFound
+	}
+	r, err := get(ctx, tx, applicationID, clientID, consultationID)
+	if err != nil {
+		return note.Preview{}, err
+	}
+	if !fromRow(r).NoteAvailable() {
+		return note.Preview{}, ErrNoteNotAvailable
+	}
+	p, ok, err := s.Notes.Preview(ctx, tx, consultationID)
+	if err == nil && !ok {
+		err = fmt.Errorf("completed consultation %s has no note", consultationID)
+	}
+	return p, err
+}
+
+// Coverage tells whether lawyers can be reached now for a competence and language, and how long it may take
+// (specification section 2.6, decisions H34 to H36).
+func (s *Service) Coverage(ctx context.Context, tx postgres.Tx, competence, language string) (matching.Coverage, error) {
+	pair := matching.Pair{Competence: competence, Language: language}
+	w, err := waits(ctx, tx, pair)
+	if err != nil {
+		return matching.Coverage{}, err
+	}
+	return s.Matching.Coverage(ctx, tx, pair, w)
+}
+
+// InHands returns what the lawyers have in their hands, oldest first: ASSIGNED, IN_CALL or CALL_ENDED. Subject and
+// description are left out.
+func (s *Service) InHands(ctx context.Context, tx postgres.Tx, lawyerIDs ...string) ([]Consultation, error) {
+	return inHands(ctx, tx, lawyerIDs)
+}
+
+// ClientNumber returns the number to call the client on, as it was verified at creation (T40). For telephony, at dial
+// time; nobody else asks.
+func (s *Service) ClientNumber(ctx context.Context, consultationID string) (string, error) {
+	sealed, err := phoneToDial(ctx, s.DB.Read(), consultationID)
+	if err != nil {
+		return "", err
+	}
+	phone, err := s.Box.Open(phonePlace(consultationID), sealed)
+	return string(phone), err
+}
+
+func (s *Service) open(r row) (Consultation, error) {
+	c := fromRow(r)
+	subject, err := s.Box.Open(subjectPlace(c.ID), r.SubjectSealed)
+	if err != nil {
+		return Consultation{}, err
+	}
+	c.Subject = string(subject)
+	if r.DescriptionSealed != nil {
+		description, err := s.Box.Open(descriptionPlace(c.ID), r.DescriptionSealed)
+		if err != nil {
+			return Consultation{}, err
+		}
+		c.Description = string(description)
+	}
+	return c, nil
+}
+
+// storable tells whether Postgres takes an identifier that came from outside.
+func storable(id string) bool { return utf8.ValidString(id) && !strings.ContainsRune(id, 0) }
+
+var errNoNumber = errors.New("the consultation is not one to be called now")

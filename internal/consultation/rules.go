@@ -1,0 +1,226 @@
+package consultation
+
+import (
+	"slices"
+	"time"
+	"unicode/utf8"
+
+	"partnerd/internal/problem"
+)
+
+// Times of the state machine.
+const (
+	SearchLimit       = 30 * time.Minute // from the first search; a lawyer who gives the work back does not reset it
+	CallbackGuarantee = 24 * time.Hour   // from the first PENDING_CALLBACK
+	DialDeadline      = 2 * time.Minute  // from the assignment to the first dial
+	DialLimit         = 3 * time.Minute  // for one attempt to be joined or to fail
+	CallLimit         = 20 * time.Minute // of joined time
+	LineRestore       = 3 * time.Minute  // for a line that dropped
+	UsefulCall        = time.Minute      // a call shorter than this may be declared useless for that alone
+	lineBusyRetry     = time.Minute      // the client is on the line with another lawyer
+	callbackBoost     = 12 * time.Hour   // before it is due, a callback starts to overtake
+)
+
+// dialSchedule says when each attempt to reach the client begins, from the first one on.
+var dialSchedule = []time.Duration{0, 5 * time.Minute, 15 * time.Minute}
+
+// noteReminders says when a missing note is reminded of, from the end of the call on (decision H37). The last one is
+// for the operator.
+var noteReminders = []time.Duration{time.Hour, 12 * time.Hour, 24 * time.Hour}
+
+// Lengths in Unicode code points (specification section 2.7, decision H45).
+const (
+	minSubject, maxSubject = 3, 200
+	maxDescription         = 2000
+	maxExternalRef         = 100
+)
+
+// Problems of this package, with their conditions (specification section 7).
+var (
+	ErrPhoneRequired    = problem.Declare(problem.Conflict, "PHONE_REQUIRED", "The client has no verified phone number.")
+	ErrNotCancellable   = problem.Declare(problem.Conflict, "NOT_CANCELLABLE", "The consultation can no longer be cancelled.")
+	ErrNoteNotAvailable = problem.Declare(problem.NotFound, "NOTE_NOT_AVAILABLE", "The consultation has no note yet.")
+)
+
+func searchEnds(c Consultation) time.Time { return c.SearchStartedAt.Add(SearchLimit) }
+
+// Guards: conditions of the state table. A consultation that once waited for a callback is past its search time, so
+// the age alone tells X7 from X8.
+
+func searchRunning(c Consultation, now time.Time) bool { return now.Before(searchEnds(c)) }
+func searchElapsed(c Consultation, now time.Time) bool { return !searchRunning(c, now) }
+func callbackInTime(c Consultation, now time.Time) bool {
+	return c.CallbackDueAt != nil && now.Before(*c.CallbackDueAt)
+}
+func callbackElapsed(c Consultation, now time.Time) bool { return !callbackInTime(c, now) }
+func attemptsSpent(c Consultation, _ time.Time) bool     { return c.DialAttempts >= len(dialSchedule) }
+func hasDuration(c Consultation, _ time.Time) bool {
+	return c.DurationSec != nil && *c.DurationSec >= 0 && *c.DurationSec <= int(CallLimit/time.Second)
+}
+func uselessCall(c Consultation, _ time.Time) bool {
+	switch c.EndReason {
+	case WrongPerson, TechnicalFault:
+		return true
+	case TooShort:
+		return c.DurationSec != nil && *c.DurationSec < int(UsefulCall/time.Second)
+	default:
+		return false
+	}
+}
+func refundable(c Consultation, _ time.Time) bool {
+	return c.RefundedAt == nil && c.Refunded > 0 && c.Refunded <= c.Price
+}
+
+// lawyerLost names the step for a lawyer who is gone: back to the search, or to the callback.
+func lawyerLost(c Consultation, now time.Time) trigger {
+	if searchRunning(c, now) {
+		return onLawyerLost
+	}
+	return onLawyerLostLate
+}
+
+// nextTimer says when the machine must look at c again; nil when nothing is due of itself.
+func nextTimer(c Consultation) *time.Time {
+	at := func(t time.Time) *time.Time { return &t }
+	switch c.Status {
+	case Matching:
+		return at(searchEnds(c))
+	case PendingCallback:
+		return c.CallbackDueAt
+	case Assigned:
+		switch {
+		case c.DialAttempts == 0 && c.NextDialAt == nil:
+			return at(c.AssignedAt.Add(DialDeadline))
+		case c.NextDialAt != nil:
+			return c.NextDialAt
+		default:
+			return at(c.LastDialAt.Add(DialLimit))
+		}
+	case InCall:
+		if c.LineLostAt != nil {
+			return at(c.LineLostAt.Add(LineRestore))
+		}
+		return c.CallCapAt
+	case CallEnded:
+		if c.Reminders < len(noteReminders) {
+			return at(c.CallEndedAt.Add(noteReminders[c.Reminders]))
+		}
+		return nil
+	case Draft, Completed, Cancelled, Expired:
+		return nil
+	}
+	return nil
+}
+
+// task is what a due timer asks for.
+type task string
+
+const (
+	taskNone         task = ""
+	taskSearchOver   task = "search_over"
+	taskCallbackOver task = "callback_over"
+	taskLawyerIdle   task = "lawyer_idle" // assigned, and no dial was begun in time
+	taskDial         task = "dial"        // next attempt to reach the client
+	taskDialStuck    task = "dial_stuck"  // an attempt that neither joined nor failed
+	taskLineLost     task = "line_lost"   // not restored
+	taskCallCap      task = "call_cap"    // 20 minutes are over
+	taskRemind       task = "remind"      // the note is missing
+)
+
+// dueTask says what is to be done at now.
+func dueTask(c Consultation, now time.Time) task {
+	at := nextTimer(c)
+	if at == nil || now.Before(*at) {
+		return taskNone
+	}
+	switch c.Status {
+	case Matching:
+		return taskSearchOver
+	case PendingCallback:
+		return taskCallbackOver
+	case Assigned:
+		switch {
+		case c.NextDialAt != nil:
+			return taskDial
+		case c.DialAttempts == 0:
+			return taskLawyerIdle
+		default:
+			return taskDialStuck
+		}
+	case InCall:
+		if c.LineLostAt != nil {
+			return taskLineLost
+		}
+		return taskCallCap
+	case CallEnded:
+		return taskRemind
+	case Draft, Completed, Cancelled, Expired:
+		return taskNone
+	}
+	return taskNone
+}
+
+// nextAttempt says when the client is called again after the attempts so far; ok is false when they are spent.
+func nextAttempt(c Consultation, now time.Time) (at time.Time, ok bool) {
+	if c.DialAttempts >= len(dialSchedule) || c.FirstDialAt == nil {
+		return time.Time{}, false
+	}
+	at = c.FirstDialAt.Add(dialSchedule[c.DialAttempts])
+	if at.Before(now) {
+		at = now
+	}
+	return at, true
+}
+
+// joinedSec is the time that both sides were joined until now, in seconds, from 0 to 1200. The cap moves when a line
+// is restored, so what is left until it tells what was used.
+func joinedSec(c Consultation, now time.Time) int {
+	if c.CallCapAt == nil {
+		return 0
+	}
+	if c.LineLostAt != nil {
+		now = *c.LineLostAt
+	}
+	return clampSec(int((CallLimit - c.CallCapAt.Sub(now)) / time.Second))
+}
+
+func clampSec(sec int) int { return min(max(sec, 0), int(CallLimit/time.Second)) }
+
+// effectiveAge orders waiting work: the oldest first, and a callback overtakes as it comes near its due time. There
+// are no strict classes, which would let the lower one starve.
+func effectiveAge(c Consultation, now time.Time) time.Duration {
+	age := now.Sub(c.SearchStartedAt)
+	if c.Status == PendingCallback && c.CallbackDueAt != nil {
+		if left := c.CallbackDueAt.Sub(now); left < callbackBoost {
+			age += callbackBoost - left
+		}
+	}
+	return age
+}
+
+func byAge(work []Consultation, now time.Time) {
+	slices.SortStableFunc(work, func(a, b Consultation) int {
+		return int(effectiveAge(b, now)/time.Microsecond - effectiveAge(a, now)/time.Microsecond)
+	})
+}
+
+// checkTexts returns the faults of the texts of a creation.
+func checkTexts(subject, description, externalRef string) []problem.Issue {
+	var issues []problem.Issue
+	add := func(path, code, message string) {
+		issues = append(issues, problem.Issue{Path: path, Code: code, Message: message})
+	}
+	switch n := utf8.RuneCountInString(subject); {
+	case n < minSubject:
+		add("subject", problem.IssueTooShort, "The subject has at least 3 characters.")
+	case n > maxSubject:
+		add("subject", problem.IssueTooLong, "The subject has at most 200 characters.")
+	}
+	if utf8.RuneCountInString(description) > maxDescription {
+		add("description", problem.IssueTooLong, "The description has at most 2000 characters.")
+	}
+	if utf8.RuneCountInString(externalRef) > maxExternalRef {
+		add("externalRef", problem.IssueTooLong, "The reference has at most 100 characters.")
+	}
+	return issues
+}

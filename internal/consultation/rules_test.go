@@ -1,0 +1,144 @@
+package consultation
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestTimers(t *testing.T) {
+	t.Parallel()
+	at := func(d time.Duration) *time.Time { return ptr(noon.Add(d)) }
+	base := func(s Status) Consultation {
+		return Consultation{Status: s, SearchStartedAt: noon, AssignedAt: ptr(noon)}
+	}
+	with := func(c Consultation, f func(*Consultation)) Consultation { f(&c); return c }
+	for _, tc := range []struct {
+		name string
+		c    Consultation
+		due  time.Duration // since noon; negative: never
+		task task
+	}{
+		{"search", base(Matching), SearchLimit, taskSearchOver},
+		{"callback", with(base(PendingCallback), func(c *Consultation) { c.CallbackDueAt = at(time.Hour) }), time.Hour, taskCallbackOver},
+		{"no dial", base(Assigned), DialDeadline, taskLawyerIdle},
+		{"dialling", with(base(Assigned), func(c *Consultation) { c.DialAttempts, c.LastDialAt = 1, at(time.Minute) }), time.Minute + DialLimit, taskDialStuck},
+		{"next attempt", with(base(Assigned), func(c *Consultation) { c.DialAttempts, c.NextDialAt = 1, at(5*time.Minute) }), 5 * time.Minute, taskDial},
+		{"line was busy at the first attempt", with(base(Assigned), func(c *Consultation) { c.NextDialAt = at(time.Minute) }), time.Minute, taskDial},
+		{"in call", with(base(InCall), func(c *Consultation) { c.CallCapAt = at(CallLimit) }), CallLimit, taskCallCap},
+		{"line lost", with(base(InCall), func(c *Consultation) { c.CallCapAt, c.LineLostAt = at(CallLimit), at(time.Minute) }), 4 * time.Minute, taskLineLost},
+		{"first reminder", with(base(CallEnded), func(c *Consultation) { c.CallEndedAt = at(0) }), time.Hour, taskRemind},
+		{"second reminder", with(base(CallEnded), func(c *Consultation) { c.CallEndedAt, c.Reminders = at(0), 1 }), 12 * time.Hour, taskRemind},
+		{"last reminder", with(base(CallEnded), func(c *Consultation) { c.CallEndedAt, c.Reminders = at(0), 2 }), 24 * time.Hour, taskRemind},
+		{"reminded enough", with(base(CallEnded), func(c *Consultation) { c.CallEndedAt, c.Reminders = at(0), 3 }), -1, taskNone},
+		{"completed", base(Completed), -1, taskNone},
+		{"cancelled", base(Cancelled), -1, taskNone},
+		{"expired", base(Expired), -1, taskNone},
+	} {
+		next := nextTimer(tc.c)
+		if tc.due < 0 {
+			if next != nil {
+				t.Errorf("%s: timer at %v, want none", tc.name, next)
+			}
+			continue
+		}
+		if next == nil || !next.Equal(noon.Add(tc.due)) {
+			t.Errorf("%s: timer at %v, want noon + %v", tc.name, next, tc.due)
+			continue
+		}
+		if got := dueTask(tc.c, next.Add(-time.Microsecond)); got != taskNone {
+			t.Errorf("%s: %s a microsecond early", tc.name, got)
+		}
+		if got := dueTask(tc.c, *next); got != tc.task {
+			t.Errorf("%s: %s, want %s", tc.name, got, tc.task)
+		}
+	}
+}
+
+func TestClientIsCalledThreeTimes(t *testing.T) {
+	t.Parallel()
+	c := Consultation{FirstDialAt: ptr(noon), DialAttempts: 1}
+	if at, ok := nextAttempt(c, noon.Add(time.Minute)); !ok || !at.Equal(noon.Add(5*time.Minute)) {
+		t.Errorf("second attempt at %v %v", at, ok)
+	}
+	c.DialAttempts = 2
+	if at, ok := nextAttempt(c, noon.Add(6*time.Minute)); !ok || !at.Equal(noon.Add(15*time.Minute)) {
+		t.Errorf("third attempt at %v %v", at, ok)
+	}
+	if at, ok := nextAttempt(c, noon.Add(time.Hour)); !ok || !at.Equal(noon.Add(time.Hour)) {
+		t.Errorf("late third attempt at %v %v", at, ok)
+	}
+	c.DialAttempts = 3
+	if at, ok := nextAttempt(c, noon); ok {
+		t.Errorf("fourth attempt at %v", at)
+	}
+}
+
+func TestJoinedTimeLeavesOutTheLostLine(t *testing.T) {
+	t.Parallel()
+	c := Consultation{CallCapAt: ptr(noon.Add(CallLimit))}
+	for _, tc := range []struct {
+		lost *time.Time
+		now  time.Duration
+		want int
+	}{
+		{nil, 0, 0}, {nil, 90 * time.Second, 90}, {nil, time.Hour, 1200}, {nil, -time.Minute, 0},
+		{ptr(noon.Add(time.Minute)), 3 * time.Minute, 60},
+	} {
+		c.LineLostAt = tc.lost
+		if got := joinedSec(c, noon.Add(tc.now)); got != tc.want {
+			t.Errorf("at %v lost %v: %d, want %d", tc.now, tc.lost, got, tc.want)
+		}
+	}
+}
+
+func TestCallbacksOvertakeAsTheyComeNear(t *testing.T) {
+	t.Parallel()
+	old := Consultation{ID: "old", Status: Matching, SearchStartedAt: noon.Add(-20 * time.Minute)}
+	far := Consultation{ID: "far", Status: PendingCallback, SearchStartedAt: noon.Add(-10 * time.Minute), CallbackDueAt: ptr(noon.Add(13 * time.Hour))}
+	near := Consultation{ID: "near", Status: PendingCallback, SearchStartedAt: noon.Add(-5 * time.Minute), CallbackDueAt: ptr(noon.Add(time.Hour))}
+	work := []Consultation{far, old, near}
+	byAge(work, noon)
+	if got := work[0].ID + work[1].ID + work[2].ID; got != "nearoldfar" {
+		t.Errorf("order %s", got)
+	}
+}
+
+func TestTextLengthsCountCodePoints(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		subject, description, ref string
+		want                      string
+	}{
+		{"éàü", "", "", ""},
+		{strings.Repeat("😀", 200), strings.Repeat("é", 2000), strings.Repeat("x", 100), ""},
+		{"ab", "", "", "subject too_short"},
+		{strings.Repeat("é", 201), "", "", "subject too_long"},
+		{"abc", strings.Repeat("é", 2001), "", "description too_long"},
+		{"abc", "", strings.Repeat("é", 101), "externalRef too_long"},
+	} {
+		got := ""
+		for _, i := range checkTexts(tc.subject, tc.description, tc.ref) {
+			got += i.Path + " " + i.Code
+		}
+		if got != tc.want {
+			t.Errorf("%q, want %q", got, tc.want)
+		}
+	}
+}
+
+func TestWaiverTextsAreComplete(t *testing.T) {
+	t.Parallel()
+	for _, lang := range []string{"fr", "en"} {
+		if text, ok := WaiverText(WaiverVersion, lang); !ok || len(text) < 100 {
+			t.Errorf("waiver text in %s: %d bytes", lang, len(text))
+		}
+	}
+	if _, ok := WaiverText("1999-01", "fr"); ok {
+		t.Error("an unknown version has a text")
+	}
+	d, err := waiverDigest(WaiverVersion)
+	if err != nil || d.String() != "0557f785004ff677f971abe82061b360eea74eb725ae346e50f7cfd8996bff48" {
+		t.Errorf("digest of the published text changed: %s (%v)", d, err)
+	}
+}

@@ -1,0 +1,149 @@
+package consultation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"partnerd/internal/account"
+	"partnerd/internal/application"
+	"partnerd/internal/catalog"
+	"partnerd/internal/lawyer"
+	"partnerd/internal/matching"
+	"partnerd/internal/note"
+	"partnerd/internal/postgres"
+	"partnerd/internal/seal"
+	"partnerd/internal/telephony"
+	"partnerd/internal/wallet"
+	"partnerd/internal/webhook"
+)
+
+// Faults of people and machines on the lawyers' side. None of them is part of the partner contract.
+var (
+	ErrNotYours  = errors.New("the consultation is not in this lawyer's hands")
+	ErrReason    = errors.New("the reason is not acceptable here")
+	ErrTooEarly  = errors.New("the client is called again at the time that was set")
+	ErrPhoneLost = errors.New("the client's phone number is no longer verified; an operator has to look at it")
+	errLostRace  = errors.New("the consultation changed under a lock that should have prevented it")
+)
+
+// Deps are what a [Service] works with. Logger may be nil.
+type Deps struct {
+	DB           *postgres.DB
+	Box          *seal.Box
+	Accounts     *account.Service
+	Applications *application.Service
+	Catalog      *catalog.Service
+	Wallet       *wallet.Service
+	Matching     *matching.Service
+	Lawyers      *lawyer.Service
+	Webhooks     *webhook.Service
+	Notes        *note.Service
+	Telephony    *telephony.Service
+	Logger       *slog.Logger
+}
+
+// Service is the summit of the domain. Safe for concurrent use.
+type Service struct {
+	Deps
+	log  *slog.Logger
+	work chan string // consultations to search a lawyer for, as soon as their transaction has committed
+	idle chan string // lawyers who became available
+}
+
+// wakeBuffer bounds what waits for this process to look at it. What does not fit is found by the next sweep.
+const wakeBuffer = 1024
+
+// New makes the service; nothing happens of itself until [Service.Run].
+func New(d Deps) *Service {
+	log := d.Logger
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	return &Service{Deps: d, log: log, work: make(chan string, wakeBuffer), idle: make(chan string, wakeBuffer)}
+}
+
+// apply takes a step of the table and writes everything that belongs to it: the record with its timer, the events,
+// the money. The caller has locked the row and done what concerns the lawyer and the call before, because the wallet
+// is locked last. Refusals wrap [ErrForbidden].
+func (s *Service) apply(ctx context.Context, tx postgres.Tx, c *Consultation, t trigger) error {
+	from := c.Status
+	next, st, err := advance(*c, t, tx.Now)
+	if err != nil {
+		return err
+	}
+	events := eventsOf(next, st)
+	first := next.EventSeq + 1
+	next.EventSeq += int64(len(events))
+	if err := update(ctx, tx, next, from); err != nil {
+		return err
+	}
+	if err := s.Webhooks.Emit(ctx, tx, subjectOf(next), first, events...); err != nil {
+		return err
+	}
+	if err := s.move(ctx, tx, next, st.money); err != nil {
+		return fmt.Errorf("%s of %s: %w", t, next.ID, err)
+	}
+	s.report(tx, next, from, t)
+	*c = next
+	return nil
+}
+
+// save writes what changed without a transition: dials, a lost line, reminders.
+func (s *Service) save(ctx context.Context, tx postgres.Tx, c *Consultation) error {
+	c.UpdatedAt = tx.Now
+	return update(ctx, tx, *c, c.Status)
+}
+
+func (s *Service) move(ctx context.Context, tx postgres.Tx, c Consultation, m movement) error {
+	switch m {
+	case holdMoney:
+		return s.Wallet.Hold(ctx, tx, wallet.HoldCommand{ClientID: c.ClientID, ApplicationID: c.ApplicationID, ConsultationID: c.ID, Amount: c.Price})
+	case releaseMoney:
+		return s.Wallet.Release(ctx, tx, c.ID)
+	case captureMoney:
+		return s.Wallet.Capture(ctx, tx, c.ID)
+	case refundMoney:
+		return s.Wallet.Refund(ctx, tx, c.ID, c.Refunded)
+	case noMoney:
+		return nil
+	}
+	return nil
+}
+
+// report logs one line for a transition that has committed: identifiers only, never what the client wrote.
+func (s *Service) report(tx postgres.Tx, c Consultation, from Status, t trigger) {
+	tx.AfterCommit(func() {
+		s.log.Info("consultation", "id", c.ID, "from", from, "to", c.Status, "trigger", t, "lawyer", c.LawyerID, "reason", c.EndReason)
+	})
+}
+
+func eventsOf(c Consultation, st step) []webhook.Event {
+	events := make([]webhook.Event, len(st.events))
+	for i, t := range st.events {
+		events[i] = webhook.Event{Type: t, Status: string(st.to), DurationSec: c.DurationSec}
+	}
+	return events
+}
+
+func subjectOf(c Consultation) webhook.Subject {
+	return webhook.Subject{ApplicationID: c.ApplicationID, ConsultationID: c.ID, Competence: c.Competence, ExternalRef: c.ExternalRef}
+}
+
+// wakeSearch has a lawyer sought for a consultation once tx has committed.
+func (s *Service) wakeSearch(tx postgres.Tx, consultationID string) {
+	tx.AfterCommit(func() { nudge(s.work, consultationID) })
+}
+
+// wakeLawyer has work sought for a lawyer once tx has committed.
+func (s *Service) wakeLawyer(tx postgres.Tx, lawyerID string) {
+	tx.AfterCommit(func() { nudge(s.idle, lawyerID) })
+}
+
+func nudge(c chan string, id string) {
+	select {
+	case c <- id:
+	default:
+	}
+}

@@ -1,0 +1,463 @@
+package consultation
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"partnerd/internal/lawyer"
+	"partnerd/internal/matching"
+	"partnerd/internal/postgres"
+	"partnerd/internal/problem"
+	"partnerd/internal/telephony"
+	"partnerd/internal/wallet"
+)
+
+const (
+	released = "cancelled[CANCELLED] refunded[CANCELLED]"
+	talked   = "assigned[ASSIGNED] call_started[IN_CALL] call_ended[CALL_ENDED 90]"
+	finished = talked + " note_available[COMPLETED 90] completed[COMPLETED 90]"
+)
+
+func TestCreateHoldsTheMoneyAndBeginsTheSearch(t *testing.T) { // X1, X2
+	t.Parallel()
+	w := newWorld(t)
+	id := w.create()
+	w.expect(id, Matching, "", 8000, 2000)
+	c := w.read(id)
+	if c.Subject != "Séparation" || c.Description != "Que faire ?" || c.ExternalRef != "case-7" || c.Language != "FR" || c.Price != 2000 ||
+		!c.CreatedAt.Equal(noon) || c.AssignedAt != nil || c.NoteAvailable() || !c.WaiverAcknowledged() {
+		t.Errorf("%+v", c)
+	}
+	if n, err := w.ClientNumber(t.Context(), id); err == nil {
+		t.Errorf("the number %s is given out before a lawyer has the consultation", n)
+	}
+}
+
+func TestTheWholeWay(t *testing.T) { // X3, X6, X10, X11, X16, X15
+	t.Parallel()
+	w := newWorld(t)
+	l := w.online()
+	id := w.assigned(l)
+	w.expect(id, Assigned, "assigned[ASSIGNED]", 8000, 2000)
+	w.expectLawyer(l, lawyer.Busy)
+	if n, err := w.ClientNumber(t.Context(), id); err != nil || n != "+33612345678" {
+		t.Errorf("number %q, %v", n, err)
+	}
+	w.confirmed(l, id)
+	w.expect(id, Assigned, "assigned[ASSIGNED]", 8000, 2000)
+	w.do(w.provider(id, telephony.Event{Kind: telephony.LegsJoined}))
+	w.expect(id, InCall, "assigned[ASSIGNED] call_started[IN_CALL]", 8000, 2000)
+	w.clock.Advance(90 * time.Second)
+	w.do(w.provider(id, telephony.Event{Kind: telephony.CallOver, By: telephony.Client}))
+	w.expect(id, CallEnded, talked, 8000, 2000)
+	w.expectLawyer(l, lawyer.WrapUp)
+	if _, err := w.Note(t.Context(), w.DB.Read(), w.application, w.client, id); !errors.Is(err, ErrNoteNotAvailable) {
+		t.Errorf("note before it is there: %v", err)
+	}
+	w.do(w.SubmitNote(t.Context(), l, id, "Le texte complet.", "  Un aperçu. "))
+	w.expect(id, Completed, finished, 8000, 0)
+	w.expectLawyer(l, lawyer.Available)
+	p, err := w.Note(t.Context(), w.DB.Read(), w.application, w.client, id)
+	if err != nil || p.Text != "Un aperçu." || p.ConsultationID != id || !p.SubmittedAt.Equal(w.clock.Now()) {
+		t.Errorf("preview %+v, %v", p, err)
+	}
+
+	w.clock.Advance(time.Hour)
+	w.do(w.SubmitNote(t.Context(), l, id, "Corrigé.", "Corrigé."))
+	w.expect(id, Completed, finished+" note_available[COMPLETED 90]", 8000, 0)
+	if p, err = w.Note(t.Context(), w.DB.Read(), w.application, w.client, id); err != nil || p.Text != "Corrigé." || !p.SubmittedAt.Equal(w.clock.Now()) {
+		t.Errorf("corrected preview %+v, %v", p, err)
+	}
+
+	w.do(w.Refund(t.Context(), id, 500, "goodwill"))
+	w.expect(id, Completed, finished+" note_available[COMPLETED 90] refunded[COMPLETED 90]", 8500, 0)
+	if err := w.Refund(t.Context(), id, 500, "again"); !errors.Is(err, ErrForbidden) {
+		t.Errorf("second refund: %v", err)
+	}
+	if c := w.read(id); c.Refunded != 500 || c.RefundedAt == nil || *c.DurationSec != 90 || !c.NoteAvailable() {
+		t.Errorf("%+v", c)
+	}
+}
+
+func TestSearchEndsAtThirtyMinutesAndTheGuaranteeAfterADay(t *testing.T) { // X4, X14
+	t.Parallel()
+	w := newWorld(t)
+	id := w.create()
+	w.pass(SearchLimit - time.Second)
+	w.expect(id, Matching, "", 8000, 2000)
+	w.pass(time.Second)
+	w.expect(id, PendingCallback, "pending_callback[PENDING_CALLBACK]", 8000, 2000)
+	if due := w.read(id).CallbackDueAt; due == nil || !due.Equal(noon.Add(SearchLimit+CallbackGuarantee)) {
+		t.Errorf("callback due %v", due)
+	}
+	w.pass(CallbackGuarantee - time.Second)
+	w.expect(id, PendingCallback, "pending_callback[PENDING_CALLBACK]", 8000, 2000)
+	w.pass(time.Second)
+	w.expect(id, Expired, "pending_callback[PENDING_CALLBACK] expired[EXPIRED] refunded[EXPIRED]", 10_000, 0)
+	if c := w.read(id); c.EndReason != GuaranteeMissed || c.Refunded != Price || c.ExpiredAt == nil {
+		t.Errorf("%+v", c)
+	}
+	if _, err := w.cancelIt(id); !errors.Is(err, ErrNotCancellable) {
+		t.Errorf("cancel of an expired one: %v", err)
+	}
+}
+
+func TestAcceptAt2959Wins(t *testing.T) { // rule 3
+	t.Parallel()
+	w := newWorld(t)
+	id := w.create()
+	w.pass(SearchLimit - 10*time.Second)
+	l := w.online()
+	w.sweep()
+	w.clock.Advance(9 * time.Second)
+	w.do(w.AcceptOffer(t.Context(), l, w.offerOf(l).ID))
+	w.pass(time.Second)
+	w.expect(id, Assigned, "assigned[ASSIGNED]", 8000, 2000)
+}
+
+// TestAcceptAfterThirtyMinutesIsACallback: the answer does not depend on how fast the sweeper is.
+func TestAcceptAfterThirtyMinutesIsACallback(t *testing.T) { // X4, X5
+	t.Parallel()
+	w := newWorld(t)
+	id := w.create()
+	w.pass(SearchLimit - 10*time.Second)
+	l := w.online()
+	w.sweep()
+	w.clock.Advance(10 * time.Second)
+	w.do(w.AcceptOffer(t.Context(), l, w.offerOf(l).ID))
+	w.expect(id, Assigned, "pending_callback[PENDING_CALLBACK] assigned[ASSIGNED]", 8000, 2000)
+	if c := w.read(id); c.CallbackDueAt == nil || c.AssignedAt == nil {
+		t.Errorf("%+v", c)
+	}
+}
+
+func TestCallbackIsServedWhenALawyerComes(t *testing.T) { // X5, X8
+	t.Parallel()
+	w := newWorld(t)
+	id := w.create()
+	w.pass(SearchLimit)
+	due := *w.read(id).CallbackDueAt
+	l := w.online()
+	w.pass(time.Hour)
+	w.do(w.AcceptOffer(t.Context(), l, w.offerOf(l).ID))
+	w.expect(id, Assigned, "pending_callback[PENDING_CALLBACK] assigned[ASSIGNED]", 8000, 2000)
+	w.do(w.Withdraw(t.Context(), l, id, ConflictOfInterest))
+	w.expect(id, PendingCallback, "pending_callback[PENDING_CALLBACK] assigned[ASSIGNED] pending_callback[PENDING_CALLBACK]", 8000, 2000)
+	if got := w.read(id).CallbackDueAt; !got.Equal(due) {
+		t.Errorf("callback due %v, want the first %v", got, due)
+	}
+	w.expectLawyer(l, lawyer.Available)
+	w.pass(time.Second)
+	if _, ok, _ := w.Matching.OpenFor(t.Context(), w.DB.Read(), l); ok {
+		t.Error("offered again to the lawyer who withdrew")
+	}
+}
+
+func TestLawyerWhoIsLostIsReplaced(t *testing.T) { // X7
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		lose func(w *world, l, id string)
+		then lawyer.State
+	}{
+		"withdraws": {func(w *world, l, id string) { w.do(w.Withdraw(w.Context(), l, id, NotMyField)) }, lawyer.Available},
+		"does not dial": {func(w *world, l, id string) {
+			w.pass(DialDeadline - time.Second)
+			w.expectLawyer(l, lawyer.Busy)
+			w.pass(time.Second)
+		}, lawyer.Away},
+		"loses presence": {func(w *world, l, id string) { w.clock.Advance(lawyer.LeaseLost + time.Second); w.sweep() }, lawyer.Offline},
+		"does not answer": {func(w *world, l, id string) {
+			w.do(w.StartCall(w.Context(), l, id))
+			w.do(w.provider(id, telephony.Event{Kind: telephony.LegFailed, Role: telephony.Lawyer, Reason: telephony.NoAnswer}))
+		}, lawyer.Away},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			l := w.online()
+			id := w.assigned(l)
+			tc.lose(w, l, id)
+			w.expect(id, Matching, "assigned[ASSIGNED] matching[MATCHING]", 8000, 2000)
+			w.expectLawyer(l, tc.then)
+			if c := w.read(id); c.LawyerID != "" || c.AssignedAt != nil {
+				t.Errorf("%+v", c)
+			}
+			w.lawyers = nil
+			second := w.online()
+			w.sweep()
+			if o := w.offerOf(second); o.ConsultationID != id {
+				t.Errorf("second lawyer was offered %s", o.ConsultationID)
+			}
+			w.clock.Advance(SearchLimit) // not reset by X7
+			w.sweep()
+			if s := w.read(id).Status; s != PendingCallback {
+				t.Errorf("status %s after the search time", s)
+			}
+		})
+	}
+}
+
+func TestPresenceIsNotAskedWhileDialling(t *testing.T) { // rule 5
+	t.Parallel()
+	w := newWorld(t)
+	l := w.online()
+	id := w.assigned(l)
+	w.do(w.StartCall(t.Context(), l, id))
+	w.clock.Advance(lawyer.LeaseLost + time.Second)
+	w.sweep()
+	w.expect(id, Assigned, "assigned[ASSIGNED]", 8000, 2000)
+}
+
+func TestClientWhoIsNotReached(t *testing.T) { // X9
+	t.Parallel()
+	w := newWorld(t)
+	l := w.online()
+	id := w.assigned(l)
+	w.do(w.StartCall(t.Context(), l, id))
+	w.do(w.StartCall(t.Context(), l, id)) // a second click does nothing
+	w.unreached(id)
+	if err := w.StartCall(t.Context(), l, id); !errors.Is(err, ErrTooEarly) {
+		t.Errorf("early second attempt: %v", err)
+	}
+	w.pass(5*time.Minute - time.Second)
+	if _, active, _ := w.Telephony.Active(t.Context(), w.DB.Read(), id); active {
+		t.Error("second attempt before 5 minutes")
+	}
+	w.pass(time.Second)
+	w.unreached(id)
+	w.pass(10 * time.Minute)
+	w.expect(id, Assigned, "assigned[ASSIGNED]", 8000, 2000)
+	w.unreached(id)
+	w.expect(id, Expired, "assigned[ASSIGNED] expired[EXPIRED] refunded[EXPIRED]", 10_000, 0)
+	w.expectLawyer(l, lawyer.Available)
+	if c := w.read(id); c.EndReason != ClientNotReached || c.DurationSec != nil {
+		t.Errorf("%+v", c)
+	}
+}
+
+func TestSilentProviderIsGivenUp(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	l := w.online()
+	id := w.assigned(l)
+	w.do(w.StartCall(t.Context(), l, id))
+	w.do(w.provider(id, telephony.Event{Kind: telephony.LegAnswered, Role: telephony.Lawyer}))
+	w.pass(DialLimit)
+	if c := w.read(id); c.NextDialAt == nil || !c.NextDialAt.Equal(noon.Add(5*time.Minute)) {
+		t.Errorf("next attempt at %v", c.NextDialAt)
+	}
+	if _, active, _ := w.Telephony.Active(t.Context(), w.DB.Read(), id); active {
+		t.Error("the silent call is still under way")
+	}
+}
+
+func TestCallIsCutAfterTwentyMinutes(t *testing.T) { // X10, R4
+	t.Parallel()
+	w := newWorld(t)
+	l := w.online()
+	id := w.inCall(l)
+	w.pass(CallLimit - time.Second)
+	w.expect(id, InCall, "assigned[ASSIGNED] call_started[IN_CALL]", 8000, 2000)
+	w.pass(5 * time.Minute)
+	w.expect(id, CallEnded, "assigned[ASSIGNED] call_started[IN_CALL] call_ended[CALL_ENDED 1200]", 8000, 2000)
+	w.expectLawyer(l, lawyer.WrapUp)
+}
+
+func TestLostLine(t *testing.T) { // X10
+	t.Parallel()
+	w := newWorld(t)
+	l := w.online()
+	id := w.inCall(l)
+	w.pass(time.Minute)
+	w.do(w.provider(id, telephony.Event{Kind: telephony.LegsParted}))
+	w.pass(2 * time.Minute)
+	w.do(w.provider(id, telephony.Event{Kind: telephony.LegsJoined}))
+	w.pass(CallLimit - time.Minute - time.Second) // the two minutes do not count
+	w.expect(id, InCall, "assigned[ASSIGNED] call_started[IN_CALL]", 8000, 2000)
+	w.do(w.provider(id, telephony.Event{Kind: telephony.LegsParted}))
+	w.pass(LineRestore - time.Second)
+	w.expect(id, InCall, "assigned[ASSIGNED] call_started[IN_CALL]", 8000, 2000)
+	w.pass(time.Second)
+	w.expect(id, CallEnded, "assigned[ASSIGNED] call_started[IN_CALL] call_ended[CALL_ENDED 1199]", 8000, 2000)
+}
+
+func TestLawyerEndsTheCall(t *testing.T) { // X10
+	t.Parallel()
+	w := newWorld(t)
+	l := w.online()
+	id := w.inCall(l)
+	w.clock.Advance(90 * time.Second)
+	if err := w.EndCall(t.Context(), "law_other", id); !errors.Is(err, ErrNotYours) {
+		t.Errorf("somebody else ends the call: %v", err)
+	}
+	w.do(w.EndCall(t.Context(), l, id))
+	w.expect(id, CallEnded, talked, 8000, 2000)
+}
+
+func TestNoUsefulCall(t *testing.T) { // X12
+	t.Parallel()
+	w := newWorld(t)
+	l := w.online()
+	id := w.callEnded(l, 90*time.Second)
+	for _, reason := range []Reason{"", TooShort, CancelledByPartner} {
+		if err := w.NoUsefulCall(t.Context(), l, id, reason); !errors.Is(err, ErrReason) {
+			t.Errorf("reason %q: %v", reason, err)
+		}
+	}
+	w.do(w.NoUsefulCall(t.Context(), l, id, WrongPerson))
+	w.expect(id, Expired, talked+" expired[EXPIRED 90] refunded[EXPIRED 90]", 10_000, 0)
+	w.expectLawyer(l, lawyer.Available)
+}
+
+func TestMissingNoteIsRemindedOfThreeTimes(t *testing.T) { // H37
+	t.Parallel()
+	w := newWorld(t)
+	l := w.online()
+	id := w.callEnded(l, 90*time.Second)
+	for i, after := range []time.Duration{time.Hour, 11 * time.Hour, 12 * time.Hour, 100 * time.Hour} {
+		w.pass(after - time.Second)
+		if got := w.read(id).Reminders; got != i {
+			t.Errorf("%d reminders too early, want %d", got, i)
+		}
+		w.pass(time.Second)
+	}
+	if got := w.read(id).Reminders; got != 3 {
+		t.Errorf("%d reminders", got)
+	}
+	w.expect(id, CallEnded, talked, 8000, 2000)
+}
+
+func TestDeclinedAndMissedOffersGoToOthers(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	first, second, third := w.online(), w.online(), w.online()
+	id := w.create()
+	w.sweep()
+	w.do(w.DeclineOffer(t.Context(), first, w.offerOf(first).ID, "not_my_field"))
+	w.sweep()
+	missed := w.offerOf(second)
+	w.pass(matching.OfferTime)
+	w.expectLawyer(second, lawyer.Away)
+	if err := w.AcceptOffer(t.Context(), second, missed.ID); !errors.Is(err, matching.ErrOfferGone) {
+		t.Errorf("late accept: %v", err)
+	}
+	w.do(w.AcceptOffer(t.Context(), third, w.offerOf(third).ID))
+	w.expect(id, Assigned, "assigned[ASSIGNED]", 8000, 2000)
+}
+
+func TestLawyerWhoBecomesAvailableGetsTheOldest(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	oldest := w.create()
+	w.clock.Advance(time.Second)
+	w.create()
+	l := w.online()
+	w.do(w.LawyerAvailable(t.Context(), l))
+	if o := w.offerOf(l); o.ConsultationID != oldest {
+		t.Errorf("offered %s, want the oldest", o.ConsultationID)
+	}
+	w.expectLawyer(l, lawyer.Offered)
+}
+
+// TestRunFindsALawyerByItself uses the real loop: a commit wakes the search.
+func TestRunFindsALawyerByItself(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	l := w.online()
+	done := make(chan error, 1)
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	go func() { done <- w.Service.Run(ctx) }()
+	w.create()
+	deadline := time.After(20 * time.Second)
+	for {
+		if _, ok, err := w.Matching.OpenFor(t.Context(), w.DB.Read(), l); err != nil || ok {
+			w.do(err)
+			break
+		}
+		select {
+		case <-deadline:
+			t.Fatal("no offer")
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+	stop()
+	w.do(<-done)
+}
+
+func TestClientIsNeverDialledByTwoLawyers(t *testing.T) { // H40
+	t.Parallel()
+	w := newWorld(t)
+	first, second := w.online(), w.online()
+	one, two := w.create(), w.create()
+	w.sweep()
+	for _, l := range []string{first, second} {
+		w.do(w.AcceptOffer(t.Context(), l, w.offerOf(l).ID))
+	}
+	if w.read(one).LawyerID != first {
+		one, two = two, one
+	}
+	w.do(w.StartCall(t.Context(), first, one))
+	if err := w.StartCall(t.Context(), second, two); !errors.Is(err, telephony.ErrLineBusy) {
+		t.Fatalf("second dial: %v", err)
+	}
+	w.unreached(one)
+	w.pass(lineBusyRetry)
+	if _, active, err := w.Telephony.Active(t.Context(), w.DB.Read(), two); err != nil || !active {
+		t.Errorf("the second call did not begin by itself (%v)", err)
+	}
+	if c := w.read(two); c.DialAttempts != 1 {
+		t.Errorf("%d attempts", c.DialAttempts)
+	}
+}
+
+func TestCreateRefuses(t *testing.T) { // R54, R93, R94
+	t.Parallel()
+	w := newWorld(t)
+	unverified := w.newClient("c3@example.org", "+33612345679", false, 10_000)
+	poor := w.newClient("c2@example.org", "+33612345670", true, 1999)
+	for name, tc := range map[string]struct {
+		change func(*CreateCommand)
+		want   error
+	}{
+		"no verified phone":  {func(c *CreateCommand) { c.ClientID = unverified }, ErrPhoneRequired},
+		"too little money":   {func(c *CreateCommand) { c.ClientID = poor }, wallet.ErrInsufficientFunds},
+		"unknown competence": {func(c *CreateCommand) { c.Competence = "MAGIC" }, problem.ErrValidation},
+		"unknown language":   {func(c *CreateCommand) { c.Language = "XX" }, problem.ErrValidation},
+		"short subject":      {func(c *CreateCommand) { c.Subject = "ab" }, problem.ErrValidation},
+	} {
+		cmd := w.command()
+		tc.change(&cmd)
+		if _, err := w.tryCreate(cmd); !errors.Is(err, tc.want) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for _, table := range []string{"consultations", "consultation_evidence", "webhook_events", "holds"} {
+		var n int
+		if err := w.DB.Pool().QueryRow(t.Context(), "SELECT count(*) FROM "+table).Scan(&n); err != nil || n != 0 {
+			t.Errorf("%d rows in %s after refusals (%v)", n, table, err)
+		}
+	}
+}
+
+func TestLostVerificationStopsTheCall(t *testing.T) { // T40
+	t.Parallel()
+	w := newWorld(t)
+	l := w.online()
+	id := w.assigned(l)
+	w.tx(func(tx postgres.Tx) error {
+		return w.Accounts.SetPhone(t.Context(), tx, w.client, "+33698765432", false)
+	})
+	if err := w.StartCall(t.Context(), l, id); !errors.Is(err, ErrPhoneLost) {
+		t.Errorf("start: %v", err)
+	}
+	w.tx(func(tx postgres.Tx) error {
+		return w.Accounts.SetPhone(t.Context(), tx, w.client, "+33698765432", true)
+	})
+	w.do(w.StartCall(t.Context(), l, id))
+	if n, err := w.ClientNumber(t.Context(), id); err != nil || n != "+33612345678" {
+		t.Errorf("the number that was verified at creation is dialled, not %s (%v)", n, err)
+	}
+}

@@ -1,0 +1,216 @@
+package consultation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"partnerd/internal/id"
+	"partnerd/internal/money"
+	"partnerd/internal/postgres"
+	"partnerd/internal/problem"
+)
+
+// row is a consultation as it is stored. TimerAt is derived when it is written.
+type row struct {
+	ID, ApplicationID, ClientID string
+	Status                      Status
+	Competence, Language        string
+	SubjectSealed               []byte
+	DescriptionSealed           []byte
+	PhoneSealed                 []byte
+	RecordingConsent            bool
+	ExternalRef                 *string
+	PriceCents                  money.Cents
+	LawyerID                    *string
+	EventSeq                    int64
+	TimerAt                     *time.Time
+	CreatedAt, UpdatedAt        time.Time
+	SearchStartedAt             time.Time
+	AssignedAt, CallbackDueAt   *time.Time
+	CallStartedAt, CallEndedAt  *time.Time
+	DurationSec                 *int
+	CompletedAt, CancelledAt    *time.Time
+	ExpiredAt                   *time.Time
+	EndReason                   *string
+	RefundedCents               *money.Cents
+	RefundedAt                  *time.Time
+	DialAttempts                int
+	FirstDialAt, LastDialAt     *time.Time
+	NextDialAt, CallCapAt       *time.Time
+	LineLostAt                  *time.Time
+	Reminders                   int
+}
+
+// columns leaves the phone number out: it is read at dial time only.
+const columns = `c.id, c.application_id, c.client_id, c.status, c.competence, c.language, c.subject_sealed, c.description_sealed,
+	c.recording_consent, c.external_ref, c.price_cents, c.lawyer_id, c.event_seq, c.created_at, c.updated_at, c.search_started_at,
+	c.assigned_at, c.callback_due_at, c.call_started_at, c.call_ended_at, c.duration_sec, c.completed_at, c.cancelled_at,
+	c.expired_at, c.end_reason, c.refunded_cents, c.refunded_at, c.dial_attempts, c.first_dial_at, c.last_dial_at,
+	c.next_dial_at, c.call_cap_at, c.line_lost_at, c.reminders`
+
+func toRow(c Consultation) row {
+	r := row{
+		ID: c.ID, ApplicationID: c.ApplicationID, ClientID: c.ClientID, Status: c.Status, Competence: c.Competence,
+		Language: c.Language, RecordingConsent: c.RecordingConsent, ExternalRef: nilIfEmpty(c.ExternalRef), PriceCents: c.Price,
+		LawyerID: nilIfEmpty(c.LawyerID), EventSeq: c.EventSeq, TimerAt: nextTimer(c), CreatedAt: c.CreatedAt, UpdatedAt: c.UpdatedAt,
+		SearchStartedAt: c.SearchStartedAt, AssignedAt: c.AssignedAt, CallbackDueAt: c.CallbackDueAt, CallStartedAt: c.CallStartedAt,
+		CallEndedAt: c.CallEndedAt, DurationSec: c.DurationSec, CompletedAt: c.CompletedAt, CancelledAt: c.CancelledAt,
+		ExpiredAt: c.ExpiredAt, EndReason: nilIfEmpty(string(c.EndReason)), RefundedAt: c.RefundedAt, DialAttempts: c.DialAttempts,
+		FirstDialAt: c.FirstDialAt, LastDialAt: c.LastDialAt, NextDialAt: c.NextDialAt, CallCapAt: c.CallCapAt,
+		LineLostAt: c.LineLostAt, Reminders: c.Reminders,
+	}
+	if c.RefundedAt != nil {
+		r.RefundedCents = &c.Refunded
+	}
+	return r
+}
+
+func fromRow(r row) Consultation {
+	c := Consultation{
+		ID: r.ID, ApplicationID: r.ApplicationID, ClientID: r.ClientID, Status: r.Status, Competence: r.Competence,
+		Language: r.Language, RecordingConsent: r.RecordingConsent, ExternalRef: orEmpty(r.ExternalRef), Price: r.PriceCents,
+		LawyerID: orEmpty(r.LawyerID), EventSeq: r.EventSeq, CreatedAt: r.CreatedAt.UTC(), UpdatedAt: r.UpdatedAt.UTC(),
+		SearchStartedAt: r.SearchStartedAt.UTC(), AssignedAt: utc(r.AssignedAt), CallbackDueAt: utc(r.CallbackDueAt),
+		CallStartedAt: utc(r.CallStartedAt), CallEndedAt: utc(r.CallEndedAt), DurationSec: r.DurationSec,
+		CompletedAt: utc(r.CompletedAt), CancelledAt: utc(r.CancelledAt), ExpiredAt: utc(r.ExpiredAt),
+		EndReason: Reason(orEmpty(r.EndReason)), RefundedAt: utc(r.RefundedAt), DialAttempts: r.DialAttempts,
+		FirstDialAt: utc(r.FirstDialAt), LastDialAt: utc(r.LastDialAt), NextDialAt: utc(r.NextDialAt), CallCapAt: utc(r.CallCapAt),
+		LineLostAt: utc(r.LineLostAt), Reminders: r.Reminders,
+	}
+	if r.RefundedCents != nil {
+		c.Refunded = *r.RefundedCents
+	}
+	return c
+}
+
+func nilIfEmpty(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}
+
+func orEmpty(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
+}
+
+func utc(t *time.Time) *time.Time {
+	if t == nil {
+		return nil
+	}
+	u := t.UTC()
+	return &u
+}
+
+type insertRow struct {
+	row
+	Evidence
+	TextVersion string
+	TextDigest  id.Digest
+}
+
+// insertWithEvidence writes record and evidence in one round trip: neither exists without the other.
+func insertWithEvidence(ctx context.Context, tx postgres.Tx, r insertRow) error {
+	err := tx.Gorm(ctx).Exec(`WITH c AS (
+			INSERT INTO consultations (id, application_id, client_id, status, competence, language, subject_sealed,
+				description_sealed, recording_consent, external_ref, price_cents, phone_sealed, event_seq, timer_at,
+				created_at, updated_at, search_started_at)
+			VALUES (@id, @application, @client, @status, @competence, @language, @subject,
+				@description, @recording, @ref, @price, @phone, @seq, @timer,
+				@now, @now, @now)
+		)
+		INSERT INTO consultation_evidence (consultation_id, text_version, text_sha256, acknowledged_at, application_id,
+			client_id, request_id, idempotency_key, address, user_agent)
+		VALUES (@id, @version, @digest, @now, @application,
+			@client, @request, @key, @address, @agent)`,
+		map[string]any{
+			"id": r.ID, "application": r.ApplicationID, "client": r.ClientID, "status": r.Status, "competence": r.Competence,
+			"language": r.Language, "subject": r.SubjectSealed, "description": r.DescriptionSealed, "recording": r.RecordingConsent,
+			"ref": r.ExternalRef, "price": r.PriceCents, "phone": r.PhoneSealed, "seq": r.EventSeq, "timer": r.TimerAt, "now": r.CreatedAt,
+			"version": r.TextVersion, "digest": r.TextDigest, "request": r.RequestID, "key": r.IdempotencyKey, "address": r.Address,
+			"agent": r.UserAgent,
+		}).Error
+	if err != nil {
+		return fmt.Errorf("insert consultation: %w", err)
+	}
+	return nil
+}
+
+// update writes what can change, and its timer, if the consultation is still in status from.
+func update(ctx context.Context, tx postgres.Tx, c Consultation, from Status) error {
+	r := toRow(c)
+	res := tx.Gorm(ctx).Exec(`UPDATE consultations SET status = @status, lawyer_id = @lawyer, event_seq = @seq, timer_at = @timer,
+			updated_at = @updated, assigned_at = @assigned, callback_due_at = @due, call_started_at = @started, call_ended_at = @ended,
+			duration_sec = @duration, completed_at = @completed, cancelled_at = @cancelled, expired_at = @expired, end_reason = @reason,
+			refunded_cents = @refunded, refunded_at = @refundedat, dial_attempts = @attempts, first_dial_at = @first,
+			last_dial_at = @last, next_dial_at = @next, call_cap_at = @cap, line_lost_at = @lost, reminders = @reminders
+		WHERE id = @id AND status = @from`,
+		map[string]any{
+			"status": r.Status, "lawyer": r.LawyerID, "seq": r.EventSeq, "timer": r.TimerAt,
+			"updated": r.UpdatedAt, "assigned": r.AssignedAt, "due": r.CallbackDueAt, "started": r.CallStartedAt, "ended": r.CallEndedAt,
+			"duration": r.DurationSec, "completed": r.CompletedAt, "cancelled": r.CancelledAt, "expired": r.ExpiredAt, "reason": r.EndReason,
+			"refunded": r.RefundedCents, "refundedat": r.RefundedAt, "attempts": r.DialAttempts, "first": r.FirstDialAt,
+			"last": r.LastDialAt, "next": r.NextDialAt, "cap": r.CallCapAt, "lost": r.LineLostAt, "reminders": r.Reminders,
+			"id": r.ID, "from": from,
+		})
+	if res.Error != nil {
+		return fmt.Errorf("update consultation %s: %w", c.ID, res.Error)
+	}
+	if res.RowsAffected == 0 {
+		return fmt.Errorf("%w: %s is no longer %s", errLostRace, c.ID, from)
+	}
+	return nil
+}
+
+func get(ctx context.Context, tx postgres.Tx, applicationID, clientID, consultationID string) (row, error) {
+	return one(ctx, tx, `SELECT `+columns+` FROM consultations c WHERE c.id = ? AND c.application_id = ? AND c.client_id = ?`,
+		consultationID, applicationID, clientID)
+}
+
+// lockOwned locks a consultation of the client, and of the application unless that is empty.
+func lockOwned(ctx context.Context, tx postgres.Tx, applicationID, clientID, consultationID string) (row, error) {
+	return one(ctx, tx, `SELECT `+columns+` FROM consultations c WHERE c.id = ? AND (? = '' OR c.application_id = ?) AND c.client_id = ? FOR UPDATE`,
+		consultationID, applicationID, applicationID, clientID)
+}
+
+func lock(ctx context.Context, tx postgres.Tx, consultationID string) (Consultation, error) {
+	r, err := one(ctx, tx, `SELECT `+columns+` FROM consultations c WHERE c.id = ? FOR UPDATE`, consultationID)
+	return fromRow(r), err
+}
+
+// tryLock locks a consultation unless somebody else is at it; ok is false then.
+func tryLock(ctx context.Context, tx postgres.Tx, consultationID string) (c Consultation, ok bool, err error) {
+	r, err := one(ctx, tx, `SELECT `+columns+` FROM consultations c WHERE c.id = ? FOR UPDATE SKIP LOCKED`, consultationID)
+	if errors.Is(err, problem.ErrNotFound) {
+		return Consultation{}, false, nil
+	}
+	return fromRow(r), err == nil, err
+}
+
+func one(ctx context.Context, tx postgres.Tx, query string, args ...any) (row, error) {
+	var rows []row
+	if err := tx.Gorm(ctx).Raw(query, args...).Scan(&rows).Error; err != nil {
+		return row{}, fmt.Errorf("read consultation: %w", err)
+	}
+	if len(rows) == 0 {
+		return row{}, problem.ErrNotFound
+	}
+	return rows[0], nil
+}
+
+func phoneToDial(ctx context.Context, tx postgres.Tx, consultationID string) ([]byte, error) {
+	var sealed [][]byte
+	err := tx.Gorm(ctx).Raw(`SELECT phone_sealed FROM consultations WHERE id = ? AND status IN ('ASSIGNED', 'IN_CALL')`, consultationID).Scan(&sealed).Error
+	if err != nil {
+		return nil, fmt.Errorf("read the number of consultation %s: %w", consultationID, err)
+	}
+	if len(sealed) == 0 {
+		return nil, fmt.Errorf("%w: %s", errNoNumber, consultationID)
+	}
+	return sealed[0], nil
+}

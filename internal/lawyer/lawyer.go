@@ -1,0 +1,64 @@
+package lawyer
+
+import (
+	"errors"
+	"time"
+)
+
+// PresenceFresh is how long after a heartbeat a lawyer counts as there.
+const PresenceFresh = 30 * time.Second
+
+// LeaseLost is how long after the last heartbeat an assigned consultation is taken from its lawyer
+// (rule 5 of the transitions).
+const LeaseLost = 60 * time.Second
+
+// State is what a lawyer is doing.
+type State string
+
+// The states.
+const (
+	Offline   State = "OFFLINE"   // not signed on
+	Available State = "AVAILABLE" // waits for work; the longest idle is offered it first
+	Offered   State = "OFFERED"   // looks at an offer
+	Busy      State = "BUSY"      // has a consultation that is assigned or in call
+	WrapUp    State = "WRAP_UP"   // the call is over, the note is being written
+	Away      State = "AWAY"      // a pause, a missed offer, or taken out because the records about him disagree
+)
+
+// Faults that callers distinguish. None of them is part of the partner contract.
+var (
+	ErrNotFound    = errors.New("there is no such lawyer")
+	ErrState       = errors.New("the lawyer is not in a state that allows this")
+	ErrLeaseLost   = errors.New("the lawyer is connected elsewhere")
+	ErrEmailTaken  = errors.New("the e-mail address belongs to another lawyer")
+	ErrInvalid     = errors.New("the lawyer's data are not valid")
+	ErrUnknownCode = errors.New("not in the catalog")
+	ErrNoPhone     = errors.New("the lawyer has no phone number")
+)
+
+// Lawyer is one lawyer, without secrets.
+type Lawyer struct {
+	ID, Email, Name string
+	State           State
+	Simulated       bool // plays in the sandbox; nobody can sign in as it
+	Suspended       bool
+	IdleSince       time.Time // zero unless the lawyer was AVAILABLE at least once
+	HeartbeatAt     time.Time // zero before the first
+	LeaseEpoch      int64
+	CreatedAt       time.Time
+}
+
+// Fresh tells whether the lawyer's presence is fresh at now.
+func (l Lawyer) Fresh(now time.Time) bool { return l.HeartbeatAt.After(now.Add(-PresenceFresh)) }
+
+// NewLawyer is what [Service.Create] needs.
+type NewLawyer struct {
+	Email     string // unique, whatever the case
+	Password  string // at least 8 characters; ignored for a simulated lawyer
+	Name      string
+	Phone     string // E.164; optional
+	Simulated bool
+
+	// Codes of the catalog, at least one of each. The lawyer serves every competence in every language.
+	Competences, Languages []string
+}

@@ -1,0 +1,144 @@
+package lawyer
+
+import (
+	"context"
+	"fmt"
+	"net/mail"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"partnerd/internal/id"
+	"partnerd/internal/password"
+	"partnerd/internal/postgres"
+	"partnerd/internal/seal"
+)
+
+// noPassword is no hash of any password, so nobody signs in with it.
+const noPassword = "!"
+
+// Service reads and changes lawyers. Safe for concurrent use.
+type Service struct{ box *seal.Box }
+
+// New makes the service; box seals phone numbers.
+func New(box *seal.Box) *Service { return &Service{box: box} }
+
+// Create adds a lawyer, OFFLINE, with his pairs. Faults: [ErrInvalid], [ErrUnknownCode] (names the codes),
+// [ErrEmailTaken].
+func (s *Service) Create(ctx context.Context, tx postgres.Tx, n NewLawyer) (Lawyer, error) {
+	n.Email, n.Name = strings.TrimSpace(n.Email), strings.TrimSpace(n.Name)
+	n.Competences, n.Languages = distinct(n.Competences), distinct(n.Languages)
+	if err := check(n); err != nil {
+		return Lawyer{}, err
+	}
+	if err := checkCodes(ctx, tx, n.Competences, n.Languages); err != nil {
+		return Lawyer{}, err
+	}
+	hash := noPassword
+	if !n.Simulated {
+		hash = password.Hash(n.Password)
+	}
+	l := Lawyer{ID: tx.NewID(id.Lawyer), Email: n.Email, Name: n.Name, State: Offline, Simulated: n.Simulated, CreatedAt: tx.Now}
+	var phone []byte
+	if n.Phone != "" {
+		var err error
+		if phone, err = s.box.Seal(phonePlace(l.ID), []byte(n.Phone)); err != nil {
+			return Lawyer{}, err
+		}
+	}
+	if err := insert(ctx, tx, l, hash, phone); err != nil {
+		return Lawyer{}, err
+	}
+	return l, insertPairs(ctx, tx, l.ID, n.Competences, n.Languages)
+}
+
+// Get returns a lawyer, or [ErrNotFound].
+func (s *Service) Get(ctx context.Context, tx postgres.Tx, lawyerID string) (Lawyer, error) {
+	return get(ctx, tx, lawyerID, false)
+}
+
+// Lock returns a lawyer and holds his row until the transaction ends, or [ErrNotFound].
+func (s *Service) Lock(ctx context.Context, tx postgres.Tx, lawyerID string) (Lawyer, error) {
+	return get(ctx, tx, lawyerID, true)
+}
+
+// GoOnline begins a new lease and returns its epoch. A lawyer who was OFFLINE or AWAY becomes AVAILABLE, at the back
+// of the queue; one with work in hand keeps his state. The caller then looks for work for him.
+func (s *Service) GoOnline(ctx context.Context, tx postgres.Tx, lawyerID string) (epoch int64, err error) {
+	return goOnline(ctx, tx, lawyerID)
+}
+
+// GoOffline signs a lawyer off. Fails with [ErrState] while he has an offer or a consultation in hand.
+func (s *Service) GoOffline(ctx context.Context, tx postgres.Tx, lawyerID string) error {
+	return s.SetState(ctx, tx, lawyerID, []State{Available, Away, WrapUp, Offline}, Offline)
+}
+
+// Beat renews the lease of one connection. Fails with [ErrLeaseLost] when a newer connection took over.
+func (s *Service) Beat(ctx context.Context, tx postgres.Tx, lawyerID string, epoch int64) error {
+	return beat(ctx, tx, lawyerID, epoch)
+}
+
+// Heartbeat renews the leases of several lawyers, whichever their connections, in one statement.
+func (s *Service) Heartbeat(ctx context.Context, tx postgres.Tx, lawyerIDs ...string) error {
+	return heartbeat(ctx, tx, lawyerIDs)
+}
+
+// SetState moves a lawyer from one of the states from to to, or fails with [ErrState]. AVAILABLE means the back of the
+// queue.
+func (s *Service) SetState(ctx context.Context, tx postgres.Tx, lawyerID string, from []State, to State) error {
+	return setState(ctx, tx, lawyerID, from, to, false)
+}
+
+// Release makes a lawyer AVAILABLE after an offer that did not become work. With keepPlace he is where he was in the
+// queue, otherwise at its back. Fails with [ErrState] when he is not OFFERED.
+func (s *Service) Release(ctx context.Context, tx postgres.Tx, lawyerID string, keepPlace bool) error {
+	return setState(ctx, tx, lawyerID, []State{Offered}, Available, keepPlace)
+}
+
+// Phone returns the lawyer's number in E.164, to be dialled at once and kept nowhere, or [ErrNoPhone].
+func (s *Service) Phone(ctx context.Context, tx postgres.Tx, lawyerID string) (string, error) {
+	sealed, err := phone(ctx, tx, lawyerID)
+	if err != nil {
+		return "", err
+	}
+	if sealed == nil {
+		return "", ErrNoPhone
+	}
+	plain, err := s.box.Open(phonePlace(lawyerID), sealed)
+	return string(plain), err
+}
+
+// Stale lists the lawyers who are signed on and whose last heartbeat is older than before.
+func (s *Service) Stale(ctx context.Context, tx postgres.Tx, before time.Time) ([]string, error) {
+	return stale(ctx, tx, before)
+}
+
+// Simulated lists the simulated lawyers that are not suspended.
+func (s *Service) Simulated(ctx context.Context, tx postgres.Tx) ([]string, error) {
+	return simulated(ctx, tx)
+}
+
+func phonePlace(lawyerID string) string { return "lawyer.phone:" + lawyerID }
+
+func check(n NewLawyer) error {
+	if a, err := mail.ParseAddress(n.Email); err != nil || a.Address != n.Email {
+		return fmt.Errorf("%w: the e-mail address is not one", ErrInvalid)
+	}
+	if n.Name == "" || utf8.RuneCountInString(n.Name) > 200 {
+		return fmt.Errorf("%w: the name must have 1 to 200 characters", ErrInvalid)
+	}
+	if !n.Simulated && utf8.RuneCountInString(n.Password) < 8 {
+		return fmt.Errorf("%w: the password must have at least 8 characters", ErrInvalid)
+	}
+	if len(n.Competences) == 0 || len(n.Languages) == 0 {
+		return fmt.Errorf("%w: at least one competence and one language are needed", ErrInvalid)
+	}
+	return nil
+}
+
+func distinct(codes []string) []string {
+	c := slices.Clone(codes)
+	slices.Sort(c)
+	return slices.Compact(c)
+}

@@ -1,0 +1,173 @@
+package lawyer_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"partnerd/internal/clock"
+	"partnerd/internal/dbtest"
+	"partnerd/internal/lawyer"
+	"partnerd/internal/postgres"
+	"partnerd/internal/seal"
+)
+
+func service(t *testing.T) *lawyer.Service {
+	t.Helper()
+	key, err := seal.NewKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	box, err := seal.OpenBox(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return lawyer.New(box)
+}
+
+func valid() lawyer.NewLawyer {
+	return lawyer.NewLawyer{Email: "lawyer@example.com", Password: "long enough", Name: "A Lawyer", Phone: "+33199000001",
+		Competences: []string{"TAX", "FAMILY", "TAX"}, Languages: []string{"FR", "EN"}}
+}
+
+func create(t *testing.T, db *postgres.DB, s *lawyer.Service, n lawyer.NewLawyer) (l lawyer.Lawyer, err error) {
+	t.Helper()
+	err = db.InTx(t.Context(), func(tx postgres.Tx) (err error) {
+		l, err = s.Create(t.Context(), tx, n)
+		return err
+	})
+	return l, err
+}
+
+func TestCreateWritesEveryPairAndSealsThePhone(t *testing.T) {
+	t.Parallel()
+	db, s := dbtest.New(t), service(t)
+	l, err := create(t, db, s, valid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var pairs, plain int
+	var hash string
+	err = db.Pool().QueryRow(t.Context(), `SELECT (SELECT count(*) FROM lawyer_pairs WHERE lawyer_id = l.id),
+		position('199000001' in encode(phone_sealed, 'escape')), password_hash FROM lawyers l WHERE id = $1`, l.ID).Scan(&pairs, &plain, &hash)
+	if err != nil || pairs != 4 || plain != 0 || !strings.HasPrefix(hash, "$argon2id$") {
+		t.Errorf("%d pairs, phone in the clear at %d, hash %.10s, %v; want 4, 0, argon2id", pairs, plain, hash, err)
+	}
+	if phone, err := s.Phone(t.Context(), db.Read(), l.ID); err != nil || phone != "+33199000001" {
+		t.Errorf("phone %q, %v", phone, err)
+	}
+	if _, err := create(t, db, s, func() lawyer.NewLawyer { n := valid(); n.Email = "LAWYER@example.com"; return n }()); !errors.Is(err, lawyer.ErrEmailTaken) {
+		t.Errorf("the same address in capitals: %v", err)
+	}
+}
+
+func TestCreateRefuses(t *testing.T) {
+	t.Parallel()
+	db, s := dbtest.New(t), service(t)
+	tests := []struct {
+		name   string
+		change func(*lawyer.NewLawyer)
+		want   error
+		says   string
+	}{
+		{"unknown codes", func(n *lawyer.NewLawyer) { n.Competences = []string{"TAX", "MAGIC"}; n.Languages = []string{"XX"} },
+			lawyer.ErrUnknownCode, "competence MAGIC, language XX"},
+		{"no language", func(n *lawyer.NewLawyer) { n.Languages = nil }, lawyer.ErrInvalid, "language"},
+		{"no address", func(n *lawyer.NewLawyer) { n.Email = "nobody" }, lawyer.ErrInvalid, "e-mail"},
+		{"short password", func(n *lawyer.NewLawyer) { n.Password = "short" }, lawyer.ErrInvalid, "password"},
+		{"no name", func(n *lawyer.NewLawyer) { n.Name = " " }, lawyer.ErrInvalid, "name"},
+	}
+	for _, tt := range tests {
+		n := valid()
+		tt.change(&n)
+		if _, err := create(t, db, s, n); !errors.Is(err, tt.want) || !strings.Contains(err.Error(), tt.says) {
+			t.Errorf("%s: %v, want %v that names %q", tt.name, err, tt.want, tt.says)
+		}
+	}
+}
+
+func TestStateChangesAreGuarded(t *testing.T) {
+	t.Parallel()
+	db, s := dbtest.New(t), service(t)
+	l, err := create(t, db, s, valid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	tx := db.Read()
+	if err := s.SetState(t.Context(), tx, l.ID, []lawyer.State{lawyer.Busy, lawyer.Away}, lawyer.WrapUp); !errors.Is(err, lawyer.ErrState) {
+		t.Errorf("from a state that it is not in: %v", err)
+	}
+	if _, err := s.GoOnline(t.Context(), tx, l.ID); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.SetState(t.Context(), tx, l.ID, []lawyer.State{lawyer.Available}, lawyer.Busy); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.GoOffline(t.Context(), tx, l.ID); !errors.Is(err, lawyer.ErrState) {
+		t.Errorf("signing off with work in hand: %v", err)
+	}
+	if _, err := s.GoOnline(t.Context(), tx, l.ID); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := s.Get(t.Context(), tx, l.ID); err != nil || got.State != lawyer.Busy {
+		t.Errorf("a new connection moved a busy lawyer to %s, %v", got.State, err)
+	}
+}
+
+func TestPresenceIsALease(t *testing.T) {
+	t.Parallel()
+	clk := clock.NewManual(time.Date(2026, 1, 5, 9, 0, 0, 0, time.UTC))
+	db, s := dbtest.NewWithClock(t, clk), service(t)
+	l, err := create(t, db, s, valid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, err := s.GoOnline(t.Context(), db.Read(), l.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := s.GoOnline(t.Context(), db.Read(), l.ID)
+	if err != nil || second <= first {
+		t.Fatalf("epochs %d, %d, %v", first, second, err)
+	}
+	clk.Advance(lawyer.PresenceFresh)
+	if err := s.Beat(t.Context(), db.Read(), l.ID, first); !errors.Is(err, lawyer.ErrLeaseLost) {
+		t.Errorf("the older connection's beat: %v", err)
+	}
+	stale := func() int {
+		t.Helper()
+		ids, err := s.Stale(t.Context(), db.Read(), clk.Now().Add(-lawyer.PresenceFresh+time.Second))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(ids)
+	}
+	if got, err := s.Get(t.Context(), db.Read(), l.ID); err != nil || got.Fresh(clk.Now()) || stale() != 1 {
+		t.Errorf("after %s of silence: fresh %v, %v", lawyer.PresenceFresh, got.Fresh(clk.Now()), err)
+	}
+	if err := s.Beat(t.Context(), db.Read(), l.ID, second); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := s.Get(t.Context(), db.Read(), l.ID); err != nil || !got.Fresh(clk.Now()) || stale() != 0 {
+		t.Errorf("after a beat: %+v, %v", got, err)
+	}
+}
+
+func TestNobodySignsInAsASimulatedLawyer(t *testing.T) {
+	t.Parallel()
+	db, s := dbtest.New(t), service(t)
+	n := valid()
+	n.Simulated = true
+	l, err := create(t, db, s, n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var hash string
+	if err := db.Pool().QueryRow(t.Context(), "SELECT password_hash FROM lawyers WHERE id = $1", l.ID).Scan(&hash); err != nil || strings.HasPrefix(hash, "$") {
+		t.Errorf("hash %q, %v; want none", hash, err)
+	}
+	if ids, err := s.Simulated(t.Context(), db.Read()); err != nil || len(ids) != 1 || ids[0] != l.ID {
+		t.Errorf("simulated %v, %v", ids, err)
+	}
+}

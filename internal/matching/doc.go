@@ -1,0 +1,21 @@
+// Package matching brings waiting work and lawyers together through offers, and tells how long the wait will be.
+//
+// It owns the offers. It reads and changes lawyers through package lawyer and in its own search statement, and never
+// touches consultations: its caller holds the consultation's lock, or names one.
+//
+// Invariants, each kept by a constraint of the schema and not only by code:
+//   - A consultation has at most one open offer (offers_open_consultation).
+//   - A lawyer has at most one open offer (offers_open_lawyer).
+//
+// A search that meets such a constraint does not fail: the lawyer whose records disagree is put AWAY (logged) and the
+// search goes on with the next one, so one bad row never blocks a pair.
+//
+// Who is offered work: lawyers of the pair, AVAILABLE, with fresh presence, not suspended; the longest idle first.
+// A lawyer who declined or withdrew is not offered the same consultation again. One who missed it, or took it and did
+// not begin the call, is not offered it again within the same search; when the consultation waits for a callback
+// ([Work].Callback) he may be, [RepeatAfter] later, because by then a lawyer who missed an offer is better than none.
+//
+// An offer is open for [OfferTime]. Accepting is one conditional UPDATE under the lawyer's row: of an acceptance, an
+// expiry and a revocation exactly one wins. A missed offer puts the lawyer AWAY until he comes back himself. Declining
+// costs his place in the queue, except for a conflict of interest, which is a duty and not a choice.
+package matching

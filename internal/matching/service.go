@@ -1,0 +1,181 @@
+package matching
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"partnerd/internal/lawyer"
+	"partnerd/internal/postgres"
+)
+
+// Service searches and keeps offers. Safe for concurrent use.
+type Service struct{ lawyers *lawyer.Service }
+
+// New makes the service.
+func New(lawyers *lawyer.Service) *Service { return &Service{lawyers: lawyers} }
+
+// maxQuarantine bounds how many lawyers with contradictory records one search steps over.
+const maxQuarantine = 16
+
+// Offer looks for a lawyer for w and offers it to the first. found is false when there is none, or when the
+// consultation has an open offer already. The caller holds the consultation's row lock.
+func (s *Service) Offer(ctx context.Context, tx postgres.Tx, w Work) (o Offer, found bool, err error) {
+	return s.search(ctx, tx, w, "")
+}
+
+// OfferTo offers w to one lawyer if he may and can take it. The caller holds the locks of the lawyer and of the
+// consultation.
+func (s *Service) OfferTo(ctx context.Context, tx postgres.Tx, w Work, lawyerID string) (Offer, bool, error) {
+	return s.search(ctx, tx, w, lawyerID)
+}
+
+func (s *Service) search(ctx context.Context, tx postgres.Tx, w Work, only string) (Offer, bool, error) {
+	for range maxQuarantine {
+		candidate, o, err := offerNext(ctx, tx, w, only)
+		switch {
+		case err != nil:
+			return Offer{}, false, err
+		case candidate == "":
+			return Offer{}, false, nil
+		case o.ID != "":
+			return o, true, nil
+		}
+		if _, open, err := openOfConsultation(ctx, tx, w.ConsultationID); err != nil || open {
+			return Offer{}, false, err
+		}
+		if err := s.lawyers.SetState(ctx, tx, candidate, []lawyer.State{lawyer.Available}, lawyer.Away); err != nil {
+			return Offer{}, false, fmt.Errorf("quarantine lawyer: %w", err)
+		}
+		slog.ErrorContext(ctx, "lawyer quarantined: available with an open offer", "lawyer", candidate, "consultation", w.ConsultationID)
+	}
+	return Offer{}, false, nil
+}
+
+// Get returns an offer, or [ErrOfferGone] when there is none: before [Service.Accept], to know which consultation to
+// lock.
+func (s *Service) Get(ctx context.Context, tx postgres.Tx, offerID string) (Offer, error) {
+	return get(ctx, tx, offerID)
+}
+
+// OpenFor returns the open offer of a lawyer, if there is one.
+func (s *Service) OpenFor(ctx context.Context, tx postgres.Tx, lawyerID string) (Offer, bool, error) {
+	return openOfLawyer(ctx, tx, lawyerID)
+}
+
+// Accept takes an open offer whose time is not over; the lawyer becomes BUSY. Anything else is [ErrOfferGone]. The
+// caller holds the consultation's row lock and moves it in the same transaction.
+func (s *Service) Accept(ctx context.Context, tx postgres.Tx, lawyerID, offerID string) (Offer, error) {
+	if _, err := s.lawyers.Lock(ctx, tx, lawyerID); err != nil {
+		return Offer{}, gone(err)
+	}
+	o, err := closeOffer(ctx, tx, closing{offerID: offerID, lawyerID: lawyerID, to: Accepted, alive: true})
+	if err != nil {
+		return Offer{}, err
+	}
+	return o, gone(s.lawyers.SetState(ctx, tx, lawyerID, []lawyer.State{lawyer.Offered}, lawyer.Busy))
+}
+
+// Decline refuses an open offer; the lawyer is AVAILABLE again, at the back of the queue unless reason is
+// [ReasonConflict]. [ErrOfferGone] when it is not open any more. The caller holds the consultation's row lock.
+func (s *Service) Decline(ctx context.Context, tx postgres.Tx, lawyerID, offerID, reason string) (Offer, error) {
+	if _, err := s.lawyers.Lock(ctx, tx, lawyerID); err != nil {
+		return Offer{}, gone(err)
+	}
+	o, err := closeOffer(ctx, tx, closing{offerID: offerID, lawyerID: lawyerID, to: Declined, alive: true, reason: reason})
+	if err != nil {
+		return Offer{}, err
+	}
+	return o, gone(s.lawyers.Release(ctx, tx, lawyerID, reason == ReasonConflict))
+}
+
+// Withdrawn remembers that a lawyer gave an accepted consultation back, so that it is not offered to him again.
+func (s *Service) Withdrawn(ctx context.Context, tx postgres.Tx, consultationID, lawyerID, reason string) error {
+	if reason == "" {
+		reason = "withdrawn"
+	}
+	return withdrawn(ctx, tx, consultationID, lawyerID, reason)
+}
+
+// Expired lists open offers whose time is over, oldest first, without locking them.
+func (s *Service) Expired(ctx context.Context, tx postgres.Tx, limit int) ([]Offer, error) {
+	return overdue(ctx, tx, limit)
+}
+
+// Expire ends an offer whose time is over; the lawyer goes AWAY, so that the next offer is not wasted on an empty
+// chair. false when somebody else ended it first or its time is not over. The caller holds the consultation's row lock.
+func (s *Service) Expire(ctx context.Context, tx postgres.Tx, offerID string) (Offer, bool, error) {
+	o, err := get(ctx, tx, offerID)
+	if errors.Is(err, ErrOfferGone) {
+		return Offer{}, false, nil
+	}
+	if err != nil {
+		return Offer{}, false, err
+	}
+	if _, err := s.lawyers.Lock(ctx, tx, o.LawyerID); err != nil {
+		return Offer{}, false, err
+	}
+	o, err = closeOffer(ctx, tx, closing{offerID: offerID, to: Expired, overdue: true})
+	if errors.Is(err, ErrOfferGone) {
+		return Offer{}, false, nil
+	}
+	if err != nil {
+		return Offer{}, false, err
+	}
+	err = s.lawyers.SetState(ctx, tx, o.LawyerID, []lawyer.State{lawyer.Offered}, lawyer.Away)
+	if errors.Is(err, lawyer.ErrState) { // signed off or lost meanwhile: he is not waiting for work
+		err = nil
+	}
+	return o, err == nil, err
+}
+
+// Revoke takes back the open offer of a consultation that needs no lawyer any more; its lawyer is AVAILABLE again,
+// where he was in the queue. Without an open offer it does nothing. The caller holds the consultation's row lock.
+func (s *Service) Revoke(ctx context.Context, tx postgres.Tx, consultationID string) error {
+	o, open, err := openOfConsultation(ctx, tx, consultationID)
+	if err != nil || !open {
+		return err
+	}
+	if _, err := s.lawyers.Lock(ctx, tx, o.LawyerID); err != nil {
+		return err
+	}
+	if _, err := closeOffer(ctx, tx, closing{offerID: o.ID, to: Revoked}); err != nil {
+		if errors.Is(err, ErrOfferGone) {
+			return nil
+		}
+		return err
+	}
+	if err := s.lawyers.Release(ctx, tx, o.LawyerID, true); err != nil && !errors.Is(err, lawyer.ErrState) {
+		return err
+	}
+	return nil
+}
+
+// PairsOf lists what a lawyer serves.
+func (s *Service) PairsOf(ctx context.Context, tx postgres.Tx, lawyerID string) ([]Pair, error) {
+	return pairsOf(ctx, tx, lawyerID)
+}
+
+// IdleFor tells whether a lawyer of the pair is AVAILABLE with fresh presence.
+func (s *Service) IdleFor(ctx context.Context, tx postgres.Tx, p Pair) (bool, error) {
+	_, idle, err := presence(ctx, tx, p)
+	return idle > 0, err
+}
+
+// Coverage tells how well a pair is served now. It costs one statement.
+func (s *Service) Coverage(ctx context.Context, tx postgres.Tx, p Pair, w Waits) (Coverage, error) {
+	online, idle, err := presence(ctx, tx, p)
+	if err != nil {
+		return Coverage{}, err
+	}
+	return coverage(online, idle, w), nil
+}
+
+// gone turns the lawyer's faults into the one that the holder of an offer can understand.
+func gone(err error) error {
+	if errors.Is(err, lawyer.ErrNotFound) || errors.Is(err, lawyer.ErrState) {
+		return ErrOfferGone
+	}
+	return err
+}

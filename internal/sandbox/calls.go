@@ -1,0 +1,218 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strconv"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"partnerd/internal/postgres"
+	"partnerd/internal/telephony"
+)
+
+// Deliver hands one event of the provider to the service (consultation.Service.HandleCallEvent).
+type Deliver func(ctx context.Context, e telephony.Event) error
+
+// Calls is the telephony provider of a sandbox. What people and line will do is written down as steps when a command
+// arrives, so a restart goes on where it stopped, and a repeated command adds nothing.
+type Calls struct {
+	db     *postgres.DB
+	script func(callID string) Script
+	wake   chan struct{}
+}
+
+var _ telephony.Adapter = (*Calls)(nil)
+
+// NewCalls makes the provider; script chooses how a call goes, nil means [DefaultScript] for all.
+func NewCalls(db *postgres.DB, script func(callID string) Script) *Calls {
+	if script == nil {
+		script = DefaultScript
+	}
+	return &Calls{db: db, script: script, wake: make(chan struct{}, 1)}
+}
+
+// PlaceLeg implements [telephony.Adapter]. Nobody is dialled; the number is not kept.
+func (c *Calls) PlaceLeg(ctx context.Context, cmd telephony.PlaceLeg) error {
+	return c.plan(ctx, cmd.Command, func(_ postgres.Tx, s Script, past history) ([]planned, error) {
+		return s.legPlan(cmd.Role, cmd.Timeout, past.joined), nil
+	})
+}
+
+// Bridge implements [telephony.Adapter].
+func (c *Calls) Bridge(ctx context.Context, cmd telephony.Bridge) error {
+	return c.plan(ctx, cmd.Command, func(_ postgres.Tx, s Script, past history) ([]planned, error) {
+		return s.bridgePlan(cmd.MaxDuration, past.parted), nil
+	})
+}
+
+// Play implements [telephony.Adapter]; a simulated client listens to nothing.
+func (c *Calls) Play(context.Context, telephony.Play) error { return nil }
+
+// Collect implements [telephony.Adapter].
+func (c *Calls) Collect(ctx context.Context, cmd telephony.Collect) error {
+	return c.plan(ctx, cmd.Command, func(_ postgres.Tx, s Script, _ history) ([]planned, error) {
+		return s.collectPlan(cmd.Role, cmd.Timeout), nil
+	})
+}
+
+// StartRecording implements [telephony.Adapter]: the recording of nothing is ready when the call ends.
+func (c *Calls) StartRecording(ctx context.Context, cmd telephony.Command) error {
+	return c.plan(ctx, cmd, func(postgres.Tx, Script, history) ([]planned, error) {
+		return []planned{{event: telephony.Event{Kind: telephony.RecordingReady, Ref: "sandbox:" + cmd.CallID}}}, nil
+	})
+}
+
+// StopRecording implements [telephony.Adapter].
+func (c *Calls) StopRecording(context.Context, telephony.Command) error { return nil }
+
+// Hangup implements [telephony.Adapter]: what had not happened yet does not happen.
+func (c *Calls) Hangup(ctx context.Context, cmd telephony.Hangup) error {
+	return c.plan(ctx, cmd.Command, func(tx postgres.Tx, _ Script, _ history) ([]planned, error) {
+		if err := dropSteps(ctx, tx, cmd.CallID, tx.Now); err != nil {
+			return nil, err
+		}
+		return []planned{{event: telephony.Event{Kind: telephony.CallOver}}}, nil
+	})
+}
+
+// Report implements [telephony.Adapter].
+func (c *Calls) Report(ctx context.Context, callID string) ([]telephony.Event, error) {
+	return pastEvents(ctx, c.db.Read(), callID)
+}
+
+// plan writes the steps that come of a command, unless it came before.
+func (c *Calls) plan(ctx context.Context, cmd telephony.Command, f func(postgres.Tx, Script, history) ([]planned, error)) error {
+	script := c.script(cmd.CallID)
+	return c.db.InTx(ctx, func(tx postgres.Tx) error {
+		past, err := historyOf(ctx, tx, cmd)
+		if err != nil || past.repeated {
+			return err
+		}
+		plan, err := f(tx, script, past)
+		if err != nil {
+			return err
+		}
+		delays := script.delays(plan)
+		for i, p := range plan {
+			e := p.event
+			e.ID, e.CallID, e.At = cmd.CommandID+":"+strconv.Itoa(i), cmd.CallID, tx.Now.Add(p.after)
+			ids := []string{e.ID}
+			if script.Duplicate {
+				ids = append(ids, e.ID+":again")
+			}
+			for _, id := range ids {
+				if err := insertStep(ctx, tx, id, e, tx.Now.Add(delays[i])); err != nil {
+					return err
+				}
+			}
+		}
+		tx.AfterCommit(c.signal)
+		return nil
+	})
+}
+
+func (c *Calls) signal() {
+	select {
+	case c.wake <- struct{}{}:
+	default:
+	}
+}
+
+// longestNap bounds the sleep between two looks, for the steps that other replicas wrote.
+const longestNap = 500 * time.Millisecond
+
+// Run reports events through deliver as they happen, until ctx ends. One that is refused is reported again.
+func (c *Calls) Run(ctx context.Context, deliver Deliver) error {
+	for {
+		n, err := c.Deliver(ctx, deliver)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err != nil {
+			slog.ErrorContext(ctx, "simulated calls", "error", err)
+		} else if n > 0 {
+			continue
+		}
+		nap := time.NewTimer(c.nap(ctx))
+		select {
+		case <-ctx.Done():
+			nap.Stop()
+			return nil
+		case <-c.wake:
+			nap.Stop()
+		case <-nap.C:
+		}
+	}
+}
+
+func (c *Calls) nap(ctx context.Context) time.Duration {
+	tx := c.db.Read()
+	next, ok, err := nextStep(ctx, tx)
+	if err != nil || !ok {
+		return longestNap
+	}
+	return min(max(next.Sub(tx.Now), 5*time.Millisecond), longestNap)
+}
+
+// Deliver reports the events that are due and returns how many. Those of one call are reported in the order of their
+// delivery, those of different calls at the same time. An event that is refused is reported again later; that does not
+// fail Deliver.
+func (c *Calls) Deliver(ctx context.Context, deliver Deliver) (int, error) {
+	var due []dueStep
+	err := c.db.InTx(ctx, func(tx postgres.Tx) (err error) {
+		due, err = claimSteps(ctx, tx)
+		return err
+	})
+	if err != nil {
+		return 0, err
+	}
+	calls := map[string][]dueStep{}
+	for _, s := range due {
+		calls[s.event.CallID] = append(calls[s.event.CallID], s)
+	}
+	var g errgroup.Group
+	g.SetLimit(8)
+	for _, steps := range calls {
+		slices.SortFunc(steps, func(a, b dueStep) int { return a.dueAt.Compare(b.dueAt) })
+		g.Go(func() error {
+			var faults []error
+			for _, s := range steps {
+				faults = append(faults, c.report(ctx, s, deliver))
+			}
+			return errors.Join(faults...)
+		})
+	}
+	return len(due), g.Wait()
+}
+
+// maxTries is after how many refusals the provider gives an event up.
+const maxTries = 100
+
+func (c *Calls) report(ctx context.Context, s dueStep, deliver Deliver) error {
+	err := deliver(ctx, s.event)
+	if ctx.Err() != nil {
+		return nil // the claim runs out and the event is reported again
+	}
+	if err == nil {
+		return c.db.InTx(ctx, func(tx postgres.Tx) error {
+			if s.event.Kind == telephony.CallOver {
+				if err := dropSteps(ctx, tx, s.event.CallID, s.event.At); err != nil {
+					return err
+				}
+			}
+			return settleStep(ctx, tx, s.id, true, 0)
+		})
+	}
+	quit := s.tries >= maxTries
+	slog.WarnContext(ctx, "simulated call event refused", "call", s.event.CallID, "event", s.event.ID, "kind", s.event.Kind,
+		"try", s.tries, "given_up", quit, "error", err)
+	if err := settleStep(ctx, c.db.Read(), s.id, quit, min(time.Duration(s.tries)*200*time.Millisecond, 5*time.Second)); err != nil {
+		return fmt.Errorf("after a refusal: %w", err)
+	}
+	return nil
+}

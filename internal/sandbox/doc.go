@@ -1,0 +1,14 @@
+// Package sandbox plays the people and the companies that a sandbox has none of: lawyers ([Lawyers]), the telephony
+// provider with everybody on the phone ([Calls]), and the payment provider ([Payments]). A live deployment starts none
+// of them.
+//
+// They are real in structure: the lawyers use the methods behind a lawyer's desk, the calls are a
+// [telephony.Adapter], the payments post signed notices. What they are going to do is in the database and nowhere
+// else, so a restart goes on where the last run stopped, and several replicas may play at once; the services decide
+// who of them comes first.
+//
+// How a call goes is a [Script]: by default the lawyer answers after 0.4 s, the client after 1.2 s, and presses 1 half
+// a second later; the lawyer hangs up after 4 s of talk ([DefaultPace]).
+//
+// It owns the table sandbox_call_steps (and those of the payments), and has no rule of the product.
+package sandbox

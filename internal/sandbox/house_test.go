@@ -1,0 +1,254 @@
+package sandbox_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"partnerd/internal/account"
+	"partnerd/internal/application"
+	"partnerd/internal/catalog"
+	"partnerd/internal/clock"
+	"partnerd/internal/consultation"
+	"partnerd/internal/dbtest"
+	"partnerd/internal/lawyer"
+	"partnerd/internal/matching"
+	"partnerd/internal/note"
+	"partnerd/internal/postgres"
+	"partnerd/internal/sandbox"
+	"partnerd/internal/seal"
+	"partnerd/internal/telephony"
+	"partnerd/internal/wallet"
+	"partnerd/internal/webhook"
+)
+
+const clientPhone = "+33612345678"
+
+// house is everything that a consultation needs, wired as the program does it.
+type house struct {
+	*testing.T
+	ctx    context.Context
+	db     *postgres.DB
+	box    *seal.Box
+	drop   *seal.Drop
+	script func(callID string) sandbox.Script
+	pace   sandbox.Pace
+	wires  *wires
+	app    application.Application
+
+	accounts      *account.Service
+	applications  *application.Service
+	wallet        *wallet.Service
+	lawyers       *lawyer.Service
+	telephony     *telephony.Service
+	consultations *consultation.Service
+	calls         *sandbox.Calls
+	players       *sandbox.Lawyers
+}
+
+// wires is the simulated provider, listened to.
+type wires struct {
+	*sandbox.Calls
+	mu       sync.Mutex
+	dialled  []string // role and number
+	recorded int
+}
+
+func (w *wires) PlaceLeg(ctx context.Context, c telephony.PlaceLeg) error {
+	w.mu.Lock()
+	w.dialled = append(w.dialled, string(c.Role)+" "+c.To)
+	w.mu.Unlock()
+	return w.Calls.PlaceLeg(ctx, c)
+}
+
+func (w *wires) StartRecording(ctx context.Context, c telephony.Command) error {
+	w.mu.Lock()
+	w.recorded++
+	w.mu.Unlock()
+	return w.Calls.StartRecording(ctx, c)
+}
+
+type numbers struct{ h *house }
+
+func (n numbers) ClientNumber(ctx context.Context, id string) (string, error) {
+	return n.h.consultations.ClientNumber(ctx, id)
+}
+func (n numbers) LawyerNumber(ctx context.Context, id string) (string, error) {
+	return n.h.lawyers.Phone(ctx, n.h.db.Read(), id)
+}
+
+func must[T any](t *testing.T) func(v T, err error) T {
+	return func(v T, err error) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+}
+
+func open(t *testing.T, clk clock.Clock, script func(string) sandbox.Script) *house {
+	t.Parallel()
+	public, _, err := seal.NewKeyPair()
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := &house{T: t, ctx: t.Context(), db: dbtest.NewWithClock(t, clk), script: script, pace: sandbox.DefaultPace, wires: &wires{}}
+	h.box = must[*seal.Box](t)(seal.OpenBox(must[string](t)(seal.NewKey())))
+	h.drop = must[*seal.Drop](t)(seal.OpenDrop(public))
+	h.start()
+	for range 2 { // the second time it finds them
+		h.tx(func(tx postgres.Tx) error { return h.players.Seed(h.ctx, tx) })
+	}
+	h.tx(func(tx postgres.Tx) (err error) {
+		h.app, _, err = h.applications.Create(h.ctx, tx, application.NewApplication{Name: "Demo CRM", RedirectURIs: []string{"https://crm.example/cb"}})
+		return err
+	})
+	return h
+}
+
+// start makes all services anew, as a restart does: only the database remembers.
+func (h *house) start() {
+	h.accounts, h.applications, h.wallet, h.lawyers = account.New(h.box), application.New(), wallet.New(), lawyer.New(h.box)
+	h.calls = sandbox.NewCalls(h.db, func(id string) sandbox.Script {
+		if h.script == nil {
+			return sandbox.DefaultScript(id)
+		}
+		return h.script(id)
+	})
+	h.wires.Calls = h.calls
+	h.telephony = telephony.New(h.db, h.wires, numbers{h})
+	h.consultations = consultation.New(consultation.Deps{DB: h.db, Box: h.box, Accounts: h.accounts, Applications: h.applications,
+		Catalog: catalog.New(), Wallet: h.wallet, Matching: matching.New(h.lawyers), Lawyers: h.lawyers,
+		Webhooks: webhook.New(h.db, h.box, webhook.Config{Sandbox: true}), Notes: note.New(h.box, h.drop), Telephony: h.telephony})
+	h.players = sandbox.NewLawyers(h.db, h.consultations, h.lawyers)
+	h.players.Pace = h.pace
+}
+
+func (h *house) tx(do func(tx postgres.Tx) error) {
+	h.Helper()
+	if err := h.db.InTx(h.ctx, do); err != nil {
+		h.Fatal(err)
+	}
+}
+
+func (h *house) client(n int) string {
+	h.Helper()
+	var id string
+	h.tx(func(tx postgres.Tx) error {
+		c, err := h.accounts.Create(h.ctx, tx, account.NewClient{Email: fmt.Sprintf("client%d@example.com", n), Password: "a long password",
+			Name: "Demo Client", Phone: clientPhone, PhoneVerified: true})
+		if err != nil {
+			return err
+		}
+		id = c.ID
+		if err := h.wallet.Open(h.ctx, tx, id); err != nil {
+			return err
+		}
+		return h.wallet.Adjust(h.ctx, tx, id, 20000, "test")
+	})
+	return id
+}
+
+func (h *house) create(clientID, language string, record bool) string {
+	h.Helper()
+	var id string
+	h.tx(func(tx postgres.Tx) error {
+		c, err := h.consultations.Create(h.ctx, tx, consultation.CreateCommand{ApplicationID: h.app.ID, ClientID: clientID, Competence: "FAMILY",
+			Language: language, Subject: "A question", RecordingConsent: record,
+			Evidence: consultation.Evidence{RequestID: "req", IdempotencyKey: "key", Address: "192.0.2.1", UserAgent: "test"}})
+		id = c.ID
+		return err
+	})
+	return id
+}
+
+type standing struct {
+	Status   string
+	Duration int // -1: none
+}
+
+func (h *house) standing(id string) (s standing) {
+	h.Helper()
+	err := h.db.Pool().QueryRow(h.ctx, "SELECT status, COALESCE(duration_sec, -1) FROM consultations WHERE id = $1", id).Scan(&s.Status, &s.Duration)
+	if err != nil {
+		h.Fatal(err)
+	}
+	return s
+}
+
+// events lists the types of a consultation's events, without their common prefix.
+func (h *house) events(id string) string {
+	h.Helper()
+	rows, err := h.db.Pool().Query(h.ctx, "SELECT body FROM webhook_events WHERE consultation_id = $1 ORDER BY sequence", id)
+	if err != nil {
+		h.Fatal(err)
+	}
+	defer rows.Close()
+	var types []string
+	for rows.Next() {
+		var body []byte
+		var e struct{ Type string }
+		if err := rows.Scan(&body); err != nil {
+			h.Fatal(err)
+		}
+		if err := json.Unmarshal(body, &e); err != nil {
+			h.Fatal(err)
+		}
+		types = append(types, strings.TrimPrefix(e.Type, "consultation."))
+	}
+	return strings.Join(types, " ")
+}
+
+func (h *house) balance(clientID string) wallet.Balance {
+	h.Helper()
+	return must[wallet.Balance](h.T)(h.wallet.Balance(h.ctx, h.db.Read(), clientID))
+}
+
+func (h *house) verifyBooks() {
+	h.Helper()
+	if findings := must[[]string](h.T)(h.wallet.Verify(h.ctx, h.db.Read())); len(findings) > 0 {
+		h.Errorf("the books: %v", findings)
+	}
+}
+
+// play turns every wheel once.
+func (h *house) play() {
+	h.Helper()
+	err := h.consultations.Sweep(h.ctx)
+	if err == nil {
+		err = h.players.Turn(h.ctx)
+	}
+	for n := 1; n > 0 && err == nil; {
+		var a, b int
+		if a, err = h.telephony.Execute(h.ctx); err == nil {
+			b, err = h.calls.Deliver(h.ctx, h.consultations.HandleCallEvent)
+		}
+		n = a + b
+	}
+	if err != nil {
+		h.Fatal(err)
+	}
+}
+
+// until plays with a manual clock, in steps, until done or until limit has passed.
+func (h *house) until(clk *clock.Manual, step, limit time.Duration, done func() bool) {
+	h.Helper()
+	for begin := clk.Now(); ; clk.Advance(step) {
+		h.play()
+		if done() {
+			return
+		}
+		if clk.Now().Sub(begin) > limit {
+			h.Fatalf("not done within %s", limit)
+		}
+	}
+}
+
+func (h *house) is(id string, status consultation.Status) func() bool {
+	return func() bool { return h.standing(id).Status == string(status) }
+}

@@ -1,0 +1,214 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"partnerd/internal/consultation"
+	"partnerd/internal/lawyer"
+	"partnerd/internal/matching"
+	"partnerd/internal/postgres"
+	"partnerd/internal/telephony"
+)
+
+// Consultations is what a lawyer can do, and what the simulated ones do: the methods of consultation.Service behind
+// the desk.
+type Consultations interface {
+	AcceptOffer(ctx context.Context, lawyerID, offerID string) error
+	StartCall(ctx context.Context, lawyerID, consultationID string) error
+	EndCall(ctx context.Context, lawyerID, consultationID string) error
+	SubmitNote(ctx context.Context, lawyerID, consultationID, note, preview string) error
+	LawyerAvailable(ctx context.Context, lawyerID string) error
+}
+
+var _ Consultations = (*consultation.Service)(nil)
+
+// Pace is how quickly simulated lawyers act.
+type Pace struct {
+	Accept time.Duration // from the offer
+	Dial   time.Duration // from the assignment
+	Talk   time.Duration // joined without a break
+	Write  time.Duration // from the end of the call to the note
+}
+
+// DefaultPace completes a consultation within about ten seconds.
+var DefaultPace = Pace{Accept: time.Second, Dial: 2 * time.Second, Talk: 4 * time.Second, Write: 1500 * time.Millisecond}
+
+const (
+	turnEvery = 200 * time.Millisecond
+	beatEvery = 10 * time.Second
+	wakeEvery = time.Second     // between two looks for simulated lawyers who are away
+	retry     = 2 * time.Second // before something that failed is tried again
+	handsFree = 8               // actions at one time
+)
+
+// Lawyers plays the simulated lawyers. It has no plan of its own: every turn reads from the database what is due, so a
+// restart goes on where the last one stopped, and several replicas may play the same lawyers. The services decide who
+// of them comes first.
+type Lawyers struct {
+	Pace Pace // change it before Run
+
+	db            *postgres.DB
+	consultations Consultations
+	lawyers       *lawyer.Service
+
+	mu       sync.Mutex
+	lastBeat time.Time
+	lastWake time.Time
+	notYet   map[string]time.Time // what failed lately, and when it may be tried again
+}
+
+// NewLawyers makes the player.
+func NewLawyers(db *postgres.DB, c Consultations, l *lawyer.Service) *Lawyers {
+	return &Lawyers{Pace: DefaultPace, db: db, consultations: c, lawyers: l, notYet: map[string]time.Time{}}
+}
+
+// Run plays until ctx ends.
+func (l *Lawyers) Run(ctx context.Context) error {
+	tick := time.NewTicker(turnEvery)
+	defer tick.Stop()
+	for {
+		if err := l.Turn(ctx); err != nil && ctx.Err() == nil {
+			slog.ErrorContext(ctx, "simulated lawyers", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+// Turn does everything that is due now: heartbeats, coming back to work, and what each lawyer has at hand.
+func (l *Lawyers) Turn(ctx context.Context) error {
+	now := l.db.Clock().Now()
+	if err := l.beat(ctx, now); err != nil {
+		return err
+	}
+	if err := l.comeBack(ctx, now); err != nil {
+		return err
+	}
+	due, err := dueChores(ctx, l.db.Read(), l.Pace)
+	if err != nil {
+		return err
+	}
+	var g errgroup.Group
+	g.SetLimit(handsFree)
+	for _, c := range due {
+		if l.held(c.key(), now) {
+			continue
+		}
+		g.Go(func() error { l.do(ctx, c); return nil }) // one failure does not stop the others
+	}
+	return g.Wait()
+}
+
+func (l *Lawyers) beat(ctx context.Context, now time.Time) error {
+	if now.Sub(l.lastBeat) < beatEvery {
+		return nil
+	}
+	tx := l.db.Read()
+	ids, err := l.lawyers.Simulated(ctx, tx)
+	if err != nil {
+		return err
+	}
+	if err := l.lawyers.Heartbeat(ctx, tx, ids...); err != nil {
+		return err
+	}
+	l.lastBeat = now
+	return nil
+}
+
+// comeBack makes simulated lawyers available who went away, were signed off, or have written their note.
+func (l *Lawyers) comeBack(ctx context.Context, now time.Time) error {
+	if now.Sub(l.lastWake) < wakeEvery {
+		return nil
+	}
+	l.lastWake = now
+	back, err := wakeIdle(ctx, l.db.Read())
+	if err != nil {
+		return err
+	}
+	var g errgroup.Group
+	g.SetLimit(handsFree)
+	for _, id := range back {
+		g.Go(func() error {
+			if err := l.consultations.LawyerAvailable(ctx, id); err != nil && ctx.Err() == nil {
+				slog.WarnContext(ctx, "simulated lawyer looks for work", "lawyer", id, "error", err)
+			}
+			return nil
+		})
+	}
+	return g.Wait()
+}
+
+func (l *Lawyers) do(ctx context.Context, c chore) {
+	err := l.act(ctx, c)
+	if err == nil || ctx.Err() != nil {
+		return
+	}
+	l.hold(c.key())
+	level := slog.LevelWarn
+	if lostRace(err) {
+		level = slog.LevelDebug
+	}
+	slog.Log(ctx, level, "simulated lawyer", "does", c.kind, "lawyer", c.lawyerID, "subject", c.subjectID, "error", err)
+}
+
+func (l *Lawyers) act(ctx context.Context, c chore) error {
+	switch c.kind {
+	case accept:
+		return l.consultations.AcceptOffer(ctx, c.lawyerID, c.subjectID)
+	case dial:
+		return l.consultations.StartCall(ctx, c.lawyerID, c.subjectID)
+	case hangUp:
+		return l.consultations.EndCall(ctx, c.lawyerID, c.subjectID)
+	case write:
+		t := textFor(c.language, c.subjectID)
+		return l.consultations.SubmitNote(ctx, c.lawyerID, c.subjectID, t.note, t.preview)
+	}
+	return fmt.Errorf("unknown chore %q", c.kind)
+}
+
+// lostRace tells whether somebody else was first: another replica, a timer, or a client who cancelled.
+func lostRace(err error) bool {
+	for _, expected := range []error{matching.ErrOfferGone, lawyer.ErrState, telephony.ErrLineBusy, consultation.ErrForbidden,
+		consultation.ErrNotYours, consultation.ErrTooEarly} {
+		if errors.Is(err, expected) {
+			return true
+		}
+	}
+	return false
+}
+
+func (l *Lawyers) held(key string, now time.Time) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	until, ok := l.notYet[key]
+	if ok && !now.Before(until) {
+		delete(l.notYet, key)
+		return false
+	}
+	return ok
+}
+
+// hold keeps a chore that failed from being tried every turn. What is never due again is forgotten with the rest.
+func (l *Lawyers) hold(key string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := l.db.Clock().Now()
+	if len(l.notYet) > 1000 {
+		for k, until := range l.notYet {
+			if !now.Before(until) {
+				delete(l.notYet, k)
+			}
+		}
+	}
+	l.notYet[key] = now.Add(retry)
+}

@@ -1,0 +1,99 @@
+package sandbox
+
+import (
+	"context"
+	"fmt"
+
+	"partnerd/internal/postgres"
+)
+
+// chore is something a simulated lawyer has to do now.
+type chore struct {
+	kind      choreKind
+	lawyerID  string
+	subjectID string // an offer to accept, otherwise a consultation
+	language  string
+}
+
+type choreKind string
+
+const (
+	accept choreKind = "accept"
+	dial   choreKind = "dial"
+	hangUp choreKind = "hang_up"
+	write  choreKind = "write"
+)
+
+func (c chore) key() string { return string(c.kind) + " " + c.subjectID }
+
+// dueChores reads all of them in one statement. A consultation is dialled by its lawyer once; further attempts are the
+// service's. Nobody dials a client who is on the line already.
+func dueChores(ctx context.Context, tx postgres.Tx, p Pace) ([]chore, error) {
+	var rows []struct {
+		Kind      choreKind
+		LawyerID  string
+		SubjectID string
+		Language  string
+	}
+	err := tx.Gorm(ctx).Raw(`
+		SELECT 'accept' AS kind, o.lawyer_id, o.id AS subject_id, '' AS language, o.created_at AS since
+		FROM offers o JOIN lawyers l ON l.id = o.lawyer_id AND l.simulated
+		WHERE o.state = 'OPEN' AND o.created_at <= @accept AND o.expires_at > @now
+		UNION ALL
+		SELECT 'dial', c.lawyer_id, c.id, c.language, c.assigned_at
+		FROM consultations c JOIN lawyers l ON l.id = c.lawyer_id AND l.simulated
+		WHERE c.status = 'ASSIGNED' AND c.assigned_at <= @dial AND c.dial_attempts = 0 AND c.next_dial_at IS NULL
+			AND NOT EXISTS (SELECT FROM calls k WHERE k.client_id = c.client_id AND k.state <> 'ENDED')
+		UNION ALL
+		SELECT 'hang_up', c.lawyer_id, c.id, c.language, k.bridged_at
+		FROM consultations c JOIN lawyers l ON l.id = c.lawyer_id AND l.simulated
+		JOIN calls k ON k.consultation_id = c.id AND k.state = 'BRIDGED' AND k.bridged_at <= @talk
+		WHERE c.status = 'IN_CALL'
+		UNION ALL
+		SELECT 'write', c.lawyer_id, c.id, c.language, c.call_ended_at
+		FROM consultations c JOIN lawyers l ON l.id = c.lawyer_id AND l.simulated
+		WHERE c.status = 'CALL_ENDED' AND c.call_ended_at <= @write
+		ORDER BY since LIMIT 200`, map[string]any{"now": tx.Now, "accept": tx.Now.Add(-p.Accept), "dial": tx.Now.Add(-p.Dial),
+		"talk": tx.Now.Add(-p.Talk), "write": tx.Now.Add(-p.Write)}).Scan(&rows).Error
+	if err != nil {
+		return nil, fmt.Errorf("list what simulated lawyers have to do: %w", err)
+	}
+	due := make([]chore, len(rows))
+	for i, r := range rows {
+		due[i] = chore{kind: r.Kind, lawyerID: r.LawyerID, subjectID: r.SubjectID, language: r.Language}
+	}
+	return due, nil
+}
+
+// wakeIdle makes simulated lawyers available who have nothing in hand, and returns them.
+func wakeIdle(ctx context.Context, tx postgres.Tx) ([]string, error) {
+	var ids []string
+	err := tx.Gorm(ctx).Raw(`UPDATE lawyers SET state = 'AVAILABLE', idle_since = @now, heartbeat_at = @now,
+			lease_epoch = lease_epoch + 1, updated_at = @now
+		WHERE id IN (
+			SELECT l.id FROM lawyers l WHERE l.simulated AND l.suspended_at IS NULL AND l.state IN ('OFFLINE', 'AWAY', 'WRAP_UP')
+				AND NOT EXISTS (SELECT FROM offers o WHERE o.lawyer_id = l.id AND o.state = 'OPEN')
+				AND NOT EXISTS (SELECT FROM consultations c WHERE c.lawyer_id = l.id AND c.status IN ('ASSIGNED', 'IN_CALL', 'CALL_ENDED'))
+			ORDER BY l.id FOR UPDATE OF l SKIP LOCKED)
+		RETURNING id`, map[string]any{"now": tx.Now}).Scan(&ids).Error
+	if err != nil {
+		return nil, fmt.Errorf("bring simulated lawyers back: %w", err)
+	}
+	return ids, nil
+}
+
+// seedLock keeps two replicas that start together from creating the same lawyers.
+func seedLock(ctx context.Context, tx postgres.Tx) error {
+	if err := tx.Gorm(ctx).Exec("SELECT pg_advisory_xact_lock(hashtextextended('sandbox lawyers', 0))").Error; err != nil {
+		return fmt.Errorf("lock the creation of simulated lawyers: %w", err)
+	}
+	return nil
+}
+
+func simulatedEmails(ctx context.Context, tx postgres.Tx) ([]string, error) {
+	var emails []string
+	if err := tx.Gorm(ctx).Raw("SELECT email FROM lawyers WHERE simulated").Scan(&emails).Error; err != nil {
+		return nil, fmt.Errorf("list simulated lawyers: %w", err)
+	}
+	return emails, nil
+}

@@ -1,0 +1,118 @@
+package sandbox
+
+import (
+	"time"
+
+	"partnerd/internal/telephony"
+)
+
+// Script is how the people and the line behave in one call. The zero value of a field means that it does not happen,
+// or happens at once.
+type Script struct {
+	LawyerAnswerAfter time.Duration
+	LawyerFails       string // reason of LEG_FAILED: the lawyer does not answer (telephony.NoAnswer, Busy, Invalid, Carrier)
+
+	AnswerAfter time.Duration // the client
+	Fails       string        // reason of LEG_FAILED: the client does not answer, is busy, or the carrier fails
+	Voicemail   bool          // a machine answers instead of the client
+	Press       string        // what the client presses; empty: nothing
+	PressAfter  time.Duration
+
+	DropAt         time.Duration // joined time after which the client's line drops, once
+	Restore        bool          // the client answers when his dropped leg is placed again
+	LawyerHangUpAt time.Duration // joined time after which the lawyer hangs up
+	ClientHangUpAt time.Duration // the same for the client
+
+	Duplicate bool // every event is delivered twice
+	Reorder   bool // events that follow each other within 5 s are delivered in reverse
+}
+
+// DefaultScript is a call that goes well and that somebody has to end.
+func DefaultScript(string) Script {
+	return Script{
+		LawyerAnswerAfter: 400 * time.Millisecond,
+		AnswerAfter:       1200 * time.Millisecond,
+		Press:             "1",
+		PressAfter:        500 * time.Millisecond,
+		Restore:           true,
+	}
+}
+
+// failAfter is how long it takes to learn that a leg fails for a reason.
+func failAfter(reason string, timeout time.Duration) time.Duration {
+	if reason == telephony.NoAnswer {
+		return timeout
+	}
+	return 300 * time.Millisecond
+}
+
+// planned is an event that will happen, after the command that causes it.
+type planned struct {
+	after time.Duration
+	event telephony.Event
+}
+
+// legPlan is what comes of dialling. again means that both sides were joined before and this leg was lost.
+func (s Script) legPlan(role telephony.Role, timeout time.Duration, again bool) []planned {
+	answer, fails, machine := s.AnswerAfter, s.Fails, s.Voicemail
+	switch {
+	case role == telephony.Lawyer:
+		answer, fails, machine = s.LawyerAnswerAfter, s.LawyerFails, false
+	case again && !s.Restore:
+		fails = telephony.NoAnswer
+	}
+	ringing := planned{event: telephony.Event{Kind: telephony.LegRinging, Role: role}}
+	switch {
+	case fails == telephony.Invalid || fails == telephony.Carrier:
+		return []planned{{after: failAfter(fails, timeout), event: telephony.Event{Kind: telephony.LegFailed, Role: role, Reason: fails}}}
+	case fails != "":
+		return []planned{ringing, {after: failAfter(fails, timeout), event: telephony.Event{Kind: telephony.LegFailed, Role: role, Reason: fails}}}
+	case machine:
+		return []planned{ringing, {after: answer, event: telephony.Event{Kind: telephony.LegMachine, Role: role}}}
+	default:
+		return []planned{ringing, {after: answer, event: telephony.Event{Kind: telephony.LegAnswered, Role: role}}}
+	}
+}
+
+func (s Script) collectPlan(role telephony.Role, timeout time.Duration) []planned {
+	after := s.PressAfter
+	if s.Press == "" {
+		after = timeout
+	}
+	return []planned{{after: after, event: telephony.Event{Kind: telephony.LegDigits, Role: role, Digits: s.Press}}}
+}
+
+// bridgePlan is what comes of joining: the talk, until somebody hangs up, the line drops, or the longest duration is
+// reached. again means that the line dropped before; it does so once.
+func (s Script) bridgePlan(limit time.Duration, again bool) []planned {
+	plan := []planned{{event: telephony.Event{Kind: telephony.LegsJoined}}}
+	if s.DropAt > 0 && !again {
+		return append(plan, planned{after: s.DropAt, event: telephony.Event{Kind: telephony.LegsParted, By: telephony.Client}})
+	}
+	at, by := limit, telephony.Role("")
+	if s.LawyerHangUpAt > 0 && s.LawyerHangUpAt < at {
+		at, by = s.LawyerHangUpAt, telephony.Lawyer
+	}
+	if s.ClientHangUpAt > 0 && s.ClientHangUpAt < at {
+		at, by = s.ClientHangUpAt, telephony.Client
+	}
+	return append(plan, planned{after: at, event: telephony.Event{Kind: telephony.CallOver, By: by, DurationSec: int(at / time.Second)}})
+}
+
+const reorderWithin = 5 * time.Second
+
+// delays says when each planned event is delivered: when it happens, unless the script reorders.
+func (s Script) delays(plan []planned) []time.Duration {
+	d := make([]time.Duration, len(plan))
+	for i, p := range plan {
+		d[i] = p.after
+	}
+	if s.Reorder {
+		for i := 0; i+1 < len(plan); i += 2 {
+			if plan[i+1].after-plan[i].after <= reorderWithin {
+				d[i] = plan[i+1].after + 50*time.Millisecond
+			}
+		}
+	}
+	return d
+}

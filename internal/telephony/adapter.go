@@ -1,0 +1,73 @@
+package telephony
+
+import (
+	"context"
+	"time"
+)
+
+// Numbers gives phone numbers in E.164 at the moment of dialling. Nothing else may keep or log them.
+type Numbers interface {
+	ClientNumber(ctx context.Context, consultationID string) (string, error)
+	LawyerNumber(ctx context.Context, lawyerID string) (string, error)
+}
+
+// Adapter is a telephony provider. Every command carries an id; a command that is repeated with the same id must have
+// no second effect. A leg is known by its call and its role: placing a role again replaces the leg that was lost.
+// An error means that the command may not have been carried out, and it is repeated.
+type Adapter interface {
+	PlaceLeg(ctx context.Context, c PlaceLeg) error
+	Bridge(ctx context.Context, c Bridge) error
+	Play(ctx context.Context, c Play) error
+	Collect(ctx context.Context, c Collect) error
+	StartRecording(ctx context.Context, c Command) error
+	StopRecording(ctx context.Context, c Command) error
+	Hangup(ctx context.Context, c Hangup) error
+	// Report returns all events of a call so far, with the ids that they were, or will be, delivered with.
+	Report(ctx context.Context, callID string) ([]Event, error)
+}
+
+// Command is what all commands have in common.
+type Command struct{ CommandID, CallID string }
+
+// PlaceLeg dials one side.
+type PlaceLeg struct {
+	Command
+	Role             Role
+	To               string // E.164; never logged
+	Timeout          time.Duration
+	MachineDetection bool
+}
+
+// Bridge joins both legs, for at most MaxDuration.
+type Bridge struct {
+	Command
+	MaxDuration time.Duration
+}
+
+// Prompts that a provider plays.
+const (
+	PromptConfirm         = "confirm"          // a lawyer is calling; press 1 to speak
+	PromptConfirmRecorded = "confirm_recorded" // the same, and the call will be recorded
+)
+
+// Play plays a prompt to one leg.
+type Play struct {
+	Command
+	Role     Role
+	Prompt   string
+	Language string // catalog code
+}
+
+// Collect waits for digits from one leg and reports LEG_DIGITS, with none when the time is over.
+type Collect struct {
+	Command
+	Role    Role
+	Digits  int
+	Timeout time.Duration
+}
+
+// Hangup ends all legs of a call.
+type Hangup struct {
+	Command
+	Reason string
+}

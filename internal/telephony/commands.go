@@ -1,0 +1,225 @@
+package telephony
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"partnerd/internal/postgres"
+)
+
+type commandKind string
+
+const (
+	cmdPlaceLeg       commandKind = "PLACE_LEG"
+	cmdBridge         commandKind = "BRIDGE"
+	cmdPlay           commandKind = "PLAY"
+	cmdCollect        commandKind = "COLLECT"
+	cmdStartRecording commandKind = "START_RECORDING"
+	cmdStopRecording  commandKind = "STOP_RECORDING"
+	cmdHangup         commandKind = "HANGUP"
+)
+
+// commandArgs has no phone number: it is asked for when the leg is placed.
+type commandArgs struct {
+	Role           Role   `json:"role,omitempty"`
+	Prompt         string `json:"prompt,omitempty"`
+	MaxDurationSec int    `json:"maxDurationSec,omitempty"`
+	Reason         string `json:"reason,omitempty"`
+}
+
+// command is one that was claimed.
+type command struct {
+	id             string
+	kind           commandKind
+	args           commandArgs
+	tries          int // with this one
+	callID         string
+	consultationID string
+	lawyerID       string
+	language       string
+	ended          bool // the call is over
+}
+
+const (
+	batch        = 16
+	parallel     = 8
+	lease        = 30 * time.Second // a worker that claimed a command and died holds it back this long
+	commandLimit = 10 * time.Second // for the provider to take one command
+	commandPoll  = time.Second      // finds what other replicas queued, and what is due again
+	silencePoll  = 5 * time.Second
+)
+
+// RunCommands carries out commands until ctx ends: at once when this process queued one, and every second for others.
+func (s *Service) RunCommands(ctx context.Context) error {
+	tick := time.NewTicker(commandPoll)
+	defer tick.Stop()
+	for {
+		n, err := s.Execute(ctx)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err != nil {
+			slog.ErrorContext(ctx, "telephony commands", "error", err)
+		}
+		if n > 0 && err == nil {
+			continue
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-s.wake:
+		case <-tick.C:
+		}
+	}
+}
+
+// Execute carries out the commands that are due, one per call, and returns how many it tried. One that fails is tried
+// again later; it does not fail Execute.
+func (s *Service) Execute(ctx context.Context) (int, error) {
+	var due []command
+	err := s.db.InTx(ctx, func(tx postgres.Tx) (err error) {
+		due, err = claim(ctx, tx)
+		return err
+	})
+	if err != nil {
+		return 0, err
+	}
+	var g errgroup.Group
+	g.SetLimit(parallel)
+	for _, c := range due {
+		g.Go(func() error { return s.execute(ctx, c) })
+	}
+	return len(due), g.Wait()
+}
+
+func (s *Service) execute(ctx context.Context, c command) error {
+	err := s.send(ctx, c)
+	if ctx.Err() != nil {
+		return ctx.Err() // the lease ends and another worker goes on
+	}
+	if err == nil {
+		return s.settle(ctx, c, settlement{done: true})
+	}
+	quit := abandoned(c.kind, c.tries, c.ended)
+	slog.WarnContext(ctx, "telephony command failed", "command", c.id, "kind", c.kind, "call", c.callID, "try", c.tries,
+		"given_up", quit, "error", err)
+	return s.settle(ctx, c, settlement{done: quit, fault: err.Error(), after: backoff(c.tries)})
+}
+
+type settlement struct {
+	done  bool
+	fault string
+	after time.Duration
+}
+
+func (s *Service) settle(ctx context.Context, c command, r settlement) error {
+	return settle(ctx, s.db.Read(), c.id, r)
+}
+
+// send gives one command to the provider. Nothing of a call that is over is begun.
+func (s *Service) send(ctx context.Context, c command) error {
+	if c.ended && c.kind != cmdHangup && c.kind != cmdStopRecording {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, commandLimit)
+	defer cancel()
+	id := Command{CommandID: c.id, CallID: c.callID}
+	switch c.kind {
+	case cmdPlaceLeg:
+		return s.placeLeg(ctx, id, c)
+	case cmdBridge:
+		return s.adapter.Bridge(ctx, Bridge{Command: id, MaxDuration: time.Duration(c.args.MaxDurationSec) * time.Second})
+	case cmdPlay:
+		return s.adapter.Play(ctx, Play{Command: id, Role: c.args.Role, Prompt: c.args.Prompt, Language: c.language})
+	case cmdCollect:
+		return s.adapter.Collect(ctx, Collect{Command: id, Role: c.args.Role, Digits: 1, Timeout: ConfirmTimeout})
+	case cmdStartRecording:
+		return s.adapter.StartRecording(ctx, id)
+	case cmdStopRecording:
+		return s.adapter.StopRecording(ctx, id)
+	case cmdHangup:
+		return s.adapter.Hangup(ctx, Hangup{Command: id, Reason: c.args.Reason})
+	}
+	return fmt.Errorf("unknown command %q", c.kind)
+}
+
+func (s *Service) placeLeg(ctx context.Context, id Command, c command) error {
+	leg := PlaceLeg{Command: id, Role: c.args.Role, Timeout: LegTimeout, MachineDetection: c.args.Role == Client}
+	var err error
+	if leg.Role == Lawyer {
+		leg.To, err = s.numbers.LawyerNumber(ctx, c.lawyerID)
+	} else {
+		leg.To, err = s.numbers.ClientNumber(ctx, c.consultationID)
+	}
+	if err != nil {
+		return fmt.Errorf("look up the number of the %s: %w", leg.Role, err)
+	}
+	if leg.To == "" {
+		return fmt.Errorf("the %s has no number", leg.Role)
+	}
+	return withoutNumber(s.adapter.PlaceLeg(ctx, leg), leg.To)
+}
+
+// withoutNumber keeps a provider that quotes the number in its error from bringing it into the log.
+func withoutNumber(err error, number string) error {
+	if err == nil {
+		return nil
+	}
+	digits := strings.TrimPrefix(number, "+")
+	if text := err.Error(); strings.Contains(text, digits) {
+		return errors.New(strings.ReplaceAll(strings.ReplaceAll(text, number, "[number]"), digits, "[number]"))
+	}
+	return err
+}
+
+// RunPoll asks the provider about calls that have been silent for [Silence], until ctx ends, and hands what it reports
+// to deliver: a notice that was lost is found, and one that was not is a repetition.
+func (s *Service) RunPoll(ctx context.Context, deliver func(context.Context, Event) error) error {
+	tick := time.NewTicker(silencePoll)
+	defer tick.Stop()
+	for {
+		if err := s.Poll(ctx, deliver); err != nil && ctx.Err() == nil {
+			slog.ErrorContext(ctx, "poll silent calls", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+// Poll is one pass of [Service.RunPoll].
+func (s *Service) Poll(ctx context.Context, deliver func(context.Context, Event) error) error {
+	calls, err := claimSilent(ctx, s.db.Read())
+	if err != nil {
+		return err
+	}
+	var faults []error
+	for _, id := range calls {
+		events, err := s.adapter.Report(ctx, id)
+		if err != nil {
+			faults = append(faults, fmt.Errorf("ask about call %s: %w", id, err))
+			continue
+		}
+		for _, e := range events {
+			if err := deliver(ctx, e); err != nil {
+				faults = append(faults, fmt.Errorf("event %s of call %s: %w", e.ID, id, err))
+			}
+		}
+	}
+	return errors.Join(faults...)
+}
+
+func (s *Service) signal() {
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}

@@ -1,0 +1,22 @@
+// Package telephony brings a lawyer and a client together on the phone: calls, the commands that a provider is given,
+// and what its events mean.
+//
+// Invariants:
+//   - The lawyer's leg first, then the client's. Nobody is joined before the client has pressed 1, so an answering
+//     machine never starts the paid call.
+//   - One client is on one call at a time, and one consultation has one call at a time (unique indexes of calls).
+//   - A command is a row, written in the transaction that decided it and carried out later, outside any transaction.
+//     It may be carried out twice; the provider tells repetitions by its id.
+//   - An event counts once, by its id, and may come in any order: what fits no more is ignored, what implies an event
+//     that is still under way is taken as that, and joined time is computed from the instants in the events.
+//   - Phone numbers are asked for when a leg is placed, and are in no row and no log of this package.
+//   - Recording starts only when the caller said so ([Start].Record), and only once both sides are joined.
+//
+// States of a call (rules.go):
+//
+//	LAWYER_RINGING ─▶ CLIENT_RINGING ─▶ CONFIRMING ─▶ BRIDGING ─▶ BRIDGED ⇄ LOST
+//	       └───────────────┴────────────────┴────────────┴───────────┴───────┴──▶ ENDED
+//
+// It does not know what a consultation does with an outcome, when to try again, or what a call costs. The caller holds
+// the consultation's row lock in Place, Apply, Hangup and End, which orders everything that happens to its call.
+package telephony

@@ -1,0 +1,392 @@
+package telephony
+
+import (
+	"slices"
+	"time"
+)
+
+// trigger is an event, reduced to what the table distinguishes.
+type trigger string
+
+const (
+	lawyerAnswered trigger = "lawyer_answered"
+	lawyerFailed   trigger = "lawyer_failed" // also an answering machine
+	clientAnswered trigger = "client_answered"
+	clientMachine  trigger = "client_machine"
+	clientFailed   trigger = "client_failed"
+	confirmed      trigger = "confirmed" // the client pressed 1
+	unconfirmed    trigger = "unconfirmed"
+	line           trigger = "line" // joined or parted
+	over           trigger = "over"
+	recordingReady trigger = "recording_ready"
+	nothing        trigger = "nothing" // LEG_RINGING, and what no table needs
+)
+
+// redialAfter is the pause before a leg that could not be restored is placed once more. The caller ends the call when
+// the line stays lost.
+const redialAfter = 15 * time.Second
+
+// order is a command to be.
+type order struct {
+	kind  commandKind
+	args  commandArgs
+	after time.Duration
+}
+
+// mark is one change of the line.
+type mark struct {
+	joined bool
+	at     time.Time
+}
+
+// machine is one step of a call.
+type machine struct {
+	call     Call
+	event    Event
+	marks    []mark // all changes of the line so far, with this one
+	orders   []order
+	outcomes []Outcome
+}
+
+type step func(*machine)
+
+// table is the whole state machine. What is not in it is ignored: it came too late, or is no business of that state.
+//
+// An event never starts the paid call before the client pressed 1: the table has no line trigger before BRIDGING.
+var table = map[State]map[trigger]step{
+	LawyerRinging: {
+		lawyerAnswered: (*machine).dialClient,
+		lawyerFailed:   (*machine).lawyerGone,
+		over:           (*machine).setupOver,
+		recordingReady: (*machine).keepRecording,
+	},
+	ClientRinging: {
+		clientAnswered: (*machine).askToConfirm,
+		clientMachine:  (*machine).clientGone,
+		clientFailed:   (*machine).clientGone,
+		lawyerFailed:   (*machine).lawyerGone,
+		over:           (*machine).setupOver,
+		recordingReady: (*machine).keepRecording,
+	},
+	Confirming: {
+		confirmed:      (*machine).bridge,
+		unconfirmed:    (*machine).clientGone,
+		clientMachine:  (*machine).clientGone, // machine detection may be slower than the machine
+		clientFailed:   (*machine).clientGone,
+		lawyerFailed:   (*machine).lawyerGone,
+		over:           (*machine).setupOver,
+		recordingReady: (*machine).keepRecording,
+	},
+	Bridging: {
+		line:           (*machine).lineChanged,
+		clientFailed:   (*machine).clientGone,
+		lawyerFailed:   (*machine).lawyerGone,
+		over:           (*machine).bridgingOver,
+		recordingReady: (*machine).keepRecording,
+	},
+	Bridged: {
+		line:           (*machine).lineChanged,
+		over:           (*machine).talkOver,
+		recordingReady: (*machine).keepRecording,
+	},
+	Lost: {
+		line:           (*machine).lineChanged,
+		lawyerAnswered: (*machine).rejoin,
+		clientAnswered: (*machine).rejoin,
+		lawyerFailed:   (*machine).redial,
+		clientFailed:   (*machine).redial,
+		clientMachine:  (*machine).redial,
+		over:           (*machine).talkOver,
+		recordingReady: (*machine).keepRecording,
+	},
+	Ended: {
+		recordingReady: (*machine).keepRecording,
+	},
+}
+
+func triggerOf(e Event) trigger {
+	lawyer := e.Role == Lawyer
+	switch e.Kind {
+	case LegAnswered:
+		if lawyer {
+			return lawyerAnswered
+		}
+		return clientAnswered
+	case LegMachine:
+		if lawyer {
+			return lawyerFailed
+		}
+		return clientMachine
+	case LegFailed:
+		if lawyer {
+			return lawyerFailed
+		}
+		return clientFailed
+	case LegDigits:
+		switch {
+		case lawyer:
+			return nothing
+		case e.Digits == "1":
+			return confirmed
+		default:
+			return unconfirmed
+		}
+	case LegsJoined, LegsParted:
+		return line
+	case CallOver:
+		return over
+	case RecordingReady:
+		return recordingReady
+	case LegRinging:
+		return nothing
+	}
+	return nothing
+}
+
+// apply takes one event that was not seen before. marks are the line's earlier changes, in any order. fits is false
+// when the event means nothing in the call's state.
+func apply(c Call, e Event, marks []mark, now time.Time) (m machine, fits bool) {
+	if e.At.After(now) { // the provider's clock is ahead
+		e.At = now
+	}
+	if e.At.Before(c.StartedAt) {
+		e.At = c.StartedAt
+	}
+	m = machine{call: c, event: e, marks: marks}
+	m.call.LastEventAt = now
+	do, fits := table[c.State][triggerOf(e)]
+	if fits {
+		do(&m)
+	}
+	return m, fits
+}
+
+// end ends a call from our side.
+func end(c Call, reason string, now time.Time) machine {
+	m := machine{call: c, event: Event{At: now}}
+	switch {
+	case c.JoinedAt != nil:
+		m.finish(now, reason)
+	case reason == Timeout && c.State == LawyerRinging:
+		m.close(LawyerNotReached, now, reason)
+	case reason == Timeout:
+		m.close(NotReached, now, reason)
+	default:
+		m.close(Aborted, now, reason)
+	}
+	m.hangUp(reason)
+	return m
+}
+
+func (m *machine) order(kind commandKind, args commandArgs) {
+	m.orders = append(m.orders, order{kind: kind, args: args})
+}
+
+func (m *machine) tell(o Outcome) { m.outcomes = append(m.outcomes, o) }
+
+func (m *machine) dialClient() {
+	m.call.State = ClientRinging
+	m.order(cmdPlaceLeg, commandArgs{Role: Client})
+}
+
+func (m *machine) askToConfirm() {
+	m.call.State = Confirming
+	prompt := PromptConfirm
+	if m.call.Record {
+		prompt = PromptConfirmRecorded
+	}
+	m.order(cmdPlay, commandArgs{Role: Client, Prompt: prompt})
+	m.order(cmdCollect, commandArgs{Role: Client})
+}
+
+func (m *machine) bridge() {
+	m.call.State = Bridging
+	m.order(cmdBridge, commandArgs{MaxDurationSec: int(MaxDuration / time.Second)})
+}
+
+// rejoin bridges again for what is left of the 20 minutes. The client need not press 1 again: he did, and the call has
+// begun.
+func (m *machine) rejoin() {
+	left := MaxDuration - m.call.Joined
+	m.order(cmdBridge, commandArgs{MaxDurationSec: max(1, int(left/time.Second))})
+}
+
+func (m *machine) redial() {
+	m.orders = append(m.orders, order{kind: cmdPlaceLeg, args: commandArgs{Role: m.event.Role}, after: redialAfter})
+}
+
+func (m *machine) clientGone() {
+	m.close(NotReached, m.event.At, m.reason())
+	m.hangUp(m.call.Reason)
+}
+
+func (m *machine) lawyerGone() {
+	m.close(LawyerNotReached, m.event.At, m.reason())
+	m.hangUp(m.call.Reason)
+}
+
+func (m *machine) reason() string {
+	switch m.event.Kind {
+	case LegMachine:
+		return Voicemail
+	case LegDigits:
+		return NotConfirmed
+	default:
+		if m.event.Reason == "" {
+			return Carrier
+		}
+		return m.event.Reason
+	}
+}
+
+// setupOver is an end before both were joined: whose it was decides whether it was an attempt at the client.
+func (m *machine) setupOver() {
+	switch {
+	case m.event.By == Lawyer, m.call.State == LawyerRinging:
+		m.close(LawyerNotReached, m.event.At, HungUp)
+	case m.event.By == Client:
+		m.close(NotReached, m.event.At, HungUp)
+	default:
+		m.close(NotReached, m.event.At, Carrier)
+	}
+}
+
+// bridgingOver tells an end that overtook the whole conversation from one before it: the provider measured a duration.
+func (m *machine) bridgingOver() {
+	if m.event.DurationSec <= 0 {
+		m.setupOver()
+		return
+	}
+	from := m.event.At.Add(-time.Duration(m.event.DurationSec) * time.Second)
+	if from.Before(m.call.StartedAt) {
+		from = m.call.StartedAt
+	}
+	m.call.JoinedAt, m.call.BridgedAt = &from, &from
+	m.tell(Outcome{Kind: Started, At: from})
+	m.talkOver()
+}
+
+func (m *machine) talkOver() { m.finish(m.event.At, by(m.event.By)) }
+
+func by(r Role) string {
+	switch r {
+	case Lawyer:
+		return "by_lawyer"
+	case Client:
+		return "by_client"
+	default:
+		return "by_provider"
+	}
+}
+
+// lineChanged reads the state of the line from all its changes, so that their order of arrival does not matter.
+func (m *machine) lineChanged() {
+	m.marks = append(slices.Clone(m.marks), mark{joined: m.event.Kind == LegsJoined, at: m.event.At})
+	was := m.call.State
+	first, joined, since, up := talk(m.marks)
+	m.call.JoinedAt, m.call.Joined, m.call.BridgedAt, m.call.LostAt = &first, joined, nil, nil
+	if up {
+		m.call.State, m.call.BridgedAt = Bridged, &since
+	} else {
+		m.call.State, m.call.LostAt = Lost, &since
+	}
+	if was == Bridging {
+		m.tell(Outcome{Kind: Started, At: first})
+		if m.call.Record {
+			m.order(cmdStartRecording, commandArgs{})
+		}
+	}
+	switch {
+	case !up && was != Lost:
+		m.tell(Outcome{Kind: Dropped, At: since})
+		m.order(cmdPlaceLeg, commandArgs{Role: m.missing()})
+	case up && was == Lost:
+		m.tell(Outcome{Kind: Restored, At: since})
+	}
+}
+
+// missing is the leg to place again: the client's, unless the provider says that it is the lawyer's.
+func (m *machine) missing() Role {
+	if m.event.Kind == LegsParted && m.event.By == Lawyer {
+		return Lawyer
+	}
+	return Client
+}
+
+// talk sums the stretches in which both were joined. since is the last change, up what it changed to. A parting
+// without a joining before it stands for one that is still under way, of no length.
+func talk(marks []mark) (first time.Time, joined time.Duration, since time.Time, up bool) {
+	slices.SortStableFunc(marks, func(a, b mark) int {
+		if c := a.at.Compare(b.at); c != 0 || a.joined == b.joined {
+			return c
+		}
+		if a.joined {
+			return -1
+		}
+		return 1
+	})
+	first = marks[0].at
+	since = first
+	for _, k := range marks {
+		switch {
+		case k.joined && !up:
+			since, up = k.at, true
+		case !k.joined:
+			if up {
+				joined += k.at.Sub(since)
+			}
+			since, up = k.at, false
+		}
+	}
+	return first, joined, since, up
+}
+
+func (m *machine) keepRecording() { m.call.RecordingRef = m.event.Ref }
+
+func (m *machine) finish(at time.Time, reason string) {
+	sec := m.call.DurationSec(at)
+	if m.call.BridgedAt != nil && at.After(*m.call.BridgedAt) {
+		m.call.Joined += at.Sub(*m.call.BridgedAt)
+	}
+	m.call.State, m.call.Outcome, m.call.Reason, m.call.EndedAt = Ended, Finished, reason, &at
+	m.call.BridgedAt, m.call.LostAt = nil, nil
+	m.tell(Outcome{Kind: Finished, At: at, DurationSec: sec, Reason: reason})
+}
+
+func (m *machine) close(kind OutcomeKind, at time.Time, reason string) {
+	m.call.State, m.call.Outcome, m.call.Reason, m.call.EndedAt = Ended, kind, reason, &at
+	m.tell(Outcome{Kind: kind, At: at, Reason: reason})
+}
+
+func (m *machine) hangUp(reason string) { m.order(cmdHangup, commandArgs{Reason: reason}) }
+
+// DurationSec is the joined time until now in whole seconds, 0 to 1200.
+func (c Call) DurationSec(now time.Time) int {
+	d := c.Joined
+	if c.BridgedAt != nil && now.After(*c.BridgedAt) {
+		d += now.Sub(*c.BridgedAt)
+	}
+	return int(min(d, MaxDuration) / time.Second)
+}
+
+// result is the outcome of a call that is over.
+func (c Call) result() Outcome {
+	o := Outcome{Kind: c.Outcome, At: *c.EndedAt, Reason: c.Reason}
+	if c.Outcome == Finished {
+		o.DurationSec = c.DurationSec(*c.EndedAt)
+	}
+	return o
+}
+
+// backoff is the pause before the next try of a command, after tries.
+func backoff(tries int) time.Duration {
+	return min(250*time.Millisecond<<min(tries, 10), 30*time.Second)
+}
+
+// maxTries bounds the repetitions of one command: about five minutes.
+const maxTries = 16
+
+// abandoned tells whether a command that failed is not worth another try.
+func abandoned(kind commandKind, tries int, ended bool) bool {
+	return tries >= maxTries || ended && kind != cmdHangup
+}

@@ -1,0 +1,123 @@
+package telephony
+
+import (
+	"context"
+	"errors"
+
+	"partnerd/internal/id"
+	"partnerd/internal/postgres"
+)
+
+// Service keeps calls and carries out commands. Safe for concurrent use.
+type Service struct {
+	db      *postgres.DB
+	adapter Adapter
+	numbers Numbers
+	wake    chan struct{}
+}
+
+// New makes the service. db is for carrying out commands, which is no part of anybody's transaction.
+func New(db *postgres.DB, adapter Adapter, numbers Numbers) *Service {
+	return &Service{db: db, adapter: adapter, numbers: numbers, wake: make(chan struct{}, 1)}
+}
+
+// Place begins a call: the lawyer is dialled first. [ErrLineBusy] when the client or the consultation has a call that
+// is not over; the transaction goes on unharmed.
+func (s *Service) Place(ctx context.Context, tx postgres.Tx, start Start) (Call, error) {
+	c := Call{ID: tx.NewID(id.Call), ConsultationID: start.ConsultationID, ClientID: start.ClientID, LawyerID: start.LawyerID,
+		Attempt: start.Attempt, State: LawyerRinging, Record: start.Record, Language: start.Language,
+		StartedAt: tx.Now, LastEventAt: tx.Now}
+	placed, err := insertCall(ctx, tx, c)
+	if err != nil {
+		return Call{}, err
+	}
+	if !placed {
+		return Call{}, ErrLineBusy
+	}
+	return c, s.queue(ctx, tx, c.ID, order{kind: cmdPlaceLeg, args: commandArgs{Role: Lawyer}})
+}
+
+// Get returns a call, or [ErrNoCall]: before Apply, to know which consultation to lock.
+func (s *Service) Get(ctx context.Context, tx postgres.Tx, callID string) (Call, error) {
+	return get(ctx, tx, callID)
+}
+
+// Active returns the call of a consultation that is not over, if there is one.
+func (s *Service) Active(ctx context.Context, tx postgres.Tx, consultationID string) (Call, bool, error) {
+	return active(ctx, tx, consultationID)
+}
+
+// Attempts counts the calls of a consultation in which the client was dialled and not reached.
+func (s *Service) Attempts(ctx context.Context, tx postgres.Tx, consultationID string) (int, error) {
+	return attempts(ctx, tx, consultationID)
+}
+
+// Apply takes one event of the provider and tells, in order, what it means: usually nothing or one outcome; two when
+// an event implies one that is still under way. A repeated or late event means nothing. [ErrNoCall] when the call is
+// unknown. The caller holds the consultation's row lock.
+func (s *Service) Apply(ctx context.Context, tx postgres.Tx, e Event) ([]Outcome, error) {
+	if e.ID == "" {
+		return nil, errors.New("the event has no id")
+	}
+	c, seen, err := lockForEvent(ctx, tx, e.CallID, e.ID)
+	if err != nil || seen {
+		return nil, err
+	}
+	var marks []mark
+	if triggerOf(e) == line {
+		if marks, err = lineMarks(ctx, tx, c.ID); err != nil {
+			return nil, err
+		}
+	}
+	m, fits := apply(c, e, marks, tx.Now)
+	if err := insertEvent(ctx, tx, m.event, fits); err != nil {
+		return nil, err
+	}
+	return m.outcomes, s.save(ctx, tx, m)
+}
+
+// End ends a call now and tells how it stands: FINISHED with the joined time when both were joined; otherwise
+// NOT_REACHED or LAWYER_NOT_REACHED when reason is [Timeout], and ABORTED for any other. The provider is told to hang
+// up, and what it still reports is ignored. A call that is over stays as it ended. The caller holds the consultation's
+// row lock.
+func (s *Service) End(ctx context.Context, tx postgres.Tx, callID, reason string) (Outcome, error) {
+	c, _, err := lockForEvent(ctx, tx, callID, "")
+	if err != nil {
+		return Outcome{}, err
+	}
+	if c.State == Ended {
+		return c.result(), nil
+	}
+	m := end(c, reason, tx.Now)
+	return m.outcomes[0], s.save(ctx, tx, m)
+}
+
+// Hangup is [Service.End] for callers that do not need the outcome.
+func (s *Service) Hangup(ctx context.Context, tx postgres.Tx, callID, reason string) error {
+	_, err := s.End(ctx, tx, callID, reason)
+	return err
+}
+
+func (s *Service) save(ctx context.Context, tx postgres.Tx, m machine) error {
+	if err := update(ctx, tx, m.call); err != nil {
+		return err
+	}
+	if m.call.State == Ended {
+		if err := dropWaiting(ctx, tx, m.call.ID); err != nil {
+			return err
+		}
+	}
+	return s.queue(ctx, tx, m.call.ID, m.orders...)
+}
+
+func (s *Service) queue(ctx context.Context, tx postgres.Tx, callID string, orders ...order) error {
+	for _, o := range orders {
+		if err := insertCommand(ctx, tx, callID, o); err != nil {
+			return err
+		}
+	}
+	if len(orders) > 0 {
+		tx.AfterCommit(s.signal)
+	}
+	return nil
+}

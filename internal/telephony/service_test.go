@@ -1,0 +1,362 @@
+package telephony_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"partnerd/internal/clock"
+	"partnerd/internal/dbtest"
+	"partnerd/internal/postgres"
+	"partnerd/internal/telephony"
+)
+
+const clientNumber, lawyerNumber = "+33199000011", "+33199000022"
+
+// provider records what it is told; fail, when set, refuses.
+type provider struct {
+	mu     sync.Mutex
+	said   []string
+	ids    []string
+	fail   func(what string) error
+	report []telephony.Event
+}
+
+func (p *provider) take(c telephony.Command, what string) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.fail != nil {
+		if err := p.fail(what); err != nil {
+			return err
+		}
+	}
+	p.said, p.ids = append(p.said, what), append(p.ids, c.CommandID)
+	return nil
+}
+
+func (p *provider) PlaceLeg(_ context.Context, c telephony.PlaceLeg) error {
+	return p.take(c.Command, fmt.Sprintf("place %s %s %s %v", c.Role, c.To, c.Timeout, c.MachineDetection))
+}
+func (p *provider) Bridge(_ context.Context, c telephony.Bridge) error {
+	return p.take(c.Command, "bridge "+c.MaxDuration.String())
+}
+func (p *provider) Play(_ context.Context, c telephony.Play) error {
+	return p.take(c.Command, fmt.Sprintf("play %s %s %s", c.Role, c.Prompt, c.Language))
+}
+func (p *provider) Collect(_ context.Context, c telephony.Collect) error {
+	return p.take(c.Command, fmt.Sprintf("collect %s %d %s", c.Role, c.Digits, c.Timeout))
+}
+func (p *provider) StartRecording(_ context.Context, c telephony.Command) error {
+	return p.take(c, "record")
+}
+func (p *provider) StopRecording(_ context.Context, c telephony.Command) error {
+	return p.take(c, "stop recording")
+}
+func (p *provider) Hangup(_ context.Context, c telephony.Hangup) error {
+	return p.take(c.Command, "hang up "+c.Reason)
+}
+func (p *provider) Report(context.Context, string) ([]telephony.Event, error) { return p.report, nil }
+
+type numbers struct{}
+
+func (numbers) ClientNumber(context.Context, string) (string, error) { return clientNumber, nil }
+func (numbers) LawyerNumber(context.Context, string) (string, error) { return lawyerNumber, nil }
+
+type fixture struct {
+	*testing.T
+	ctx   context.Context
+	clock *clock.Manual
+	db    *postgres.DB
+	p     *provider
+	s     *telephony.Service
+}
+
+func setUp(t *testing.T) *fixture {
+	t.Parallel()
+	clk := clock.NewManual(time.Date(2026, 1, 5, 9, 0, 0, 0, time.UTC))
+	f := &fixture{T: t, ctx: t.Context(), clock: clk, db: dbtest.NewWithClock(t, clk), p: &provider{}}
+	f.s = telephony.New(f.db, f.p, numbers{})
+	for _, sql := range []string{
+		`INSERT INTO applications (id, name, redirect_uris, scopes, secret_hash, created_at, updated_at) VALUES ('app', 'CRM', '{}', '{}', 'x', now(), now())`,
+		`INSERT INTO clients (id, email, name, password_hash, created_at, updated_at) VALUES ('cli', 'c@example.com', 'Demo Client', 'x', now(), now())`,
+		`INSERT INTO lawyers (id, email, name, password_hash, state, created_at, updated_at) VALUES ('law', 'l@example.com', 'L', 'x', 'BUSY', now(), now())`,
+		`INSERT INTO consultations (id, application_id, client_id, status, competence, language, subject_sealed, recording_consent,
+				price_cents, phone_sealed, created_at, updated_at, search_started_at)
+			SELECT 'con_' || n, 'app', 'cli', 'MATCHING', 'FAMILY', 'FR', 'x', false, 2000, 'x', now(), now(), now() FROM generate_series(1, 2) n`,
+	} {
+		if _, err := f.db.Pool().Exec(f.ctx, sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return f
+}
+
+func (f *fixture) place(consultation string, record bool) (c telephony.Call, err error) {
+	f.Helper()
+	err = f.db.InTx(f.ctx, func(tx postgres.Tx) (err error) {
+		c, err = f.s.Place(f.ctx, tx, telephony.Start{ConsultationID: consultation, ClientID: "cli", LawyerID: "law", Attempt: 1, Record: record, Language: "FR"})
+		if errors.Is(err, telephony.ErrLineBusy) {
+			if _, _, after := f.s.Active(f.ctx, tx, consultation); after != nil {
+				f.Errorf("the transaction is lost: %v", after)
+			}
+		}
+		return err
+	})
+	return c, err
+}
+
+func (f *fixture) mustPlace(record bool) telephony.Call {
+	f.Helper()
+	c, err := f.place("con_1", record)
+	if err != nil {
+		f.Fatal(err)
+	}
+	return c
+}
+
+func (f *fixture) apply(e telephony.Event) []telephony.OutcomeKind {
+	f.Helper()
+	var kinds []telephony.OutcomeKind
+	err := f.db.InTx(f.ctx, func(tx postgres.Tx) error {
+		outcomes, err := f.s.Apply(f.ctx, tx, e)
+		kinds = nil
+		for _, o := range outcomes {
+			kinds = append(kinds, o.Kind)
+		}
+		return err
+	})
+	if err != nil {
+		f.Fatal(err)
+	}
+	return kinds
+}
+
+// work carries out everything that is due.
+func (f *fixture) work() {
+	f.Helper()
+	for {
+		n, err := f.s.Execute(f.ctx)
+		if err != nil {
+			f.Fatal(err)
+		}
+		if n == 0 {
+			return
+		}
+	}
+}
+
+func (f *fixture) wantSaid(want ...string) {
+	f.Helper()
+	if !slices.Equal(f.p.said, want) {
+		f.Errorf("the provider was told %q, want %q", f.p.said, want)
+	}
+}
+
+func (f *fixture) event(c telephony.Call, id string, kind telephony.EventKind, role telephony.Role) telephony.Event {
+	return telephony.Event{ID: id, CallID: c.ID, Kind: kind, Role: role, At: f.clock.Now()}
+}
+
+func (f *fixture) talk(record bool) telephony.Call {
+	f.Helper()
+	c := f.mustPlace(record)
+	f.work()
+	f.apply(f.event(c, "1", telephony.LegAnswered, telephony.Lawyer))
+	f.work()
+	f.apply(f.event(c, "2", telephony.LegAnswered, telephony.Client))
+	f.work()
+	press := f.event(c, "3", telephony.LegDigits, telephony.Client)
+	press.Digits = "1"
+	f.apply(press)
+	f.work()
+	if got := f.apply(f.event(c, "4", telephony.LegsJoined, "")); !slices.Equal(got, []telephony.OutcomeKind{telephony.Started}) {
+		f.Fatalf("joining meant %v", got)
+	}
+	f.work()
+	return c
+}
+
+var setup = []string{"place LAWYER +33199000022 30s false", "place CLIENT +33199000011 30s true", "play CLIENT confirm FR",
+	"collect CLIENT 1 20s", "bridge 20m0s"}
+
+func TestACallDialsTheLawyerThenTheClientsNumberAndNobodyElse(t *testing.T) {
+	f := setUp(t)
+	c := f.talk(false)
+	f.wantSaid(setup...)
+	f.clock.Advance(90 * time.Second)
+	over := f.event(c, "5", telephony.CallOver, "")
+	if got := f.apply(over); !slices.Equal(got, []telephony.OutcomeKind{telephony.Finished}) {
+		t.Errorf("the end meant %v", got)
+	}
+	if got, err := f.s.Get(f.ctx, f.db.Read(), c.ID); err != nil || got.DurationSec(f.clock.Now()) != 90 {
+		t.Errorf("lasted %d s, %v", got.DurationSec(f.clock.Now()), err)
+	}
+	f.work()
+	f.wantSaid(setup...)
+}
+
+func TestRecordingOnlyWhenTheCallerSaidSoAndAnnounced(t *testing.T) {
+	f := setUp(t)
+	f.talk(true)
+	want := slices.Clone(setup)
+	want[2] = "play CLIENT confirm_recorded FR"
+	f.wantSaid(append(want, "record")...)
+}
+
+func TestARepeatedEventMeansNothing(t *testing.T) {
+	f := setUp(t)
+	c := f.talk(false)
+	for _, e := range []telephony.Event{f.event(c, "2", telephony.LegAnswered, telephony.Client), f.event(c, "4", telephony.LegsJoined, "")} {
+		if got := f.apply(e); got != nil {
+			t.Errorf("%s again meant %v", e.Kind, got)
+		}
+	}
+	f.work()
+	f.wantSaid(setup...)
+}
+
+func TestOneCallPerClientAtATime(t *testing.T) {
+	f := setUp(t)
+	c := f.mustPlace(false)
+	for _, con := range []string{"con_1", "con_2"} {
+		if _, err := f.place(con, false); !errors.Is(err, telephony.ErrLineBusy) {
+			t.Errorf("a second call for %s: %v", con, err)
+		}
+	}
+	f.work()
+	err := f.db.InTx(f.ctx, func(tx postgres.Tx) error { return f.s.Hangup(f.ctx, tx, c.ID, "cancelled") })
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.work()
+	f.wantSaid(setup[0], "hang up cancelled")
+	if _, err := f.place("con_2", false); err != nil {
+		t.Errorf("after the hang-up: %v", err)
+	}
+}
+
+func TestACallThatIsOverBeforeItIsDialledDialsNobody(t *testing.T) {
+	f := setUp(t)
+	c := f.mustPlace(false)
+	err := f.db.InTx(f.ctx, func(tx postgres.Tx) error {
+		o, err := f.s.End(f.ctx, tx, c.ID, "cancelled")
+		if o.Kind != telephony.Aborted {
+			t.Errorf("ended as %s", o.Kind)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.work()
+	f.wantSaid("hang up cancelled")
+}
+
+func TestAFailedCommandIsTriedAgainWithItsIdAndWithoutTheNumberInTheRecord(t *testing.T) {
+	f := setUp(t)
+	f.p.fail = func(what string) error { return errors.New("no trunk for " + what) }
+	f.mustPlace(false)
+	f.work()
+	f.work() // not due again yet
+	var fault, id string
+	var tries int
+	err := f.db.Pool().QueryRow(f.ctx, "SELECT id, attempts, last_error FROM call_commands").Scan(&id, &tries, &fault)
+	if err != nil || tries != 1 || !strings.Contains(fault, "no trunk") || strings.Contains(fault, "99000022") {
+		t.Errorf("%d tries, %q, %v; want one and no number", tries, fault, err)
+	}
+	f.p.fail = nil
+	f.clock.Advance(time.Minute)
+	f.work()
+	f.wantSaid(setup[0])
+	if !slices.Equal(f.p.ids, []string{id}) {
+		t.Errorf("carried out as %v, want %s", f.p.ids, id)
+	}
+	var plain int
+	if err := f.db.Pool().QueryRow(f.ctx, "SELECT count(*) FROM call_commands WHERE args::text LIKE '%99000%'").Scan(&plain); err != nil || plain != 0 {
+		t.Errorf("%d commands hold a number, %v", plain, err)
+	}
+}
+
+// A worker that died with a command in hand holds back only its call, and only until its claim runs out.
+func TestCommandsSurviveAWorkerThatDied(t *testing.T) {
+	f := setUp(t)
+	f.mustPlace(false)
+	dead, kill := context.WithCancel(f.ctx)
+	f.p.fail = func(string) error { kill(); return errors.New("cut off") }
+	if _, err := f.s.Execute(dead); !errors.Is(err, context.Canceled) {
+		t.Fatalf("the dead worker: %v", err)
+	}
+	f.p.fail = nil
+	f.work()
+	f.wantSaid()
+	f.clock.Advance(time.Minute)
+	f.work()
+	f.wantSaid(setup[0])
+}
+
+func TestParallelWorkersCarryOutEachCommandOnce(t *testing.T) {
+	f := setUp(t)
+	f.mustPlace(false)
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			if _, err := f.s.Execute(f.ctx); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	f.wantSaid(setup[0])
+}
+
+func TestASilentCallIsAskedAbout(t *testing.T) {
+	f := setUp(t)
+	c := f.mustPlace(false)
+	f.work()
+	f.p.report = []telephony.Event{f.event(c, "1", telephony.LegAnswered, telephony.Lawyer)}
+	var got []telephony.Event
+	poll := func() {
+		t.Helper()
+		err := f.s.Poll(f.ctx, func(_ context.Context, e telephony.Event) error { got = append(got, e); return nil })
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	f.clock.Advance(telephony.Silence - time.Second)
+	poll()
+	if len(got) != 0 {
+		t.Errorf("asked too early")
+	}
+	f.clock.Advance(time.Second)
+	poll()
+	poll()
+	if len(got) != 1 || got[0].ID != "1" {
+		t.Errorf("got %v, want the lost notice once", got)
+	}
+}
+
+func TestAttemptsCountsCallsThatDidNotReachTheClient(t *testing.T) {
+	f := setUp(t)
+	for range 2 {
+		c := f.mustPlace(false)
+		f.apply(f.event(c, "1", telephony.LegAnswered, telephony.Lawyer))
+		fail := f.event(c, "2", telephony.LegFailed, telephony.Client)
+		fail.Reason = telephony.Busy
+		f.apply(fail)
+	}
+	c := f.mustPlace(false)
+	f.apply(f.event(c, "1", telephony.LegFailed, telephony.Lawyer))
+	if n, err := f.s.Attempts(f.ctx, f.db.Read(), "con_1"); err != nil || n != 2 {
+		t.Errorf("%d attempts, %v; want 2", n, err)
+	}
+	if err := f.db.InTx(f.ctx, func(tx postgres.Tx) error {
+		_, err := f.s.Apply(f.ctx, tx, telephony.Event{ID: "1", CallID: "cal_unknown", Kind: telephony.CallOver})
+		return err
+	}); !errors.Is(err, telephony.ErrNoCall) {
+		t.Errorf("an unknown call: %v", err)
+	}
+}

@@ -1,0 +1,134 @@
+package telephony
+
+import (
+	"errors"
+	"time"
+)
+
+// Limits that every provider is given, and that the caller enforces with timers of its own.
+const (
+	LegTimeout     = 30 * time.Second // for a leg to be answered
+	ConfirmTimeout = 20 * time.Second // for the client to press 1
+	MaxDuration    = 20 * time.Minute // of joined time (section 1 of the specification)
+	Silence        = 30 * time.Second // without an event, after which the provider is asked
+)
+
+// State is where a call stands.
+type State string
+
+// The states.
+const (
+	LawyerRinging State = "LAWYER_RINGING" // the lawyer's leg is placed
+	ClientRinging State = "CLIENT_RINGING" // the lawyer answered, the client's leg is placed
+	Confirming    State = "CONFIRMING"     // the client answered and is asked to press 1
+	Bridging      State = "BRIDGING"       // the client pressed 1
+	Bridged       State = "BRIDGED"        // both are joined
+	Lost          State = "LOST"           // the line dropped; the leg that is missing is placed again
+	Ended         State = "ENDED"
+)
+
+// Role is one side of a call.
+type Role string
+
+// The roles.
+const (
+	Lawyer Role = "LAWYER"
+	Client Role = "CLIENT"
+)
+
+// EventKind is what a provider reports.
+type EventKind string
+
+// The kinds of events.
+const (
+	LegRinging     EventKind = "LEG_RINGING"
+	LegAnswered    EventKind = "LEG_ANSWERED"
+	LegMachine     EventKind = "LEG_MACHINE" // an answering machine
+	LegDigits      EventKind = "LEG_DIGITS"  // Digits is empty when none came in time
+	LegFailed      EventKind = "LEG_FAILED"  // Reason says why
+	LegsJoined     EventKind = "BRIDGED"
+	LegsParted     EventKind = "UNBRIDGED" // the line dropped; By says whose leg is gone
+	CallOver       EventKind = "ENDED"     // somebody hung up, or the longest duration was reached
+	RecordingReady EventKind = "RECORDING_READY"
+)
+
+// Reasons of LEG_FAILED, and of outcomes.
+const (
+	Busy         = "busy"
+	NoAnswer     = "no_answer"
+	Invalid      = "invalid"
+	Carrier      = "carrier"
+	Voicemail    = "voicemail"
+	NotConfirmed = "not_confirmed" // the client did not press 1
+	HungUp       = "hung_up"
+	Timeout      = "timeout" // given to End: the provider went silent while the call was set up
+)
+
+// Event is one report of a provider, verified. A repetition has the same ID.
+type Event struct {
+	ID          string    `json:"id"` // unique within its call
+	CallID      string    `json:"callId"`
+	Kind        EventKind `json:"kind"`
+	Role        Role      `json:"role,omitempty"`        // of LEG_…
+	Digits      string    `json:"digits,omitempty"`      // of LEG_DIGITS
+	Reason      string    `json:"reason,omitempty"`      // of LEG_FAILED
+	By          Role      `json:"by,omitempty"`          // of UNBRIDGED and ENDED; empty for the provider or the line
+	DurationSec int       `json:"durationSec,omitempty"` // of ENDED: what the provider measured
+	Ref         string    `json:"ref,omitempty"`         // of RECORDING_READY: where the provider keeps it
+	At          time.Time `json:"at"`                    // when it happened, by the provider's clock
+}
+
+// OutcomeKind is what an event means for the consultation.
+type OutcomeKind string
+
+// The kinds of outcomes.
+const (
+	Started          OutcomeKind = "STARTED"            // joined for the first time: the paid call has begun
+	Dropped          OutcomeKind = "DROPPED"            // the line was lost; a restoration is tried until the call is ended
+	Restored         OutcomeKind = "RESTORED"           // joined again
+	Finished         OutcomeKind = "FINISHED"           // over, after having been joined: DurationSec
+	NotReached       OutcomeKind = "NOT_REACHED"        // over: the client was not reached (Reason)
+	LawyerNotReached OutcomeKind = "LAWYER_NOT_REACHED" // over: the lawyer's leg failed (Reason); no attempt at the client
+	Aborted          OutcomeKind = "ABORTED"            // over: ended by the caller before both were joined
+)
+
+// Outcome is what happened to a call, for the consultation to act upon.
+type Outcome struct {
+	Kind        OutcomeKind
+	At          time.Time // when it happened
+	DurationSec int       // of FINISHED: joined time in whole seconds, 0 to 1200
+	Reason      string    // of NOT_REACHED, LAWYER_NOT_REACHED, FINISHED and ABORTED
+}
+
+// Call is one attempt to bring a lawyer and a client together.
+type Call struct {
+	ID, ConsultationID, ClientID, LawyerID string
+	Attempt                                int // from 1
+	State                                  State
+	Record                                 bool
+	Language                               string
+	StartedAt                              time.Time
+	JoinedAt                               *time.Time    // first joined
+	BridgedAt                              *time.Time    // since when both are joined now
+	LostAt                                 *time.Time    // since when the line is lost
+	Joined                                 time.Duration // of the stretches that are over
+	LastEventAt                            time.Time
+	EndedAt                                *time.Time
+	Outcome                                OutcomeKind // how it ended
+	Reason                                 string
+	RecordingRef                           string
+}
+
+// Start is what [Service.Place] needs.
+type Start struct {
+	ConsultationID, ClientID, LawyerID string
+	Attempt                            int
+	Record                             bool   // the client consented and the application has recording enabled
+	Language                           string // of the announcements, catalog code
+}
+
+// Faults that callers distinguish.
+var (
+	ErrLineBusy = errors.New("the client or the consultation has a call already")
+	ErrNoCall   = errors.New("there is no such call")
+)

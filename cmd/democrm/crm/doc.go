@@ -1,0 +1,8 @@
+// Package crm is an example of a partner's integration: it uses the published contract and nothing else. Copy what you
+// need; verify.go and receiver.go have no dependencies.
+//
+//   - verify.go     checks the signature of a webhook
+//   - receiver.go   takes webhooks, ignores repeated ones and puts events in order
+//   - link.go       links a client with the authorization code flow and PKCE, and keeps the tokens
+//   - browser.go    stands for the client's browser in the demonstration and the tests
+package crm

@@ -1,0 +1,80 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"time"
+
+	"partnerd/internal/app"
+)
+
+type serveCmd struct {
+	NoWork bool `help:"Leave the work to partnerd work."`
+}
+
+func (s *serveCmd) Run(ctx context.Context, cfg *app.Config) error {
+	return run(ctx, cfg, true, !s.NoWork)
+}
+
+type workCmd struct{}
+
+func (*workCmd) Run(ctx context.Context, cfg *app.Config) error { return run(ctx, cfg, false, true) }
+
+func run(ctx context.Context, cfg *app.Config, serve, work bool) error {
+	a, err := app.Open(ctx, *cfg, logger(cfg))
+	if err != nil {
+		return err
+	}
+	defer a.Close()
+	var demo *app.Demo
+	if serve && a.Config.Sandbox() {
+		if demo, err = a.Seed(ctx); err != nil {
+			return err
+		}
+	}
+	return a.Run(ctx, serve, work, func() {
+		if serve {
+			welcome(a, demo)
+		}
+		a.Logger.Info("started", "environment", a.Config.Env, "address", a.Config.Addr, "baseUrl", a.Config.BaseURL)
+	})
+}
+
+// welcome tells where to go next.
+func welcome(a *app.App, d *app.Demo) {
+	base := a.Config.BaseURL
+	fmt.Fprintf(os.Stdout, `
+partnerd (%s) is ready at %s
+
+  Documentation    %s/docs
+  Contract         %s/openapi.yaml
+  Client account   %s/account
+  Health           %s/readyz
+`, a.Config.Env, base, base, base, base, base)
+	if d != nil {
+		fmt.Fprintf(os.Stdout, `
+  Demo client      %s   password %s
+  Demo application client_id      %s
+                   client_secret  %s
+                   webhook secret %s
+                   redirect URI   %s
+                   webhook URL    %s
+  (kept in %s/demo.json; make demo plays a CRM of its own against this server)
+`, d.ClientEmail, d.ClientPassword, d.ClientID, d.ClientSecret, d.WebhookSecret, d.RedirectURI, d.WebhookURL, a.Config.DataDir)
+	}
+	fmt.Fprintln(os.Stdout)
+}
+
+type migrateCmd struct{}
+
+func (*migrateCmd) Run(ctx context.Context, cfg *app.Config) error {
+	start := time.Now()
+	a, err := app.Open(ctx, *cfg, logger(cfg))
+	if err != nil {
+		return err
+	}
+	defer a.Close()
+	fmt.Printf("The database has the newest schema (%s).\n", time.Since(start).Round(time.Millisecond))
+	return nil
+}

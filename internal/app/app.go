@@ -1,0 +1,292 @@
+// Package app wires the program: configuration, services, server and workers. It is the only place where the parts
+// meet, and the only one that reads the environment.
+package app
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"partnerd/internal/account"
+	"partnerd/internal/application"
+	"partnerd/internal/catalog"
+	"partnerd/internal/consultation"
+	"partnerd/internal/httpapi"
+	"partnerd/internal/idempotency"
+	"partnerd/internal/lawyer"
+	"partnerd/internal/mail"
+	"partnerd/internal/matching"
+	"partnerd/internal/note"
+	"partnerd/internal/oauth"
+	"partnerd/internal/payment"
+	"partnerd/internal/postgres"
+	"partnerd/internal/queue"
+	"partnerd/internal/ratelimit"
+	"partnerd/internal/sandbox"
+	"partnerd/internal/telephony"
+	"partnerd/internal/wallet"
+	"partnerd/internal/web"
+	"partnerd/internal/webhook"
+	"partnerd/openapi"
+)
+
+const database = "partnerd" // in the private cluster
+
+// App is the program: every service, on one database.
+type App struct {
+	Config  Config
+	Logger  *slog.Logger
+	DB      *postgres.DB
+	cluster *postgres.Cluster // nil when the database is somebody else's
+
+	Queue         *queue.Queue
+	Mail          *mail.Service
+	Accounts      *account.Service
+	Applications  *application.Service
+	OAuth         *oauth.Service
+	Catalog       *catalog.Service
+	Wallet        *wallet.Service
+	Payments      *payment.Service
+	Webhooks      *webhook.Service
+	Idempotency   *idempotency.Service
+	Lawyers       *lawyer.Service
+	Matching      *matching.Service
+	Telephony     *telephony.Service
+	Consultations *consultation.Service
+
+	SimulatedPayments *sandbox.Payments // nil in live, like the next two
+	SimulatedLawyers  *sandbox.Lawyers
+	SimulatedCalls    *sandbox.Calls
+
+	cursor []byte // signs page cursors
+}
+
+// Open connects to the database (starting the private cluster when none is configured), brings it to the newest schema
+// and makes the services. Nothing happens of itself until [App.Run].
+func Open(ctx context.Context, cfg Config, log *slog.Logger) (*App, error) {
+	if err := cfg.Check(); err != nil {
+		return nil, err
+	}
+	if cfg.BaseURL == "" {
+		_, port, _ := net.SplitHostPort(cfg.Addr)
+		cfg.BaseURL = "http://localhost:" + port
+	}
+	cfg.BaseURL = strings.TrimSuffix(cfg.BaseURL, "/")
+	a := &App{Config: cfg, Logger: log}
+	if err := a.open(ctx); err != nil {
+		a.Close()
+		return nil, err
+	}
+	return a, nil
+}
+
+func (a *App) open(ctx context.Context) error {
+	k, err := a.Config.keys()
+	if err != nil {
+		return err
+	}
+	url, err := a.databaseURL(ctx)
+	if err != nil {
+		return err
+	}
+	if err := postgres.Migrate(ctx, url); err != nil {
+		return err
+	}
+	a.DB, err = postgres.Open(ctx, url, postgres.Options{MaxConns: a.Config.DatabaseConns, Test: a.Config.Sandbox()})
+	if err != nil {
+		return err
+	}
+	a.cursor = k.cursor
+	return a.wire(ctx, k)
+}
+
+func (a *App) databaseURL(ctx context.Context) (string, error) {
+	if a.Config.DatabaseURL != "" {
+		return a.Config.DatabaseURL, nil
+	}
+	var err error
+	if a.cluster, err = postgres.StartCluster(ctx, postgres.ClusterOptions{Dir: filepath.Join(a.Config.DataDir, "postgres"), Logger: a.Logger}); err != nil {
+		return "", err
+	}
+	if err := a.cluster.EnsureDatabase(ctx, database); err != nil {
+		return "", err
+	}
+	return a.cluster.URL(database), nil
+}
+
+// wire makes the services in the order of their imports.
+func (a *App) wire(ctx context.Context, k keys) (err error) {
+	cfg := &a.Config
+	if a.Queue, err = queue.New(a.DB, a.Logger); err != nil {
+		return err
+	}
+	sender, err := a.sender()
+	if err != nil {
+		return err
+	}
+	a.Mail = mail.New(a.Queue, k.box, sender)
+	a.Accounts = account.New(k.box)
+	a.Applications = application.New()
+	a.Catalog = catalog.New()
+	a.Wallet = wallet.New()
+	a.Idempotency = idempotency.New(a.DB)
+	a.purgeEvery("idempotency keys", time.Hour, a.Idempotency.Purge)
+	a.Payments = payment.New(a.Wallet, payment.Config{BaseURL: cfg.BaseURL, Sandbox: cfg.Sandbox(), NoticeSecret: k.payment, Logger: a.Logger})
+	a.Webhooks = webhook.New(a.DB, k.box, webhook.Config{Sandbox: cfg.Sandbox(), AllowLoopback: cfg.Sandbox() && cfg.WebhookLoopback, Logger: a.Logger})
+	a.OAuth, err = oauth.New(ctx, a.DB, k.box, a.Accounts, a.Applications, oauth.Config{Issuer: cfg.BaseURL, Audience: cfg.BaseURL + "/api/v1"})
+	if err != nil {
+		return err
+	}
+	a.purgeEvery("ended grants", 24*time.Hour, a.OAuth.Purge)
+	a.Lawyers = lawyer.New(k.box)
+	a.Matching = matching.New(a.Lawyers)
+	numbers := &numbers{db: a.DB, lawyers: a.Lawyers}
+	var provider telephony.Adapter = noTelephony{}
+	if cfg.Sandbox() {
+		a.SimulatedCalls = sandbox.NewCalls(a.DB, nil)
+		provider = a.SimulatedCalls
+	}
+	a.Telephony = telephony.New(a.DB, provider, numbers)
+	a.Consultations = consultation.New(consultation.Deps{
+		DB: a.DB, Box: k.box, Accounts: a.Accounts, Applications: a.Applications, Catalog: a.Catalog, Wallet: a.Wallet, Matching: a.Matching,
+		Lawyers: a.Lawyers, Webhooks: a.Webhooks, Notes: note.New(k.box, k.drop), Telephony: a.Telephony, Logger: a.Logger,
+	})
+	numbers.consultations = a.Consultations
+	if cfg.Sandbox() {
+		a.SimulatedLawyers = sandbox.NewLawyers(a.DB, a.Consultations, a.Lawyers)
+		a.SimulatedPayments = sandbox.NewPayments(a.DB, a.Payments, a.noticeURL(), k.payment)
+	}
+	return nil
+}
+
+// purgeEvery lets a purge run at an interval, and logs what it deleted.
+func (a *App) purgeEvery(what string, interval time.Duration, purge func(context.Context) (int, error)) {
+	a.Queue.Every("purge "+what, interval, func(ctx context.Context) error {
+		n, err := purge(ctx)
+		a.Logger.Info("purged", "what", what, "count", n)
+		return err
+	})
+}
+
+// sender is how mail leaves.
+func (a *App) sender() (mail.Sender, error) {
+	if a.Config.MailServer != "" {
+		return mail.NewSMTP(a.Config.MailServer, a.Config.MailFrom)
+	}
+	if a.Config.Sandbox() {
+		return mail.Folder{Dir: a.Config.path("mail"), Logger: a.Logger}, nil
+	}
+	return nil, errors.New("PARTNERD_MAIL_SERVER: required in live")
+}
+
+// Close ends the connections, and the private cluster when nobody else uses it.
+func (a *App) Close() {
+	if a.DB != nil {
+		a.DB.Close()
+	}
+	if a.cluster == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	if err := a.cluster.Stop(ctx); err != nil {
+		a.Logger.Warn("the private cluster was not stopped", "error", err)
+	}
+}
+
+// noticeURL is where the simulated payment provider reports: this very machine.
+func (a *App) noticeURL() string {
+	host, port, _ := net.SplitHostPort(a.Config.Addr)
+	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
+		host = "127.0.0.1"
+	}
+	return "http://" + net.JoinHostPort(host, port) + "/payments/notices/" + payment.SandboxProvider
+}
+
+// Handler makes the HTTP side.
+func (a *App) Handler() (http.Handler, error) {
+	e := echo.New()
+	e.HideBanner, e.HidePort = true, true
+	e.IPExtractor = a.addressOf()
+	limiter := ratelimit.New()
+	d := web.Deps{
+		DB: a.DB, Accounts: a.Accounts, Applications: a.Applications, OAuth: a.OAuth, Wallet: a.Wallet, Payments: a.Payments,
+		Limiter: limiter, Logger: a.Logger, BaseURL: a.Config.BaseURL, Sandbox: a.Config.Sandbox(), Contract: openapi.Partner,
+	}
+	if a.SimulatedPayments != nil {
+		d.SandboxPayments = a.SimulatedPayments
+	}
+	pages, err := web.New(d)
+	if err != nil {
+		return nil, err
+	}
+	api, err := httpapi.New(httpapi.Deps{
+		DB: a.DB, Logger: a.Logger, Accounts: a.Accounts, OAuth: a.OAuth, Catalog: a.Catalog, Wallet: a.Wallet, Payments: a.Payments,
+		Consultations: a.Consultations, Idempotency: a.Idempotency, Limiter: limiter,
+		Quotas: httpapi.Quotas{ApplicationPerMinute: a.Config.RateApplication, ClientPerMinute: a.Config.RateClient,
+			UnauthorizedPerMinute: a.Config.RateUnauthorized, TokenFailurePerMinute: a.Config.RateTokenFailures},
+		BaseURL: a.Config.BaseURL, CursorKey: a.cursor, Test: a.Config.Sandbox(), Authorize: pages.Authorize, ErrorPage: pages.Error,
+	})
+	if err != nil {
+		return nil, err
+	}
+	api.Register(e)
+	pages.Register(e)
+	return e, nil
+}
+
+// addressOf reads the caller's address: from the connection, or behind trusted proxies from X-Forwarded-For.
+func (a *App) addressOf() echo.IPExtractor {
+	if len(a.Config.TrustedProxies) == 0 {
+		return echo.ExtractIPDirect()
+	}
+	options := []echo.TrustOption{echo.TrustLoopback(false), echo.TrustLinkLocal(false), echo.TrustPrivateNet(false)}
+	for _, p := range a.Config.TrustedProxies {
+		_, network, err := net.ParseCIDR(p)
+		if err != nil {
+			continue // Config.Check has refused it
+		}
+		options = append(options, echo.TrustIPRange(network))
+	}
+	return echo.ExtractIPFromXFFHeader(options...)
+}
+
+// numbers looks phone numbers up at the moment of dialling.
+type numbers struct {
+	db            *postgres.DB
+	lawyers       *lawyer.Service
+	consultations *consultation.Service // set once it exists: it needs telephony, which needs this
+}
+
+// ClientNumber implements telephony.Numbers.
+func (n *numbers) ClientNumber(ctx context.Context, consultationID string) (string, error) {
+	return n.consultations.ClientNumber(ctx, consultationID)
+}
+
+// LawyerNumber implements telephony.Numbers.
+func (n *numbers) LawyerNumber(ctx context.Context, lawyerID string) (string, error) {
+	return n.lawyers.Phone(ctx, n.db.Read(), lawyerID)
+}
+
+var errNoTelephony = errors.New("this version has no telephony provider for live deployments")
+
+// noTelephony refuses every command; calls of a live deployment wait for a provider.
+type noTelephony struct{}
+
+func (noTelephony) PlaceLeg(context.Context, telephony.PlaceLeg) error      { return errNoTelephony }
+func (noTelephony) Bridge(context.Context, telephony.Bridge) error          { return errNoTelephony }
+func (noTelephony) Play(context.Context, telephony.Play) error              { return errNoTelephony }
+func (noTelephony) Collect(context.Context, telephony.Collect) error        { return errNoTelephony }
+func (noTelephony) StartRecording(context.Context, telephony.Command) error { return errNoTelephony }
+func (noTelephony) StopRecording(context.Context, telephony.Command) error  { return errNoTelephony }
+func (noTelephony) Hangup(context.Context, telephony.Hangup) error          { return errNoTelephony }
+func (noTelephony) Report(context.Context, string) ([]telephony.Event, error) {
+	return nil, errNoTelephony
+}

@@ -1,0 +1,177 @@
+package app
+
+import (
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net"
+	"net/netip"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"partnerd/internal/seal"
+)
+
+// Config is everything that can be set, from flags or the environment. The defaults work on a laptop.
+type Config struct {
+	Env         string `env:"PARTNERD_ENV" enum:"sandbox,live" default:"sandbox" help:"sandbox (simulated lawyers, calls and payments) or live."`
+	Addr        string `env:"PARTNERD_ADDR" default:"127.0.0.1:8080" help:"Address to listen on."`
+	BaseURL     string `env:"PARTNERD_BASE_URL" help:"Public address, without a path. Default: http://localhost with the port of the listen address."`
+	DataDir     string `env:"PARTNERD_DATA_DIR" default:".data" type:"path" help:"Folder of keys, demo credentials and the private database cluster."`
+	DatabaseURL string `env:"PARTNERD_DATABASE_URL" help:"Postgres to use. Empty: a private cluster in the data folder."`
+
+	DatabaseConns int `env:"PARTNERD_DATABASE_CONNS" default:"16" help:"Connections to the database."`
+
+	MasterKey     string `env:"PARTNERD_MASTER_KEY" help:"Key that encrypts data at rest. Empty: made in the data folder (sandbox or private cluster only)."`
+	NotePublicKey string `env:"PARTNERD_NOTE_PUBLIC_KEY" help:"Public key that notes are encrypted with. Empty: made in the data folder (sandbox or private cluster only)."`
+
+	RateApplication   int      `env:"PARTNERD_RATE_APPLICATION" default:"3000" help:"Requests a minute of an application, all its clients together."`
+	RateClient        int      `env:"PARTNERD_RATE_CLIENT" default:"600" help:"Requests a minute of one client with one application."`
+	RateUnauthorized  int      `env:"PARTNERD_RATE_UNAUTHORIZED" default:"600" help:"Requests a minute with refused tokens, by address."`
+	RateTokenFailures int      `env:"PARTNERD_RATE_TOKEN_FAILURES" default:"60" help:"Refused application credentials a minute, by address."`
+	TrustedProxies    []string `env:"PARTNERD_TRUSTED_PROXIES" help:"Networks (CIDR) of proxies whose X-Forwarded-For is believed."`
+
+	WebhookLoopback bool `env:"PARTNERD_WEBHOOK_LOOPBACK" default:"true" negatable:"" help:"Let webhooks go to this machine over http. Sandbox only."`
+
+	MailServer string `env:"PARTNERD_MAIL_SERVER" help:"Mail server, like smtp://user:password@host:587. Empty: a sandbox keeps mail in the data folder."`
+	MailFrom   string `env:"PARTNERD_MAIL_FROM" default:"no-reply@localhost" help:"Sender of mail."`
+
+	LogLevel  slog.Level `env:"PARTNERD_LOG_LEVEL" default:"info" help:"debug, info, warn or error."`
+	LogFormat string     `env:"PARTNERD_LOG_FORMAT" enum:"text,json" default:"text" help:"text or json."`
+}
+
+// Sandbox tells whether lawyers, calls and payments are simulated.
+func (c *Config) Sandbox() bool { return c.Env == "sandbox" }
+
+// Check reports everything that is wrong, all at once.
+func (c *Config) Check() error {
+	var errs []error
+	if _, _, err := net.SplitHostPort(c.Addr); err != nil {
+		errs = append(errs, fmt.Errorf("PARTNERD_ADDR: %w", err))
+	}
+	if c.BaseURL != "" {
+		errs = append(errs, c.checkBaseURL())
+	}
+	for name, n := range map[string]int{"PARTNERD_RATE_APPLICATION": c.RateApplication, "PARTNERD_RATE_CLIENT": c.RateClient,
+		"PARTNERD_RATE_UNAUTHORIZED": c.RateUnauthorized, "PARTNERD_RATE_TOKEN_FAILURES": c.RateTokenFailures, "PARTNERD_DATABASE_CONNS": c.DatabaseConns} {
+		if n < 1 || n > 1_000_000 {
+			errs = append(errs, fmt.Errorf("%s: %d is not between 1 and 1000000", name, n))
+		}
+	}
+	for _, p := range c.TrustedProxies {
+		if _, err := netip.ParsePrefix(p); err != nil {
+			errs = append(errs, fmt.Errorf("PARTNERD_TRUSTED_PROXIES: %w", err))
+		}
+	}
+	if !c.Sandbox() && c.DatabaseURL != "" && (c.MasterKey == "" || c.NotePublicKey == "") {
+		errs = append(errs, errors.New("PARTNERD_MASTER_KEY and PARTNERD_NOTE_PUBLIC_KEY: required in live with a database of your own; make them with partnerd key generate"))
+	}
+	return errors.Join(errs...)
+}
+
+func (c *Config) checkBaseURL() error {
+	u, err := url.Parse(c.BaseURL)
+	switch {
+	case err != nil:
+		return fmt.Errorf("PARTNERD_BASE_URL: %w", err)
+	case u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "" || u.User != nil:
+		return fmt.Errorf("PARTNERD_BASE_URL: %q is not like https://host or http://host:port", c.BaseURL)
+	case u.Scheme == "http" && !c.Sandbox():
+		return errors.New("PARTNERD_BASE_URL: must be https in live")
+	}
+	return nil
+}
+
+// Logger makes the logger that the configuration asks for, on standard error.
+func (c *Config) Logger() *slog.Logger {
+	o := &slog.HandlerOptions{Level: c.LogLevel}
+	if c.LogFormat == "json" {
+		return slog.New(slog.NewJSONHandler(os.Stderr, o))
+	}
+	return slog.New(slog.NewTextHandler(os.Stderr, o))
+}
+
+// keys are the secrets of a deployment.
+type keys struct {
+	box     *seal.Box
+	drop    *seal.Drop
+	cursor  []byte // signs page cursors
+	payment string // signs notices of the built-in payment provider
+}
+
+// keys reads the keys, making those that are not configured in the data folder at the first start.
+func (c *Config) keys() (k keys, err error) {
+	master, public := c.MasterKey, c.NotePublicKey
+	if master == "" || public == "" {
+		if err := c.makeKeys(); err != nil {
+			return k, fmt.Errorf("make keys: %w", err)
+		}
+	}
+	if master, err = orFile(master, c.path("keys/master.key")); err != nil {
+		return k, fmt.Errorf("master key: %w", err)
+	}
+	if public, err = orFile(public, c.path("keys/note-public.key")); err != nil {
+		return k, fmt.Errorf("note key: %w", err)
+	}
+	if k.box, err = seal.OpenBox(master); err != nil {
+		return k, fmt.Errorf("master key: %w", err)
+	}
+	if k.drop, err = seal.OpenDrop(public); err != nil {
+		return k, fmt.Errorf("note key: %w", err)
+	}
+	if k.cursor, err = seal.Derive(master, "page cursors"); err != nil {
+		return k, err
+	}
+	payment, err := seal.Derive(master, "payment notices")
+	k.payment = base64.RawURLEncoding.EncodeToString(payment)
+	return k, err
+}
+
+// makeKeys fills the key folder unless there is one. The folder appears whole, so of several processes that start at
+// once one wins and all use its keys. The private half of the note key lies there for whoever hands lawyers their own
+// notes; the program never reads it.
+func (c *Config) makeKeys() error {
+	dir := c.path("keys")
+	if _, err := os.Stat(dir); err == nil {
+		return nil
+	}
+	if err := os.MkdirAll(c.DataDir, 0o711); err != nil {
+		return err
+	}
+	temp, err := os.MkdirTemp(c.DataDir, ".keys-*") // mode 0700
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(temp)
+	master, err := seal.NewKey()
+	if err != nil {
+		return err
+	}
+	public, private, err := seal.NewKeyPair()
+	if err != nil {
+		return err
+	}
+	for name, key := range map[string]string{"master.key": master, "note-public.key": public, "note-private.key": private} {
+		if err := os.WriteFile(filepath.Join(temp, name), []byte(key+"\n"), 0o600); err != nil {
+			return err
+		}
+	}
+	if err := os.Rename(temp, dir); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return nil
+}
+
+func orFile(value, path string) (string, error) {
+	if value != "" {
+		return value, nil
+	}
+	b, err := os.ReadFile(path)
+	return string(b), err
+}
+
+func (c *Config) path(name string) string { return filepath.Join(c.DataDir, filepath.FromSlash(name)) }

@@ -1,0 +1,59 @@
+package app
+
+import (
+	"context"
+
+	"partnerd/internal/account"
+	"partnerd/internal/application"
+	"partnerd/internal/lawyer"
+	"partnerd/internal/money"
+	"partnerd/internal/postgres"
+)
+
+// Credentials are what a partner needs; both secrets are shown once.
+type Credentials struct {
+	ClientID      string `json:"clientId"`
+	ClientSecret  string `json:"clientSecret"`
+	WebhookSecret string `json:"webhookSecret"`
+}
+
+// CreateApplication registers a partner's application with its webhook endpoint; webhookURL may be empty.
+func (a *App) CreateApplication(ctx context.Context, n application.NewApplication, webhookURL string) (c Credentials, err error) {
+	n.Live = !a.Config.Sandbox()
+	err = a.DB.InTx(ctx, func(tx postgres.Tx) error {
+		created, secret, err := a.Applications.Create(ctx, tx, n)
+		if err != nil {
+			return err
+		}
+		c.ClientID, c.ClientSecret = created.ID, secret
+		c.WebhookSecret, err = a.Webhooks.CreateEndpoint(ctx, tx, created.ID, webhookURL)
+		return err
+	})
+	return c, err
+}
+
+// CreateClient registers an end client with a wallet that holds balance.
+func (a *App) CreateClient(ctx context.Context, n account.NewClient, balance money.Cents) (c account.Client, err error) {
+	err = a.DB.InTx(ctx, func(tx postgres.Tx) error {
+		if c, err = a.Accounts.Create(ctx, tx, n); err != nil {
+			return err
+		}
+		if err := a.Wallet.Open(ctx, tx, c.ID); err != nil {
+			return err
+		}
+		if balance == 0 {
+			return nil
+		}
+		return a.Wallet.Adjust(ctx, tx, c.ID, balance, "Opening balance")
+	})
+	return c, err
+}
+
+// CreateLawyer registers a lawyer, who is offline until signing in at the desk (or at once when simulated).
+func (a *App) CreateLawyer(ctx context.Context, n lawyer.NewLawyer) (l lawyer.Lawyer, err error) {
+	err = a.DB.InTx(ctx, func(tx postgres.Tx) error {
+		l, err = a.Lawyers.Create(ctx, tx, n)
+		return err
+	})
+	return l, err
+}

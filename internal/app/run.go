@@ -1,0 +1,111 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+)
+
+const (
+	shutdownTime = 10 * time.Second
+	maxHeader    = 2 << 20 // more than the program accepts, so that the refusal is ours to word
+)
+
+// Run serves and works until ctx ends, then finishes what is under way. With serve false it only works; with work
+// false it only serves. started is called when requests are answered.
+func (a *App) Run(ctx context.Context, serve, work bool, started func()) error {
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	workers, stopWorkers := context.WithCancel(ctx)
+	defer stopWorkers()
+	if work {
+		for name, run := range a.workers() {
+			wg.Go(func() { a.keepRunning(workers, name, run) })
+		}
+	}
+	if !serve {
+		started()
+		<-ctx.Done()
+		return nil
+	}
+	return a.serve(ctx, started)
+}
+
+func (a *App) serve(ctx context.Context, started func()) error {
+	handler, err := a.Handler()
+	if err != nil {
+		return err
+	}
+	listener, err := net.Listen("tcp", a.Config.Addr)
+	if err != nil {
+		return fmt.Errorf("listen: %w", err)
+	}
+	server := &http.Server{
+		Handler: handler, MaxHeaderBytes: maxHeader,
+		ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second, WriteTimeout: time.Minute, IdleTimeout: 2 * time.Minute,
+	}
+	failed := make(chan error, 1)
+	go func() { failed <- server.Serve(listener) }()
+	started()
+	select {
+	case err := <-failed:
+		return fmt.Errorf("serve: %w", err)
+	case <-ctx.Done():
+	}
+	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTime)
+	defer cancel()
+	if err := server.Shutdown(ending); err != nil {
+		return fmt.Errorf("end open requests: %w", err)
+	}
+	return nil
+}
+
+// workers are everything that happens without a request. Each may run in any number of processes.
+func (a *App) workers() map[string]func(context.Context) error {
+	w := map[string]func(context.Context) error{
+		"webhooks":      a.Webhooks.Run,
+		"consultations": a.Consultations.Run,
+		"call commands": a.Telephony.RunCommands,
+		"call poll": func(ctx context.Context) error {
+			return a.Telephony.RunPoll(ctx, a.Consultations.HandleCallEvent)
+		},
+		"queue": a.Queue.Run,
+	}
+	if a.Config.Sandbox() {
+		w["simulated lawyers"] = a.SimulatedLawyers.Run
+		w["simulated payments"] = a.SimulatedPayments.Run
+		w["simulated calls"] = func(ctx context.Context) error {
+			return a.SimulatedCalls.Run(ctx, a.Consultations.HandleCallEvent)
+		}
+	}
+	return w
+}
+
+// keepRunning starts a worker again when it fails, so that one bad moment does not end it for good.
+func (a *App) keepRunning(ctx context.Context, name string, run func(context.Context) error) {
+	for ctx.Err() == nil {
+		if err := a.guard(ctx, run); err != nil && ctx.Err() == nil {
+			a.Logger.Error("worker failed and is started again", "worker", name, "error", err)
+			select {
+			case <-ctx.Done():
+			case <-time.After(time.Second):
+			}
+		}
+	}
+}
+
+func (a *App) guard(ctx context.Context, run func(context.Context) error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v", p)
+		}
+	}()
+	if err = run(ctx); err == nil && ctx.Err() == nil {
+		err = errors.New("worker ended before the program")
+	}
+	return err
+}

@@ -1,0 +1,72 @@
+package app
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+
+	"partnerd/internal/account"
+	"partnerd/internal/application"
+	"partnerd/internal/money"
+	"partnerd/internal/postgres"
+)
+
+// Demo is what the sandbox starts with. It is kept in the data folder, because secrets cannot be read back.
+type Demo struct {
+	Credentials
+	RedirectURI    string `json:"redirectUri"`
+	WebhookURL     string `json:"webhookUrl"`
+	ClientEmail    string `json:"clientEmail"`
+	ClientPassword string `json:"clientPassword"`
+}
+
+const demoBalance money.Cents = 10_000
+
+// Seed fills an empty sandbox with simulated lawyers, an application and a client. It returns nil when the demo was made
+// from another data folder.
+func (a *App) Seed(ctx context.Context) (*Demo, error) {
+	if err := a.DB.InTx(ctx, func(tx postgres.Tx) error { return a.SimulatedLawyers.Seed(ctx, tx) }); err != nil {
+		return nil, fmt.Errorf("seed lawyers: %w", err)
+	}
+	path := a.Config.path("demo.json")
+	d := Demo{
+		RedirectURI: "http://localhost:8090/callback", WebhookURL: "http://localhost:8090/webhooks",
+		ClientEmail: "demo@client.example", ClientPassword: "demo-" + rand.Text()[:12],
+	}
+	_, err := a.CreateClient(ctx, account.NewClient{
+		Email: d.ClientEmail, Password: d.ClientPassword, Name: "Demo Client", Phone: "+33 6 39 98 00 01", PhoneVerified: true}, demoBalance)
+	if errors.Is(err, account.ErrEmailTaken) {
+		return readDemo(path)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("seed client: %w", err)
+	}
+	d.Credentials, err = a.CreateApplication(ctx, application.NewApplication{
+		Name: "Demo CRM", RedirectURIs: []string{d.RedirectURI}, Scopes: application.AllScopes}, d.WebhookURL)
+	if err != nil {
+		return nil, fmt.Errorf("seed application: %w", err)
+	}
+	raw, err := json.MarshalIndent(d, "", "  ")
+	if err != nil {
+		return nil, err
+	}
+	return &d, os.WriteFile(path, append(raw, '\n'), 0o600)
+}
+
+func readDemo(path string) (*Demo, error) {
+	raw, err := os.ReadFile(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var d Demo
+	if err := json.Unmarshal(raw, &d); err != nil {
+		return nil, fmt.Errorf("read %s: %w", path, err)
+	}
+	return &d, nil
+}

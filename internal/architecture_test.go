@@ -1,0 +1,180 @@
+// Package internal holds nothing but the test of the architecture.
+package internal
+
+import (
+	"encoding/json"
+	"errors"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "partnerd/"
+
+// level orders our packages: a package imports only packages of a lower level, and those named in allowed.
+var level = map[string]int{
+	"migrations": 0, "openapi": 0, "gen/partner/models": 0, "gen/partner/server": 0, "gen/partner/client": 0,
+	"gen/platform/models": 0, "gen/platform/server": 0, "gen/platform/client": 0,
+
+	"internal/clock": 1, "internal/problem": 1, "internal/money": 1, "internal/id": 1, "internal/seal": 1, "internal/password": 1,
+	"internal/mail": 4, "internal/metrics": 1,
+	"internal/postgres": 2, "internal/queue": 3, "internal/dbtest": 3, "internal/dbtest/stop": 4,
+
+	"internal/account": 5, "internal/application": 5, "internal/catalog": 5, "internal/wallet": 5, "internal/webhook": 5, "internal/idempotency": 5,
+	"internal/ratelimit": 5, "internal/lawyer": 5, "internal/note": 5, "internal/telephony": 5, "internal/audit": 4,
+	"internal/payment": 6, "internal/oauth": 6, "internal/matching": 6,
+	"internal/consultation": 7,
+	"internal/httpapi":      8, "internal/web": 8, "internal/sandbox": 8,
+	"internal/app":         9,
+	"cmd/democrm/crm":      1,
+	"cmd/partnerd":         10,
+	"cmd/democrm":          10,
+	"internal/bench":       10,
+	"cmd/bench":            11,
+	"internal/e2e":         12,
+	"internal/e2e/process": 12,
+	"internal":             12,
+}
+
+// allowed are imports inside one level, with the reason. Everything else inside a level is forbidden.
+var allowed = map[string]string{
+	"internal/id internal/clock":              "identifiers hold the time",
+	"gen/partner/server gen/partner/models":   "generated together",
+	"gen/partner/client gen/partner/models":   "generated together",
+	"gen/platform/server gen/platform/models": "generated together",
+	"gen/platform/client gen/platform/models": "generated together",
+}
+
+// fence keeps a dependency in the few places that may know it.
+var fence = []struct{ dependency, places, reason string }{
+	{"gorm.io/", "internal/postgres store.go", "the domain does not know how rows are kept"},
+	{"github.com/labstack/echo", "internal/httpapi internal/web internal/app gen/partner/server gen/platform/server", "the domain does not know HTTP"},
+	{module + "gen/", "internal/httpapi cmd/democrm cmd/democrm/crm internal/e2e internal/bench gen/partner/server gen/partner/client gen/platform/server gen/platform/client", "wire types end at the edge"},
+	{"github.com/lestrrat-go/jwx", "internal/oauth", "moving to its next version must cost an hour"},
+	{"github.com/go-oauth2", "internal/oauth", "the policy is ours, the library is a part"},
+	{"github.com/tink-crypto", "internal/seal", "one way to encrypt"},
+	{"github.com/riverqueue", "internal/queue internal/postgres", "the engine of the queue is a part"},
+	{"github.com/jackc/pgx", "internal/postgres internal/dbtest internal/queue internal/webhook internal/bench", "one door to the database"},
+}
+
+type listed struct {
+	ImportPath, Dir string
+	GoFiles         []string
+}
+
+func packages(t *testing.T) []listed {
+	t.Helper()
+	cmd := exec.Command("go", "list", "-json=ImportPath,Dir,GoFiles", module+"...")
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	var all []listed
+	for d := json.NewDecoder(strings.NewReader(string(out))); ; {
+		var p listed
+		if err := d.Decode(&p); errors.Is(err, io.EOF) {
+			return all
+		} else if err != nil {
+			t.Fatalf("read go list: %v", err)
+		}
+		all = append(all, p)
+	}
+}
+
+// TestImportsFollowTheArchitecture proves the direction of imports, file by file.
+func TestImportsFollowTheArchitecture(t *testing.T) {
+	t.Parallel()
+	for _, p := range packages(t) {
+		from := strings.TrimPrefix(p.ImportPath, module)
+		own, known := level[from]
+		if !known {
+			t.Errorf("%s has no place in the architecture: give it a level", from)
+			continue
+		}
+		for _, file := range p.GoFiles {
+			for _, dep := range imports(t, filepath.Join(p.Dir, file)) {
+				checkFence(t, from, file, dep)
+				to, ours := strings.CutPrefix(dep, module)
+				if !ours {
+					continue
+				}
+				if to, ok := level[to]; ok && (to < own || allowed[from+" "+strings.TrimPrefix(dep, module)] != "") {
+					continue
+				}
+				t.Errorf("%s/%s imports %s: imports go down, cmd → app → edges → domains → foundation", from, file, to)
+			}
+		}
+	}
+}
+
+func checkFence(t *testing.T, from, file, dependency string) {
+	t.Helper()
+	for _, f := range fence {
+		places := strings.Fields(f.places)
+		if strings.HasPrefix(dependency, f.dependency) && !slices.Contains(places, from) &&
+			!(slices.Contains(places, "store.go") && (file == "store.go" || strings.HasSuffix(file, "_store.go"))) {
+			t.Errorf("%s/%s imports %s: %s (allowed in %s)", from, file, dependency, f.reason, f.places)
+		}
+	}
+}
+
+// TestTheClockAndTheEnvironmentAreReadInOnePlace finds calls of time.Now and os.Getenv outside of theirs.
+func TestTheClockAndTheEnvironmentAreReadInOnePlace(t *testing.T) {
+	t.Parallel()
+	places := map[string][]string{
+		"time.Now":     {"internal/clock", "cmd/partnerd", "cmd/democrm", "cmd/democrm/crm", "cmd/bench", "internal/bench", "internal/dbtest"},
+		"time.Since":   {"internal/clock", "cmd/partnerd", "cmd/democrm", "cmd/democrm/crm", "cmd/bench", "internal/bench", "internal/dbtest"},
+		"os.Getenv":    {"internal/app", "cmd/partnerd", "internal/dbtest"},
+		"os.LookupEnv": {"internal/app", "cmd/partnerd", "internal/dbtest"},
+	}
+	for _, p := range packages(t) {
+		from := strings.TrimPrefix(p.ImportPath, module)
+		if strings.HasPrefix(from, "gen/") {
+			continue
+		}
+		for _, file := range p.GoFiles {
+			for _, call := range selectors(t, filepath.Join(p.Dir, file)) {
+				if where, ok := places[call]; ok && !slices.Contains(where, from) {
+					t.Errorf("%s/%s uses %s, which belongs in %v", from, file, call, where)
+				}
+			}
+		}
+	}
+}
+
+func imports(t *testing.T, path string) []string {
+	t.Helper()
+	f, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ImportsOnly)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []string
+	for _, i := range f.Imports {
+		out = append(out, strings.Trim(i.Path.Value, `"`))
+	}
+	return out
+}
+
+func selectors(t *testing.T, path string) []string {
+	t.Helper()
+	f, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []string
+	ast.Inspect(f, func(n ast.Node) bool {
+		if s, ok := n.(*ast.SelectorExpr); ok {
+			if x, ok := s.X.(*ast.Ident); ok && x.Obj == nil {
+				out = append(out, x.Name+"."+s.Sel.Name)
+			}
+		}
+		return true
+	})
+	return out
+}

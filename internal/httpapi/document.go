@@ -1,0 +1,217 @@
+package httpapi
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"go.yaml.in/yaml/v3"
+
+	"partnerd/internal/application"
+)
+
+const (
+	documentURL       = "https://openapi.invalid/partner.json"
+	securityScheme    = "oauth2"
+	idempotencyHeader = "Idempotency-Key"
+)
+
+// document is what the contract says of each operation, with every schema compiled.
+type document struct {
+	operations map[string]*operation // by operationId
+	paths      map[string][]string   // path template → methods
+}
+
+type operation struct {
+	id         string
+	public     bool                // no access token
+	scopes     []application.Scope // all of them are needed
+	parameters []parameter
+	body       *body // nil when the operation takes no JSON
+}
+
+type parameter struct {
+	name, in string
+	required bool
+	integer  bool
+	fallback string
+	schema   *jsonschema.Schema
+}
+
+// body is a closed JSON object.
+type body struct {
+	schema     *jsonschema.Schema
+	properties map[string]property
+}
+
+type property struct {
+	trim     bool // free text: outer white space does not count
+	fallback any  // nil when there is no default
+}
+
+// The part of the document that is read.
+type rawDocument struct {
+	Paths      map[string]map[string]rawOperation
+	Components struct{ Parameters map[string]rawParameter }
+}
+
+type rawOperation struct {
+	OperationID string
+	Security    []map[string][]string
+	Parameters  []rawParameter
+	RequestBody struct {
+		Content map[string]struct {
+			Schema struct {
+				Ref string `json:"$ref"`
+			}
+		}
+	}
+}
+
+type rawParameter struct {
+	Ref      string `json:"$ref"`
+	Name, In string
+	Required bool
+	Schema   struct {
+		Type    string
+		Default any
+	}
+}
+
+// readDocument compiles the contract. It fails on an operation whose security it cannot enforce.
+func readDocument(source []byte) (*document, error) {
+	var tree any
+	if err := yaml.Unmarshal(source, &tree); err != nil {
+		return nil, fmt.Errorf("read contract: %w", err)
+	}
+	asJSON, err := json.Marshal(tree)
+	if err != nil {
+		return nil, fmt.Errorf("read contract: %w", err)
+	}
+	var raw rawDocument
+	if err := json.Unmarshal(asJSON, &raw); err != nil {
+		return nil, fmt.Errorf("read contract: %w", err)
+	}
+	c := jsonschema.NewCompiler()
+	c.DefaultDraft(jsonschema.Draft2020)
+	c.AssertFormat()
+	resource, err := jsonschema.UnmarshalJSON(bytes.NewReader(asJSON))
+	if err != nil {
+		return nil, fmt.Errorf("read contract: %w", err)
+	}
+	if err := c.AddResource(documentURL, resource); err != nil {
+		return nil, fmt.Errorf("read contract: %w", err)
+	}
+	d := &document{operations: map[string]*operation{}, paths: map[string][]string{}}
+	for path, item := range raw.Paths {
+		for method, o := range item {
+			op, err := d.compile(c, &raw, resource, path, method, o)
+			if err != nil {
+				return nil, fmt.Errorf("contract, operation %q: %w", o.OperationID, err)
+			}
+			d.operations[op.id] = op
+			d.paths[path] = append(d.paths[path], strings.ToUpper(method))
+		}
+	}
+	return d, nil
+}
+
+func (d *document) compile(c *jsonschema.Compiler, raw *rawDocument, tree any, path, method string, o rawOperation) (*operation, error) {
+	op := &operation{id: o.OperationID}
+	switch {
+	case op.id == "" || d.operations[op.id] != nil:
+		return nil, fmt.Errorf("operationId is missing or used twice")
+	case o.Security == nil:
+		return nil, fmt.Errorf("no security decision")
+	case len(o.Security) == 0:
+		op.public = true
+	case len(o.Security) != 1 || len(o.Security[0]) != 1 || o.Security[0][securityScheme] == nil:
+		return nil, fmt.Errorf("security is not the scheme %s alone", securityScheme)
+	default:
+		for _, s := range o.Security[0][securityScheme] {
+			if !slices.Contains(application.AllScopes, application.Scope(s)) {
+				return nil, fmt.Errorf("unknown scope %q", s)
+			}
+			op.scopes = append(op.scopes, application.Scope(s))
+		}
+	}
+	for i, p := range o.Parameters {
+		pointer := fmt.Sprintf("/paths/%s/%s/parameters/%d", escape(path), method, i)
+		if name, ok := strings.CutPrefix(p.Ref, "#/components/parameters/"); ok {
+			p, pointer = raw.Components.Parameters[name], "/components/parameters/"+name
+		}
+		schema, err := c.Compile(documentURL + "#" + pointer + "/schema")
+		if err != nil {
+			return nil, err
+		}
+		fallback := ""
+		if p.Schema.Default != nil {
+			fallback = fmt.Sprint(p.Schema.Default)
+		}
+		op.parameters = append(op.parameters, parameter{p.Name, p.In, p.Required, p.Schema.Type == "integer", fallback, schema})
+	}
+	content, ok := o.RequestBody.Content["application/json"]
+	if !ok {
+		return op, nil
+	}
+	name, ok := strings.CutPrefix(content.Schema.Ref, "#/components/schemas/")
+	if !ok {
+		return nil, fmt.Errorf("the request body is not a named schema")
+	}
+	schema, err := c.Compile(documentURL + "#/components/schemas/" + name)
+	if err != nil {
+		return nil, err
+	}
+	op.body = &body{schema, properties(tree, name)}
+	return op, nil
+}
+
+// properties reads what the validator does not apply itself: defaults and x-trim.
+func properties(tree any, schema string) map[string]property {
+	out := map[string]property{}
+	at := func(v any, key string) map[string]any {
+		m, _ := v.(map[string]any)
+		child, _ := m[key].(map[string]any)
+		return child
+	}
+	for name, p := range at(at(at(at(tree, "components"), "schemas"), schema), "properties") {
+		m, _ := p.(map[string]any)
+		trim, _ := m["x-trim"].(bool)
+		out[name] = property{trim, m["default"]}
+	}
+	return out
+}
+
+// allowed returns the methods of the path template that matches path, nil when none does.
+func (d *document) allowed(path string) []string {
+	segments := strings.Split(path, "/")
+	for template, methods := range d.paths {
+		match := slices.EqualFunc(strings.Split(template, "/"), segments, func(t, s string) bool {
+			return t == s || strings.HasPrefix(t, "{") && s != ""
+		})
+		if match {
+			slices.Sort(methods)
+			return methods
+		}
+	}
+	return nil
+}
+
+// parameter returns the operation's parameter of that name and place.
+func (o *operation) parameter(in, name string) *parameter {
+	i := slices.IndexFunc(o.parameters, func(p parameter) bool {
+		return p.in == in && http.CanonicalHeaderKey(p.name) == http.CanonicalHeaderKey(name)
+	})
+	if i < 0 {
+		return nil
+	}
+	return &o.parameters[i]
+}
+
+func escape(segment string) string {
+	return strings.NewReplacer("~", "~0", "/", "~1", "{", "%7B", "}", "%7D").Replace(segment)
+}

@@ -1,0 +1,87 @@
+package httpapi
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/santhosh-tekuri/jsonschema/v6/kind"
+
+	"partnerd/internal/problem"
+)
+
+// issuesOf lists the single faults of a validation error, sorted by path. prefix is put before every path: the name of
+// a parameter, or "" for a body.
+func issuesOf(err error, prefix string) []problem.Issue {
+	var v *jsonschema.ValidationError
+	if !errors.As(err, &v) {
+		return nil
+	}
+	var out []problem.Issue
+	collect(v, prefix, &out)
+	slices.SortStableFunc(out, func(a, b problem.Issue) int { return cmp.Compare(a.Path, b.Path) })
+	return out
+}
+
+func collect(v *jsonschema.ValidationError, prefix string, out *[]problem.Issue) {
+	if len(v.Causes) > 0 {
+		for _, c := range v.Causes {
+			collect(c, prefix, out)
+		}
+		return
+	}
+	path := join(prefix, v.InstanceLocation...)
+	switch k := v.ErrorKind.(type) {
+	case *kind.Required:
+		for _, name := range k.Missing {
+			*out = append(*out, problem.Issue{Path: join(path, name), Code: problem.IssueRequired, Message: "Is required."})
+		}
+	case *kind.AdditionalProperties:
+		for _, name := range k.Properties {
+			*out = append(*out, problem.Issue{Path: join(path, name), Code: problem.IssueUnknownField, Message: "There is no such field."})
+		}
+	default:
+		code, message := describe(v.ErrorKind)
+		*out = append(*out, problem.Issue{Path: path, Code: code, Message: message})
+	}
+}
+
+// describe gives the code and our own stable text for a fault of one value.
+func describe(k jsonschema.ErrorKind) (code, message string) {
+	switch k := k.(type) {
+	case *kind.Type:
+		return problem.IssueInvalidType, "Must be of type " + strings.Join(k.Want, " or ") + ", not " + k.Got + "."
+	case *kind.MinLength:
+		return problem.IssueTooShort, fmt.Sprintf("Must have at least %d characters.", k.Want)
+	case *kind.MaxLength:
+		return problem.IssueTooLong, fmt.Sprintf("Must have at most %d characters.", k.Want)
+	case *kind.Minimum:
+		return problem.IssueTooSmall, "Must be at least " + k.Want.RatString() + "."
+	case *kind.Maximum:
+		return problem.IssueInvalidValue, "Must be at most " + k.Want.RatString() + "."
+	case *kind.Const:
+		if _, boolean := k.Got.(bool); boolean && k.Want == true {
+			return problem.IssueWaiverRequired, "The client must have acknowledged this: only true is accepted."
+		}
+		return problem.IssueInvalidValue, fmt.Sprintf("Must be %v.", k.Want)
+	case *kind.Enum:
+		return problem.IssueInvalidValue, fmt.Sprintf("Must be one of %v.", k.Want)
+	case *kind.Format:
+		if k.Want == "uri" {
+			return problem.IssueInvalidURL, "Must be an absolute URL."
+		}
+		return problem.IssueInvalidValue, "Must have the format " + k.Want + "."
+	default:
+		return problem.IssueInvalidValue, "Is not acceptable."
+	}
+}
+
+func join(prefix string, names ...string) string {
+	if prefix != "" {
+		names = append([]string{prefix}, names...)
+	}
+	return strings.Join(names, ".")
+}

@@ -1,0 +1,332 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"regexp"
+	"runtime/debug"
+	"strconv"
+	"strings"
+
+	"github.com/labstack/echo/v4"
+	"golang.org/x/text/language"
+
+	"partnerd/internal/idempotency"
+	"partnerd/internal/oauth"
+	"partnerd/internal/problem"
+	"partnerd/internal/ratelimit"
+)
+
+// maxHeader is how many bytes of header fields a request may have. The server itself reads more, so that a caller who
+// sends too many gets an answer of ours.
+const maxHeader = 32 << 10
+
+// begin gives the request its identity and its headers, and turns a panic into an error.
+func (s *Server) begin(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) (err error) {
+		r := &request{ID: s.ids.New("req"), Address: c.RealIP(), UserAgent: c.Request().UserAgent()}
+		c.SetRequest(c.Request().WithContext(context.WithValue(c.Request().Context(), requestKey{}, r)))
+		// Set at the last moment: the generated responses write zeros of their own.
+		c.Response().Before(func() { writeHeaders(c, r) })
+		defer func() {
+			if p := recover(); p != nil {
+				err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+			}
+		}()
+		return next(c)
+	}
+}
+
+func writeHeaders(c echo.Context, r *request) {
+	h := c.Response().Header()
+	h.Set("X-Request-Id", r.ID)
+	h.Set("X-Content-Type-Options", "nosniff")
+	path := c.Request().URL.Path
+	if strings.HasPrefix(path, "/api/") && h.Get("Cache-Control") == "" {
+		h.Set("Cache-Control", "no-store")
+	}
+	if r.rate.Limit > 0 {
+		h.Set("X-RateLimit-Limit", strconv.Itoa(r.rate.Limit))
+		h.Set("X-RateLimit-Remaining", strconv.Itoa(r.rate.Remaining))
+		h.Set("X-RateLimit-Reset", strconv.FormatInt((r.rate.Reset.UnixMilli()+999)/1000, 10))
+	}
+}
+
+// accessLog writes one line a request. It names no query, header or body.
+func (s *Server) accessLog(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		start := s.deps.DB.Clock().Now()
+		err := next(c)
+		if err != nil {
+			c.Error(err)
+		}
+		r := requestOf(c.Request().Context())
+		s.deps.Logger.Info("request", "requestId", r.ID, "method", c.Request().Method, "route", c.Path(), "status", c.Response().Status,
+			"durationMs", float64(s.deps.DB.Clock().Now().Sub(start).Microseconds())/1000, "applicationId", r.Principal.ApplicationID, "clientId", r.Principal.ClientID)
+		return nil
+	}
+}
+
+// limitHeader refuses a request with more than [maxHeader] bytes of header fields.
+func limitHeader(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		size := len(c.Request().RequestURI)
+		for name, values := range c.Request().Header {
+			for _, v := range values {
+				size += len(name) + len(v) + 4
+			}
+		}
+		if size > maxHeader {
+			return problem.ErrMalformed.Because("The request line and header are larger than %d bytes.", maxHeader)
+		}
+		return next(c)
+	}
+}
+
+// authenticate finds out who calls. Failures are counted by address, and callers above that quota get 429 (T36); a
+// valid token always passes.
+func (s *Server) authenticate(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		ctx, now := c.Request().Context(), s.deps.DB.Clock().Now()
+		r := requestOf(ctx)
+		token, err := bearer(c.Request().Header)
+		if err == nil {
+			r.Principal, err = s.deps.OAuth.Authenticate(ctx, token)
+		}
+		if errors.Is(err, oauth.ErrUnauthorized) {
+			r.rate = s.deps.Limiter.Allow("401 "+r.Address, s.deps.Quotas.UnauthorizedPerMinute, now)
+			if !r.rate.Allowed {
+				return errRate.After(r.rate.RetryAfter)
+			}
+		}
+		if err != nil {
+			return err
+		}
+		return next(c)
+	}
+}
+
+func bearer(h http.Header) (string, error) {
+	values := h.Values("Authorization")
+	if len(values) != 1 {
+		return "", oauth.ErrUnauthorized
+	}
+	scheme, token, ok := strings.Cut(values[0], " ")
+	if !ok || !strings.EqualFold(scheme, "Bearer") || token == "" {
+		return "", oauth.ErrUnauthorized
+	}
+	return token, nil
+}
+
+// limitRate counts the request for the client and for the application; the headers describe the tighter of the two.
+func (s *Server) limitRate(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		now := s.deps.DB.Clock().Now()
+		r := requestOf(c.Request().Context())
+		p := r.Principal
+		client := s.deps.Limiter.Allow("client "+p.ApplicationID+" "+p.ClientID, or(p.ClientRatePerMinute, s.deps.Quotas.ClientPerMinute), now)
+		r.rate = client
+		if client.Allowed {
+			app := s.deps.Limiter.Allow("application "+p.ApplicationID, or(p.RatePerMinute, s.deps.Quotas.ApplicationPerMinute), now)
+			r.rate = tighter(client, app)
+		}
+		if !r.rate.Allowed {
+			return errRate.After(r.rate.RetryAfter)
+		}
+		return next(c)
+	}
+}
+
+func tighter(a, b ratelimit.Decision) ratelimit.Decision {
+	if !b.Allowed || a.Allowed && b.Remaining < a.Remaining {
+		return b
+	}
+	return a
+}
+
+// requireScope refuses a token without the scopes that the contract names for the operation.
+func requireScope(op *operation) echo.MiddlewareFunc {
+	return func(next echo.HandlerFunc) echo.HandlerFunc {
+		return func(c echo.Context) error {
+			for _, scope := range op.scopes {
+				if !requestOf(c.Request().Context()).Principal.Has(scope) {
+					return errScope.Because("The access token lacks the scope %s.", scope)
+				}
+			}
+			return next(c)
+		}
+	}
+}
+
+var pathID = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
+
+// checkParameters refuses bad path, query and header parameters: 404 for a path (decision H47), 400 for the others
+// (decision H26). It also writes defaults into the query.
+func checkParameters(op *operation) echo.MiddlewareFunc {
+	return func(next echo.HandlerFunc) echo.HandlerFunc {
+		return func(c echo.Context) error {
+			query, err := url.ParseQuery(c.Request().URL.RawQuery)
+			if err != nil {
+				return problem.ErrMalformed.Because("The query string is malformed.")
+			}
+			var issues []problem.Issue
+			for _, p := range op.parameters {
+				var values []string
+				switch p.in {
+				case "path":
+					if !pathID.MatchString(c.Param(p.name)) {
+						return problem.ErrNotFound
+					}
+					continue
+				case "query":
+					values = query[p.name]
+				case "header":
+					continue // readKey checks the only one that has rules
+				}
+				if len(values) == 0 && p.fallback != "" {
+					query.Set(p.name, p.fallback)
+					continue
+				}
+				issues = append(issues, p.check(values)...)
+			}
+			if len(issues) > 0 {
+				return problem.ErrMalformed.Because("The request has invalid parameters; see issues.").With(issues...)
+			}
+			c.Request().URL.RawQuery = query.Encode()
+			return next(c)
+		}
+	}
+}
+
+func (p parameter) check(values []string) []problem.Issue {
+	switch {
+	case len(values) == 0 && p.required:
+		return []problem.Issue{{Path: p.name, Code: problem.IssueRequired, Message: "Is required."}}
+	case len(values) == 0:
+		return nil
+	case len(values) > 1:
+		return []problem.Issue{{Path: p.name, Code: problem.IssueInvalidValue, Message: "Must be given once."}}
+	}
+	var value any = values[0]
+	if p.integer {
+		n, err := strconv.ParseInt(values[0], 10, 64)
+		if err != nil {
+			return []problem.Issue{{Path: p.name, Code: problem.IssueInvalidType, Message: "Must be an integer."}}
+		}
+		value = n
+	}
+	return issuesOf(p.schema.Validate(value), p.name)
+}
+
+// readKey binds the Idempotency-Key to the request; the fingerprint comes with the body.
+func (s *Server) readKey(op *operation) echo.MiddlewareFunc {
+	header := op.parameter("header", idempotencyHeader)
+	return func(next echo.HandlerFunc) echo.HandlerFunc {
+		if header == nil {
+			return next
+		}
+		return func(c echo.Context) error {
+			values := c.Request().Header.Values(idempotencyHeader)
+			if header.required && (len(values) == 0 || len(values) == 1 && values[0] == "") {
+				return errKeyRequired.With(problem.Issue{Path: idempotencyHeader, Code: problem.IssueRequired, Message: "Is required."})
+			}
+			if issues := header.check(values); len(issues) > 0 {
+				return problem.ErrMalformed.Because("The header Idempotency-Key is not valid.").With(issues...)
+			}
+			if len(values) == 1 {
+				r := requestOf(c.Request().Context())
+				r.Idempotency = idempotency.Request{ApplicationID: r.Principal.ApplicationID, ClientID: r.Principal.ClientID, Endpoint: op.id, Key: values[0]}
+			}
+			return next(c)
+		}
+	}
+}
+
+// checkBody reads and validates a JSON body. An invalid one is 422, unless its key says something else first (T5).
+func (s *Server) checkBody(op *operation) echo.MiddlewareFunc {
+	return func(next echo.HandlerFunc) echo.HandlerFunc {
+		if op.body == nil {
+			return next
+		}
+		return func(c echo.Context) error {
+			ctx := c.Request().Context()
+			raw, value, refusal := readBody(c.Request())
+			if raw == nil {
+				return refusal
+			}
+			if refusal == nil {
+				var issues []problem.Issue
+				value, issues = op.body.check(raw, value)
+				unlisted, err := s.checkCatalog(ctx, value)
+				if err != nil {
+					return err
+				}
+				if issues = append(issues, unlisted...); len(issues) > 0 {
+					refusal = problem.ErrValidation.With(issues...)
+				}
+			}
+			return s.passBody(c, raw, value, refusal, next)
+		}
+	}
+}
+
+func (s *Server) passBody(c echo.Context, raw []byte, value map[string]any, refusal error, next echo.HandlerFunc) error {
+	r := requestOf(c.Request().Context())
+	if r.Idempotency.Key != "" {
+		var err error
+		if r.Idempotency.Fingerprint, err = idempotency.Fingerprint(c.Request().URL.Path, raw); err != nil {
+			return fmt.Errorf("fingerprint: %w", err)
+		}
+		if refusal != nil {
+			response, err := s.deps.Idempotency.Refuse(c.Request().Context(), r.Idempotency, refusal)
+			if err != nil {
+				return err
+			}
+			return stored(response).write(c.Response())
+		}
+	}
+	if refusal != nil {
+		return refusal
+	}
+	c.Request().Body = validatedBody{c.Request().Body, value}
+	return next(c)
+}
+
+// checkCatalog reports codes that the catalog does not list; the contract cannot, because the catalog changes.
+func (s *Server) checkCatalog(ctx context.Context, value map[string]any) ([]problem.Issue, error) {
+	var issues []problem.Issue
+	for name, has := range map[string]catalogCheck{"competence": s.deps.Catalog.HasCompetence, "language": s.deps.Catalog.HasLanguage} {
+		code, ok := value[name].(string)
+		if !ok {
+			continue
+		}
+		known, err := has(ctx, s.deps.DB.Read(), code)
+		if err != nil {
+			return nil, fmt.Errorf("read catalog: %w", err)
+		}
+		if !known {
+			issues = append(issues, problem.Issue{Path: name, Code: problem.IssueNotInCatalog, Message: "Is not a code of the catalog."})
+		}
+	}
+	return issues, nil
+}
+
+func or(a, b int) int {
+	if a > 0 {
+		return a
+	}
+	return b
+}
+
+func acceptedLanguage(header *string) language.Tag {
+	if header == nil {
+		return language.English
+	}
+	tag, _ := language.MatchStrings(labels, *header)
+	return tag
+}
+
+var labels = language.NewMatcher([]language.Tag{language.English, language.French})

@@ -1,0 +1,50 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"partnerd/internal/payment"
+	"partnerd/internal/problem"
+)
+
+const maxNotice = 64 << 10
+
+// health tells that the process answers.
+func (s *Server) health(c echo.Context) error {
+	return writeJSON(c, http.StatusOK, map[string]string{"status": "ok"})
+}
+
+// ready tells that the process can serve: the database answers.
+func (s *Server) ready(c echo.Context) error {
+	ctx, cancel := context.WithTimeout(c.Request().Context(), 2*time.Second)
+	defer cancel()
+	if err := s.deps.DB.Ping(ctx); err != nil {
+		s.deps.Logger.Warn("not ready", "error", err)
+		return writeJSON(c, http.StatusServiceUnavailable, map[string]string{"status": "unavailable", "database": "unreachable"})
+	}
+	return writeJSON(c, http.StatusOK, map[string]string{"status": "ok", "database": "ok"})
+}
+
+// paymentNotice takes a signed notice of a payment provider. 2xx tells the provider not to send it again.
+func (s *Server) paymentNotice(c echo.Context) error {
+	body, err := io.ReadAll(io.LimitReader(c.Request().Body, maxNotice+1))
+	if err != nil || len(body) > maxNotice {
+		return problem.ErrMalformed.Because("The notice could not be read.")
+	}
+	err = s.deps.Payments.HandleNotice(c.Request().Context(), s.deps.DB, c.Param("provider"), body, c.Request().Header.Get(payment.SignatureHeader))
+	switch {
+	case errors.Is(err, payment.ErrBadSignature), errors.Is(err, payment.ErrBadNotice):
+		return problem.ErrMalformed.Because("The notice is not acceptable: %s.", err)
+	case errors.Is(err, payment.ErrUnknownProvider):
+		return problem.ErrNotFound
+	case err != nil:
+		return err
+	}
+	return c.NoContent(http.StatusNoContent)
+}

@@ -1,0 +1,128 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"math"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"partnerd/gen/partner/models"
+	"partnerd/internal/oauth"
+	"partnerd/internal/postgres"
+	"partnerd/internal/problem"
+)
+
+// Problems that the HTTP layer itself raises.
+var (
+	errKeyRequired = problem.Declare(problem.Malformed, "IDEMPOTENCY_KEY_REQUIRED", "The header Idempotency-Key is required.")
+	errScope       = problem.Declare(problem.Forbidden, "INSUFFICIENT_SCOPE", "The access token lacks the scope that this operation requires.")
+	errRate        = problem.Declare(problem.RateLimited, "RATE_LIMITED", "Too many requests; see Retry-After.")
+	errInternal    = problem.Declare(0, "INTERNAL_ERROR", "An internal error occurred. Give support the X-Request-Id.")
+)
+
+var statuses = map[problem.Kind]int{
+	problem.Malformed: http.StatusBadRequest, problem.Unauthorized: http.StatusUnauthorized, problem.Forbidden: http.StatusForbidden,
+	problem.NotFound: http.StatusNotFound, problem.MethodNotAllowed: http.StatusMethodNotAllowed, problem.Conflict: http.StatusConflict,
+	problem.Unprocessable: http.StatusUnprocessableEntity, problem.RateLimited: http.StatusTooManyRequests, problem.Unavailable: http.StatusServiceUnavailable,
+	errInternal.Kind: http.StatusInternalServerError,
+}
+
+// onError is the end of every failed request: pages get a page, OAuth endpoints the OAuth shape, everything else
+// {code, message, issues}. What is not a problem is logged and becomes a bare 500.
+func (s *Server) onError(err error, c echo.Context) {
+	if c.Response().Committed {
+		s.deps.Logger.Error("response broke off", "requestId", requestOf(c.Request().Context()).ID, "error", err)
+		return
+	}
+	p := s.toProblem(err, c)
+	path := c.Request().URL.Path
+	switch {
+	case strings.HasPrefix(path, "/api/oauth/"):
+		err = s.writeOAuthError(c, err, p)
+	case strings.HasPrefix(path, "/api/"), strings.HasPrefix(path, "/.well-known/"), strings.HasPrefix(path, "/payments/"):
+		err = s.writeProblem(c, p)
+	default:
+		err = s.deps.ErrorPage(c, statuses[p.Kind])
+	}
+	if err != nil {
+		s.deps.Logger.Warn("error not delivered", "error", err)
+	}
+}
+
+// toProblem says what the caller may know of err.
+func (s *Server) toProblem(err error, c echo.Context) *problem.Error {
+	if p, ok := problem.As(err); ok {
+		return p
+	}
+	var he *echo.HTTPError
+	if errors.As(err, &he) && he.Code < 500 {
+		switch he.Code {
+		case http.StatusNotFound:
+			return problem.ErrNotFound
+		case http.StatusMethodNotAllowed:
+			return problem.ErrMethodNotAllowed
+		default:
+			return problem.ErrMalformed
+		}
+	}
+	var oe *oauth.Error
+	if errors.As(err, &oe) {
+		return problem.ErrMalformed.Because("%s", oe.Description)
+	}
+	r := requestOf(c.Request().Context())
+	if errors.Is(err, context.Canceled) && c.Request().Context().Err() != nil {
+		s.deps.Logger.Info("caller left", "requestId", r.ID)
+		return problem.ErrUnavailable
+	}
+	s.deps.Logger.Error("request failed", "requestId", r.ID, "method", c.Request().Method, "route", c.Path(), "error", err)
+	var ne net.Error
+	if postgres.IsLockTimeout(err) || errors.Is(err, context.DeadlineExceeded) || errors.As(err, &ne) {
+		return problem.ErrUnavailable.After(time.Second)
+	}
+	return errInternal
+}
+
+func (s *Server) writeProblem(c echo.Context, p *problem.Error) error {
+	h := c.Response().Header()
+	switch p.Kind {
+	case problem.Unauthorized:
+		h.Set("WWW-Authenticate", `Bearer realm="partnerd", error="invalid_token"`)
+	case problem.Forbidden:
+		h.Set("WWW-Authenticate", `Bearer realm="partnerd", error="insufficient_scope"`)
+	}
+	setRetryAfter(h, p.RetryAfter)
+	body := models.Error{Code: models.ErrorCode(p.Code), Message: p.Message}
+	for _, x := range p.Issues {
+		body.Issues = append(body.Issues, models.Issue{Path: x.Path, Code: models.IssueCode(x.Code), Message: x.Message})
+	}
+	return writeJSON(c, statuses[p.Kind], body)
+}
+
+// writeOAuthError answers in the words of RFC 6749 and in ours (decision H8).
+func (s *Server) writeOAuthError(c echo.Context, err error, p *problem.Error) error {
+	status, code, description := statuses[p.Kind], "invalid_request", p.Message
+	var oe *oauth.Error
+	switch {
+	case errors.As(err, &oe):
+		status, code, description = oe.Status, oe.Code, oe.Description
+	case p.Kind == errInternal.Kind:
+		code = "server_error"
+	case p.Kind == problem.RateLimited, p.Kind == problem.Unavailable:
+		code = "temporarily_unavailable"
+	}
+	neverStore(c)
+	setRetryAfter(c.Response().Header(), p.RetryAfter)
+	return writeJSON(c, status, models.OAuthError{Error: models.OAuthErrorCode(code), Code: models.OAuthErrorCode(code), ErrorDescription: description, Message: description})
+}
+
+func setRetryAfter(h http.Header, d time.Duration) {
+	if d > 0 {
+		h.Set("Retry-After", strconv.Itoa(max(1, int(math.Ceil(d.Seconds())))))
+	}
+}

@@ -1,0 +1,26 @@
+package httpapi
+
+import (
+	"context"
+
+	"partnerd/internal/idempotency"
+	"partnerd/internal/oauth"
+	"partnerd/internal/ratelimit"
+)
+
+// request is what the middlewares learn of a call to /api/v1 and the handlers use.
+type request struct {
+	ID          string // X-Request-Id
+	Address     string
+	UserAgent   string
+	Principal   oauth.Principal
+	Idempotency idempotency.Request // zero when the caller sent no key
+	rate        ratelimit.Decision  // what the X-RateLimit headers say
+}
+
+type requestKey struct{}
+
+// requestOf returns the request of ctx; every context of a request has one.
+func requestOf(ctx context.Context) *request {
+	return ctx.Value(requestKey{}).(*request)
+}

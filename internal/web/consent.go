@@ -1,0 +1,190 @@
+package web
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+
+	"github.com/labstack/echo/v4"
+
+	"partnerd/internal/account"
+	"partnerd/internal/application"
+	"partnerd/internal/oauth"
+	"partnerd/internal/postgres"
+	"partnerd/internal/problem"
+)
+
+// optionalScopes spend money or show what a lawyer wrote: the client may refuse each of them alone.
+var optionalScopes = []application.Scope{application.WalletTopUp, application.ConsultationsWrite, application.NotesRead}
+
+type consentView struct {
+	Application string
+	Host        string // where the browser goes afterwards
+	Request     string // the authorize request, to be sent back with the form
+	Self        string // the address of this page
+	Fixed       []application.Scope
+	Optional    []application.Scope
+	Chosen      map[application.Scope]bool
+	Nothing     bool // the form was sent without any scope
+}
+
+// Authorize is the browser's entry to linking an account (specification section 4.1). A request without a valid
+// application and redirect URI ends on a page with status 400, any other fault at the redirect URI.
+func (p *Pages) Authorize(c echo.Context) error {
+	err := p.page(p.authorize)(c)
+	if err == nil || c.Response().Committed {
+		return err
+	}
+	status := http.StatusInternalServerError
+	if e, ok := problem.As(err); ok && e.Kind == problem.Unavailable {
+		status = http.StatusServiceUnavailable
+	}
+	p.Logger.ErrorContext(c.Request().Context(), "authorize page failed", "error", err)
+	return p.Error(c, status)
+}
+
+func (p *Pages) authorize(c echo.Context) error {
+	q := c.QueryParams()
+	q.Del("lang")
+	r, err := p.parseAuthorize(c, q)
+	if err != nil {
+		return p.refuseAuthorize(c, err)
+	}
+	self := c.Request().URL.Path + "?" + q.Encode()
+	client, err := p.client(c)
+	if err != nil {
+		return err
+	}
+	if client == nil {
+		return toLogin(c, self)
+	}
+	return p.showConsent(c, http.StatusOK, r, client, newConsentView(r, q.Encode(), self))
+}
+
+func (p *Pages) parseAuthorize(c echo.Context, q url.Values) (oauth.AuthorizeRequest, error) {
+	return p.OAuth.ParseAuthorize(c.Request().Context(), p.DB.Read(), q)
+}
+
+// refuseAuthorize shows a fault that must not be redirected, or sends the browser to the redirect URI with the others.
+func (p *Pages) refuseAuthorize(c echo.Context, err error) error {
+	var redirect *oauth.RedirectError
+	if errors.As(err, &redirect) {
+		return c.Redirect(http.StatusFound, redirect.URL)
+	}
+	var fault *oauth.PageError
+	if errors.As(err, &fault) {
+		data := errorView{Status: http.StatusBadRequest, Key: "error.authorize", Detail: fault.Description}
+		return p.render(c, http.StatusBadRequest, "error", view{Title: "error.authorize.title", Narrow: true, Data: data})
+	}
+	return err
+}
+
+func newConsentView(r oauth.AuthorizeRequest, request, self string) consentView {
+	v := consentView{Application: r.Application.Name, Host: hostOf(r.RedirectURI), Request: request, Self: self,
+		Chosen: map[application.Scope]bool{}}
+	for _, s := range application.AllScopes {
+		if !slices.Contains(r.Scopes, s) {
+			continue
+		}
+		v.Chosen[s] = true
+		if slices.Contains(optionalScopes, s) {
+			v.Optional = append(v.Optional, s)
+		} else {
+			v.Fixed = append(v.Fixed, s)
+		}
+	}
+	return v
+}
+
+func (p *Pages) showConsent(c echo.Context, status int, r oauth.AuthorizeRequest, client *account.Client, v consentView) error {
+	c.Response().Header().Set("Content-Security-Policy", policy(formOrigin(r.RedirectURI)))
+	title := "consent.title"
+	if v.Nothing {
+		title = "consent.title.error"
+	}
+	return p.render(c, status, "consent", view{Title: title, Client: client, CSRF: p.csrf(c), Narrow: true, Data: v})
+}
+
+// consent takes the client's answer. The request it answers comes with the form and is judged again.
+func (p *Pages) consent(c echo.Context) error {
+	form := c.Request().PostForm
+	q, err := url.ParseQuery(form.Get("request"))
+	if err != nil {
+		return statusError(http.StatusBadRequest)
+	}
+	r, err := p.parseAuthorize(c, q)
+	if err != nil {
+		return p.refuseAuthorize(c, err)
+	}
+	client, err := p.client(c)
+	if err != nil {
+		return err
+	}
+	if client == nil {
+		return toLogin(c, authorizePath+"?"+q.Encode())
+	}
+	if !p.ownForm(c) {
+		return statusError(http.StatusForbidden)
+	}
+	switch form.Get("decision") {
+	case "allow":
+		return p.allow(c, r, client, q)
+	case "deny":
+		return c.Redirect(http.StatusFound, p.OAuth.Deny(r))
+	}
+	return statusError(http.StatusBadRequest)
+}
+
+const authorizePath = "/api/oauth/authorize"
+
+// allow grants the scopes that the form names, never one that was not asked for.
+func (p *Pages) allow(c echo.Context, r oauth.AuthorizeRequest, client *account.Client, q url.Values) error {
+	ticked := c.Request().PostForm["scope"]
+	var granted []application.Scope
+	for _, s := range r.Scopes {
+		if slices.Contains(ticked, string(s)) {
+			granted = append(granted, s)
+		}
+	}
+	if len(granted) == 0 {
+		v := newConsentView(r, q.Encode(), authorizePath+"?"+q.Encode())
+		v.Chosen, v.Nothing = nil, true
+		return p.showConsent(c, http.StatusUnprocessableEntity, r, client, v)
+	}
+	ctx := c.Request().Context()
+	var target string
+	err := p.DB.InTx(ctx, func(tx postgres.Tx) (err error) {
+		target, err = p.OAuth.Approve(ctx, tx, r, client.ID, granted)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("approve authorization: %w", err)
+	}
+	return c.Redirect(http.StatusFound, target)
+}
+
+var plainHost = regexp.MustCompile(`^[A-Za-z0-9.-]+(:[0-9]+)?$`)
+
+// formOrigin is the source expression for where a form may end. A host that the expression cannot name (an IPv6
+// address) is widened to its scheme.
+func formOrigin(raw string) string {
+	u, err := url.Parse(raw)
+	if err != nil {
+		return ""
+	}
+	if !plainHost.MatchString(u.Host) {
+		return u.Scheme + ":"
+	}
+	return u.Scheme + "://" + u.Host
+}
+
+func hostOf(raw string) string {
+	u, err := url.Parse(raw)
+	if err != nil {
+		return ""
+	}
+	return u.Host
+}

@@ -1,0 +1,89 @@
+package web
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/labstack/echo/v4"
+	"golang.org/x/text/language"
+)
+
+// languages of the pages; the first serves visitors who prefer none of them.
+var languages = []string{"en", "fr"}
+
+var languageNames = map[string]string{"en": "English", "fr": "Français"}
+
+var matcher = language.NewMatcher([]language.Tag{language.English, language.French})
+
+const languageCookie = "lang"
+
+// chooseLanguage remembers the language that a link asked for.
+func (p *Pages) chooseLanguage(c echo.Context) {
+	lang := c.QueryParam("lang")
+	if languageNames[lang] == "" {
+		return
+	}
+	c.Set(languageCookie, lang)
+	c.SetCookie(&http.Cookie{Name: languageCookie, Value: lang, Path: "/", MaxAge: 365 * 24 * 3600,
+		Secure: p.secure, HttpOnly: true, SameSite: http.SameSiteLaxMode})
+}
+
+// language is that of the link just followed, else of the cookie, else the one the browser prefers.
+func (p *Pages) language(c echo.Context) string {
+	if lang, ok := c.Get(languageCookie).(string); ok {
+		return lang
+	}
+	if k, err := c.Cookie(languageCookie); err == nil && languageNames[k.Value] != "" {
+		return k.Value
+	}
+	tags, _, err := language.ParseAcceptLanguage(c.Request().Header.Get("Accept-Language"))
+	if err != nil {
+		return languages[0]
+	}
+	_, i, _ := matcher.Match(tags...)
+	return languages[i]
+}
+
+// texts maps a key to its wording in every language.
+type texts map[string]map[string]string
+
+func loadTexts() (texts, error) {
+	b, err := files.ReadFile("texts.json")
+	if err != nil {
+		return nil, fmt.Errorf("read texts: %w", err)
+	}
+	var t texts
+	if err := json.Unmarshal(b, &t); err != nil {
+		return nil, fmt.Errorf("read texts: %w", err)
+	}
+	return t, nil
+}
+
+func (t texts) get(lang, key string, args ...any) (string, error) {
+	s, ok := t[key][lang]
+	if !ok {
+		return "", fmt.Errorf("no text %q in %q", key, lang)
+	}
+	if len(args) == 0 {
+		return s, nil
+	}
+	return fmt.Sprintf(s, args...), nil
+}
+
+var months = [...]string{"janvier", "février", "mars", "avril", "mai", "juin", "juillet", "août", "septembre",
+	"octobre", "novembre", "décembre"}
+
+// formatDate writes a day and a time in UTC for people.
+func formatDate(lang string, t time.Time) string {
+	t = t.UTC()
+	if lang != "fr" {
+		return t.Format("2 January 2006, 15:04 UTC")
+	}
+	day := fmt.Sprint(t.Day())
+	if t.Day() == 1 {
+		day = "1er"
+	}
+	return fmt.Sprintf("%s %s %d à %s UTC", day, months[t.Month()-1], t.Year(), t.Format("15:04"))
+}

@@ -1,0 +1,150 @@
+package web
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"net/http"
+	"net/netip"
+	"strings"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"partnerd/internal/account"
+	"partnerd/internal/id"
+	"partnerd/internal/postgres"
+)
+
+type loginView struct {
+	Next, Email string
+	Error       string // key of what went wrong with the whole form
+	Wait        int    // seconds until the next try, with login.throttled
+	NoEmail     bool
+	NoPassword  bool
+}
+
+func (p *Pages) loginForm(c echo.Context) error {
+	next := safeNext(c.QueryParam("next"))
+	client, err := p.client(c)
+	if err != nil {
+		return err
+	}
+	if client != nil {
+		return c.Redirect(http.StatusFound, next)
+	}
+	return p.showLogin(c, http.StatusOK, loginView{Next: next})
+}
+
+func (p *Pages) showLogin(c echo.Context, status int, v loginView) error {
+	title := "login.title"
+	if v.Error != "" || v.NoEmail || v.NoPassword {
+		title = "login.title.error"
+	}
+	return p.render(c, status, "login", view{Title: title, CSRF: p.csrf(c), Narrow: true, Data: v})
+}
+
+// login checks the password. It says the same for an unknown address and a wrong password, and takes the same time.
+func (p *Pages) login(c echo.Context) error {
+	form := c.Request().PostForm
+	email, password := strings.TrimSpace(form.Get("email")), form.Get("password")
+	v := loginView{Next: safeNext(form.Get("next")), Email: email, NoEmail: email == "", NoPassword: password == ""}
+	if v.NoEmail || v.NoPassword {
+		return p.showLogin(c, http.StatusUnprocessableEntity, v)
+	}
+	if !p.ownForm(c) {
+		v.Error = "login.stale"
+		return p.showLogin(c, http.StatusForbidden, v)
+	}
+	if wait := p.throttled(c, email); wait > 0 {
+		v.Error, v.Wait = "login.throttled", int(math.Ceil(wait.Seconds()))
+		c.Response().Header().Set("Retry-After", fmt.Sprint(v.Wait))
+		return p.showLogin(c, http.StatusTooManyRequests, v)
+	}
+	client, err := p.Accounts.CheckPassword(c.Request().Context(), p.DB.Read(), email, password)
+	if errors.Is(err, account.ErrBadCredentials) {
+		v.Error = "login.failed"
+		return p.showLogin(c, http.StatusUnprocessableEntity, v)
+	}
+	if err != nil {
+		return fmt.Errorf("check password: %w", err)
+	}
+	p.forgive(c, email)
+	return p.signIn(c, client.ID, v.Next)
+}
+
+// signIn ends the session that this browser had and begins one under a new name.
+func (p *Pages) signIn(c echo.Context, clientID, next string) error {
+	ctx := c.Request().Context()
+	var token string
+	err := p.DB.InTx(ctx, func(tx postgres.Tx) (err error) {
+		if old := p.cookie(c, sessionCookie); old != "" {
+			if err := p.Accounts.SignOut(ctx, tx, old); err != nil {
+				return err
+			}
+		}
+		token, err = p.Accounts.SignIn(ctx, tx, clientID)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("sign in: %w", err)
+	}
+	p.setCookie(c, sessionCookie, token)
+	p.setCookie(c, browserCookie, "")
+	return c.Redirect(http.StatusSeeOther, next)
+}
+
+// throttled counts a sign-in attempt against the address it comes from and the account it is for, known or not.
+// It returns how long to wait, 0 when the attempt may go on. [Pages.forgive] takes a successful one back.
+func (p *Pages) throttled(c echo.Context, email string) time.Duration {
+	now := p.DB.Clock().Now()
+	byAddress := p.Limiter.Allow(loginAddress(c), p.LoginPerAddress, now)
+	if !byAddress.Allowed {
+		return byAddress.RetryAfter
+	}
+	return p.Limiter.Allow(loginAccount(email), p.LoginPerAccount, now).RetryAfter
+}
+
+// forgive uncounts an attempt with the right password: only guessing is slowed down.
+func (p *Pages) forgive(c echo.Context, email string) {
+	p.Limiter.Return(loginAddress(c), p.LoginPerAddress)
+	p.Limiter.Return(loginAccount(email), p.LoginPerAccount)
+}
+
+func loginAddress(c echo.Context) string { return "login address " + network(c.RealIP()) }
+
+func loginAccount(email string) string {
+	return "login account " + id.DigestOf(strings.ToLower(email)).String()
+}
+
+// network is the address, or for IPv6 the /64 that one subscriber usually has.
+func network(address string) string {
+	a, err := netip.ParseAddr(address)
+	if err != nil || a.Unmap().Is4() {
+		return address
+	}
+	prefix, err := a.Prefix(64)
+	if err != nil {
+		return address
+	}
+	return prefix.String()
+}
+
+// logout ends the session and goes to next, which the consent page uses to ask for another account.
+func (p *Pages) logout(c echo.Context) error {
+	if !p.ownForm(c) {
+		return statusError(http.StatusForbidden)
+	}
+	ctx := c.Request().Context()
+	if token := p.cookie(c, sessionCookie); token != "" {
+		if err := p.Accounts.SignOut(ctx, p.DB.Read(), token); err != nil {
+			return fmt.Errorf("sign out: %w", err)
+		}
+	}
+	p.setCookie(c, sessionCookie, "")
+	next := "/"
+	if raw := c.Request().PostForm.Get("next"); raw != "" {
+		next = safeNext(raw)
+	}
+	return c.Redirect(http.StatusSeeOther, next)
+}

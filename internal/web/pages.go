@@ -1,0 +1,197 @@
+package web
+
+import (
+	"context"
+	"embed"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/labstack/echo/v4"
+
+	"partnerd/internal/account"
+	"partnerd/internal/application"
+	"partnerd/internal/oauth"
+	"partnerd/internal/payment"
+	"partnerd/internal/postgres"
+	"partnerd/internal/ratelimit"
+	"partnerd/internal/wallet"
+)
+
+//go:embed templates/*.html assets/style.css texts.json
+var files embed.FS
+
+// SandboxPayments is the provider's side of the built-in checkout; it exists only in a sandbox.
+type SandboxPayments interface {
+	// Pay and Cancel record the payer's decision; the first one stands. [payment.ErrSessionClosed] when it is too late,
+	// [payment.ErrWalletLimitExceeded] when the wallet may not hold as much, another error against the first decision.
+	Pay(ctx context.Context, tx postgres.Tx, sessionID string) error
+	Cancel(ctx context.Context, tx postgres.Tx, sessionID string) error
+	// Decision tells what the payer decided, also while the notice of it is under way; false when nothing yet.
+	Decision(ctx context.Context, tx postgres.Tx, sessionID string) (payment.Kind, bool, error)
+}
+
+// Deps is what the pages need.
+type Deps struct {
+	DB              *postgres.DB
+	Accounts        *account.Service
+	Applications    *application.Service
+	OAuth           *oauth.Service
+	Wallet          *wallet.Service
+	Payments        *payment.Service
+	SandboxPayments SandboxPayments // nil in a live deployment
+	Limiter         *ratelimit.Limiter
+	Logger          *slog.Logger
+	BaseURL         string // absolute, without a trailing slash
+	Sandbox         bool
+	Contract        []byte // the OpenAPI document that /docs shows
+
+	LoginPerAccount int // sign-in attempts a minute for one e-mail address; 0 means 10
+	LoginPerAddress int // sign-in attempts a minute from one network address; 0 means 60
+}
+
+// Pages serves the HTML pages.
+type Pages struct {
+	Deps
+	secure bool // cookies are Secure and named with __Host-
+	views  views
+	style  asset
+	docs   docsPage
+	origin *http.CrossOriginProtection
+}
+
+// New reads the templates, the texts and the contract; an error means that the program was built wrong.
+func New(d Deps) (*Pages, error) {
+	base, err := url.Parse(d.BaseURL)
+	if err != nil {
+		return nil, fmt.Errorf("read base URL: %w", err)
+	}
+	d.BaseURL = strings.TrimSuffix(d.BaseURL, "/")
+	if d.LoginPerAccount == 0 {
+		d.LoginPerAccount = 10
+	}
+	if d.LoginPerAddress == 0 {
+		d.LoginPerAddress = 60
+	}
+	p := &Pages{Deps: d, secure: base.Scheme == "https", origin: http.NewCrossOriginProtection()}
+	if err := p.origin.AddTrustedOrigin(base.Scheme + "://" + base.Host); err != nil {
+		return nil, fmt.Errorf("trust base URL: %w", err)
+	}
+	if p.style, err = loadAsset("assets/style.css", "text/css; charset=utf-8"); err != nil {
+		return nil, err
+	}
+	if p.views, err = parseViews(p.style.path); err != nil {
+		return nil, err
+	}
+	if p.docs, err = newDocsPage(d.Contract, d.BaseURL, p.views, d.Sandbox); err != nil {
+		return nil, fmt.Errorf("render documentation: %w", err)
+	}
+	return p, nil
+}
+
+// Register adds the routes of all pages except [Pages.Authorize], whose path belongs to the API.
+func (p *Pages) Register(e *echo.Echo) {
+	read := []string{http.MethodGet, http.MethodHead}
+	e.Match(read, "/", p.page(p.home))
+	e.Match(read, p.style.path, p.style.serve)
+	e.Match(read, "/docs", p.page(p.documentation))
+	e.Match(read, "/login", p.page(p.loginForm))
+	e.POST("/login", p.page(p.login))
+	e.POST("/logout", p.page(p.logout))
+	e.POST("/oauth/consent", p.page(p.consent))
+	e.Match(read, "/account", p.page(p.account))
+	e.Match(read, "/account/apps", p.page(p.apps))
+	e.POST("/account/apps/:id/disconnect", p.page(p.disconnect))
+	e.Match(read, "/checkout/:id", p.page(p.checkout))
+	e.POST("/checkout/:id", p.page(p.decideCheckout))
+}
+
+// maxForm bounds the body of a form, in bytes.
+const maxForm = 64 << 10
+
+// page wraps a handler with what every page has: headers, the language, and for a POST the checks that the form is
+// ours. A handler's error that is a status becomes the page for it; any other error is the caller's to log.
+func (p *Pages) page(h echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		p.setHeaders(c)
+		p.chooseLanguage(c)
+		err := p.readForm(c)
+		if err == nil {
+			err = h(c)
+		}
+		var status statusError
+		if errors.As(err, &status) {
+			return p.Error(c, int(status))
+		}
+		return err
+	}
+}
+
+// statusError ends a request with the error page of that status.
+type statusError int
+
+func (e statusError) Error() string { return http.StatusText(int(e)) }
+
+// readForm refuses a POST that another site caused or that is not a sane form.
+func (p *Pages) readForm(c echo.Context) error {
+	r := c.Request()
+	if r.Method != http.MethodPost {
+		return nil
+	}
+	if err := p.origin.Check(r); err != nil {
+		return statusError(http.StatusForbidden)
+	}
+	r.Body = http.MaxBytesReader(c.Response(), r.Body, maxForm)
+	if err := r.ParseForm(); err != nil || !sane(r.PostForm) {
+		return statusError(http.StatusBadRequest)
+	}
+	return nil
+}
+
+func (p *Pages) setHeaders(c echo.Context) {
+	h := c.Response().Header()
+	h.Set("Content-Security-Policy", policy(""))
+	h.Set("X-Content-Type-Options", "nosniff")
+	// Not no-referrer: it would make browsers send "Origin: null" with our own forms.
+	h.Set("Referrer-Policy", "same-origin")
+	h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	h.Set("Permissions-Policy", "camera=(), geolocation=(), microphone=(), payment=()")
+	h.Set("Cache-Control", "no-store")
+	if p.secure {
+		h.Set("Strict-Transport-Security", "max-age=31536000")
+	}
+}
+
+// policy is the content security policy of a page whose forms may end at one other origin.
+// Chromium applies form-action to the whole chain of redirects after a form was sent.
+func policy(formOrigin string) string {
+	return "default-src 'none'; style-src 'self'; img-src 'self' data:; form-action " +
+		strings.TrimSpace("'self' "+formOrigin) + "; base-uri 'none'; frame-ancestors 'none'"
+}
+
+// Error answers with the page for an HTTP status, in the visitor's language.
+func (p *Pages) Error(c echo.Context, status int) error {
+	p.setHeaders(c)
+	key := "error.other"
+	switch status {
+	case http.StatusBadRequest, http.StatusForbidden, http.StatusNotFound, http.StatusMethodNotAllowed,
+		http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusServiceUnavailable:
+		key = fmt.Sprintf("error.%d", status)
+	}
+	return p.render(c, status, "error", view{Title: key + ".title", Data: errorView{Status: status, Key: key}})
+}
+
+type errorView struct {
+	Status int
+	Key    string
+	Detail string // English, for the developer of the partner's application
+}
+
+func (p *Pages) home(c echo.Context) error {
+	c.Response().Header().Set("Cache-Control", "no-cache")
+	return p.render(c, http.StatusOK, "home", view{Title: "home.title", Data: p.BaseURL})
+}

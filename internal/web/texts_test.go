@@ -1,0 +1,211 @@
+package web
+
+import (
+	"io/fs"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"partnerd/internal/application"
+)
+
+var verbs = regexp.MustCompile(`%[sd]`)
+
+func TestEveryTextExistsInBothLanguagesWithTheSameArguments(t *testing.T) {
+	t.Parallel()
+	for key, wordings := range must(loadTexts()) {
+		if len(wordings) != len(languages) {
+			t.Errorf("%s has %d languages", key, len(wordings))
+		}
+		for _, lang := range languages {
+			if strings.TrimSpace(wordings[lang]) == "" {
+				t.Errorf("%s has no text in %q", key, lang)
+			}
+			if !slices.Equal(verbs.FindAllString(wordings[lang], -1), verbs.FindAllString(wordings["en"], -1)) {
+				t.Errorf("%s takes other arguments in %q", key, lang)
+			}
+		}
+	}
+}
+
+// usedKeys are the keys named in templates, and those that the program puts together.
+func usedKeys(t *testing.T) map[string]bool {
+	used := map[string]bool{}
+	literal := regexp.MustCompile(`\bt "([^"]+)"`)
+	for _, name := range must(fs.Glob(files, "templates/*.html")) {
+		for _, m := range literal.FindAllStringSubmatch(string(must(files.ReadFile(name))), -1) {
+			used[m[1]] = true
+		}
+	}
+	for _, s := range application.AllScopes {
+		used["scope."+string(s)] = true
+	}
+	for _, s := range []checkoutState{checkoutOpen, checkoutProcessing, checkoutPaid, checkoutCancelled, checkoutExpired} {
+		used["checkout.title."+string(s)], used["checkout.text."+string(s)] = true, true
+	}
+	for _, e := range []string{"400", "403", "404", "405", "429", "500", "503", "other", "authorize"} {
+		used["error."+e+".title"], used["error."+e+".text"] = true, true
+	}
+	for _, key := range []string{"home.title", "login.title", "login.title.error", "login.failed", "login.stale", "login.throttled",
+		"consent.title", "consent.title.error", "apps.title", "docs.title"} {
+		used[key] = true
+	}
+	return used
+}
+
+func TestTextsAndUsesAgree(t *testing.T) {
+	t.Parallel()
+	known, used := must(loadTexts()), usedKeys(t)
+	for key := range used {
+		if known[key] == nil {
+			t.Errorf("%s is used and has no text", key)
+		}
+	}
+	for key := range known {
+		if !used[key] {
+			t.Errorf("%s has a text and no use", key)
+		}
+	}
+}
+
+func TestNoTemplateHasScriptInlineStyleOrForeignResources(t *testing.T) {
+	t.Parallel()
+	forbidden := regexp.MustCompile(`(?i)<script|<style|\sstyle=|\son[a-z]+=|javascript:|<iframe|<img|src="http`)
+	for _, name := range must(fs.Glob(files, "templates/*.html")) {
+		if m := forbidden.FindString(string(must(files.ReadFile(name)))); m != "" {
+			t.Errorf("%s contains %q", name, m)
+		}
+	}
+}
+
+func TestLanguageIsTheLinksThenTheCookiesThenTheBrowsers(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	for header, want := range map[string]string{"": "en", "de-DE,de;q=0.9": "en", "fr-CA,fr;q=0.8,en;q=0.5": "fr", "en-GB,fr;q=0.5": "en",
+		"de,fr;q=0.7,en;q=0.3": "fr", ";;;": "en", "fr": "fr"} {
+		b := f.browser()
+		b.header.Set("Accept-Language", header)
+		if p := b.get("/login"); !strings.Contains(p.body, `<html lang="`+want+`">`) || p.Header.Get("Content-Language") != want {
+			t.Errorf("Accept-Language %q gives %q, want %q", header, p.Header.Get("Content-Language"), want)
+		}
+	}
+	b := f.browser()
+	b.get("/?lang=fr").want(t, 200, `<html lang="fr">`, "/?lang=en")
+	b.get("/login").want(t, 200, `<html lang="fr">`, "Se connecter")
+	b.get("/login?lang=xx").want(t, 200, `<html lang="fr">`)
+	b.get("/login?lang=en").want(t, 200, `<html lang="en">`)
+	b.get("/nowhere").want(t, 404, `<html lang="en">`, "There is no such page")
+}
+
+func TestDatesAreReadable(t *testing.T) {
+	t.Parallel()
+	first := newFixtureTime(1)
+	for lang, want := range map[string]string{"en": "1 June 2026, 08:30 UTC", "fr": "1er juin 2026 à 08:30 UTC"} {
+		if got := formatDate(lang, first); got != want {
+			t.Errorf("%s: %q, want %q", lang, got, want)
+		}
+	}
+	if got := formatDate("fr", newFixtureTime(2)); got != "2 juin 2026 à 08:30 UTC" {
+		t.Error(got)
+	}
+}
+
+func TestMarkdown(t *testing.T) {
+	t.Parallel()
+	cases := map[string]string{
+		"plain <b> & \"q\"":                 "<p>plain &lt;b&gt; &amp; &#34;q&#34;</p>\n",
+		"## A B, c\ntext\nmore":             "<h2 id=\"x-a-b-c\">A B, c</h2>\n<p>text more</p>\n",
+		"text:\n- a `<i>`\n  b\n- **c**":    "<p>text:</p>\n<ul>\n<li>a <code>&lt;i&gt;</code> b</li>\n<li><strong>c</strong></li>\n</ul>\n",
+		"1. a\n2. b\n   c\n\nend":           "<ol>\n<li>a</li>\n<li>b c</li>\n</ol>\n<p>end</p>\n",
+		"[x](https://a.example/?b&c)":       "<p><a href=\"https://a.example/?b&amp;c\">x</a></p>\n",
+		"[x](javascript:alert)":             "<p>[x](javascript:alert)</p>\n",
+		"```\na < b\n\nc\n```\nz":           "<pre tabindex=\"0\"><code>a &lt; b\n\nc</code></pre>\n<p>z</p>\n",
+		"<script>alert(1)</script>":         "<p>&lt;script&gt;alert(1)&lt;/script&gt;</p>\n",
+		"| A | B |\n|---|---|\n| 1 | `2` |": "<div class=\"scroll\" tabindex=\"0\"><table>\n<thead><tr><th scope=\"col\">A</th><th scope=\"col\">B</th></tr>\n</thead>\n<tbody>\n<tr><td>1</td><td><code>2</code></td></tr>\n</tbody></table></div>\n",
+	}
+	for src, want := range cases {
+		if got := string(markdown(src, "x-", 0)); got != want {
+			t.Errorf("%q:\n got %q\nwant %q", src, got, want)
+		}
+	}
+}
+
+func TestDocumentationCoversTheWholeContract(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	p := f.browser().get("/docs")
+	p.want(t, 200, `<html lang="en">`, f.base+"/api/v1/consultations", "hmac.Equal", "timingSafeEqual", "compare_digest", "hash_equals")
+	s := must(readSpec(f.pages.Contract))
+	var ids []string
+	count := map[string]int{}
+	for _, section := range []string{"paths", "webhooks"} {
+		for path, item := range s.root.get(section).pairs() {
+			for method, op := range item.pairs() {
+				id := op.text("operationId")
+				ids = append(ids, id)
+				count[section]++
+				if !strings.Contains(p.body, `<h3 id="`+id+`">`) || !strings.Contains(p.body, `href="#`+id+`"`) ||
+					!strings.Contains(p.body, "<code>"+path+"</code>") {
+					t.Errorf("%s %s (%s) is not in the documentation and its contents", method, path, id)
+				}
+				for status, r := range op.get("responses").pairs() {
+					if !strings.Contains(p.body, `id="`+id+"-"+status+`"`) {
+						t.Errorf("%s: response %s is missing", id, status)
+					}
+					for _, code := range r.resolve().get("x-error-codes").texts() {
+						if !strings.Contains(p.body, "<td><code>"+code+"</code></td>") {
+							t.Errorf("error code %s is missing from the table", code)
+						}
+					}
+				}
+			}
+		}
+	}
+	if count["paths"] < 15 || count["webhooks"] != 12 {
+		t.Errorf("the contract has %v operations", count)
+	}
+	checkAnchors(t, p.body)
+}
+
+func checkAnchors(t *testing.T, body string) {
+	t.Helper()
+	ids := map[string]int{}
+	for _, m := range regexp.MustCompile(`\sid="([^"]+)"`).FindAllStringSubmatch(body, -1) {
+		ids[m[1]]++
+	}
+	for id, n := range ids {
+		if n > 1 {
+			t.Errorf("id %q occurs %d times", id, n)
+		}
+	}
+	for _, m := range regexp.MustCompile(`href="#([^"]+)"`).FindAllStringSubmatch(body, -1) {
+		if ids[m[1]] == 0 {
+			t.Errorf("link to #%s leads nowhere", m[1])
+		}
+	}
+	if n := strings.Count(body, "<h1"); n != 1 {
+		t.Errorf("%d h1 headings among %v", n, slices.Sorted(maps.Keys(ids)))
+	}
+}
+
+func TestDocumentationIsRevalidatedByETag(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	b := f.browser()
+	etag := b.get("/docs").Header.Get("ETag")
+	b.header.Set("If-None-Match", etag)
+	if p := b.get("/docs"); p.StatusCode != 304 || p.body != "" {
+		t.Errorf("status %d with %d bytes for ETag %s", p.StatusCode, len(p.body), etag)
+	}
+}
+
+func TestABrokenContractStopsTheStart(t *testing.T) {
+	t.Parallel()
+	for _, src := range []string{"", "a: [", "paths: {/x: {get: {operationId: x, tags: [Nowhere]}}}"} {
+		if _, err := newDocs([]byte(src), "http://localhost"); err == nil {
+			t.Errorf("%q was accepted", src)
+		}
+	}
+}

@@ -1,0 +1,135 @@
+package web
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"html/template"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"partnerd/internal/account"
+	"partnerd/internal/money"
+)
+
+// view is what every template gets.
+type view struct {
+	Title     string          // key of the page's name
+	Lang      string          // language of the texts
+	Languages []languageLink  // the same page in the other languages
+	Client    *account.Client // who is signed in, on pages that show it
+	CSRF      string          // value of the hidden field "csrf"; empty on pages without a form
+	Sandbox   bool
+	Narrow    bool // a page with one task, without navigation
+	Data      any
+}
+
+type languageLink struct{ Code, Name, URL string }
+
+// views holds every template once a language, because the function t is bound to one.
+type views map[string]*template.Template
+
+func parseViews(stylePath string) (views, error) {
+	texts, err := loadTexts()
+	if err != nil {
+		return nil, err
+	}
+	names, err := files.ReadDir("templates")
+	if err != nil {
+		return nil, fmt.Errorf("list templates: %w", err)
+	}
+	out := views{}
+	for _, lang := range languages {
+		layout, err := template.New("layout").Funcs(functions(lang, texts, stylePath)).ParseFS(files, "templates/layout.html")
+		if err != nil {
+			return nil, fmt.Errorf("parse layout: %w", err)
+		}
+		for _, f := range names {
+			name := strings.TrimSuffix(f.Name(), ".html")
+			if name == "layout" {
+				continue
+			}
+			t, err := template.Must(layout.Clone()).ParseFS(files, "templates/"+f.Name())
+			if err != nil {
+				return nil, fmt.Errorf("parse template: %w", err)
+			}
+			out[lang+"/"+name] = t
+		}
+	}
+	return out, nil
+}
+
+func functions(lang string, texts texts, stylePath string) template.FuncMap {
+	return template.FuncMap{
+		"t":     func(key string, args ...any) (string, error) { return texts.get(lang, key, args...) },
+		"style": func() string { return stylePath },
+		"euro":  func(c money.Cents) string { return c.Format(lang) },
+		"date":  func(t time.Time) string { return formatDate(lang, t) },
+		"price": func() string { return consultationPrice.Format(lang) },
+		"iso":   func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
+	}
+}
+
+// consultationPrice is shown beside the scope that spends it (specification section 8).
+const consultationPrice money.Cents = 2000
+
+// render writes one page. The body is complete before the status is sent.
+func (p *Pages) render(c echo.Context, status int, name string, v view) error {
+	v.Lang, v.Sandbox = p.language(c), p.Sandbox
+	v.Languages = languageLinks(c.Request(), v.Lang)
+	var body bytes.Buffer
+	if err := p.views[v.Lang+"/"+name].ExecuteTemplate(&body, "layout", v); err != nil {
+		return fmt.Errorf("render page %s: %w", name, err)
+	}
+	h := c.Response().Header()
+	h.Add("Vary", "Accept-Language, Cookie")
+	h.Set("Content-Language", v.Lang)
+	return c.HTMLBlob(status, body.Bytes())
+}
+
+// languageLinks points at this page in the other languages; after a POST, which has no address of its own, at the start.
+func languageLinks(r *http.Request, current string) []languageLink {
+	target := url.URL{Path: "/"}
+	q := url.Values{}
+	if r.Method != http.MethodPost {
+		target.Path, target.RawPath, q = r.URL.Path, r.URL.RawPath, r.URL.Query()
+	}
+	var out []languageLink
+	for _, lang := range languages {
+		if lang == current {
+			continue
+		}
+		q.Set("lang", lang)
+		target.RawQuery = q.Encode()
+		out = append(out, languageLink{Code: lang, Name: languageNames[lang], URL: target.RequestURI()})
+	}
+	return out
+}
+
+// asset is a file that browsers may keep for ever, because its address holds a digest of its content.
+type asset struct {
+	path, contentType string
+	body              []byte
+}
+
+func loadAsset(name, contentType string) (asset, error) {
+	b, err := files.ReadFile(name)
+	if err != nil {
+		return asset{}, fmt.Errorf("read asset: %w", err)
+	}
+	sum := sha256.Sum256(b)
+	stem, ext, _ := strings.Cut(name, ".")
+	return asset{path: fmt.Sprintf("/%s.%s.%s", stem, hex.EncodeToString(sum[:6]), ext), contentType: contentType, body: b}, nil
+}
+
+func (a asset) serve(c echo.Context) error {
+	h := c.Response().Header()
+	h.Set("Cache-Control", "public, max-age=31536000, immutable")
+	h.Set("X-Content-Type-Options", "nosniff")
+	return c.Blob(http.StatusOK, a.contentType, a.body)
+}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"strings"
 
@@ -31,6 +32,7 @@ func (o output) print(result any, lines ...string) error {
 
 // with opens the program beside a running server for the length of f.
 func with(ctx context.Context, cfg *app.Config, f func(a *app.App) error) error {
+	cfg.LogLevel = max(cfg.LogLevel, slog.LevelWarn) // the result is what matters here
 	a, err := app.Open(ctx, *cfg, logger(cfg))
 	if err != nil {
 		return err

@@ -183,7 +183,8 @@ func (a *App) sender() (mail.Sender, error) {
 	if a.Config.Sandbox() {
 		return mail.Folder{Dir: a.Config.path("mail"), Logger: a.Logger}, nil
 	}
-	return nil, errors.New("PARTNERD_MAIL_SERVER: required in live")
+	a.Logger.Warn("no mail server is set: mail waits in the queue", "set", "PARTNERD_MAIL_SERVER")
+	return noMail{}, nil
 }
 
 // Close ends the connections, and the private cluster when nobody else uses it.
@@ -273,6 +274,14 @@ func (n *numbers) ClientNumber(ctx context.Context, consultationID string) (stri
 // LawyerNumber implements telephony.Numbers.
 func (n *numbers) LawyerNumber(ctx context.Context, lawyerID string) (string, error) {
 	return n.lawyers.Phone(ctx, n.db.Read(), lawyerID)
+}
+
+// noMail keeps mail in the queue until a server is set.
+type noMail struct{}
+
+// Send implements mail.Sender.
+func (noMail) Send(context.Context, mail.Message) error {
+	return errors.New("PARTNERD_MAIL_SERVER is not set")
 }
 
 var errNoTelephony = errors.New("this version has no telephony provider for live deployments")

@@ -1,0 +1,84 @@
+package app
+
+import (
+	"os"
+	"strings"
+	"sync"
+	"testing"
+)
+
+func good() Config {
+	return Config{Env: "sandbox", Addr: "127.0.0.1:8080", RateApplication: 1, RateClient: 1, RateUnauthorized: 1, RateTokenFailures: 1, DatabaseConns: 1}
+}
+
+func TestEveryFaultOfTheConfigurationIsReportedAtOnce(t *testing.T) {
+	t.Parallel()
+	c := good()
+	if err := c.Check(); err != nil {
+		t.Fatal(err)
+	}
+	c.Addr, c.BaseURL, c.RateClient, c.TrustedProxies = "foo", "ftp://x", 0, []string{"nonsense"}
+	err := c.Check()
+	for _, name := range []string{"PARTNERD_ADDR", "PARTNERD_BASE_URL", "PARTNERD_RATE_CLIENT", "PARTNERD_TRUSTED_PROXIES"} {
+		if err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s is not named in: %v", name, err)
+		}
+	}
+}
+
+func TestBaseURLs(t *testing.T) {
+	t.Parallel()
+	for url, want := range map[string][2]bool{ // sandbox, live
+		"http://localhost:8080": {true, true}, "http://127.0.0.1:1": {true, true}, "https://api.example": {true, true}, "https://api.example/": {true, true},
+		"http://api.example": {true, false}, "https://api.example/path": {false, false}, "https://u:p@api.example": {false, false}, "api.example": {false, false},
+	} {
+		for i, env := range []string{"sandbox", "live"} {
+			c := good()
+			c.Env, c.BaseURL = env, url
+			if err := c.Check(); (err == nil) != want[i] {
+				t.Errorf("%s in %s: %v", url, env, err)
+			}
+		}
+	}
+}
+
+func TestLiveWithItsOwnDatabaseNeedsConfiguredKeys(t *testing.T) {
+	t.Parallel()
+	c := good()
+	c.Env, c.DatabaseURL = "live", "postgres://db.example/x"
+	if err := c.Check(); err == nil || !strings.Contains(err.Error(), "PARTNERD_MASTER_KEY") {
+		t.Errorf("accepted: %v", err)
+	}
+}
+
+func TestProcessesThatStartAtOnceShareTheirKeys(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	var wg sync.WaitGroup
+	secrets := make([]string, 8)
+	for i := range secrets {
+		wg.Go(func() {
+			c := good()
+			c.DataDir = dir
+			k, err := c.keys()
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			secrets[i] = k.payment
+		})
+	}
+	wg.Wait()
+	for _, s := range secrets {
+		if s == "" || s != secrets[0] {
+			t.Fatal("two processes have different keys")
+		}
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil || len(entries) != 1 {
+		t.Errorf("left behind: %v %v", entries, err)
+	}
+	if info, err := os.Stat(dir + "/keys/master.key"); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("master key: %v %v", info, err)
+	}
+}

@@ -18,7 +18,10 @@ CREATE TABLE topup_sessions (
     amount_cents   bigint NOT NULL CHECK (amount_cents > 0),
     return_url     text NOT NULL,
     provider       text NOT NULL,
-    provider_ref   text,
+    provider_ref   text, -- the provider's own session, made when the client first opens the checkout
+    provider_url   text, -- its page; empty for the built-in provider
+    opened_at      timestamptz, -- when the provider was first asked for its session: part of the key of that request
+    payment_ref    text, -- the provider's payment, from the notice that it was paid: what a refund goes to
     checkout_url   text NOT NULL,
     status         text NOT NULL CHECK (status IN ('OPEN', 'PAID', 'CANCELLED')), -- expired: OPEN after expires_at
     created_at     timestamptz NOT NULL,
@@ -125,6 +128,59 @@ CREATE TABLE payment_notices (
     PRIMARY KEY (provider, notice_id)
 );
 
+CREATE INDEX payment_notices_topup ON payment_notices (topup_id);
+CREATE INDEX payment_notices_incidents ON payment_notices (received_at) WHERE outcome IN ('unknown_session', 'amount_mismatch', 'currency_mismatch', 'paid_twice');
+
+-- Top-ups on their way back to where they came from. The money has left the wallet when the row is made; the provider is
+-- asked until it says yes or never.
+CREATE TABLE topup_refunds (
+    id           text PRIMARY KEY,
+    topup_id     text NOT NULL REFERENCES topup_sessions,
+    client_id    text NOT NULL REFERENCES wallets,
+    amount_cents bigint NOT NULL CHECK (amount_cents > 0),
+    state        text NOT NULL CHECK (state IN ('PENDING', 'SENT', 'FAILED')),
+    reason       text NOT NULL,
+    provider_ref text,
+    attempts     integer NOT NULL DEFAULT 0,
+    next_at      timestamptz NOT NULL,
+    last_error   text,
+    created_at   timestamptz NOT NULL,
+    ended_at     timestamptz,
+    CONSTRAINT topup_refunds_end CHECK ((state = 'PENDING') = (ended_at IS NULL))
+);
+CREATE INDEX topup_refunds_topup ON topup_refunds (topup_id);
+CREATE INDEX topup_refunds_due ON topup_refunds (next_at) WHERE state = 'PENDING';
+
+-- What each examination of the books found.
+CREATE TABLE ledger_checks (
+    id                bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    started_at        timestamptz NOT NULL,
+    duration_ms       bigint NOT NULL,
+    transactions      bigint NOT NULL,
+    outstanding_cents bigint NOT NULL, -- what clients have in their wallets
+    volume_cents      bigint NOT NULL, -- topped up within twelve months
+    heads             bytea NOT NULL,  -- digest over the newest hash of every wallet: kept elsewhere, it seals the books
+    findings          text[] NOT NULL
+);
+
+-- What operators did by hand, chained like the ledger.
+CREATE TABLE audit_entries (
+    seq        bigint PRIMARY KEY,
+    id         text NOT NULL UNIQUE,
+    actor      text NOT NULL,
+    action     text NOT NULL,
+    subject    text NOT NULL,
+    reason     text NOT NULL CHECK (reason <> ''),
+    details    text NOT NULL, -- JSON, as written
+    created_at timestamptz NOT NULL,
+    hash       bytea NOT NULL
+);
+CREATE INDEX audit_entries_subject ON audit_entries (subject, seq);
+CREATE TRIGGER audit_entries_append_only BEFORE UPDATE OR DELETE ON audit_entries
+    FOR EACH ROW EXECUTE FUNCTION append_only();
+CREATE TRIGGER audit_entries_no_truncate BEFORE TRUNCATE ON audit_entries
+    FOR EACH STATEMENT EXECUTE FUNCTION append_only();
+
 -- The provider's side of the built-in sandbox checkout.
 CREATE TABLE sandbox_payment_notices (
     id           text PRIMARY KEY,
@@ -141,6 +197,9 @@ CREATE INDEX sandbox_payment_notices_due ON sandbox_payment_notices (due_at) WHE
 
 -- +goose Down
 DROP TABLE sandbox_payment_notices;
+DROP TABLE audit_entries;
+DROP TABLE ledger_checks;
+DROP TABLE topup_refunds;
 DROP TABLE payment_notices;
 DROP TABLE holds;
 DROP TABLE postings;

@@ -6,7 +6,7 @@ CREATE TABLE idempotency_keys (
     key            text NOT NULL,
     fingerprint    bytea NOT NULL, -- SHA-256 of path and canonical body
     status         integer, -- null: the operation was refused and may be tried again with the same body (T6)
-    body           bytea,
+    body           bytea, -- sealed
     created_at     timestamptz NOT NULL,
     expires_at     timestamptz NOT NULL,
     PRIMARY KEY (application_id, client_id, endpoint, key),

@@ -5,5 +5,5 @@ import "embed"
 
 // FS holds the migrations.
 //
-//go:embed *.sql
+//go:embed 0*.sql
 var FS embed.FS

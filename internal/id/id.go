@@ -22,6 +22,7 @@ const (
 	Transaction  = "txn"
 	Hold         = "hld"
 	TopUp        = "top"
+	TopUpRefund  = "trf"
 	Event        = "evt"
 	Delivery     = "dlv"
 	Offer        = "off"
@@ -29,6 +30,8 @@ const (
 	Grant        = "ses"
 	Notice       = "ntc"
 	Audit        = "aud"
+	Passkey      = "pky"
+	TextMessage  = "sms"
 )
 
 // Minter makes identifiers of one deployment. Test marks those of a sandbox, so that nobody mistakes them for live ones.

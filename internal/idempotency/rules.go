@@ -31,6 +31,11 @@ type Request struct {
 	Fingerprint             id.Digest
 }
 
+// place is what a stored response is sealed for.
+func (r Request) place() string {
+	return fmt.Sprintf("idempotency_keys.body:%q", []string{r.ApplicationID, r.ClientID, r.Endpoint, r.Key})
+}
+
 // Response is what the operation answered, now or the first time.
 type Response struct {
 	Status   int

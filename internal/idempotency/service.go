@@ -8,15 +8,19 @@ import (
 
 	"partnerd/internal/postgres"
 	"partnerd/internal/problem"
+	"partnerd/internal/seal"
 )
 
 const purgeBatch = 5000
 
 // Service runs operations at most once a key. Safe for concurrent use.
-type Service struct{ db *postgres.DB }
+type Service struct {
+	db  *postgres.DB
+	box *seal.Box
+}
 
-// New returns the service.
-func New(db *postgres.DB) *Service { return &Service{db} }
+// New returns the service. Stored responses are sealed with box: they repeat what clients wrote.
+func New(db *postgres.DB, box *seal.Box) *Service { return &Service{db, box} }
 
 // Effect is an operation: what it does in tx, and the status and body (written as JSON) that it answers.
 type Effect func(tx postgres.Tx) (status int, body any, err error)
@@ -37,7 +41,11 @@ func (s *Service) Do(ctx context.Context, r Request, effect Effect) (Response, e
 		if out, err = run(tx, effect); err != nil {
 			return err
 		}
-		return store(ctx, tx, r, out.Status, out.Body)
+		sealed, err := s.box.Seal(r.place(), out.Body)
+		if err != nil {
+			return err
+		}
+		return store(ctx, tx, r, out.Status, sealed)
 	})
 	if err == nil {
 		return out, nil
@@ -97,7 +105,11 @@ func (s *Service) claim(ctx context.Context, tx postgres.Tx, r Request) (*Respon
 	case rec.Status == nil:
 		return nil, nil
 	}
-	return &Response{Status: *rec.Status, Body: rec.Body, Replayed: true}, nil
+	body, err := s.box.Open(r.place(), rec.Body)
+	if err != nil {
+		return nil, err
+	}
+	return &Response{Status: *rec.Status, Body: body, Replayed: true}, nil
 }
 
 // Purge deletes keys past their retention and returns how many.
@@ -118,4 +130,9 @@ func value(r *Response) Response {
 		return Response{}
 	}
 	return *r
+}
+
+// EraseClient deletes the stored responses of a client, which hold what the client's partners wrote.
+func (s *Service) EraseClient(ctx context.Context, tx postgres.Tx, clientID string) error {
+	return eraseClient(ctx, tx, clientID)
 }

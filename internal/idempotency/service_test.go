@@ -1,6 +1,7 @@
 package idempotency_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -15,6 +16,7 @@ import (
 	"partnerd/internal/idempotency"
 	"partnerd/internal/postgres"
 	"partnerd/internal/problem"
+	"partnerd/internal/seal"
 )
 
 var errRefused = &problem.Error{Kind: problem.Conflict, Code: "REFUSED", Message: "No."}
@@ -28,13 +30,26 @@ func request(t *testing.T, key, body string) idempotency.Request {
 	return idempotency.Request{ApplicationID: "app", ClientID: "cli", Endpoint: "op", Key: key, Fingerprint: f}
 }
 
+func newBox(t *testing.T) *seal.Box {
+	t.Helper()
+	key, err := seal.NewKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	box, err := seal.OpenBox(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return box
+}
+
 func effect(runs *atomic.Int64) func(postgres.Tx) (int, any, error) {
 	return func(postgres.Tx) (int, any, error) { return 201, map[string]int64{"run": runs.Add(1)}, nil }
 }
 
 func TestReplayReturnsTheStoredBytesAndRunsNothing(t *testing.T) {
 	t.Parallel()
-	s := idempotency.New(dbtest.New(t))
+	s := idempotency.New(dbtest.New(t), newBox(t))
 	var runs atomic.Int64
 	first, err := s.Do(context.Background(), request(t, "k", `{"a":1,"b":2}`), effect(&runs))
 	if err != nil || first.Replayed || first.Status != 201 {
@@ -54,7 +69,7 @@ func TestReplayReturnsTheStoredBytesAndRunsNothing(t *testing.T) {
 
 func TestScopesDoNotShareKeys(t *testing.T) {
 	t.Parallel()
-	s := idempotency.New(dbtest.New(t))
+	s := idempotency.New(dbtest.New(t), newBox(t))
 	var runs atomic.Int64
 	base := request(t, "k", `{}`)
 	others := []idempotency.Request{base, base, base, base, base}
@@ -66,9 +81,23 @@ func TestScopesDoNotShareKeys(t *testing.T) {
 	}
 }
 
+func TestStoredResponsesAreSealed(t *testing.T) {
+	t.Parallel()
+	db := dbtest.New(t)
+	s := idempotency.New(db, newBox(t))
+	_, err := s.Do(context.Background(), request(t, "k", `{}`), func(postgres.Tx) (int, any, error) { return 201, "CANARY", nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	var body []byte
+	if err := db.Pool().QueryRow(t.Context(), "SELECT body FROM idempotency_keys").Scan(&body); err != nil || bytes.Contains(body, []byte("CANARY")) {
+		t.Errorf("stored: %q %v", body, err)
+	}
+}
+
 func TestParallelTwinsRunOnce(t *testing.T) {
 	t.Parallel()
-	s := idempotency.New(dbtest.New(t))
+	s := idempotency.New(dbtest.New(t), newBox(t))
 	var runs, fresh atomic.Int64
 	var wg sync.WaitGroup
 	bodies := make([]string, 50)
@@ -97,7 +126,7 @@ func TestParallelTwinsRunOnce(t *testing.T) {
 
 func TestARefusalKeepsTheFingerprintOnly(t *testing.T) {
 	t.Parallel()
-	s := idempotency.New(dbtest.New(t))
+	s := idempotency.New(dbtest.New(t), newBox(t))
 	refuse := func(postgres.Tx) (int, any, error) { return 0, nil, errRefused }
 	var runs atomic.Int64
 	if _, err := s.Do(context.Background(), request(t, "k", `{"a":1}`), refuse); !errors.Is(err, errRefused) {
@@ -116,7 +145,7 @@ func TestARefusalKeepsTheFingerprintOnly(t *testing.T) {
 
 func TestATwinOfARunningRequestIsToldToWait(t *testing.T) {
 	t.Parallel()
-	s := idempotency.New(dbtest.New(t))
+	s := idempotency.New(dbtest.New(t), newBox(t))
 	running, release := make(chan struct{}), make(chan struct{})
 	var wg sync.WaitGroup
 	wg.Go(func() {
@@ -141,7 +170,7 @@ func TestATwinOfARunningRequestIsToldToWait(t *testing.T) {
 func TestKeysEndAfterTwentyFourHours(t *testing.T) {
 	t.Parallel()
 	clk := clock.NewManual(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
-	s := idempotency.New(dbtest.NewWithClock(t, clk))
+	s := idempotency.New(dbtest.NewWithClock(t, clk), newBox(t))
 	var runs atomic.Int64
 	do := func() idempotency.Response {
 		got, err := s.Do(context.Background(), request(t, "k", `{}`), effect(&runs))

@@ -20,9 +20,9 @@ type record struct {
 // ends. A twin waits here.
 func claim(ctx context.Context, tx postgres.Tx, r Request) (record, error) {
 	var rec record
-	err := tx.Gorm(ctx).Raw(`
+	err := tx.SQL().QueryRowContext(ctx, `
 		INSERT INTO idempotency_keys AS k (application_id, client_id, endpoint, key, fingerprint, created_at, expires_at)
-		VALUES (?, ?, ?, ?, ?, ?, ?)
+		VALUES ($1, $2, $3, $4, $5, $6, $7)
 		ON CONFLICT (application_id, client_id, endpoint, key) DO UPDATE SET
 			fingerprint = CASE WHEN k.expires_at <= excluded.created_at THEN excluded.fingerprint ELSE k.fingerprint END,
 			status      = CASE WHEN k.expires_at <= excluded.created_at THEN NULL ELSE k.status END,
@@ -31,7 +31,7 @@ func claim(ctx context.Context, tx postgres.Tx, r Request) (record, error) {
 			expires_at  = CASE WHEN k.expires_at <= excluded.created_at THEN excluded.expires_at ELSE k.expires_at END
 		RETURNING fingerprint, status, body`,
 		r.ApplicationID, r.ClientID, r.Endpoint, r.Key, r.Fingerprint, tx.Now, tx.Now.Add(Retention)).
-		Row().Scan(&rec.Fingerprint, &rec.Status, &rec.Body)
+		Scan(&rec.Fingerprint, &rec.Status, &rec.Body)
 	if postgres.IsLockTimeout(err) {
 		return record{}, ErrInProgress
 	}
@@ -43,10 +43,10 @@ func claim(ctx context.Context, tx postgres.Tx, r Request) (record, error) {
 
 // store keeps the response; the retention runs from here.
 func store(ctx context.Context, tx postgres.Tx, r Request, status int, body []byte) error {
-	err := tx.Gorm(ctx).Exec(`
-		UPDATE idempotency_keys SET status = ?, body = ?, expires_at = ?
-		WHERE application_id = ? AND client_id = ? AND endpoint = ? AND key = ?`,
-		status, body, tx.Now.Add(Retention), r.ApplicationID, r.ClientID, r.Endpoint, r.Key).Error
+	_, err := tx.SQL().ExecContext(ctx, `
+		UPDATE idempotency_keys SET status = $1, body = $2, expires_at = $3
+		WHERE application_id = $4 AND client_id = $5 AND endpoint = $6 AND key = $7`,
+		status, body, tx.Now.Add(Retention), r.ApplicationID, r.ClientID, r.Endpoint, r.Key)
 	if err != nil {
 		return fmt.Errorf("store idempotent response: %w", err)
 	}
@@ -62,4 +62,11 @@ func purge(ctx context.Context, tx postgres.Tx, before time.Time, limit int) (in
 		return 0, fmt.Errorf("purge idempotency keys: %w", res.Error)
 	}
 	return int(res.RowsAffected), nil
+}
+
+func eraseClient(ctx context.Context, tx postgres.Tx, clientID string) error {
+	if err := tx.Gorm(ctx).Exec(`DELETE FROM idempotency_keys WHERE client_id = ?`, clientID).Error; err != nil {
+		return fmt.Errorf("erase idempotency keys: %w", err)
+	}
+	return nil
 }

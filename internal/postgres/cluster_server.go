@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -211,11 +212,22 @@ func (c *Cluster) serverArgs() []string {
 	return args
 }
 
+// A client that tries again and again to reach a port of the range that systems give to outgoing connections may at
+// last be given that very port, and then the server cannot have it back. Hence one below.
+const firstPort, lastPort = 20000, 30000
+
 // choosePort returns the port of the last start when it is free, or any free one, and remembers it.
 func (c *Cluster) choosePort() (int, error) {
 	content, _ := os.ReadFile(c.path("port"))
 	last, _ := strconv.Atoi(strings.TrimSpace(string(content))) // absent or damaged: any port
-	for _, want := range []int{last, 0} {
+	var candidates []int
+	if last != 0 {
+		candidates = append(candidates, last)
+	}
+	for range 20 {
+		candidates = append(candidates, firstPort+rand.IntN(lastPort-firstPort))
+	}
+	for _, want := range append(candidates, 0) {
 		l, err := net.Listen("tcp4", net.JoinHostPort("127.0.0.1", strconv.Itoa(want)))
 		if err != nil {
 			if want == 0 {

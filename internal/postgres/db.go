@@ -5,10 +5,15 @@ package postgres
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"fmt"
+	"io"
+	"net"
+	"strings"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
@@ -39,7 +44,11 @@ type Options struct {
 	MaxConns int         // connections in the pool; 0 means 10
 	Clock    clock.Clock // nil means the machine's clock
 	Test     bool        // mark identifiers as those of a sandbox
+	Tracer   Tracer      // sees every statement; nil for none
 }
+
+// Tracer sees statements begin and end, to count them or to make them fail.
+type Tracer = pgx.QueryTracer
 
 // Open connects to the database at url.
 func Open(ctx context.Context, url string, o Options) (*DB, error) {
@@ -59,6 +68,9 @@ func Open(ctx context.Context, url string, o Options) (*DB, error) {
 	cfg.ConnConfig.RuntimeParams["lock_timeout"] = fmt.Sprint(LockTimeout.Milliseconds())
 	cfg.ConnConfig.RuntimeParams["idle_in_transaction_session_timeout"] = "30000"
 	cfg.ConnConfig.RuntimeParams["jit"] = "off" // our statements are short; compiling one costs more than it saves
+	if o.Tracer != nil {
+		cfg.ConnConfig.Tracer = o.Tracer
+	}
 	pool, err := pgxpool.NewWithConfig(ctx, cfg)
 	if err != nil {
 		return nil, fmt.Errorf("connect to the database: %w", err)
@@ -179,6 +191,21 @@ func IsCheck(err error, constraint string) bool { return isViolation(err, "23514
 
 // IsLockTimeout tells whether a row lock was not had within [LockTimeout].
 func IsLockTimeout(err error) bool { return sqlState(err) == "55P03" }
+
+// IsUnavailable tells whether err says that the database could not be reached, went away, is starting or stopping, or
+// takes no more connections: the same statement may succeed later.
+func IsUnavailable(err error) bool {
+	switch c := sqlState(err); {
+	case strings.HasPrefix(c, "08"), c == "57P01", c == "57P02", c == "57P03", c == "53300":
+		return true
+	case c != "":
+		return false
+	}
+	var connect *pgconn.ConnectError
+	var network net.Error
+	return errors.As(err, &connect) || errors.As(err, &network) || errors.Is(err, driver.ErrBadConn) || errors.Is(err, sql.ErrConnDone) ||
+		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) || pgconn.SafeToRetry(err)
+}
 
 // IsNotFound tells whether a query for one row found none.
 func IsNotFound(err error) bool {

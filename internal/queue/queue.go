@@ -39,6 +39,7 @@ type Queue struct {
 
 // New makes a queue on the database.
 func New(db *postgres.DB, log *slog.Logger) (*Queue, error) {
+	log = slog.New(quiet{log.Handler()})
 	c, err := river.NewClient(riverpgxv5.New(db.Pool()), &river.Config{Schema: postgres.QueueSchema, Logger: log})
 	if err != nil {
 		return nil, fmt.Errorf("open queue: %w", err)
@@ -116,6 +117,28 @@ func (q *Queue) Run(ctx context.Context) error {
 	}
 	return nil
 }
+
+// quiet drops what the library reports as an error only because it was told to stop.
+type quiet struct{ slog.Handler }
+
+// Handle implements slog.Handler.
+func (h quiet) Handle(ctx context.Context, r slog.Record) error {
+	stopped := false
+	r.Attrs(func(a slog.Attr) bool {
+		stopped = a.Key == "error" && a.Value.String() == context.Canceled.Error()
+		return !stopped
+	})
+	if stopped {
+		return nil
+	}
+	return h.Handler.Handle(ctx, r)
+}
+
+// WithAttrs implements slog.Handler.
+func (h quiet) WithAttrs(a []slog.Attr) slog.Handler { return quiet{h.Handler.WithAttrs(a)} }
+
+// WithGroup implements slog.Handler.
+func (h quiet) WithGroup(name string) slog.Handler { return quiet{h.Handler.WithGroup(name)} }
 
 type worker struct {
 	river.WorkerDefaults[job]

@@ -129,13 +129,50 @@ func decode(key string) (*keyset.Handle, error) {
 	return h, nil
 }
 
-// Derive makes a secret of 32 bytes for one purpose from a key made by [NewKey].
-func Derive(key, purpose string) ([]byte, error) {
-	raw, err := base64.StdEncoding.DecodeString(strings.TrimSpace(key))
+// ExtendKey adds a fresh key to a key made by [NewKey]. What it holds opens as before, and the older one goes on
+// sealing: every replica must know the new one before any of them uses it, see [PromoteKey].
+func ExtendKey(key string) (string, error) {
+	return changed(key, func(m *keyset.Manager, _ *keyset.Handle) error {
+		_, err := m.Add(aead.AES256GCMKeyTemplate())
+		return err
+	})
+}
+
+// PromoteKey lets the newest part of a key that [ExtendKey] made seal from now on. The older parts still open.
+func PromoteKey(key string) (string, error) {
+	return changed(key, func(m *keyset.Manager, h *keyset.Handle) error {
+		newest, err := h.Entry(h.Len() - 1)
+		if err != nil {
+			return err
+		}
+		return m.SetPrimary(newest.KeyID())
+	})
+}
+
+func changed(key string, change func(m *keyset.Manager, h *keyset.Handle) error) (string, error) {
+	h, err := decode(key)
 	if err != nil {
-		return nil, fmt.Errorf("read key: it is not base64")
+		return "", err
 	}
-	b, err := hkdf.Key(sha256.New, raw, nil, "partnerd "+purpose, 32)
+	m := keyset.NewManagerFromHandle(h)
+	if err := change(m, h); err != nil {
+		return "", fmt.Errorf("change key: %w", err)
+	}
+	if h, err = m.Handle(); err != nil {
+		return "", fmt.Errorf("change key: %w", err)
+	}
+	return encode(h)
+}
+
+// Derive makes a secret of 32 bytes for one purpose from a key made by [NewKey]: from its oldest part, so that it stays
+// the same when the key is extended.
+func Derive(key, purpose string) ([]byte, error) {
+	h, err := decode(key)
+	if err != nil {
+		return nil, err
+	}
+	oldest := insecurecleartextkeyset.KeysetMaterial(h).GetKey()[0].GetKeyData().GetValue()
+	b, err := hkdf.Key(sha256.New, oldest, nil, "partnerd "+purpose, 32)
 	if err != nil {
 		return nil, fmt.Errorf("derive key: %w", err)
 	}

@@ -2,6 +2,7 @@ package seal
 
 import (
 	"bytes"
+	"errors"
 	"testing"
 )
 
@@ -55,4 +56,56 @@ func newBox(t *testing.T) *Box {
 		t.Fatal(err)
 	}
 	return b
+}
+
+// The way to a new master key: extended everywhere first, then promoted everywhere, so that at no moment a replica meets
+// what it cannot open.
+func TestAKeyIsReplacedWithoutAMomentOfBlindness(t *testing.T) {
+	t.Parallel()
+	old, err1 := NewKey()
+	extended, err2 := ExtendKey(old)
+	promoted, err3 := PromoteKey(extended)
+	if err := errors.Join(err1, err2, err3); err != nil {
+		t.Fatal(err)
+	}
+	open := func(key string) *Box {
+		box, err := OpenBox(key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return box
+	}
+	opens := func(with, sealedWith string) bool {
+		sealed, err := open(sealedWith).Seal("place", []byte("secret"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		plain, err := open(with).Open("place", sealed)
+		return err == nil && string(plain) == "secret"
+	}
+	for _, step := range [][2]string{{old, extended}, {extended, promoted}} { // both run during the deployment of a step
+		if !opens(step[0], step[1]) || !opens(step[1], step[0]) {
+			t.Error("replicas of two steps do not read each other")
+		}
+	}
+	if !opens(promoted, old) {
+		t.Error("what the old key sealed is lost")
+	}
+	if opens(old, promoted) {
+		t.Error("the new key is not used")
+	}
+	before, err1 := Derive(old, "x")
+	after, err2 := Derive(promoted, "x")
+	other, err3 := Derive(promoted, "y")
+	if err := errors.Join(err1, err2, err3); err != nil || !bytes.Equal(before, after) || bytes.Equal(after, other) {
+		t.Errorf("derived secrets changed, or are the same for two purposes: %v", err)
+	}
+	for _, garbage := range []string{"", "x", "AAAA"} {
+		_, err1 := ExtendKey(garbage)
+		_, err2 := PromoteKey(garbage)
+		_, err3 := Derive(garbage, "x")
+		if err1 == nil || err2 == nil || err3 == nil {
+			t.Errorf("%q is a key", garbage)
+		}
+	}
 }

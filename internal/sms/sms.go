@@ -1,0 +1,123 @@
+// Package sms sends text messages to phones: written in the transaction of their cause, sent after it by the queue. A
+// sandbox keeps them in a folder instead; a live deployment hands them to a provider over HTTP.
+//
+// Owns: sms_messages, which remembers that sending a message was begun. Providers of this kind know no idempotency, so
+// a message whose sending ended in doubt (a crash, a connection lost after the request) is not sent again: the person
+// asks for another one. A refusal that is certain is tried again until the message is out of date.
+package sms
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"partnerd/internal/id"
+	"partnerd/internal/postgres"
+	"partnerd/internal/queue"
+	"partnerd/internal/seal"
+)
+
+// Message is a short text for one phone.
+type Message struct {
+	To        string    `json:"to"` // E.164
+	Text      string    `json:"text"`
+	ExpiresAt time.Time `json:"expiresAt"` // not sent from then on
+}
+
+// Sender hands a message to the world. An error that wraps [ErrNotSent] means that it certainly did not go out,
+// [ErrRefused] that it never will; after any other error it may have.
+type Sender interface {
+	Send(ctx context.Context, m Message) error
+}
+
+// What is certain about a failure.
+var (
+	ErrNotSent = errors.New("message was not sent")
+	ErrRefused = errors.New("message is refused for good")
+)
+
+const (
+	jobName     = "sms"
+	place       = "sms.message"
+	sendTimeout = 20 * time.Second
+	keep        = 24 * time.Hour
+)
+
+// Service writes text messages into transactions.
+type Service struct {
+	db     *postgres.DB
+	queue  *queue.Queue
+	box    *seal.Box
+	sender Sender
+	log    *slog.Logger
+}
+
+type job struct {
+	ID     string `json:"id"`
+	Sealed []byte `json:"sealed"`
+}
+
+// New makes the service and tells the queue how to send.
+func New(db *postgres.DB, q *queue.Queue, box *seal.Box, sender Sender, log *slog.Logger) *Service {
+	s := &Service{db, q, box, sender, log}
+	queue.Handle(q, jobName, s.send)
+	return s
+}
+
+// Send lets m be sent once the transaction has committed. It is sealed while it waits.
+func (s *Service) Send(ctx context.Context, tx postgres.Tx, m Message) error {
+	raw, err := json.Marshal(m)
+	if err != nil {
+		return fmt.Errorf("write text message: %w", err)
+	}
+	sealed, err := s.box.Seal(place, raw)
+	if err != nil {
+		return err
+	}
+	return s.queue.Insert(ctx, tx, jobName, job{ID: tx.NewID(id.TextMessage), Sealed: sealed})
+}
+
+func (s *Service) send(ctx context.Context, j job) error {
+	raw, err := s.box.Open(place, j.Sealed)
+	if err != nil {
+		return err
+	}
+	var m Message
+	if err := json.Unmarshal(raw, &m); err != nil {
+		return fmt.Errorf("read text message: %w", err)
+	}
+	if !s.db.Read().Now.Before(m.ExpiresAt) {
+		s.log.Warn("text message is out of date and was not sent", "id", j.ID)
+		return nil
+	}
+	begun, err := begin(ctx, s.db.Read(), j.ID)
+	if err != nil {
+		return err
+	}
+	if !begun {
+		s.log.Warn("text message may have been sent before and is not sent again", "id", j.ID)
+		return nil
+	}
+	sending, cancel := context.WithTimeout(ctx, sendTimeout)
+	defer cancel()
+	err = s.sender.Send(sending, m)
+	switch {
+	case errors.Is(err, ErrRefused):
+		s.log.Warn("text message refused", "id", j.ID, "error", err)
+		return nil
+	case errors.Is(err, ErrNotSent):
+		return errors.Join(err, forget(context.WithoutCancel(ctx), s.db.Read(), j.ID))
+	case err != nil:
+		s.log.Error("text message in doubt", "id", j.ID, "error", err)
+	}
+	return nil
+}
+
+// Purge deletes what is remembered of messages that can no longer be sent.
+func (s *Service) Purge(ctx context.Context) (int, error) {
+	tx := s.db.Read()
+	return purge(ctx, tx, tx.Now.Add(-keep))
+}

@@ -1,0 +1,52 @@
+// Package text holds the wordings that people read, in every language of the product: one catalogue a place where they
+// appear. A wording that misses a language fails the tests.
+package text
+
+import (
+	_ "embed" // the catalogues are part of the program
+	"encoding/json"
+	"fmt"
+)
+
+// Languages of the product; the first serves people who prefer none of them.
+var Languages = []string{"en", "fr"}
+
+// Catalogue maps a key to its wording in every language.
+type Catalogue map[string]map[string]string
+
+//go:embed messages.json
+var messages []byte
+
+// Messages are the wordings of mails and text messages.
+func Messages() (Catalogue, error) { return Parse(messages) }
+
+// Parse reads a catalogue from JSON: {"key": {"en": "…", "fr": "…"}}.
+func Parse(raw []byte) (Catalogue, error) {
+	var c Catalogue
+	if err := json.Unmarshal(raw, &c); err != nil {
+		return nil, fmt.Errorf("read texts: %w", err)
+	}
+	return c, nil
+}
+
+// Get returns a wording with its arguments put in.
+func (c Catalogue) Get(lang, key string, args ...any) (string, error) {
+	s, ok := c[key][lang]
+	if !ok {
+		return "", fmt.Errorf("no text %q in %q", key, lang)
+	}
+	if len(args) == 0 {
+		return s, nil
+	}
+	return fmt.Sprintf(s, args...), nil
+}
+
+// Known returns lang when the product speaks it, else the first language.
+func Known(lang string) string {
+	for _, l := range Languages {
+		if l == lang {
+			return l
+		}
+	}
+	return Languages[0]
+}

@@ -1,0 +1,47 @@
+package text
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+var verbs = regexp.MustCompile(`%[sd]`)
+
+func TestEveryMessageExistsInEveryLanguageWithTheSameArguments(t *testing.T) {
+	t.Parallel()
+	c, err := Messages()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for key, wordings := range c {
+		if len(wordings) != len(Languages) {
+			t.Errorf("%s has %d languages", key, len(wordings))
+		}
+		for _, lang := range Languages {
+			if strings.TrimSpace(wordings[lang]) == "" {
+				t.Errorf("%s has no text in %q", key, lang)
+			}
+			if !slices.Equal(verbs.FindAllString(wordings[lang], -1), verbs.FindAllString(wordings["en"], -1)) {
+				t.Errorf("%s takes other arguments in %q", key, lang)
+			}
+		}
+	}
+}
+
+func TestAMissingTextIsAnError(t *testing.T) {
+	t.Parallel()
+	c := Catalogue{"a": {"en": "x %s"}}
+	if s, err := c.Get("en", "a", "y"); s != "x y" || err != nil {
+		t.Error(s, err)
+	}
+	for _, k := range [][2]string{{"fr", "a"}, {"en", "b"}} {
+		if _, err := c.Get(k[0], k[1]); err == nil {
+			t.Error(k)
+		}
+	}
+	if Known("fr") != "fr" || Known("de") != "en" {
+		t.Error("language")
+	}
+}

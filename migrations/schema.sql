@@ -1,0 +1,753 @@
+-- The schema after all migrations, for readers. Written by a test; see internal/postgres/migrate_test.go.
+
+CREATE TABLE applications (
+    client_rate_per_minute integer,
+    contact_email text,
+    created_at timestamp with time zone NOT NULL,
+    id text NOT NULL,
+    name text NOT NULL,
+    previous_secret_hash bytea,
+    previous_secret_until timestamp with time zone,
+    rate_per_minute integer,
+    recording_enabled boolean NOT NULL DEFAULT false,
+    redirect_uris text[] NOT NULL,
+    scopes text[] NOT NULL,
+    secret_hash bytea NOT NULL,
+    suspended_at timestamp with time zone,
+    updated_at timestamp with time zone NOT NULL,
+    CONSTRAINT applications_pkey PRIMARY KEY (id)
+);
+
+CREATE TABLE audit_entries (
+    action text NOT NULL,
+    actor text NOT NULL,
+    created_at timestamp with time zone NOT NULL,
+    details text NOT NULL,
+    hash bytea NOT NULL,
+    id text NOT NULL,
+    reason text NOT NULL,
+    seq bigint NOT NULL,
+    subject text NOT NULL,
+    CONSTRAINT audit_entries_id_key UNIQUE (id),
+    CONSTRAINT audit_entries_pkey PRIMARY KEY (seq),
+    CONSTRAINT audit_entries_reason_check CHECK ((reason <> ''::text))
+);
+CREATE INDEX audit_entries_subject ON public.audit_entries USING btree (subject, seq);
+CREATE TRIGGER audit_entries_append_only BEFORE DELETE OR UPDATE ON public.audit_entries FOR EACH ROW EXECUTE FUNCTION append_only();
+CREATE TRIGGER audit_entries_no_truncate BEFORE TRUNCATE ON public.audit_entries FOR EACH STATEMENT EXECUTE FUNCTION append_only();
+
+CREATE TABLE browser_sessions (
+    address text NOT NULL DEFAULT ''::text,
+    client_id text NOT NULL,
+    created_at timestamp with time zone NOT NULL,
+    expires_at timestamp with time zone NOT NULL,
+    last_used_at timestamp with time zone,
+    token_hash bytea NOT NULL,
+    user_agent text NOT NULL DEFAULT ''::text,
+    CONSTRAINT browser_sessions_client_id_fkey FOREIGN KEY (client_id) REFERENCES clients(id),
+    CONSTRAINT browser_sessions_pkey PRIMARY KEY (token_hash)
+);
+CREATE INDEX browser_sessions_client ON public.browser_sessions USING btree (client_id);
+CREATE INDEX browser_sessions_expiry ON public.browser_sessions USING btree (expires_at);
+
+CREATE TABLE call_commands (
+    args jsonb NOT NULL,
+    attempts integer NOT NULL DEFAULT 0,
+    call_id text NOT NULL,
+    claimed_until timestamp with time zone,
+    done_at timestamp with time zone,
+    due_at timestamp with time zone NOT NULL,
+    id text NOT NULL,
+    kind text NOT NULL,
+    last_error text,
+    position bigint NOT NULL,
+    CONSTRAINT call_commands_call_id_fkey FOREIGN KEY (call_id) REFERENCES calls(id),
+    CONSTRAINT call_commands_kind_check CHECK ((kind = ANY (ARRAY['PLACE_LEG'::text, 'BRIDGE'::text, 'PLAY'::text, 'COLLECT'::text, 'START_RECORDING'::text, 'STOP_RECORDING'::text, 'HANGUP'::text]))),
+    CONSTRAINT call_commands_pkey PRIMARY KEY (id)
+);
+CREATE INDEX call_commands_due ON public.call_commands USING btree (due_at, "position") WHERE (done_at IS NULL);
+CREATE INDEX call_commands_open ON public.call_commands USING btree (call_id, "position") WHERE (done_at IS NULL);
+
+CREATE TABLE call_events (
+    at timestamp with time zone NOT NULL,
+    call_id text NOT NULL,
+    event_id text NOT NULL,
+    fitted boolean NOT NULL,
+    kind text NOT NULL,
+    CONSTRAINT call_events_call_id_fkey FOREIGN KEY (call_id) REFERENCES calls(id),
+    CONSTRAINT call_events_pkey PRIMARY KEY (call_id, event_id)
+);
+
+CREATE TABLE calls (
+    attempt integer NOT NULL,
+    bridged_at timestamp with time zone,
+    client_id text NOT NULL,
+    consultation_id text NOT NULL,
+    ended_at timestamp with time zone,
+    id text NOT NULL,
+    joined_at timestamp with time zone,
+    joined_us bigint NOT NULL DEFAULT 0,
+    language text NOT NULL,
+    last_event_at timestamp with time zone NOT NULL,
+    lawyer_id text NOT NULL,
+    lost_at timestamp with time zone,
+    outcome text,
+    reason text,
+    record boolean NOT NULL,
+    recording_ref text,
+    started_at timestamp with time zone NOT NULL,
+    state text NOT NULL,
+    CONSTRAINT calls_attempt_check CHECK ((attempt > 0)),
+    CONSTRAINT calls_client_id_fkey FOREIGN KEY (client_id) REFERENCES clients(id),
+    CONSTRAINT calls_consultation_id_fkey FOREIGN KEY (consultation_id) REFERENCES consultations(id),
+    CONSTRAINT calls_end CHECK ((((state = 'ENDED'::text) = (ended_at IS NOT NULL)) AND ((state = 'ENDED'::text) = (outcome IS NOT NULL)))),
+    CONSTRAINT calls_joined CHECK ((((state <> ALL (ARRAY['BRIDGED'::text, 'LOST'::text])) OR (joined_at IS NOT NULL)) AND ((joined_at IS NULL) OR (state = ANY (ARRAY['BRIDGED'::text, 'LOST'::text, 'ENDED'::text]))))),
+    CONSTRAINT calls_lawyer_id_fkey FOREIGN KEY (lawyer_id) REFERENCES lawyers(id),
+    CONSTRAINT calls_line CHECK ((((state = 'BRIDGED'::text) = (bridged_at IS NOT NULL)) AND ((state = 'LOST'::text) = (lost_at IS NOT NULL)))),
+    CONSTRAINT calls_outcome_check CHECK ((outcome = ANY (ARRAY['FINISHED'::text, 'NOT_REACHED'::text, 'LAWYER_NOT_REACHED'::text, 'ABORTED'::text]))),
+    CONSTRAINT calls_pkey PRIMARY KEY (id),
+    CONSTRAINT calls_state_check CHECK ((state = ANY (ARRAY['LAWYER_RINGING'::text, 'CLIENT_RINGING'::text, 'CONFIRMING'::text, 'BRIDGING'::text, 'BRIDGED'::text, 'LOST'::text, 'ENDED'::text])))
+);
+CREATE INDEX calls_consultation ON public.calls USING btree (consultation_id, started_at);
+CREATE INDEX calls_silent ON public.calls USING btree (last_event_at) WHERE (state <> 'ENDED'::text);
+CREATE UNIQUE INDEX calls_one_per_client ON public.calls USING btree (client_id) WHERE (state <> 'ENDED'::text);
+CREATE UNIQUE INDEX calls_one_per_consultation ON public.calls USING btree (consultation_id) WHERE (state <> 'ENDED'::text);
+
+CREATE TABLE client_links (
+    client_id text,
+    created_at timestamp with time zone NOT NULL,
+    email text NOT NULL,
+    expires_at timestamp with time zone NOT NULL,
+    kind text NOT NULL,
+    name text,
+    next_path text,
+    token_hash bytea NOT NULL,
+    CONSTRAINT client_links_client_id_fkey FOREIGN KEY (client_id) REFERENCES clients(id),
+    CONSTRAINT client_links_kind CHECK ((((kind = 'RESET'::text) = (client_id IS NOT NULL)) AND ((kind = 'SIGN_UP'::text) = (name IS NOT NULL)))),
+    CONSTRAINT client_links_kind_check CHECK ((kind = ANY (ARRAY['SIGN_UP'::text, 'RESET'::text]))),
+    CONSTRAINT client_links_pkey PRIMARY KEY (token_hash)
+);
+CREATE INDEX client_links_client ON public.client_links USING btree (client_id) WHERE (client_id IS NOT NULL);
+CREATE INDEX client_links_email ON public.client_links USING btree (lower(email), created_at);
+
+CREATE TABLE client_passkeys (
+    client_id text NOT NULL,
+    created_at timestamp with time zone NOT NULL,
+    credential jsonb NOT NULL,
+    credential_id bytea NOT NULL,
+    id text NOT NULL,
+    last_used_at timestamp with time zone,
+    name text NOT NULL,
+    CONSTRAINT client_passkeys_client_id_fkey FOREIGN KEY (client_id) REFERENCES clients(id),
+    CONSTRAINT client_passkeys_credential_id_key UNIQUE (credential_id),
+    CONSTRAINT client_passkeys_pkey PRIMARY KEY (id)
+);
+CREATE INDEX client_passkeys_client ON public.client_passkeys USING btree (client_id);
+
+CREATE TABLE client_phone_codes (
+    client_id text NOT NULL,
+    code_sealed bytea NOT NULL,
+    created_at timestamp with time zone NOT NULL,
+    ended_at timestamp with time zone,
+    expires_at timestamp with time zone NOT NULL,
+    id bigint NOT NULL,
+    phone_sealed bytea NOT NULL,
+    tries integer NOT NULL DEFAULT 0,
+    CONSTRAINT client_phone_codes_client_id_fkey FOREIGN KEY (client_id) REFERENCES clients(id),
+    CONSTRAINT client_phone_codes_pkey PRIMARY KEY (id),
+    CONSTRAINT client_phone_codes_tries_check CHECK ((tries <= 5))
+);
+CREATE INDEX client_phone_codes_client ON public.client_phone_codes USING btree (client_id, id DESC);
+
+CREATE TABLE clients (
+    created_at timestamp with time zone NOT NULL,
+    disabled_at timestamp with time zone,
+    email text NOT NULL,
+    erased_at timestamp with time zone,
+    id text NOT NULL,
+    name text NOT NULL,
+    password_hash text NOT NULL,
+    phone_sealed bytea,
+    phone_verified_at timestamp with time zone,
+    updated_at timestamp with time zone NOT NULL,
+    CONSTRAINT clients_erased CHECK (((erased_at IS NULL) OR ((disabled_at IS NOT NULL) AND (phone_sealed IS NULL) AND (password_hash = ''::text)))),
+    CONSTRAINT clients_pkey PRIMARY KEY (id),
+    CONSTRAINT clients_verified_has_phone CHECK (((phone_verified_at IS NULL) OR (phone_sealed IS NOT NULL)))
+);
+CREATE UNIQUE INDEX clients_email_key ON public.clients USING btree (lower(email));
+
+CREATE TABLE competences (
+    code text NOT NULL,
+    label_en text NOT NULL,
+    label_fr text NOT NULL,
+    position integer NOT NULL,
+    retired_at timestamp with time zone,
+    CONSTRAINT competences_pkey PRIMARY KEY (code),
+    CONSTRAINT competences_position_key UNIQUE ("position")
+);
+
+CREATE TABLE consultation_evidence (
+    acknowledged_at timestamp with time zone NOT NULL,
+    address text NOT NULL,
+    application_id text NOT NULL,
+    client_id text NOT NULL,
+    consultation_id text NOT NULL,
+    idempotency_key text NOT NULL,
+    request_id text NOT NULL,
+    text_sha256 bytea NOT NULL,
+    text_version text NOT NULL,
+    user_agent text NOT NULL,
+    CONSTRAINT consultation_evidence_consultation_id_fkey FOREIGN KEY (consultation_id) REFERENCES consultations(id),
+    CONSTRAINT consultation_evidence_pkey PRIMARY KEY (consultation_id)
+);
+CREATE TRIGGER consultation_evidence_append_only BEFORE DELETE OR UPDATE ON public.consultation_evidence FOR EACH ROW EXECUTE FUNCTION append_only();
+
+CREATE TABLE consultation_withdrawals (
+    client_id text NOT NULL,
+    consultation_id text NOT NULL,
+    declared_at timestamp with time zone NOT NULL,
+    status text NOT NULL,
+    CONSTRAINT consultation_withdrawals_client_id_fkey FOREIGN KEY (client_id) REFERENCES clients(id),
+    CONSTRAINT consultation_withdrawals_consultation_id_fkey FOREIGN KEY (consultation_id) REFERENCES consultations(id),
+    CONSTRAINT consultation_withdrawals_pkey PRIMARY KEY (consultation_id)
+);
+CREATE TRIGGER consultation_withdrawals_append_only BEFORE DELETE OR UPDATE ON public.consultation_withdrawals FOR EACH ROW EXECUTE FUNCTION append_only();
+
+CREATE TABLE consultations (
+    application_id text NOT NULL,
+    assigned_at timestamp with time zone,
+    call_cap_at timestamp with time zone,
+    call_ended_at timestamp with time zone,
+    call_started_at timestamp with time zone,
+    callback_due_at timestamp with time zone,
+    cancelled_at timestamp with time zone,
+    client_id text NOT NULL,
+    competence text NOT NULL,
+    completed_at timestamp with time zone,
+    created_at timestamp with time zone NOT NULL,
+    description_sealed bytea,
+    dial_attempts integer NOT NULL DEFAULT 0,
+    duration_sec integer,
+    end_reason text,
+    erased_at timestamp with time zone,
+    event_seq bigint NOT NULL DEFAULT 0,
+    expired_at timestamp with time zone,
+    external_ref text,
+    first_dial_at timestamp with time zone,
+    id text NOT NULL,
+    language text NOT NULL,
+    last_dial_at timestamp with time zone,
+    lawyer_id text,
+    line_lost_at timestamp with time zone,
+    next_dial_at timestamp with time zone,
+    phone_sealed bytea,
+    price_cents bigint NOT NULL,
+    recording_consent boolean NOT NULL,
+    refunded_at timestamp with time zone,
+    refunded_cents bigint,
+    reminders integer NOT NULL DEFAULT 0,
+    search_started_at timestamp with time zone NOT NULL,
+    status text NOT NULL,
+    subject_sealed bytea,
+    timer_at timestamp with time zone,
+    updated_at timestamp with time zone NOT NULL,
+    CONSTRAINT consultations_application_id_fkey FOREIGN KEY (application_id) REFERENCES applications(id),
+    CONSTRAINT consultations_call CHECK (((status <> ALL (ARRAY['IN_CALL'::text, 'CALL_ENDED'::text, 'COMPLETED'::text])) OR (call_started_at IS NOT NULL))),
+    CONSTRAINT consultations_callback CHECK (((status <> 'PENDING_CALLBACK'::text) OR (callback_due_at IS NOT NULL))),
+    CONSTRAINT consultations_check CHECK (((refunded_cents > 0) AND (refunded_cents <= price_cents))),
+    CONSTRAINT consultations_client_id_fkey FOREIGN KEY (client_id) REFERENCES clients(id),
+    CONSTRAINT consultations_competence_fkey FOREIGN KEY (competence) REFERENCES competences(code),
+    CONSTRAINT consultations_content CHECK (
+CASE
+    WHEN (erased_at IS NULL) THEN ((subject_sealed IS NOT NULL) AND (phone_sealed IS NOT NULL))
+    ELSE ((subject_sealed IS NULL) AND (description_sealed IS NULL) AND (phone_sealed IS NULL))
+END),
+    CONSTRAINT consultations_dial_attempts_check CHECK (((dial_attempts >= 0) AND (dial_attempts <= 3))),
+    CONSTRAINT consultations_draft CHECK ((status <> 'DRAFT'::text)),
+    CONSTRAINT consultations_duration CHECK (((call_ended_at IS NULL) = (duration_sec IS NULL))),
+    CONSTRAINT consultations_duration_sec_check CHECK (((duration_sec >= 0) AND (duration_sec <= 1200))),
+    CONSTRAINT consultations_ended CHECK ((((status = 'COMPLETED'::text) = (completed_at IS NOT NULL)) AND ((status = 'CANCELLED'::text) = (cancelled_at IS NOT NULL)) AND ((status = 'EXPIRED'::text) = (expired_at IS NOT NULL)))),
+    CONSTRAINT consultations_language_fkey FOREIGN KEY (language) REFERENCES languages(code),
+    CONSTRAINT consultations_lawyer CHECK (((status <> ALL (ARRAY['ASSIGNED'::text, 'IN_CALL'::text, 'CALL_ENDED'::text, 'COMPLETED'::text])) OR (lawyer_id IS NOT NULL))),
+    CONSTRAINT consultations_lawyer_id_fkey FOREIGN KEY (lawyer_id) REFERENCES lawyers(id),
+    CONSTRAINT consultations_not_cancelled_after_call CHECK (((status <> 'CANCELLED'::text) OR (call_started_at IS NULL))),
+    CONSTRAINT consultations_pkey PRIMARY KEY (id),
+    CONSTRAINT consultations_price_cents_check CHECK ((price_cents > 0)),
+    CONSTRAINT consultations_refund CHECK (((refunded_at IS NULL) = (refunded_cents IS NULL))),
+    CONSTRAINT consultations_status_check CHECK ((status = ANY (ARRAY['DRAFT'::text, 'MATCHING'::text, 'PENDING_CALLBACK'::text, 'ASSIGNED'::text, 'IN_CALL'::text, 'CALL_ENDED'::text, 'COMPLETED'::text, 'CANCELLED'::text, 'EXPIRED'::text])))
+);
+CREATE INDEX consultations_assigned ON public.consultations USING btree (competence, language, assigned_at DESC) WHERE (assigned_at IS NOT NULL);
+CREATE INDEX consultations_client ON public.consultations USING btree (client_id, created_at DESC, id DESC);
+CREATE INDEX consultations_list ON public.consultations USING btree (application_id, client_id, created_at DESC, id DESC);
+CREATE INDEX consultations_of_lawyer ON public.consultations USING btree (lawyer_id) WHERE (status = ANY (ARRAY['ASSIGNED'::text, 'IN_CALL'::text, 'CALL_ENDED'::text]));
+CREATE INDEX consultations_timer ON public.consultations USING btree (timer_at) WHERE (timer_at IS NOT NULL);
+CREATE INDEX consultations_waiting ON public.consultations USING btree (competence, language, search_started_at) WHERE (status = ANY (ARRAY['MATCHING'::text, 'PENDING_CALLBACK'::text]));
+CREATE UNIQUE INDEX consultations_one_call_per_client ON public.consultations USING btree (client_id) WHERE (status = 'IN_CALL'::text);
+CREATE UNIQUE INDEX consultations_one_per_lawyer ON public.consultations USING btree (lawyer_id) WHERE (status = ANY (ARRAY['ASSIGNED'::text, 'IN_CALL'::text]));
+
+CREATE TABLE goose_db_version (
+    id integer NOT NULL,
+    is_applied boolean NOT NULL,
+    tstamp timestamp without time zone NOT NULL DEFAULT now(),
+    version_id bigint NOT NULL,
+    CONSTRAINT goose_db_version_pkey PRIMARY KEY (id)
+);
+
+CREATE TABLE holds (
+    amount_cents bigint NOT NULL,
+    application_id text,
+    client_id text NOT NULL,
+    consultation_id text NOT NULL,
+    created_at timestamp with time zone NOT NULL,
+    ended_at timestamp with time zone,
+    id text NOT NULL,
+    lawyer_fee_cents bigint NOT NULL,
+    platform_fee_cents bigint NOT NULL,
+    refunded_cents bigint,
+    state text NOT NULL,
+    CONSTRAINT holds_amount_cents_check CHECK ((amount_cents > 0)),
+    CONSTRAINT holds_check CHECK (((refunded_cents > 0) AND (refunded_cents <= amount_cents))),
+    CONSTRAINT holds_client_id_fkey FOREIGN KEY (client_id) REFERENCES wallets(client_id),
+    CONSTRAINT holds_consultation_id_fkey FOREIGN KEY (consultation_id) REFERENCES consultations(id),
+    CONSTRAINT holds_consultation_id_key UNIQUE (consultation_id),
+    CONSTRAINT holds_end CHECK (((state = 'ACTIVE'::text) = (ended_at IS NULL))),
+    CONSTRAINT holds_fees CHECK (((lawyer_fee_cents + platform_fee_cents) = amount_cents)),
+    CONSTRAINT holds_lawyer_fee_cents_check CHECK ((lawyer_fee_cents > 0)),
+    CONSTRAINT holds_pkey PRIMARY KEY (id),
+    CONSTRAINT holds_platform_fee_cents_check CHECK ((platform_fee_cents > 0)),
+    CONSTRAINT holds_refund CHECK (((refunded_cents IS NULL) OR (state = 'CAPTURED'::text))),
+    CONSTRAINT holds_state_check CHECK ((state = ANY (ARRAY['ACTIVE'::text, 'CAPTURED'::text, 'RELEASED'::text])))
+);
+CREATE INDEX holds_active ON public.holds USING btree (client_id) WHERE (state = 'ACTIVE'::text);
+
+CREATE TABLE idempotency_keys (
+    application_id text NOT NULL,
+    body bytea,
+    client_id text NOT NULL,
+    created_at timestamp with time zone NOT NULL,
+    endpoint text NOT NULL,
+    expires_at timestamp with time zone NOT NULL,
+    fingerprint bytea NOT NULL,
+    key text NOT NULL,
+    status integer,
+    CONSTRAINT idempotency_keys_pkey PRIMARY KEY (application_id, client_id, endpoint, key),
+    CONSTRAINT idempotency_keys_response CHECK (((status IS NULL) = (body IS NULL)))
+);
+CREATE INDEX idempotency_keys_expiry ON public.idempotency_keys USING btree (expires_at);
+
+CREATE TABLE languages (
+    code text NOT NULL,
+    label_en text NOT NULL,
+    label_fr text NOT NULL,
+    position integer NOT NULL,
+    retired_at timestamp with time zone,
+    CONSTRAINT languages_pkey PRIMARY KEY (code),
+    CONSTRAINT languages_position_key UNIQUE ("position")
+);
+
+CREATE TABLE lawyer_pairs (
+    competence text NOT NULL,
+    language text NOT NULL,
+    lawyer_id text NOT NULL,
+    CONSTRAINT lawyer_pairs_competence_fkey FOREIGN KEY (competence) REFERENCES competences(code),
+    CONSTRAINT lawyer_pairs_language_fkey FOREIGN KEY (language) REFERENCES languages(code),
+    CONSTRAINT lawyer_pairs_lawyer_id_fkey FOREIGN KEY (lawyer_id) REFERENCES lawyers(id),
+    CONSTRAINT lawyer_pairs_pkey PRIMARY KEY (competence, language, lawyer_id)
+);
+CREATE INDEX lawyer_pairs_lawyer ON public.lawyer_pairs USING btree (lawyer_id);
+
+CREATE TABLE lawyers (
+    created_at timestamp with time zone NOT NULL,
+    email text NOT NULL,
+    heartbeat_at timestamp with time zone,
+    id text NOT NULL,
+    idle_since timestamp with time zone,
+    lease_epoch bigint NOT NULL DEFAULT 0,
+    name text NOT NULL,
+    password_hash text NOT NULL,
+    phone_sealed bytea,
+    simulated boolean NOT NULL DEFAULT false,
+    state text NOT NULL,
+    suspended_at timestamp with time zone,
+    updated_at timestamp with time zone NOT NULL,
+    CONSTRAINT lawyers_idle CHECK (((state <> 'AVAILABLE'::text) OR (idle_since IS NOT NULL))),
+    CONSTRAINT lawyers_pkey PRIMARY KEY (id),
+    CONSTRAINT lawyers_state_check CHECK ((state = ANY (ARRAY['OFFLINE'::text, 'AVAILABLE'::text, 'OFFERED'::text, 'BUSY'::text, 'WRAP_UP'::text, 'AWAY'::text])))
+);
+CREATE INDEX lawyers_idle ON public.lawyers USING btree (idle_since) WHERE (state = 'AVAILABLE'::text);
+CREATE UNIQUE INDEX lawyers_email_key ON public.lawyers USING btree (lower(email));
+
+CREATE TABLE ledger_checks (
+    duration_ms bigint NOT NULL,
+    findings text[] NOT NULL,
+    heads bytea NOT NULL,
+    id bigint NOT NULL,
+    outstanding_cents bigint NOT NULL,
+    started_at timestamp with time zone NOT NULL,
+    transactions bigint NOT NULL,
+    volume_cents bigint NOT NULL,
+    CONSTRAINT ledger_checks_pkey PRIMARY KEY (id)
+);
+
+CREATE TABLE ledger_transactions (
+    amount_cents bigint NOT NULL,
+    application_id text,
+    available_after_cents bigint NOT NULL,
+    balance_after_cents bigint NOT NULL,
+    client_id text NOT NULL,
+    consultation_id text,
+    created_at timestamp with time zone NOT NULL,
+    description text NOT NULL,
+    hash bytea NOT NULL,
+    id text NOT NULL,
+    seq bigint NOT NULL,
+    topup_id text,
+    type text NOT NULL,
+    CONSTRAINT ledger_transactions_client_id_fkey FOREIGN KEY (client_id) REFERENCES wallets(client_id),
+    CONSTRAINT ledger_transactions_pkey PRIMARY KEY (id),
+    CONSTRAINT ledger_transactions_seq UNIQUE (client_id, seq),
+    CONSTRAINT ledger_transactions_topup_id_fkey FOREIGN KEY (topup_id) REFERENCES topup_sessions(id),
+    CONSTRAINT ledger_transactions_type_check CHECK ((type = ANY (ARRAY['TOPUP'::text, 'HOLD'::text, 'RELEASE'::text, 'CAPTURE'::text, 'REFUND'::text, 'ADJUSTMENT'::text])))
+);
+CREATE TRIGGER ledger_transactions_append_only BEFORE DELETE OR UPDATE ON public.ledger_transactions FOR EACH ROW EXECUTE FUNCTION append_only();
+CREATE TRIGGER ledger_transactions_no_truncate BEFORE TRUNCATE ON public.ledger_transactions FOR EACH STATEMENT EXECUTE FUNCTION append_only();
+CREATE UNIQUE INDEX ledger_transactions_consultation ON public.ledger_transactions USING btree (consultation_id, type) WHERE (consultation_id IS NOT NULL);
+CREATE UNIQUE INDEX ledger_transactions_topup ON public.ledger_transactions USING btree (topup_id) WHERE (type = 'TOPUP'::text);
+
+CREATE TABLE notes (
+    consultation_id text NOT NULL,
+    corrected_at timestamp with time zone,
+    erased_at timestamp with time zone,
+    lawyer_id text NOT NULL,
+    note_sealed bytea,
+    preview_sealed bytea,
+    submitted_at timestamp with time zone NOT NULL,
+    CONSTRAINT notes_consultation_id_fkey FOREIGN KEY (consultation_id) REFERENCES consultations(id),
+    CONSTRAINT notes_content CHECK ((((erased_at IS NULL) = (note_sealed IS NOT NULL)) AND ((erased_at IS NULL) = (preview_sealed IS NOT NULL)))),
+    CONSTRAINT notes_lawyer_id_fkey FOREIGN KEY (lawyer_id) REFERENCES lawyers(id),
+    CONSTRAINT notes_pkey PRIMARY KEY (consultation_id)
+);
+
+CREATE TABLE oauth_codes (
+    code_challenge text NOT NULL,
+    expires_at timestamp with time zone NOT NULL,
+    grant_id text NOT NULL,
+    hash bytea NOT NULL,
+    redirect_uri text NOT NULL,
+    used_at timestamp with time zone,
+    CONSTRAINT oauth_codes_grant_id_fkey FOREIGN KEY (grant_id) REFERENCES oauth_grants(id),
+    CONSTRAINT oauth_codes_pkey PRIMARY KEY (hash)
+);
+CREATE INDEX oauth_codes_grant ON public.oauth_codes USING btree (grant_id);
+
+CREATE TABLE oauth_consents (
+    application_id text NOT NULL,
+    client_id text NOT NULL,
+    granted_at timestamp with time zone NOT NULL,
+    scope text NOT NULL,
+    CONSTRAINT oauth_consents_application_id_fkey FOREIGN KEY (application_id) REFERENCES applications(id),
+    CONSTRAINT oauth_consents_client_id_fkey FOREIGN KEY (client_id) REFERENCES clients(id),
+    CONSTRAINT oauth_consents_pkey PRIMARY KEY (client_id, application_id, scope)
+);
+
+CREATE TABLE oauth_grant_events (
+    application_id text NOT NULL,
+    client_id text NOT NULL,
+    created_at timestamp with time zone NOT NULL,
+    event text NOT NULL,
+    grant_id text NOT NULL,
+    reason text NOT NULL,
+    seq bigint NOT NULL,
+    CONSTRAINT oauth_grant_events_event_check CHECK ((event = ANY (ARRAY['created'::text, 'activated'::text, 'refreshed'::text, 'replayed'::text, 'revoked'::text]))),
+    CONSTRAINT oauth_grant_events_pkey PRIMARY KEY (seq)
+);
+CREATE INDEX oauth_grant_events_age ON public.oauth_grant_events USING brin (created_at);
+CREATE INDEX oauth_grant_events_pair ON public.oauth_grant_events USING btree (client_id, application_id, seq);
+CREATE TRIGGER oauth_grant_events_append_only BEFORE DELETE OR UPDATE ON public.oauth_grant_events FOR EACH ROW EXECUTE FUNCTION oauth_grant_events_guard();
+CREATE TRIGGER oauth_grant_events_no_truncate BEFORE TRUNCATE ON public.oauth_grant_events FOR EACH STATEMENT EXECUTE FUNCTION oauth_grant_events_guard();
+
+CREATE TABLE oauth_grants (
+    activated_at timestamp with time zone,
+    application_id text NOT NULL,
+    client_id text NOT NULL,
+    created_at timestamp with time zone NOT NULL,
+    id text NOT NULL,
+    last_used_at timestamp with time zone,
+    revoked_at timestamp with time zone,
+    revoked_reason text,
+    scopes text[] NOT NULL,
+    CONSTRAINT oauth_grants_application_id_fkey FOREIGN KEY (application_id) REFERENCES applications(id),
+    CONSTRAINT oauth_grants_client_id_fkey FOREIGN KEY (client_id) REFERENCES clients(id),
+    CONSTRAINT oauth_grants_pkey PRIMARY KEY (id),
+    CONSTRAINT oauth_grants_reason CHECK (((revoked_at IS NULL) = (revoked_reason IS NULL)))
+);
+CREATE INDEX oauth_grants_live ON public.oauth_grants USING btree (client_id, application_id) WHERE (revoked_at IS NULL);
+
+CREATE TABLE oauth_refresh_tokens (
+    created_at timestamp with time zone NOT NULL,
+    expires_at timestamp with time zone NOT NULL,
+    grant_id text NOT NULL,
+    hash bytea NOT NULL,
+    used_at timestamp with time zone,
+    CONSTRAINT oauth_refresh_tokens_grant_id_fkey FOREIGN KEY (grant_id) REFERENCES oauth_grants(id),
+    CONSTRAINT oauth_refresh_tokens_pkey PRIMARY KEY (hash)
+);
+CREATE UNIQUE INDEX oauth_refresh_tokens_live ON public.oauth_refresh_tokens USING btree (grant_id) WHERE (used_at IS NULL);
+
+CREATE TABLE oauth_token_answers (
+    answer_sealed bytea,
+    application_id text NOT NULL,
+    expires_at timestamp with time zone NOT NULL,
+    fingerprint bytea NOT NULL,
+    key_hash bytea NOT NULL,
+    CONSTRAINT oauth_token_answers_pkey PRIMARY KEY (application_id, key_hash)
+);
+CREATE INDEX oauth_token_answers_expiry ON public.oauth_token_answers USING btree (expires_at);
+
+CREATE TABLE offers (
+    consultation_id text NOT NULL,
+    created_at timestamp with time zone NOT NULL,
+    decline_reason text,
+    ended_at timestamp with time zone,
+    expires_at timestamp with time zone NOT NULL,
+    id text NOT NULL,
+    lawyer_id text NOT NULL,
+    state text NOT NULL,
+    CONSTRAINT offers_consultation_id_fkey FOREIGN KEY (consultation_id) REFERENCES consultations(id),
+    CONSTRAINT offers_end CHECK (((state = 'OPEN'::text) = (ended_at IS NULL))),
+    CONSTRAINT offers_lawyer_id_fkey FOREIGN KEY (lawyer_id) REFERENCES lawyers(id),
+    CONSTRAINT offers_pkey PRIMARY KEY (id),
+    CONSTRAINT offers_state_check CHECK ((state = ANY (ARRAY['OPEN'::text, 'ACCEPTED'::text, 'DECLINED'::text, 'EXPIRED'::text, 'REVOKED'::text])))
+);
+CREATE INDEX offers_consultation ON public.offers USING btree (consultation_id, lawyer_id);
+CREATE INDEX offers_expiry ON public.offers USING btree (expires_at) WHERE (state = 'OPEN'::text);
+CREATE UNIQUE INDEX offers_open_consultation ON public.offers USING btree (consultation_id) WHERE (state = 'OPEN'::text);
+CREATE UNIQUE INDEX offers_open_lawyer ON public.offers USING btree (lawyer_id) WHERE (state = 'OPEN'::text);
+
+CREATE TABLE passkey_challenges (
+    challenge jsonb NOT NULL,
+    client_id text,
+    expires_at timestamp with time zone NOT NULL,
+    token_hash bytea NOT NULL,
+    CONSTRAINT passkey_challenges_client_id_fkey FOREIGN KEY (client_id) REFERENCES clients(id),
+    CONSTRAINT passkey_challenges_pkey PRIMARY KEY (token_hash)
+);
+CREATE INDEX passkey_challenges_expiry ON public.passkey_challenges USING btree (expires_at);
+
+CREATE TABLE payment_notices (
+    amount_cents bigint NOT NULL,
+    currency text NOT NULL,
+    kind text NOT NULL,
+    notice_id text NOT NULL,
+    outcome text NOT NULL,
+    provider text NOT NULL,
+    received_at timestamp with time zone NOT NULL,
+    topup_id text NOT NULL,
+    CONSTRAINT payment_notices_pkey PRIMARY KEY (provider, notice_id)
+);
+CREATE INDEX payment_notices_incidents ON public.payment_notices USING btree (received_at) WHERE (outcome = ANY (ARRAY['unknown_session'::text, 'amount_mismatch'::text, 'currency_mismatch'::text, 'paid_twice'::text]));
+CREATE INDEX payment_notices_topup ON public.payment_notices USING btree (topup_id);
+
+CREATE TABLE postings (
+    account text NOT NULL,
+    amount_cents bigint NOT NULL,
+    client_id text,
+    transaction_id text NOT NULL,
+    CONSTRAINT postings_account_check CHECK ((account = ANY (ARRAY['client_available'::text, 'client_held'::text, 'lawyer_fee'::text, 'platform_fee'::text, 'payment_clearing'::text, 'refunds'::text, 'adjustments'::text]))),
+    CONSTRAINT postings_amount_cents_check CHECK ((amount_cents <> 0)),
+    CONSTRAINT postings_client CHECK (((client_id IS NOT NULL) = (account = ANY (ARRAY['client_available'::text, 'client_held'::text])))),
+    CONSTRAINT postings_pkey PRIMARY KEY (transaction_id, account),
+    CONSTRAINT postings_transaction_id_fkey FOREIGN KEY (transaction_id) REFERENCES ledger_transactions(id)
+);
+CREATE INDEX postings_client_account ON public.postings USING btree (client_id, account) WHERE (client_id IS NOT NULL);
+CREATE TRIGGER postings_append_only BEFORE DELETE OR UPDATE ON public.postings FOR EACH ROW EXECUTE FUNCTION append_only();
+CREATE TRIGGER postings_balance AFTER INSERT ON public.postings REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION postings_balance();
+CREATE TRIGGER postings_no_truncate BEFORE TRUNCATE ON public.postings FOR EACH STATEMENT EXECUTE FUNCTION append_only();
+
+CREATE TABLE sandbox_call_steps (
+    call_id text NOT NULL,
+    claimed_until timestamp with time zone,
+    done_at timestamp with time zone,
+    due_at timestamp with time zone NOT NULL,
+    event jsonb NOT NULL,
+    id text NOT NULL,
+    tries integer NOT NULL DEFAULT 0,
+    CONSTRAINT sandbox_call_steps_call_id_fkey FOREIGN KEY (call_id) REFERENCES calls(id),
+    CONSTRAINT sandbox_call_steps_pkey PRIMARY KEY (id)
+);
+CREATE INDEX sandbox_call_steps_call ON public.sandbox_call_steps USING btree (call_id);
+CREATE INDEX sandbox_call_steps_due ON public.sandbox_call_steps USING btree (due_at) WHERE (done_at IS NULL);
+
+CREATE TABLE sandbox_payment_notices (
+    attempts integer NOT NULL DEFAULT 0,
+    body bytea NOT NULL,
+    delivered_at timestamp with time zone,
+    due_at timestamp with time zone NOT NULL,
+    id text NOT NULL,
+    kind text NOT NULL,
+    session_id text NOT NULL,
+    CONSTRAINT sandbox_payment_notices_kind_check CHECK ((kind = ANY (ARRAY['checkout.paid'::text, 'checkout.cancelled'::text]))),
+    CONSTRAINT sandbox_payment_notices_pkey PRIMARY KEY (id),
+    CONSTRAINT sandbox_payment_notices_session_id_fkey FOREIGN KEY (session_id) REFERENCES topup_sessions(id)
+);
+CREATE INDEX sandbox_payment_notices_due ON public.sandbox_payment_notices USING btree (due_at) WHERE (delivered_at IS NULL);
+CREATE UNIQUE INDEX sandbox_payment_notices_session ON public.sandbox_payment_notices USING btree (session_id);
+
+CREATE TABLE signing_keys (
+    created_at timestamp with time zone NOT NULL,
+    kid text NOT NULL,
+    private_sealed bytea NOT NULL,
+    public_jwk jsonb NOT NULL,
+    retired_at timestamp with time zone,
+    signs_from timestamp with time zone NOT NULL,
+    CONSTRAINT signing_keys_pkey PRIMARY KEY (kid)
+);
+
+CREATE TABLE sms_messages (
+    begun_at timestamp with time zone NOT NULL,
+    id text NOT NULL,
+    CONSTRAINT sms_messages_pkey PRIMARY KEY (id)
+);
+
+CREATE TABLE topup_refunds (
+    amount_cents bigint NOT NULL,
+    attempts integer NOT NULL DEFAULT 0,
+    client_id text NOT NULL,
+    created_at timestamp with time zone NOT NULL,
+    ended_at timestamp with time zone,
+    id text NOT NULL,
+    last_error text,
+    next_at timestamp with time zone NOT NULL,
+    provider_ref text,
+    reason text NOT NULL,
+    state text NOT NULL,
+    topup_id text NOT NULL,
+    CONSTRAINT topup_refunds_amount_cents_check CHECK ((amount_cents > 0)),
+    CONSTRAINT topup_refunds_client_id_fkey FOREIGN KEY (client_id) REFERENCES wallets(client_id),
+    CONSTRAINT topup_refunds_end CHECK (((state = 'PENDING'::text) = (ended_at IS NULL))),
+    CONSTRAINT topup_refunds_pkey PRIMARY KEY (id),
+    CONSTRAINT topup_refunds_state_check CHECK ((state = ANY (ARRAY['PENDING'::text, 'SENT'::text, 'FAILED'::text]))),
+    CONSTRAINT topup_refunds_topup_id_fkey FOREIGN KEY (topup_id) REFERENCES topup_sessions(id)
+);
+CREATE INDEX topup_refunds_due ON public.topup_refunds USING btree (next_at) WHERE (state = 'PENDING'::text);
+CREATE INDEX topup_refunds_topup ON public.topup_refunds USING btree (topup_id);
+
+CREATE TABLE topup_sessions (
+    amount_cents bigint NOT NULL,
+    application_id text,
+    checkout_url text NOT NULL,
+    client_id text NOT NULL,
+    created_at timestamp with time zone NOT NULL,
+    ended_at timestamp with time zone,
+    expires_at timestamp with time zone NOT NULL,
+    id text NOT NULL,
+    opened_at timestamp with time zone,
+    payment_ref text,
+    provider text NOT NULL,
+    provider_ref text,
+    provider_url text,
+    return_url text NOT NULL,
+    status text NOT NULL,
+    CONSTRAINT topup_sessions_amount_cents_check CHECK ((amount_cents > 0)),
+    CONSTRAINT topup_sessions_application_id_fkey FOREIGN KEY (application_id) REFERENCES applications(id),
+    CONSTRAINT topup_sessions_client_id_fkey FOREIGN KEY (client_id) REFERENCES clients(id),
+    CONSTRAINT topup_sessions_end CHECK (((status = 'OPEN'::text) = (ended_at IS NULL))),
+    CONSTRAINT topup_sessions_pkey PRIMARY KEY (id),
+    CONSTRAINT topup_sessions_status_check CHECK ((status = ANY (ARRAY['OPEN'::text, 'PAID'::text, 'CANCELLED'::text])))
+);
+CREATE INDEX topup_sessions_client ON public.topup_sessions USING btree (client_id, created_at);
+
+CREATE TABLE wallets (
+    available_cents bigint NOT NULL DEFAULT 0,
+    client_id text NOT NULL,
+    entry_hash bytea NOT NULL DEFAULT '\x'::bytea,
+    entry_seq bigint NOT NULL DEFAULT 0,
+    held_cents bigint NOT NULL DEFAULT 0,
+    last_entry_at timestamp with time zone NOT NULL,
+    CONSTRAINT wallets_available CHECK ((available_cents >= 0)),
+    CONSTRAINT wallets_client_id_fkey FOREIGN KEY (client_id) REFERENCES clients(id),
+    CONSTRAINT wallets_held CHECK ((held_cents >= 0)),
+    CONSTRAINT wallets_pkey PRIMARY KEY (client_id)
+);
+
+CREATE TABLE webhook_attempts (
+    attempt integer NOT NULL,
+    delivery_id text NOT NULL,
+    duration_ms integer NOT NULL,
+    error text NOT NULL DEFAULT ''::text,
+    response_body text NOT NULL DEFAULT ''::text,
+    started_at timestamp with time zone NOT NULL,
+    status_code integer,
+    CONSTRAINT webhook_attempts_attempt_check CHECK ((attempt > 0)),
+    CONSTRAINT webhook_attempts_delivery_id_fkey FOREIGN KEY (delivery_id) REFERENCES webhook_deliveries(id),
+    CONSTRAINT webhook_attempts_pkey PRIMARY KEY (delivery_id, attempt)
+);
+
+CREATE TABLE webhook_deliveries (
+    application_id text NOT NULL,
+    attempts integer NOT NULL DEFAULT 0,
+    consultation_id text,
+    created_at timestamp with time zone NOT NULL,
+    ended_at timestamp with time zone,
+    event_id text NOT NULL,
+    id text NOT NULL,
+    lease_token text,
+    next_at timestamp with time zone NOT NULL,
+    schedule_from integer NOT NULL DEFAULT 0,
+    sequence bigint NOT NULL,
+    state text NOT NULL,
+    CONSTRAINT webhook_deliveries_attempted CHECK (((state = 'PENDING'::text) OR (attempts > 0))),
+    CONSTRAINT webhook_deliveries_end CHECK (((state = 'PENDING'::text) = (ended_at IS NULL))),
+    CONSTRAINT webhook_deliveries_event_id_fkey FOREIGN KEY (event_id) REFERENCES webhook_events(id),
+    CONSTRAINT webhook_deliveries_lease CHECK (((state = 'PENDING'::text) OR (lease_token IS NULL))),
+    CONSTRAINT webhook_deliveries_pkey PRIMARY KEY (id),
+    CONSTRAINT webhook_deliveries_state_check CHECK ((state = ANY (ARRAY['PENDING'::text, 'DELIVERED'::text, 'FAILED'::text])))
+);
+CREATE INDEX webhook_deliveries_due ON public.webhook_deliveries USING btree (application_id, next_at) WHERE (state = 'PENDING'::text);
+CREATE INDEX webhook_deliveries_event ON public.webhook_deliveries USING btree (event_id);
+CREATE INDEX webhook_deliveries_first ON public.webhook_deliveries USING btree (consultation_id, sequence) WHERE (attempts = 0);
+CREATE INDEX webhook_deliveries_log ON public.webhook_deliveries USING btree (application_id, created_at, id);
+
+CREATE TABLE webhook_endpoints (
+    application_id text NOT NULL,
+    created_at timestamp with time zone NOT NULL,
+    disabled_at timestamp with time zone,
+    disabled_reason text,
+    failing_since timestamp with time zone,
+    last_position bigint NOT NULL DEFAULT 0,
+    previous_secret_sealed bytea,
+    previous_secret_until timestamp with time zone,
+    secret_sealed bytea NOT NULL,
+    updated_at timestamp with time zone NOT NULL,
+    url text,
+    CONSTRAINT webhook_endpoints_application_id_fkey FOREIGN KEY (application_id) REFERENCES applications(id),
+    CONSTRAINT webhook_endpoints_disabled CHECK (((disabled_at IS NULL) = (disabled_reason IS NULL))),
+    CONSTRAINT webhook_endpoints_pkey PRIMARY KEY (application_id),
+    CONSTRAINT webhook_endpoints_previous CHECK (((previous_secret_sealed IS NULL) = (previous_secret_until IS NULL)))
+);
+
+CREATE TABLE webhook_events (
+    application_id text NOT NULL,
+    body bytea NOT NULL,
+    consultation_id text,
+    created_at timestamp with time zone NOT NULL,
+    id text NOT NULL,
+    position bigint,
+    sequence bigint NOT NULL,
+    type text NOT NULL,
+    CONSTRAINT webhook_events_application_id_fkey FOREIGN KEY (application_id) REFERENCES applications(id),
+    CONSTRAINT webhook_events_consultation_id_fkey FOREIGN KEY (consultation_id) REFERENCES consultations(id),
+    CONSTRAINT webhook_events_consultation_id_sequence_key UNIQUE (consultation_id, sequence),
+    CONSTRAINT webhook_events_pkey PRIMARY KEY (id),
+    CONSTRAINT webhook_events_sequence_check CHECK ((sequence > 0))
+);
+CREATE INDEX webhook_events_list ON public.webhook_events USING btree (application_id, "position", created_at, sequence);
+
+CREATE TABLE webhook_notices (
+    application_id text NOT NULL,
+    kind text NOT NULL,
+    sent_at timestamp with time zone NOT NULL,
+    since timestamp with time zone NOT NULL,
+    CONSTRAINT webhook_notices_application_id_fkey FOREIGN KEY (application_id) REFERENCES applications(id),
+    CONSTRAINT webhook_notices_pkey PRIMARY KEY (application_id, since, kind)
+);

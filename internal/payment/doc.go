@@ -13,6 +13,10 @@
 //
 // A session is stored as OPEN, PAID or CANCELLED; EXPIRED is what an OPEN one is read as from its expiry on.
 //
-// It shows no page and talks to no provider: the checkout page is in package web, the built-in provider of a sandbox
-// in package sandbox. A live deployment has no provider yet and refuses sessions as unavailable.
+// Money is taken by a [Provider]: Stripe Checkout where its keys are configured, in a sandbox otherwise the built-in one,
+// whose other side is package sandbox. No provider is called inside a transaction: its session is made when the client
+// opens our checkout page, which leads on to it; unused top-ups go back to their source by rows that a worker sends.
+//
+// It shows no page: the checkout page is in package web. A live deployment without a provider refuses sessions as
+// unavailable.
 package payment

@@ -1,35 +1,38 @@
 package payment
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
-	"io"
-	"strings"
-	"unicode/utf8"
 
 	"partnerd/internal/postgres"
 )
 
-const (
-	maxNotice = 64 << 10 // bytes
-	maxText   = 255      // bytes of each text in a notice
-)
+// SignatureHeader returns the HTTP header with the signature of a provider's notices; empty for an unknown provider.
+func (s *Service) SignatureHeader(provider string) string {
+	if p := s.provider(provider); p != nil {
+		return p.SignatureHeader()
+	}
+	return ""
+}
 
-// HandleNotice acts on what a provider posted: body, with the value of [SignatureHeader]. ErrUnknownProvider,
-// ErrBadSignature and ErrBadNotice refuse it and leave nothing behind. Otherwise it is recorded and nil returned, so
-// that the provider stops sending it, whatever came of it: a repeated one changes nothing, one that does not fit is
-// logged as an error and kept as an incident. Any other error means: send it again.
+// HandleNotice acts on what a provider posted: body, with the value of its [Service.SignatureHeader]. ErrUnknownProvider,
+// ErrBadSignature and ErrBadNotice refuse it and leave nothing behind. Otherwise it is recorded (unless it is of a kind
+// that does not concern us) and nil returned, so that the provider stops sending it, whatever came of it: a repeated one
+// changes nothing, one that does not fit is logged as an error and kept as an incident. Any other error means: send it
+// again.
 func (s *Service) HandleNotice(ctx context.Context, db *postgres.DB, provider string, body []byte, signature string) error {
-	if provider != SandboxProvider || !s.cfg.Sandbox {
+	p := s.provider(provider)
+	if p == nil {
 		return ErrUnknownProvider
 	}
-	if err := verifyNotice(s.cfg.NoticeSecret, signature, body, db.Clock().Now()); err != nil {
+	if len(body) > maxNotice {
+		return fmt.Errorf("%w: longer than %d bytes", ErrBadNotice, maxNotice)
+	}
+	n, acted, err := p.ReadNotice(body, signature, db.Clock().Now())
+	if err != nil || !acted {
 		return err
 	}
-	n, err := parseNotice(body)
-	if err != nil {
+	if err := n.check(); err != nil {
 		return err
 	}
 	var outcome Outcome
@@ -63,31 +66,11 @@ func (s *Service) apply(ctx context.Context, tx postgres.Tx, provider string, n 
 	case !fresh:
 		return outcome, false, nil
 	case outcome == Closed:
-		err = endSession(ctx, tx, session.ID, Cancelled)
+		err = endSession(ctx, tx, session.ID, Cancelled, "")
 	case outcome.credits():
-		if err = endSession(ctx, tx, session.ID, Paid); err == nil {
+		if err = endSession(ctx, tx, session.ID, Paid, n.PaymentRef); err == nil {
 			err = s.wallet.TopUp(ctx, tx, session.ClientID, session.ApplicationID, session.ID, session.Amount)
 		}
 	}
 	return outcome, true, err
-}
-
-func parseNotice(body []byte) (Notice, error) {
-	if len(body) > maxNotice {
-		return Notice{}, fmt.Errorf("%w: longer than %d bytes", ErrBadNotice, maxNotice)
-	}
-	d := json.NewDecoder(bytes.NewReader(body))
-	var n Notice
-	if err := d.Decode(&n); err != nil {
-		return Notice{}, fmt.Errorf("%w: %w", ErrBadNotice, err)
-	}
-	if _, err := d.Token(); err != io.EOF {
-		return Notice{}, fmt.Errorf("%w: more than one JSON value", ErrBadNotice)
-	}
-	for _, text := range []string{n.ID, string(n.Type), n.SessionID, n.Currency} {
-		if text == "" || len(text) > maxText || !utf8.ValidString(text) || strings.ContainsRune(text, 0) {
-			return Notice{}, fmt.Errorf("%w: a text is missing, too long or not storable", ErrBadNotice)
-		}
-	}
-	return n, nil
 }

@@ -46,6 +46,9 @@ type Session struct {
 	ID, ClientID, ApplicationID string
 	Amount                      money.Cents
 	ReturnURL, CheckoutURL      string
+	Provider                    string
+	ProviderRef                 string // the provider's session; empty before the client first opened it
+	PaymentRef                  string // the provider's payment; empty before it was paid
 	Status                      Status // as of the transaction that read it
 	CreatedAt, ExpiresAt        time.Time
 }
@@ -64,9 +67,12 @@ type Kind string
 const (
 	CheckoutPaid      Kind = "checkout.paid"
 	CheckoutCancelled Kind = "checkout.cancelled"
+	CheckoutPending   Kind = "checkout.pending" // paid in a way that takes its time
+	CheckoutFailed    Kind = "checkout.failed"  // the way that took its time came to nothing
+	CheckoutExpired   Kind = "checkout.expired" // the provider lets nobody pay any more
 )
 
-// Notice is what a provider posts to us, as JSON.
+// Notice is what a provider tells us. The JSON is that of the built-in provider.
 type Notice struct {
 	ID          string      `json:"id"` // unique per provider: a repeated one is ignored
 	Type        Kind        `json:"type"`
@@ -74,4 +80,7 @@ type Notice struct {
 	AmountCents money.Cents `json:"amountCents"`
 	Currency    string      `json:"currency"`
 	CreatedAt   time.Time   `json:"createdAt"`
+
+	ProviderRef string `json:"-"` // the provider's session
+	PaymentRef  string `json:"-"` // the provider's payment
 }

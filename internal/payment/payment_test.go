@@ -128,7 +128,7 @@ func TestCreateMakesASessionForAnHour(t *testing.T) {
 	s := f.session(2000)
 	want := Session{
 		ID: s.ID, ClientID: client, ApplicationID: application, Amount: 2000, ReturnURL: "https://crm.example/wallet",
-		CheckoutURL: "http://localhost:8080/checkout/" + s.ID, Status: Open, CreatedAt: start, ExpiresAt: start.Add(time.Hour),
+		CheckoutURL: "http://localhost:8080/checkout/" + s.ID, Provider: SandboxProvider, Status: Open, CreatedAt: start, ExpiresAt: start.Add(time.Hour),
 	}
 	if s != want || !strings.HasPrefix(s.ID, "top_test_") {
 		t.Errorf("created %+v", s)

@@ -101,7 +101,10 @@ const (
 	AlreadyPaid          Outcome = "already_paid"          // another notice said so before
 	Closed               Outcome = "cancelled"
 	IgnoredAfterDecision Outcome = "cancel_ignored" // paid or cancelled before
+	Awaited              Outcome = "pending"        // the money is on its way
+	Lapsed               Outcome = "expired"        // as we knew
 	IgnoredType          Outcome = "ignored"        // a type that we do not act on
+	PaidTwice            Outcome = "paid_twice"     // by another payment than the one credited
 	UnknownSession       Outcome = "unknown_session"
 	AmountMismatch       Outcome = "amount_mismatch"
 	CurrencyMismatch     Outcome = "currency_mismatch"
@@ -109,7 +112,7 @@ const (
 
 // Incident tells whether a person has to look into it: money may have been taken that nobody got.
 func (o Outcome) Incident() bool {
-	return o == UnknownSession || o == AmountMismatch || o == CurrencyMismatch
+	return o == UnknownSession || o == AmountMismatch || o == CurrencyMismatch || o == PaidTwice
 }
 
 // credits tells whether the outcome moves money.
@@ -119,15 +122,28 @@ func (o Outcome) credits() bool {
 
 // decide says what a notice means for the session it names; session is nil when there is none of that provider.
 func decide(n Notice, session *Session) Outcome {
-	switch {
-	case n.Type != CheckoutPaid && n.Type != CheckoutCancelled:
+	switch n.Type {
+	case CheckoutPaid, CheckoutCancelled, CheckoutPending, CheckoutFailed, CheckoutExpired:
+	default:
 		return IgnoredType
+	}
+	switch {
 	case session == nil:
 		return UnknownSession
-	case n.Type == CheckoutCancelled && (session.Status == Paid || session.Status == Cancelled):
+	case n.Type == CheckoutPending:
+		return Awaited
+	case n.Type == CheckoutPaid:
+		return decidePaid(n, session)
+	case session.Status == Paid || session.Status == Cancelled:
 		return IgnoredAfterDecision
-	case n.Type == CheckoutCancelled:
-		return Closed
+	case n.Type == CheckoutExpired && session.Status == Expired:
+		return Lapsed
+	}
+	return Closed
+}
+
+func decidePaid(n Notice, session *Session) Outcome {
+	switch {
 	case n.Currency != money.Currency:
 		return CurrencyMismatch
 	case n.AmountCents != session.Amount:
@@ -135,6 +151,9 @@ func decide(n Notice, session *Session) Outcome {
 	}
 	switch session.Status {
 	case Paid:
+		if n.PaymentRef != session.PaymentRef {
+			return PaidTwice
+		}
 		return AlreadyPaid
 	case Cancelled:
 		return CreditedAfterCancel

@@ -201,7 +201,12 @@ func TestParseNotice(t *testing.T) {
 		`{"pad":"` + strings.Repeat("n", maxNotice) + `"}`:                                                                                  false,
 		`null`: false, ``: false, `[]`: false,
 	} {
-		if _, err := parseNotice([]byte(body)); (err == nil) != ok {
+		now := time.Unix(1_780_000_000, 0)
+		n, _, err := builtin{"key"}.ReadNotice([]byte(body), SignNotice("key", now, []byte(body)), now)
+		if err == nil {
+			err = n.check()
+		}
+		if (err == nil) != ok {
 			t.Errorf("%.80s: %v", body, err)
 		}
 	}

@@ -14,9 +14,10 @@ import (
 
 // Config of a deployment. Zero limits mean the defaults.
 type Config struct {
-	BaseURL       string // where the checkout pages are, without a trailing slash
-	Sandbox       bool   // has the built-in provider, and allows loopback return URLs over http
-	NoticeSecret  string // key of the notices' signatures; empty refuses every notice
+	BaseURL       string   // where the checkout pages are, without a trailing slash
+	Sandbox       bool     // has the built-in provider, and allows loopback return URLs over http
+	NoticeSecret  string   // key of the built-in provider's notices; empty refuses every one
+	Provider      Provider // who takes the money of new sessions; nil: the built-in provider of a sandbox, nobody in live
 	MaxTopUp      money.Cents
 	WalletCeiling money.Cents
 	Logger        *slog.Logger // nil means the default one
@@ -26,6 +27,7 @@ type Config struct {
 type Service struct {
 	wallet *wallet.Service
 	cfg    Config
+	wake   chan struct{} // refunds are due
 }
 
 // New makes a service.
@@ -39,7 +41,26 @@ func New(w *wallet.Service, cfg Config) *Service {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
 	}
-	return &Service{wallet: w, cfg: cfg}
+	return &Service{wallet: w, cfg: cfg, wake: make(chan struct{}, 1)}
+}
+
+// active is who takes the money of new sessions; nil when nobody does.
+func (s *Service) active() Provider {
+	if s.cfg.Provider != nil {
+		return s.cfg.Provider
+	}
+	return s.provider(SandboxProvider)
+}
+
+// provider finds one by name, also one that takes no new sessions any more; nil when there is none.
+func (s *Service) provider(name string) Provider {
+	switch {
+	case s.cfg.Provider != nil && s.cfg.Provider.Name() == name:
+		return s.cfg.Provider
+	case name == SandboxProvider && s.cfg.Sandbox:
+		return builtin{s.cfg.NoticeSecret}
+	}
+	return nil
 }
 
 // Create makes a session that can be paid for one hour (specification section 4.2). Problems: VALIDATION_ERROR with
@@ -48,7 +69,8 @@ func (s *Service) Create(ctx context.Context, tx postgres.Tx, c CreateCommand) (
 	if issues := checkCreate(c, s.cfg); len(issues) > 0 {
 		return Session{}, problem.ErrValidation.With(issues...)
 	}
-	if !s.cfg.Sandbox {
+	provider := s.active()
+	if provider == nil {
 		return Session{}, problem.ErrUnavailable.Because("No payment provider is configured.")
 	}
 	if err := s.checkCeiling(ctx, tx, c.ClientID, c.Amount); err != nil {
@@ -57,9 +79,9 @@ func (s *Service) Create(ctx context.Context, tx postgres.Tx, c CreateCommand) (
 	sessionID := tx.NewID(id.TopUp)
 	session := Session{
 		ID: sessionID, ClientID: c.ClientID, ApplicationID: c.ApplicationID, Amount: c.Amount, ReturnURL: c.ReturnURL,
-		CheckoutURL: s.cfg.BaseURL + "/checkout/" + sessionID, Status: Open, CreatedAt: tx.Now, ExpiresAt: tx.Now.Add(SessionLifetime),
+		CheckoutURL: s.cfg.BaseURL + "/checkout/" + sessionID, Provider: provider.Name(), Status: Open, CreatedAt: tx.Now, ExpiresAt: tx.Now.Add(SessionLifetime),
 	}
-	if err := insertSession(ctx, tx, session, SandboxProvider); err != nil {
+	if err := insertSession(ctx, tx, session); err != nil {
 		return Session{}, fmt.Errorf("insert top-up session: %w", err)
 	}
 	return session, nil

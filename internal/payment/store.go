@@ -17,6 +17,9 @@ type sessionRow struct {
 	AmountCents   int64
 	ReturnURL     string
 	CheckoutURL   string
+	Provider      string
+	ProviderRef   *string
+	PaymentRef    *string
 	Status        string
 	CreatedAt     time.Time
 	ExpiresAt     time.Time
@@ -25,20 +28,25 @@ type sessionRow struct {
 func (r sessionRow) session(now time.Time) Session {
 	s := Session{
 		ID: r.ID, ClientID: r.ClientID, Amount: money.Cents(r.AmountCents), ReturnURL: r.ReturnURL, CheckoutURL: r.CheckoutURL,
-		Status: statusAt(Status(r.Status), r.ExpiresAt, now), CreatedAt: clock.Truncate(r.CreatedAt), ExpiresAt: clock.Truncate(r.ExpiresAt),
+		Provider: r.Provider, Status: statusAt(Status(r.Status), r.ExpiresAt, now), CreatedAt: clock.Truncate(r.CreatedAt), ExpiresAt: clock.Truncate(r.ExpiresAt),
 	}
-	if r.ApplicationID != nil {
-		s.ApplicationID = *r.ApplicationID
-	}
+	s.ApplicationID, s.ProviderRef, s.PaymentRef = orEmpty(r.ApplicationID), orEmpty(r.ProviderRef), orEmpty(r.PaymentRef)
 	return s
 }
 
-const sessionColumns = `id, client_id, application_id, amount_cents, return_url, checkout_url, status, created_at, expires_at`
+func orEmpty(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
+}
 
-func insertSession(ctx context.Context, tx postgres.Tx, s Session, provider string) error {
-	return tx.Gorm(ctx).Exec(`INSERT INTO topup_sessions (`+sessionColumns+`, provider)
+const sessionColumns = `id, client_id, application_id, amount_cents, return_url, checkout_url, provider, provider_ref, payment_ref, status, created_at, expires_at`
+
+func insertSession(ctx context.Context, tx postgres.Tx, s Session) error {
+	return tx.Gorm(ctx).Exec(`INSERT INTO topup_sessions (id, client_id, application_id, amount_cents, return_url, checkout_url, provider, status, created_at, expires_at)
 		VALUES (?, ?, nullif(?, ''), ?, ?, ?, ?, ?, ?, ?)`,
-		s.ID, s.ClientID, s.ApplicationID, s.Amount, s.ReturnURL, s.CheckoutURL, s.Status, s.CreatedAt, s.ExpiresAt, provider).Error
+		s.ID, s.ClientID, s.ApplicationID, s.Amount, s.ReturnURL, s.CheckoutURL, s.Provider, s.Status, s.CreatedAt, s.ExpiresAt).Error
 }
 
 func readSession(ctx context.Context, tx postgres.Tx, sessionID string) (sessionRow, error) {
@@ -63,8 +71,9 @@ func lockSession(ctx context.Context, tx postgres.Tx, provider, sessionID string
 }
 
 // endSession records the decision. A cancelled session can still turn out to be paid; a paid one stays paid.
-func endSession(ctx context.Context, tx postgres.Tx, sessionID string, to Status) error {
-	res := tx.Gorm(ctx).Exec(`UPDATE topup_sessions SET status = ?, ended_at = ? WHERE id = ? AND status <> 'PAID'`, to, tx.Now, sessionID)
+func endSession(ctx context.Context, tx postgres.Tx, sessionID string, to Status, paymentRef string) error {
+	res := tx.Gorm(ctx).Exec(`UPDATE topup_sessions SET status = ?, ended_at = ?, payment_ref = nullif(?, '') WHERE id = ? AND status <> 'PAID'`,
+		to, tx.Now, paymentRef, sessionID)
 	if res.Error != nil {
 		return fmt.Errorf("end top-up session: %w", res.Error)
 	}

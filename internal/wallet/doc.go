@@ -11,14 +11,18 @@
 //	RELEASE     + on available     client_available +   client_held −
 //	CAPTURE     − on the balance   client_held −        lawyer_fee +, platform_fee +
 //	REFUND      + on the balance   client_available +   refunds −
-//	ADJUSTMENT  ± on the balance   client_available ±   adjustments ∓
+//	ADJUSTMENT  ± on the balance   client_available ±   adjustments ∓, or payment_clearing + for a top-up that goes back
 //
 // Invariants, kept by the database or found broken by [Service.Verify]:
 //   - postings of a transaction sum to zero, and nothing in the ledger is ever changed or removed;
 //   - a wallet's figures are the sums of its postings; neither available nor held is ever negative;
 //   - transactions of a wallet are numbered 1, 2, 3 … without a gap, and time never goes back along the numbers;
 //   - a hold ends exactly once, captured or released; a captured one is refunded at most once;
-//   - a payment is credited once.
+//   - a payment is credited once;
+//   - every transaction carries a hash over the wallet's one before it, itself and its postings (function ledger_hash of
+//     the database), so that a changed, removed or inserted row is found and named.
+//
+// The books are examined once a night ([Service.RunChecks]) and whenever an operator asks.
 //
 // A movement is one statement that guards, moves and records, so that the wallet's row, on which movements of one
 // client queue, is locked for one round trip and for the rest of the caller's transaction only. Callers lock it last.

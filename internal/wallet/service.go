@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"partnerd/internal/audit"
 	"partnerd/internal/id"
 	"partnerd/internal/money"
 	"partnerd/internal/postgres"
@@ -115,6 +116,29 @@ func (s *Service) Adjust(ctx context.Context, tx postgres.Tx, clientID string, a
 	return outcome("adjust", moved, err, ErrInsufficientFunds)
 }
 
+// Correct adjusts a wallet as an operator's act: what Adjust does, with an audit entry. The reason stays with the
+// operators; the client reads that it is a correction.
+func (s *Service) Correct(ctx context.Context, tx postgres.Tx, c Correction) error {
+	if err := s.Adjust(ctx, tx, c.ClientID, c.Amount, "Correction"); err != nil {
+		return err
+	}
+	return audit.Record(ctx, tx, audit.Entry{
+		Actor: c.Actor, Action: "wallet.adjust", Subject: c.ClientID, Reason: c.Reason, Details: map[string]any{"amountCents": c.Amount},
+	})
+}
+
+// Withdraw takes amount cents of a top-up out of the wallet, because they go back to their source.
+// ErrInsufficientFunds when less is available.
+func (s *Service) Withdraw(ctx context.Context, tx postgres.Tx, clientID, applicationID, topupID string, amount money.Cents) error {
+	if amount <= 0 {
+		return ErrAmount
+	}
+	moved, err := move(ctx, tx, withdrawSQL, movement{
+		ID: tx.NewID(id.Transaction), Now: tx.Now, Client: clientID, Application: applicationID, TopUp: topupID, Amount: amount,
+	})
+	return outcome("withdraw", moved, err, ErrInsufficientFunds)
+}
+
 // Transactions lists the client's movements, newest first: those numbered below beforeSeq (0 means from the newest),
 // at most limit of them. more tells whether older ones exist.
 func (s *Service) Transactions(ctx context.Context, tx postgres.Tx, clientID string, beforeSeq int64, limit int) (items []Transaction, more bool, err error) {
@@ -126,16 +150,6 @@ func (s *Service) Transactions(ctx context.Context, tx postgres.Tx, clientID str
 		return items[:limit], true, nil
 	}
 	return items, false, nil
-}
-
-// Verify examines the books as of one instant and says in plain words what is wrong with them, at most 1000 findings;
-// none when every invariant of the package holds and every hold fits its consultation.
-func (s *Service) Verify(ctx context.Context, tx postgres.Tx) ([]string, error) {
-	findings, err := verifyBooks(ctx, tx)
-	if err != nil {
-		return nil, fmt.Errorf("verify the books: %w", err)
-	}
-	return findings, nil
 }
 
 func outcome(what string, moved bool, err, refusal error) error {

@@ -19,6 +19,10 @@ WITH sums AS (
 	SELECT s.*, row_number() OVER history AS place, sum(s.available) OVER history AS available_now,
 		sum(s.available + s.held) OVER history AS balance_now, lag(s.created_at) OVER history AS before
 	FROM sums s WINDOW history AS (PARTITION BY s.client_id ORDER BY s.seq)
+), chain AS (
+	SELECT t.*, lag(t.hash, 1, ''::bytea) OVER (PARTITION BY t.client_id ORDER BY t.seq) AS previous,
+		(SELECT coalesce(string_agg(p.account || ':' || p.amount_cents, ',' ORDER BY p.account COLLATE "C"), '') FROM postings p WHERE p.transaction_id = t.id) AS posted
+	FROM ledger_transactions t
 ), figures AS (
 	SELECT w.client_id, w.available_cents, w.held_cents, w.entry_seq, w.last_entry_at,
 		coalesce(sum(p.amount_cents) FILTER (WHERE p.account = 'client_available'), 0) AS available,
@@ -27,6 +31,14 @@ WITH sums AS (
 	GROUP BY w.client_id
 )
 SELECT format('transaction %s: %s postings sum to %s', id, postings, total) FROM sums WHERE postings < 2 OR total <> 0
+UNION ALL
+SELECT format('transaction %s: number %s of wallet %s does not fit its hash: it, a posting of it or the one before it was changed', id, seq, client_id)
+FROM chain WHERE hash <> ledger_hash(previous, id, client_id, seq, type, amount_cents, balance_after_cents, available_after_cents,
+	application_id, consultation_id, topup_id, description, created_at, posted)
+UNION ALL
+SELECT format('wallet %s: its newest transaction is not the one it remembers', w.client_id)
+FROM wallets w LEFT JOIN ledger_transactions t ON t.client_id = w.client_id AND t.seq = w.entry_seq
+WHERE w.entry_hash <> coalesce(t.hash, '')
 UNION ALL
 SELECT format('all postings sum to %s', sum(amount_cents)) FROM postings HAVING sum(amount_cents) <> 0
 UNION ALL
@@ -83,6 +95,14 @@ UNION ALL
 SELECT format('transaction %s: is a TOPUP without a session of client %s', t.id, t.client_id)
 FROM ledger_transactions t
 WHERE t.type = 'TOPUP' AND NOT EXISTS (SELECT FROM topup_sessions s WHERE s.id = t.topup_id AND s.client_id = t.client_id)
+UNION ALL
+SELECT format('top-up %s: %s cents are on their way back, the ledger has moved %s', s.id, coalesce(r.cents, 0), coalesce(t.cents, 0))
+FROM topup_sessions s
+	LEFT JOIN (SELECT topup_id, sum(amount_cents) AS cents FROM topup_refunds GROUP BY topup_id) r ON r.topup_id = s.id
+	LEFT JOIN (SELECT topup_id, -sum(amount_cents) AS cents FROM ledger_transactions WHERE type = 'ADJUSTMENT' AND topup_id IS NOT NULL GROUP BY topup_id) t ON t.topup_id = s.id
+WHERE coalesce(r.cents, 0) <> coalesce(t.cents, 0) OR coalesce(r.cents, 0) > s.amount_cents
+UNION ALL
+SELECT format('refund %s of top-up %s: the provider refuses it: %s', id, topup_id, last_error) FROM topup_refunds WHERE state = 'FAILED'
 LIMIT 1000`
 
 func verifyBooks(ctx context.Context, tx postgres.Tx) ([]string, error) {

@@ -32,6 +32,14 @@ type HoldCommand struct {
 	Amount                                  money.Cents
 }
 
+// Correction is an adjustment by an operator.
+type Correction struct {
+	ClientID string
+	Amount   money.Cents // up or down
+	Actor    string      // who corrects
+	Reason   string      // why; not shown to the client
+}
+
 // Type is the kind of a ledger transaction (decision H1).
 type Type string
 

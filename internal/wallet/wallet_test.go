@@ -189,7 +189,7 @@ func TestDatabaseGuardsTheBooks(t *testing.T) {
 	if err := f.db.Pool().QueryRow(t.Context(), `SELECT id FROM ledger_transactions`).Scan(&entry); err != nil {
 		t.Fatal(err)
 	}
-	add := `INSERT INTO ledger_transactions SELECT 'txn_2', client_id, 2, type, amount_cents, 0, 0, NULL, NULL, NULL, '', created_at FROM ledger_transactions WHERE seq = 1; `
+	add := `INSERT INTO ledger_transactions SELECT 'txn_2', client_id, 2, type, amount_cents, 0, 0, NULL, NULL, NULL, '', created_at, hash FROM ledger_transactions WHERE seq = 1; `
 	for name, c := range map[string]struct{ sql, constraint string }{
 		"one-sided posting":       {add + `INSERT INTO postings VALUES ('txn_2', 'adjustments', NULL, 5)`, "postings_balance"},
 		"unbalanced postings":     {add + `INSERT INTO postings VALUES ('txn_2', 'adjustments', NULL, 5), ('txn_2', 'refunds', NULL, -4)`, "postings_balance"},
@@ -214,6 +214,25 @@ func TestDatabaseGuardsTheBooks(t *testing.T) {
 
 // rollback ends a transaction whose changes are not wanted.
 var rollback = errors.New("roll back")
+
+// manipulated returns what the audit finds after statements that the database would refuse, and undoes them.
+func (f *fixture) manipulated(statements ...string) (findings []string) {
+	f.t.Helper()
+	statements = append([]string{`ALTER TABLE postings DISABLE TRIGGER USER`, `ALTER TABLE ledger_transactions DISABLE TRIGGER USER`}, statements...)
+	err := f.db.InTx(f.t.Context(), func(tx postgres.Tx) (err error) {
+		for _, sql := range statements {
+			if err := tx.Gorm(f.t.Context()).Exec(sql).Error; err != nil {
+				return fmt.Errorf("%s: %w", sql, err)
+			}
+		}
+		findings, err = f.wallets.Verify(f.t.Context(), tx)
+		return errors.Join(err, rollback)
+	})
+	if !errors.Is(err, rollback) || strings.TrimSpace(err.Error()) != rollback.Error() {
+		f.t.Fatalf("%q: %v", statements, err)
+	}
+	return findings
+}
 
 // The audit finds what somebody with full rights over the database changed behind the service's back.
 func TestVerifyFindsManipulations(t *testing.T) {
@@ -250,20 +269,8 @@ func TestVerifyFindsManipulations(t *testing.T) {
 		{"credit without session", `UPDATE ledger_transactions SET topup_id = NULL WHERE type = 'TOPUP'`, "is a TOPUP without a session"},
 		{"credit without payment", `UPDATE topup_sessions SET status = 'OPEN', ended_at = NULL`, "is OPEN over 9000, the ledger has credited 9000"},
 	} {
-		err := f.db.InTx(t.Context(), func(tx postgres.Tx) error {
-			for _, sql := range []string{`ALTER TABLE postings DISABLE TRIGGER USER`, `ALTER TABLE ledger_transactions DISABLE TRIGGER USER`, c.sql} {
-				if err := tx.Gorm(t.Context()).Exec(sql).Error; err != nil {
-					return fmt.Errorf("%s: %w", sql, err)
-				}
-			}
-			findings, err := f.wallets.Verify(t.Context(), tx)
-			if err == nil && !strings.Contains(strings.Join(findings, "\n"), c.finding) {
-				t.Errorf("%s: findings %q lack %q", c.name, findings, c.finding)
-			}
-			return errors.Join(err, rollback)
-		})
-		if !errors.Is(err, rollback) || strings.TrimSpace(err.Error()) != rollback.Error() {
-			t.Errorf("%s: %v", c.name, err)
+		if findings := f.manipulated(c.sql); !strings.Contains(strings.Join(findings, "\n"), c.finding) {
+			t.Errorf("%s: findings %q lack %q", c.name, findings, c.finding)
 		}
 	}
 	f.sound()

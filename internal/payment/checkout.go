@@ -1,0 +1,104 @@
+package payment
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"partnerd/internal/postgres"
+	"partnerd/internal/problem"
+)
+
+// shortestCheckout is the least time for which a provider must let the client pay, with something for the way: Stripe
+// refuses less than half an hour. A client who opens the page late may therefore pay a little after our session has
+// expired; that is credited as any late payment.
+const shortestCheckout = 31 * time.Minute
+
+// Parameters of the checkout page with which a provider sends the client back to it.
+const (
+	DoneParameter = "done"
+	DoneSuccess   = "success"
+	DoneCancelled = "cancelled"
+)
+
+// External tells whether the client pays on a page of the session's provider, and not on ours.
+func (s *Service) External(session Session) bool { return session.Provider != SandboxProvider }
+
+// OpenCheckout returns where the client pays a session: the provider's page. It is made when first asked for and the
+// same from then on. Errors of [Service.Payable]; the problem UNAVAILABLE when the provider cannot be reached.
+func (s *Service) OpenCheckout(ctx context.Context, db *postgres.DB, sessionID string) (url string, err error) {
+	session, err := s.Payable(ctx, db.Read(), sessionID)
+	if err != nil {
+		return "", err
+	}
+	p := s.provider(session.Provider)
+	if p == nil {
+		return "", problem.ErrUnavailable
+	}
+	known, openedAt, err := openSession(ctx, db.Read(), sessionID)
+	if err != nil || known.URL != "" {
+		return known.URL, err
+	}
+	made, err := p.CreateCheckout(ctx, s.checkoutRequest(session, openedAt))
+	if errors.Is(err, ErrRefused) {
+		// Nothing was made under this key, and nothing will be: the next visit begins afresh.
+		err = errors.Join(err, reopenSession(ctx, db.Read(), sessionID, openedAt))
+	}
+	if err != nil {
+		s.cfg.Logger.ErrorContext(ctx, "payment provider makes no checkout", "provider", p.Name(), "session", sessionID, "error", err)
+		return "", problem.ErrUnavailable
+	}
+	if err := storeCheckout(ctx, db.Read(), sessionID, made); err != nil {
+		return "", fmt.Errorf("store checkout: %w", err)
+	}
+	return made.URL, nil
+}
+
+// checkoutRequest depends on the stored session alone, so that a visit after a crash repeats the same request.
+func (s *Service) checkoutRequest(session Session, openedAt time.Time) CheckoutRequest {
+	expires := session.ExpiresAt
+	if soonest := openedAt.Add(shortestCheckout); expires.Before(soonest) {
+		expires = soonest
+	}
+	return CheckoutRequest{
+		Key: fmt.Sprintf("checkout-%s-%d", session.ID, openedAt.UnixMicro()), SessionID: session.ID, Amount: session.Amount, ExpiresAt: expires,
+		SuccessURL: session.CheckoutURL + "?" + DoneParameter + "=" + DoneSuccess, CancelURL: session.CheckoutURL + "?" + DoneParameter + "=" + DoneCancelled,
+	}
+}
+
+// CancelCheckout ends a session that the client does not want to pay, at its provider first. ErrSessionClosed when it is
+// paid, being paid or over.
+func (s *Service) CancelCheckout(ctx context.Context, db *postgres.DB, sessionID string) error {
+	session, err := s.Get(ctx, db.Read(), sessionID)
+	if err != nil {
+		return err
+	}
+	pending, err := s.Pending(ctx, db.Read(), sessionID)
+	if err != nil {
+		return err
+	}
+	if session.Status != Open || pending {
+		return ErrSessionClosed
+	}
+	if p := s.provider(session.Provider); p != nil && session.ProviderRef != "" {
+		err := p.Expire(ctx, session.ProviderRef)
+		if errors.Is(err, ErrRefused) {
+			return ErrSessionClosed // a notice says why
+		}
+		if err != nil {
+			s.cfg.Logger.ErrorContext(ctx, "payment provider does not end a checkout", "provider", p.Name(), "session", sessionID, "error", err)
+			return problem.ErrUnavailable
+		}
+	}
+	return cancelOpenSession(ctx, db.Read(), sessionID)
+}
+
+// Pending tells whether the client has paid in a way that takes its time, and the money has not come yet.
+func (s *Service) Pending(ctx context.Context, tx postgres.Tx, sessionID string) (bool, error) {
+	pending, err := isPending(ctx, tx, sessionID)
+	if err != nil {
+		return false, fmt.Errorf("read notices of checkout: %w", err)
+	}
+	return pending, nil
+}

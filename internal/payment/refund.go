@@ -1,0 +1,187 @@
+package payment
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"partnerd/internal/audit"
+	"partnerd/internal/id"
+	"partnerd/internal/money"
+	"partnerd/internal/postgres"
+)
+
+// RefundDays is for how many days after the day of the payment an unused top-up can be withdrawn from.
+const RefundDays = 14
+
+// ErrNothingToRefund refuses a refund of money that was spent, went back already or was paid too long ago.
+var ErrNothingToRefund = errors.New("no unused top-up of the last 14 days covers this refund")
+
+// RefundCommand asks to send unused top-ups back to where they came from.
+type RefundCommand struct {
+	ClientID string
+	TopUpID  string      // one session; empty: every one that qualifies
+	Amount   money.Cents // of that session, or of all together, newest first; 0: all that is unused
+	Actor    string      // who asks, for the audit
+	Reason   string
+}
+
+// RefundPart is what goes back of one top-up.
+type RefundPart struct {
+	ID, TopUpID string
+	Amount      money.Cents
+}
+
+// topUp is a paid session with what is on its way back.
+type topUp struct {
+	ID, ApplicationID string
+	Amount, Refunded  money.Cents
+	PaidAt            time.Time
+}
+
+// refundableUntil is the end of the last day.
+func refundableUntil(paid time.Time) time.Time {
+	paid = paid.UTC()
+	return time.Date(paid.Year(), paid.Month(), paid.Day()+RefundDays+1, 0, 0, 0, 0, time.UTC)
+}
+
+// unused divides the available money among top-ups, newest first: what was spent is taken to be the oldest money. Only
+// those that can still be withdrawn from are returned. A movement that is not a top-up belongs to none of them.
+func unused(newestFirst []topUp, available money.Cents, now time.Time) (parts []RefundPart) {
+	for _, t := range newestFirst {
+		left := min(t.Amount-t.Refunded, available)
+		if left <= 0 {
+			continue
+		}
+		available -= left
+		if now.Before(refundableUntil(t.PaidAt)) {
+			parts = append(parts, RefundPart{TopUpID: t.ID, Amount: left})
+		}
+	}
+	return parts
+}
+
+// choose takes what a command asks for out of what is unused.
+func choose(c RefundCommand, parts []RefundPart) ([]RefundPart, error) {
+	left := c.Amount
+	var chosen []RefundPart
+	for _, p := range parts {
+		if c.TopUpID != "" && p.TopUpID != c.TopUpID {
+			continue
+		}
+		if c.Amount > 0 {
+			p.Amount = min(p.Amount, left)
+			left -= p.Amount
+		}
+		if p.Amount > 0 {
+			chosen = append(chosen, p)
+		}
+	}
+	if len(chosen) == 0 || c.Amount > 0 && left > 0 || c.Amount < 0 {
+		return nil, ErrNothingToRefund
+	}
+	return chosen, nil
+}
+
+// Refund takes unused top-ups out of the wallet and puts them on their way back to their source; [Service.RunRefunds]
+// asks the provider. ErrNothingToRefund.
+func (s *Service) Refund(ctx context.Context, tx postgres.Tx, c RefundCommand) ([]RefundPart, error) {
+	paid, err := lockPaid(ctx, tx, c.ClientID)
+	if err != nil {
+		return nil, fmt.Errorf("read top-ups: %w", err)
+	}
+	b, err := s.wallet.Balance(ctx, tx, c.ClientID)
+	if err != nil {
+		return nil, err
+	}
+	parts, err := choose(c, unused(paid, b.Available, tx.Now))
+	if err != nil {
+		return nil, err
+	}
+	application := map[string]string{}
+	for _, t := range paid {
+		application[t.ID] = t.ApplicationID
+	}
+	for i := range parts {
+		parts[i].ID = tx.NewID(id.TopUpRefund)
+		if err := insertRefund(ctx, tx, c, parts[i]); err != nil {
+			return nil, fmt.Errorf("insert refund: %w", err)
+		}
+		if err := s.wallet.Withdraw(ctx, tx, c.ClientID, application[parts[i].TopUpID], parts[i].TopUpID, parts[i].Amount); err != nil {
+			return nil, err
+		}
+	}
+	tx.AfterCommit(s.wakeRefunds)
+	return parts, audit.Record(ctx, tx, audit.Entry{Actor: c.Actor, Action: "wallet.refund", Subject: c.ClientID, Reason: c.Reason, Details: parts})
+}
+
+const (
+	refundPoll  = 5 * time.Second
+	refundBatch = 10
+	refundLease = 2 * time.Minute // more than the provider's time-out with its retries
+)
+
+func (s *Service) wakeRefunds() {
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// RunRefunds asks providers for the refunds that are due until ctx ends, then returns nil. Any number of processes may
+// run it.
+func (s *Service) RunRefunds(ctx context.Context, db *postgres.DB) error {
+	poll := time.NewTicker(refundPoll)
+	defer poll.Stop()
+	for {
+		if _, err := s.SendRefunds(ctx, db); err != nil && ctx.Err() == nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-poll.C:
+		case <-s.wake:
+		}
+	}
+}
+
+// SendRefunds makes one attempt for each due refund and returns how many there were.
+func (s *Service) SendRefunds(ctx context.Context, db *postgres.DB) (int, error) {
+	due, err := claimRefunds(ctx, db.Read(), refundBatch, refundLease)
+	if err != nil {
+		return 0, fmt.Errorf("claim refunds: %w", err)
+	}
+	for _, r := range due {
+		if err := s.sendRefund(ctx, db.Read(), r); err != nil {
+			return len(due), err
+		}
+	}
+	return len(due), nil
+}
+
+func (s *Service) sendRefund(ctx context.Context, tx postgres.Tx, r dueRefund) error {
+	p := s.provider(r.Provider)
+	if p == nil {
+		return postponeRefund(ctx, tx, r.ID, "the provider "+r.Provider+" is not configured", refundPause(r.Attempts))
+	}
+	ref, err := p.Refund(ctx, RefundRequest{ID: r.ID, PaymentRef: r.PaymentRef, TopUpID: r.TopUpID, Amount: money.Cents(r.AmountCents)})
+	switch {
+	case ctx.Err() != nil:
+		return nil // the lease brings it back
+	case errors.Is(err, ErrRefused):
+		s.cfg.Logger.ErrorContext(ctx, "refund of a top-up refused", "refund", r.ID, "topup", r.TopUpID, "error", err)
+		return endRefund(ctx, tx, r.ID, "FAILED", "", err.Error())
+	case err != nil:
+		s.cfg.Logger.WarnContext(ctx, "refund of a top-up will be tried again", slog.String("refund", r.ID), "attempt", r.Attempts, "error", err)
+		return postponeRefund(ctx, tx, r.ID, err.Error(), refundPause(r.Attempts))
+	}
+	return endRefund(ctx, tx, r.ID, "SENT", ref, "")
+}
+
+// refundPause is the time before the next attempt: 10 s, 20 s, 40 s … up to an hour.
+func refundPause(attempts int) time.Duration {
+	return min(10*time.Second<<min(max(attempts-1, 0), 10), time.Hour)
+}

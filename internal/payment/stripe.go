@@ -1,0 +1,204 @@
+package payment
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/stripe/stripe-go/v85"
+
+	"partnerd/internal/money"
+)
+
+// StripeProvider is the name of Stripe, in the path of its notices.
+const StripeProvider = "stripe"
+
+const (
+	stripeTimeout = 15 * time.Second
+	stripeRetries = 1
+	topUpMetadata = "topup_id" // where our identifier is in Stripe's objects
+)
+
+// StripeConfig is an account at Stripe. Both secrets are needed.
+type StripeConfig struct {
+	SecretKey     string // sk_live_…, sk_test_… or a restricted key
+	WebhookSecret string // whsec_…, of the endpoint {base}/payments/notices/stripe
+	ProductName   string // what the client's receipt says; empty means "Wallet top-up"
+	APIBase       string // for a stand-in; empty means Stripe
+	HTTPClient    *http.Client
+}
+
+// Stripe takes payments through Stripe Checkout. The endpoint at Stripe must send the events checkout.session.completed,
+// .async_payment_succeeded, .async_payment_failed and .expired.
+type Stripe struct {
+	client *stripe.Client
+	cfg    StripeConfig
+}
+
+var _ Provider = (*Stripe)(nil)
+
+// NewStripe makes the provider. It calls nobody.
+func NewStripe(cfg StripeConfig) *Stripe {
+	backend := &stripe.BackendConfig{
+		HTTPClient: cfg.HTTPClient, MaxNetworkRetries: stripe.Int64(stripeRetries), EnableTelemetry: stripe.Bool(false),
+		LeveledLogger: &stripe.LeveledLogger{Level: stripe.LevelNull},
+	}
+	if backend.HTTPClient == nil {
+		backend.HTTPClient = &http.Client{Timeout: stripeTimeout}
+	}
+	if cfg.APIBase != "" {
+		backend.URL = stripe.String(cfg.APIBase)
+	}
+	if cfg.ProductName == "" {
+		cfg.ProductName = "Wallet top-up"
+	}
+	return &Stripe{client: stripe.NewClient(cfg.SecretKey, stripe.WithBackends(stripe.NewBackendsWithConfig(backend))), cfg: cfg}
+}
+
+// Name implements [Provider].
+func (*Stripe) Name() string { return StripeProvider }
+
+// SignatureHeader implements [Provider].
+func (*Stripe) SignatureHeader() string { return "Stripe-Signature" }
+
+// CreateCheckout implements [Provider] by POST /v1/checkout/sessions. The client's name and address stay with us.
+func (s *Stripe) CreateCheckout(ctx context.Context, r CheckoutRequest) (Checkout, error) {
+	reference := map[string]string{topUpMetadata: r.SessionID}
+	p := &stripe.CheckoutSessionCreateParams{
+		Mode:              stripe.String(string(stripe.CheckoutSessionModePayment)),
+		ClientReferenceID: stripe.String(r.SessionID),
+		Metadata:          reference,
+		PaymentIntentData: &stripe.CheckoutSessionCreatePaymentIntentDataParams{Metadata: reference},
+		LineItems: []*stripe.CheckoutSessionCreateLineItemParams{{
+			Quantity: stripe.Int64(1),
+			PriceData: &stripe.CheckoutSessionCreateLineItemPriceDataParams{
+				Currency: stripe.String(strings.ToLower(money.Currency)), UnitAmount: stripe.Int64(int64(r.Amount)),
+				ProductData: &stripe.CheckoutSessionCreateLineItemPriceDataProductDataParams{Name: stripe.String(s.cfg.ProductName)},
+			},
+		}},
+		ExpiresAt:  stripe.Int64(r.ExpiresAt.Unix()),
+		SuccessURL: stripe.String(r.SuccessURL),
+		CancelURL:  stripe.String(r.CancelURL),
+	}
+	p.SetIdempotencyKey(r.Key)
+	session, err := s.client.V1CheckoutSessions.Create(ctx, p)
+	if err != nil {
+		return Checkout{}, stripeFault("create Stripe checkout", err)
+	}
+	if session.ID == "" || session.URL == "" {
+		return Checkout{}, errors.New("create Stripe checkout: the answer has no session or no address")
+	}
+	return Checkout{Ref: session.ID, URL: session.URL}, nil
+}
+
+// Expire implements [Provider] by POST /v1/checkout/sessions/{id}/expire.
+func (s *Stripe) Expire(ctx context.Context, ref string) error {
+	_, err := s.client.V1CheckoutSessions.Expire(ctx, ref, &stripe.CheckoutSessionExpireParams{})
+	return stripeFault("expire Stripe checkout", err)
+}
+
+// Refund implements [Provider] by POST /v1/refunds.
+func (s *Stripe) Refund(ctx context.Context, r RefundRequest) (string, error) {
+	p := &stripe.RefundCreateParams{
+		PaymentIntent: stripe.String(r.PaymentRef), Amount: stripe.Int64(int64(r.Amount)),
+		Reason: stripe.String(string(stripe.RefundReasonRequestedByCustomer)), Metadata: map[string]string{topUpMetadata: r.TopUpID, "refund_id": r.ID},
+	}
+	p.SetIdempotencyKey(r.ID)
+	refund, err := s.client.V1Refunds.Create(ctx, p)
+	if err != nil {
+		return "", stripeFault("refund at Stripe", err)
+	}
+	if refund.Status == stripe.RefundStatusFailed || refund.Status == stripe.RefundStatusCanceled {
+		return "", fmt.Errorf("refund at Stripe: %w: %s", ErrRefused, refund.Status)
+	}
+	return refund.ID, nil
+}
+
+// stripeFault sorts an error: what Stripe refuses for good wraps [ErrRefused]. A conflict, a full quota and a fault of
+// theirs may pass; so may wrong keys, once somebody puts them right.
+func stripeFault(doing string, err error) error {
+	if err == nil {
+		return nil
+	}
+	var e *stripe.Error
+	if !errors.As(err, &e) {
+		return fmt.Errorf("%s: %w", doing, err)
+	}
+	fault := fmt.Errorf("%s: status %d, %s %s: %s (request %s)", doing, e.HTTPStatusCode, e.Type, e.Code, e.Msg, e.RequestID)
+	switch e.HTTPStatusCode {
+	case http.StatusBadRequest, http.StatusPaymentRequired, http.StatusNotFound:
+		return fmt.Errorf("%w: %w", ErrRefused, fault)
+	}
+	return fault
+}
+
+// ReadNotice implements [Provider]. An event counts for [tolerance] from its signature's time, by our clock.
+func (s *Stripe) ReadNotice(body []byte, signature string, now time.Time) (Notice, bool, error) {
+	if s.cfg.WebhookSecret == "" || !signedRecently(signature, now) {
+		return Notice{}, false, ErrBadSignature
+	}
+	// The fields read here have been the same in every version of Stripe's API that has them.
+	event, err := stripe.ConstructEvent(body, signature, s.cfg.WebhookSecret, stripe.WithIgnoreTolerance(), stripe.WithIgnoreAPIVersionMismatch())
+	if errors.Is(err, stripe.ErrWebhookNoValidSignature) || errors.Is(err, stripe.ErrWebhookInvalidHeader) || errors.Is(err, stripe.ErrWebhookNotSigned) {
+		return Notice{}, false, ErrBadSignature
+	}
+	if err != nil || event.Data == nil {
+		return Notice{}, false, fmt.Errorf("%w: not an event of Stripe", ErrBadNotice)
+	}
+	if !strings.HasPrefix(string(event.Type), "checkout.session.") {
+		return Notice{}, false, nil
+	}
+	var session stripe.CheckoutSession
+	if err := json.Unmarshal(event.Data.Raw, &session); err != nil {
+		return Notice{}, false, fmt.Errorf("%w: %w", ErrBadNotice, err)
+	}
+	ours := session.Metadata[topUpMetadata]
+	kind, acted := stripeKind(event.Type, session.PaymentStatus)
+	if !acted || ours == "" && session.ClientReferenceID == "" {
+		return Notice{}, false, nil // a session that somebody made for something else with the same account
+	}
+	n := Notice{
+		ID: event.ID, Type: kind, SessionID: ours, AmountCents: money.Cents(session.AmountTotal),
+		Currency: strings.ToUpper(string(session.Currency)), CreatedAt: time.Unix(event.Created, 0).UTC(), ProviderRef: session.ID,
+	}
+	if n.SessionID == "" {
+		n.SessionID = session.ClientReferenceID
+	}
+	if session.PaymentIntent != nil {
+		n.PaymentRef = session.PaymentIntent.ID
+	}
+	return n, true, nil
+}
+
+func stripeKind(t stripe.EventType, paid stripe.CheckoutSessionPaymentStatus) (Kind, bool) {
+	switch t {
+	case stripe.EventTypeCheckoutSessionCompleted:
+		if paid == stripe.CheckoutSessionPaymentStatusUnpaid { // a bank debit, say, that takes days
+			return CheckoutPending, true
+		}
+		return CheckoutPaid, true
+	case stripe.EventTypeCheckoutSessionAsyncPaymentSucceeded:
+		return CheckoutPaid, true
+	case stripe.EventTypeCheckoutSessionAsyncPaymentFailed:
+		return CheckoutFailed, true
+	case stripe.EventTypeCheckoutSessionExpired:
+		return CheckoutExpired, true
+	}
+	return "", false
+}
+
+// signedRecently reads the time of a signature header, which the signature itself covers.
+func signedRecently(header string, now time.Time) bool {
+	for part := range strings.SplitSeq(header, ",") {
+		if stamp, ok := strings.CutPrefix(part, "t="); ok {
+			seconds, err := strconv.ParseInt(stamp, 10, 64)
+			return err == nil && now.Sub(time.Unix(seconds, 0)).Abs() < tolerance
+		}
+	}
+	return false
+}

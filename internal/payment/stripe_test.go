@@ -1,0 +1,388 @@
+package payment
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stripe/stripe-go/v85"
+
+	"partnerd/internal/postgres"
+	"partnerd/internal/problem"
+)
+
+// withStripe is a live deployment that takes money through a stand-in for Stripe.
+func withStripe(t *testing.T) (*fixture, *standIn) {
+	f := newFixture(t)
+	s := newStandIn(t, f.clock)
+	f.payments.cfg.Sandbox = false
+	f.payments.cfg.Provider = NewStripe(StripeConfig{SecretKey: stripeKey, WebhookSecret: stripeWebhookKey, APIBase: s.url})
+	return f, s
+}
+
+func (f *fixture) open(id string) string {
+	f.t.Helper()
+	url, err := f.payments.OpenCheckout(f.t.Context(), f.db, id)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return url
+}
+
+// post hands an event to the service, signed as Stripe does.
+func (f *fixture) post(event []byte) error {
+	signed := stripe.GenerateTestSignedPayload(&stripe.UnsignedPayload{Payload: event, Secret: stripeWebhookKey, Timestamp: f.clock.Now()})
+	return f.payments.HandleNotice(f.t.Context(), f.db, StripeProvider, event, signed.Header)
+}
+
+// The provider's session is made when the client first opens the checkout, once, whoever opens it how often and at once.
+func TestStripeCheckoutIsMadeOnceWhenOpened(t *testing.T) {
+	t.Parallel()
+	f, s := withStripe(t)
+	session := f.session(2500)
+	if session.Provider != StripeProvider || session.CheckoutURL != "http://localhost:8080/checkout/"+session.ID || len(s.requests) != 0 {
+		t.Fatalf("session %+v, requests %q", session, s.requests)
+	}
+	urls := make([]string, 8)
+	var all sync.WaitGroup
+	for i := range urls {
+		all.Go(func() {
+			var err error
+			if urls[i], err = f.payments.OpenCheckout(t.Context(), f.db, session.ID); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	c := s.only()
+	if len(slices.Compact(urls)) != 1 || urls[0] != c.URL || c.Amount != 2500 || c.Reference != session.ID || c.Expires != session.ExpiresAt.Unix() {
+		t.Errorf("urls %q, at Stripe %+v", urls, c)
+	}
+	before := len(s.requests)
+	if f.open(session.ID) != c.URL || len(s.requests) != before {
+		t.Error("a later visit asked Stripe again")
+	}
+	f.clock.Advance(time.Hour)
+	if _, err := f.payments.OpenCheckout(t.Context(), f.db, session.ID); !errors.Is(err, ErrSessionClosed) {
+		t.Errorf("after an hour: %v", err)
+	}
+}
+
+// A visit near the end still gives the client the half hour that Stripe insists on.
+func TestStripeCheckoutOpenedLate(t *testing.T) {
+	t.Parallel()
+	f, s := withStripe(t)
+	session := f.session(2000)
+	f.clock.Advance(45 * time.Minute)
+	f.open(session.ID)
+	if c := s.only(); c.Expires != f.clock.Now().Add(31*time.Minute).Unix() {
+		t.Errorf("expires at %v", time.Unix(c.Expires, 0).UTC())
+	}
+	f.clock.Advance(20 * time.Minute)
+	if err := f.post(s.pay(s.only(), "evt_1")); err != nil || f.outcomes() != "evt_1 credited_late" || f.balance() != 2000 {
+		t.Errorf("paid after our hour: %v, %q, %d", err, f.outcomes(), f.balance())
+	}
+	f.sound()
+}
+
+// An answer that was lost is asked for again with the same request, so there is one session; a refusal starts afresh.
+func TestStripeCheckoutSurvivesFailures(t *testing.T) {
+	t.Parallel()
+	f, s := withStripe(t)
+	session := f.session(2000)
+	s.fail = []int{500}
+	if _, err := f.payments.OpenCheckout(t.Context(), f.db, session.ID); !errors.Is(err, problem.ErrUnavailable) {
+		t.Fatalf("Stripe down: %v", err)
+	}
+	f.clock.Advance(time.Minute)
+	f.open(session.ID)
+	if n := len(slices.Compact(slices.Clone(s.requests))); n != 1 {
+		t.Errorf("keys %q, want the same each time", s.requests)
+	}
+	// The process dies between Stripe's answer and ours.
+	if _, err := f.db.Pool().Exec(t.Context(), `UPDATE topup_sessions SET provider_ref = NULL, provider_url = NULL`); err != nil {
+		t.Fatal(err)
+	}
+	f.clock.Advance(time.Minute)
+	if f.open(session.ID) != s.only().URL {
+		t.Error("another address after a crash")
+	}
+	second := f.session(2000)
+	s.fail = []int{400}
+	if _, err := f.payments.OpenCheckout(t.Context(), f.db, second.ID); !errors.Is(err, problem.ErrUnavailable) {
+		t.Fatalf("refused: %v", err)
+	}
+	f.clock.Advance(time.Second)
+	f.open(second.ID)
+	if n := len(s.requests); s.requests[n-1] == s.requests[n-2] {
+		t.Error("the refused request's key was used again")
+	}
+}
+
+// Every course that a payment at Stripe can take: the events, in the order in which they arrive, and what comes of it.
+func TestStripeNotices(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		course   func(f *fixture, s *standIn, c *stripeSession) [][]byte
+		outcomes string
+		balance  int64
+		status   Status
+		incident bool
+	}{
+		"paid": {func(f *fixture, s *standIn, c *stripeSession) [][]byte { return [][]byte{s.pay(c, "evt_1")} }, "evt_1 credited", 2000, Paid, false},
+		"paid, sent again": {func(f *fixture, s *standIn, c *stripeSession) [][]byte {
+			e := s.pay(c, "evt_1")
+			return [][]byte{e, e, e}
+		}, "evt_1 credited", 2000, Paid, false},
+		"paid late": {func(f *fixture, s *standIn, c *stripeSession) [][]byte {
+			f.clock.Advance(50 * time.Hour)
+			return [][]byte{s.pay(c, "evt_1")}
+		}, "evt_1 credited_late", 2000, Paid, false},
+		"bank debit": {func(f *fixture, s *standIn, c *stripeSession) [][]byte {
+			c.Status = "complete"
+			completed := s.event("evt_1", "checkout.session.completed", c)
+			c.PaymentStatus = "paid"
+			return [][]byte{completed, s.event("evt_2", "checkout.session.async_payment_succeeded", c)}
+		}, "evt_1 pending, evt_2 credited", 2000, Paid, false},
+		"bank debit, the wrong way round": {func(f *fixture, s *standIn, c *stripeSession) [][]byte {
+			c.Status = "complete"
+			completed := s.event("evt_1", "checkout.session.completed", c)
+			c.PaymentStatus = "paid"
+			return [][]byte{s.event("evt_2", "checkout.session.async_payment_succeeded", c), completed}
+		}, "evt_1 pending, evt_2 credited", 2000, Paid, false},
+		"bank debit under way": {func(f *fixture, s *standIn, c *stripeSession) [][]byte {
+			c.Status = "complete"
+			return [][]byte{s.event("evt_1", "checkout.session.completed", c)}
+		}, "evt_1 pending", 0, Open, false},
+		"bank debit fails": {func(f *fixture, s *standIn, c *stripeSession) [][]byte {
+			c.Status = "complete"
+			return [][]byte{s.event("evt_1", "checkout.session.completed", c), s.event("evt_2", "checkout.session.async_payment_failed", c)}
+		}, "evt_1 pending, evt_2 cancelled", 0, Cancelled, false},
+		"expired": {func(f *fixture, s *standIn, c *stripeSession) [][]byte {
+			f.clock.Advance(61 * time.Minute)
+			c.Status = "expired"
+			return [][]byte{s.event("evt_1", "checkout.session.expired", c)}
+		}, "evt_1 expired", 0, Expired, false},
+		"ended by hand at Stripe": {func(f *fixture, s *standIn, c *stripeSession) [][]byte {
+			c.Status = "expired"
+			return [][]byte{s.event("evt_1", "checkout.session.expired", c)}
+		}, "evt_1 cancelled", 0, Cancelled, false},
+		"expired arrives after paid": {func(f *fixture, s *standIn, c *stripeSession) [][]byte {
+			return [][]byte{s.pay(c, "evt_1"), s.event("evt_2", "checkout.session.expired", c)}
+		}, "evt_1 credited, evt_2 cancel_ignored", 2000, Paid, false},
+		"other amount": {func(f *fixture, s *standIn, c *stripeSession) [][]byte {
+			c.Amount = 1900
+			return [][]byte{s.pay(c, "evt_1")}
+		}, "evt_1 amount_mismatch", 0, Open, true},
+		"other currency": {func(f *fixture, s *standIn, c *stripeSession) [][]byte {
+			return [][]byte{[]byte(strings.Replace(string(s.pay(c, "evt_1")), `"eur"`, `"usd"`, 1))}
+		}, "evt_1 currency_mismatch", 0, Open, true},
+		"paid twice, by two sessions": {func(f *fixture, s *standIn, c *stripeSession) [][]byte {
+			other := *c
+			other.ID, other.Intent = "cs_test_2", "pi_2"
+			return [][]byte{s.pay(c, "evt_1"), s.pay(&other, "evt_2")}
+		}, "evt_1 credited, evt_2 paid_twice", 2000, Paid, true},
+		"unknown top-up": {func(f *fixture, s *standIn, c *stripeSession) [][]byte {
+			c.Reference = "top_none"
+			return [][]byte{s.pay(c, "evt_1")}
+		}, "evt_1 unknown_session", 0, Open, true},
+		"somebody else's session": {func(f *fixture, s *standIn, c *stripeSession) [][]byte {
+			c.Reference = ""
+			return [][]byte{s.pay(c, "evt_1")}
+		}, "", 0, Open, false},
+		"another kind of event": {func(f *fixture, s *standIn, c *stripeSession) [][]byte {
+			return [][]byte{s.event("evt_1", "payment_intent.succeeded", c), s.event("evt_2", "checkout.session.unheard_of", c)}
+		}, "", 0, Open, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f, s := withStripe(t)
+			session := f.session(2000)
+			f.open(session.ID)
+			for i, e := range c.course(f, s, s.only()) {
+				if err := f.post(e); err != nil {
+					t.Fatalf("event %d: %v", i, err)
+				}
+			}
+			if f.outcomes() != c.outcomes || f.balance() != moneyOf(c.balance) || f.status(session.ID) != c.status {
+				t.Errorf("outcomes %q, balance %d, status %s", f.outcomes(), f.balance(), f.status(session.ID))
+			}
+			if logged := strings.Contains(f.log.String(), "level=ERROR"); logged != c.incident {
+				t.Errorf("log %q", f.log)
+			}
+			pending, err := f.payments.Pending(t.Context(), f.db.Read(), session.ID)
+			if err != nil || pending != (c.outcomes == "evt_1 pending") {
+				t.Errorf("pending %v, %v", pending, err)
+			}
+			f.sound()
+		})
+	}
+}
+
+// What Stripe did not sign with our endpoint's secret, now, is refused.
+func TestStripeNoticesThatAreRefused(t *testing.T) {
+	t.Parallel()
+	f, s := withStripe(t)
+	f.open(f.session(2000).ID)
+	event := s.pay(s.only(), "evt_1")
+	sign := func(body []byte, secret string, at time.Time) string {
+		return stripe.GenerateTestSignedPayload(&stripe.UnsignedPayload{Payload: body, Secret: secret, Timestamp: at}).Header
+	}
+	keyless := New(f.wallets, Config{Provider: NewStripe(StripeConfig{SecretKey: stripeKey})})
+	for name, c := range map[string]struct {
+		payments         *Service
+		provider, header string
+		body             []byte
+		want             error
+	}{
+		"forged":        {f.payments, StripeProvider, sign(event, "whsec_guess", f.clock.Now()), event, ErrBadSignature},
+		"unsigned":      {f.payments, StripeProvider, "", event, ErrBadSignature},
+		"other body":    {f.payments, StripeProvider, sign(event, stripeWebhookKey, f.clock.Now()), append(slices.Clone(event), ' '), ErrBadSignature},
+		"old":           {f.payments, StripeProvider, sign(event, stripeWebhookKey, f.clock.Now().Add(-5*time.Minute)), event, ErrBadSignature},
+		"from later":    {f.payments, StripeProvider, sign(event, stripeWebhookKey, f.clock.Now().Add(5*time.Minute)), event, ErrBadSignature},
+		"no secret":     {keyless, StripeProvider, sign(event, "", f.clock.Now()), event, ErrBadSignature},
+		"not an event":  {f.payments, StripeProvider, sign([]byte(`{}`), stripeWebhookKey, f.clock.Now()), []byte(`{}`), ErrBadNotice},
+		"other address": {f.payments, SandboxProvider, sign(event, stripeWebhookKey, f.clock.Now()), event, ErrUnknownProvider},
+	} {
+		if err := c.payments.HandleNotice(t.Context(), f.db, c.provider, c.body, c.header); !errors.Is(err, c.want) {
+			t.Errorf("%s: %v, want %v", name, err, c.want)
+		}
+	}
+	if f.balance() != 0 || f.outcomes() != "" {
+		t.Errorf("balance %d, notices %q", f.balance(), f.outcomes())
+	}
+	if h := f.payments.SignatureHeader(StripeProvider); h != "Stripe-Signature" {
+		t.Errorf("header %q", h)
+	}
+}
+
+// A client who turns back ends the session at Stripe first, so that it cannot be paid in another tab.
+func TestCancelAtStripe(t *testing.T) {
+	t.Parallel()
+	f, s := withStripe(t)
+	unopened := f.session(2000)
+	if err := f.payments.CancelCheckout(t.Context(), f.db, unopened.ID); err != nil || f.status(unopened.ID) != Cancelled || len(s.requests) != 0 {
+		t.Errorf("never opened: %v, %s, %q", err, f.status(unopened.ID), s.requests)
+	}
+	session := f.session(2000)
+	f.open(session.ID)
+	if err := f.payments.CancelCheckout(t.Context(), f.db, session.ID); err != nil || f.status(session.ID) != Cancelled || s.only().Status != "expired" {
+		t.Errorf("opened: %v, %s, %+v", err, f.status(session.ID), s.only())
+	}
+	if err := f.post(s.event("evt_1", "checkout.session.expired", s.only())); err != nil || f.outcomes() != "evt_1 cancel_ignored" {
+		t.Errorf("Stripe's own word on it: %v, %q", err, f.outcomes())
+	}
+	paid := f.session(2000)
+	f.open(paid.ID)
+	event := s.pay(s.sessions["cs_test_2"], "evt_2")
+	if err := f.payments.CancelCheckout(t.Context(), f.db, paid.ID); !errors.Is(err, ErrSessionClosed) || f.status(paid.ID) != Open {
+		t.Errorf("paid meanwhile: %v, %s", err, f.status(paid.ID))
+	}
+	if err := f.post(event); err != nil || f.balance() != 2000 {
+		t.Errorf("then its notice: %v, %d", err, f.balance())
+	}
+	f.sound()
+}
+
+func (f *fixture) refund(c RefundCommand) (parts []RefundPart, err error) {
+	c.ClientID, c.Actor, c.Reason = client, "cli:demo", "Withdrawal"
+	err = f.db.InTx(f.t.Context(), func(tx postgres.Tx) error {
+		parts, err = f.payments.Refund(f.t.Context(), tx, c)
+		return err
+	})
+	return parts, err
+}
+
+func (f *fixture) refunds() (list string) {
+	f.t.Helper()
+	err := f.db.Pool().QueryRow(f.t.Context(), `SELECT coalesce(string_agg(amount_cents || ' ' || state || ' ' || attempts, ', ' ORDER BY id), '') FROM topup_refunds`).Scan(&list)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return list
+}
+
+func (f *fixture) sendRefunds(want int) {
+	f.t.Helper()
+	if n, err := f.payments.SendRefunds(f.t.Context(), f.db); err != nil || n != want {
+		f.t.Fatalf("sent %d refunds, %v; want %d", n, err, want)
+	}
+}
+
+// An unused top-up leaves the wallet at once and reaches its source once, whatever fails on the way.
+func TestRefundAtStripe(t *testing.T) {
+	t.Parallel()
+	f, s := withStripe(t)
+	session := f.session(5000)
+	f.open(session.ID)
+	if err := f.post(s.pay(s.only(), "evt_1")); err != nil {
+		t.Fatal(err)
+	}
+	parts, err := f.refund(RefundCommand{Amount: 2000})
+	if err != nil || len(parts) != 1 || parts[0].Amount != 2000 || f.balance() != 3000 {
+		t.Fatalf("refund %+v, %v, balance %d", parts, err, f.balance())
+	}
+	f.sound()
+	s.fail = []int{500}
+	f.sendRefunds(1)
+	if f.refunds() != "2000 PENDING 1" {
+		t.Errorf("after a failure: %q", f.refunds())
+	}
+	f.sendRefunds(0)
+	f.clock.Advance(time.Minute)
+	f.sendRefunds(1)
+	if f.refunds() != "2000 SENT 2" || s.refunded["pi_1"] != 2000 {
+		t.Errorf("then: %q, at Stripe %v", f.refunds(), s.refunded)
+	}
+	// The answer was lost: asked again, Stripe gives nothing twice.
+	if _, err := f.db.Pool().Exec(t.Context(), `UPDATE topup_refunds SET state = 'PENDING', ended_at = NULL`); err != nil {
+		t.Fatal(err)
+	}
+	f.clock.Advance(time.Hour)
+	f.sendRefunds(1)
+	if s.refunded["pi_1"] != 2000 {
+		t.Errorf("at Stripe %v", s.refunded)
+	}
+	// Somebody has given the rest back at Stripe by hand: a final no, which the books report.
+	s.refunded["pi_1"] = 5000
+	if _, err := f.refund(RefundCommand{TopUpID: session.ID}); err != nil || f.balance() != 0 {
+		t.Fatalf("rest: %v, balance %d", err, f.balance())
+	}
+	f.sendRefunds(1)
+	findings, err := f.wallets.Verify(t.Context(), f.db.Read())
+	if err != nil || len(findings) != 1 || !strings.Contains(findings[0], "the provider refuses it") {
+		t.Errorf("findings %q, %v", findings, err)
+	}
+}
+
+// Concurrent requests give no cent back twice.
+func TestParallelRefundsOfTopUps(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	for i := range 2 {
+		if err := f.notice(paid(fmt.Sprint("n", i), f.session(2000))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var all sync.WaitGroup
+	for range 10 {
+		all.Go(func() {
+			if _, err := f.refund(RefundCommand{Amount: 1500}); err != nil && !errors.Is(err, ErrNothingToRefund) {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	if f.balance() != 1000 || strings.Count(f.refunds(), "PENDING") != 3 {
+		t.Errorf("balance %d, refunds %q", f.balance(), f.refunds())
+	}
+	f.sound()
+	f.sendRefunds(3)
+	if strings.Contains(f.refunds(), "PENDING") {
+		t.Errorf("refunds %q", f.refunds())
+	}
+}

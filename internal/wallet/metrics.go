@@ -1,0 +1,57 @@
+package wallet
+
+import (
+	"context"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"partnerd/internal/postgres"
+)
+
+const scrapeTimeout = 2 * time.Second
+
+var (
+	findingsMetric    = prometheus.NewDesc("partnerd_ledger_findings", "Faults that the last examination of the books found; 0 is right.", nil, nil)
+	checkedMetric     = prometheus.NewDesc("partnerd_ledger_checked_timestamp_seconds", "When the books were examined last, as Unix time.", nil, nil)
+	durationMetric    = prometheus.NewDesc("partnerd_ledger_check_duration_seconds", "How long the last examination of the books took.", nil, nil)
+	entriesMetric     = prometheus.NewDesc("partnerd_ledger_transactions", "Transactions in the ledger at the last examination.", nil, nil)
+	outstandingMetric = prometheus.NewDesc("partnerd_wallet_outstanding_cents", "What clients had in their wallets at the last examination.", nil, nil)
+	volumeMetric      = prometheus.NewDesc("partnerd_wallet_topup_volume_cents", "Topped up within twelve months of the last examination.", nil, nil)
+)
+
+// collector reads the last examination at each scrape, so that every replica reports the same.
+type collector struct {
+	s  *Service
+	db *postgres.DB
+}
+
+// Collector exposes the result of the last examination. Before the first one it has no values.
+func (s *Service) Collector(db *postgres.DB) prometheus.Collector { return collector{s, db} }
+
+// Describe implements prometheus.Collector.
+func (c collector) Describe(out chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{findingsMetric, checkedMetric, durationMetric, entriesMetric, outstandingMetric, volumeMetric} {
+		out <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (c collector) Collect(out chan<- prometheus.Metric) {
+	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
+	defer cancel()
+	last, found, err := c.s.LastCheck(ctx, c.db.Read())
+	if err != nil {
+		out <- prometheus.NewInvalidMetric(findingsMetric, err)
+		return
+	}
+	if !found {
+		return
+	}
+	for d, v := range map[*prometheus.Desc]float64{
+		findingsMetric: float64(len(last.Findings)), checkedMetric: float64(last.StartedAt.Unix()), durationMetric: last.Duration.Seconds(),
+		entriesMetric: float64(last.Transactions), outstandingMetric: float64(last.Outstanding), volumeMetric: float64(last.Volume),
+	} {
+		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v)
+	}
+}

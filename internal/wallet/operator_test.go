@@ -1,0 +1,144 @@
+package wallet_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/csv"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"partnerd/internal/audit"
+	"partnerd/internal/postgres"
+	"partnerd/internal/wallet"
+)
+
+// Of all replicas that watch the clock one examines the books, once a night, and what it finds is kept and exposed.
+func TestTheNightlyCheckRunsOnceAndIsKept(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.funded(5000)
+	if m := f.metrics(); len(m) != 0 {
+		t.Errorf("metrics before the first examination: %v", m)
+	}
+	log := &bytes.Buffer{}
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan error, 4)
+	for range cap(done) {
+		go func() { done <- f.wallets.RunChecks(ctx, f.db, slog.New(slog.NewTextHandler(log, nil))) }()
+	}
+	deadline := time.Now().Add(10 * time.Second)
+	for f.checks() == 0 && time.Now().Before(deadline) {
+		time.Sleep(time.Millisecond)
+	}
+	stop()
+	for range cap(done) {
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+	if n := f.checks(); n != 1 {
+		t.Fatalf("%d examinations", n)
+	}
+	c, found, err := f.wallets.LastCheck(t.Context(), f.db.Read())
+	if err != nil || !found || c.Transactions != 1 || c.Outstanding != 5000 || c.Volume != 0 || len(c.Findings) != 0 || len(c.Heads) != 32 || !c.StartedAt.Equal(start) {
+		t.Fatalf("%+v, %v", c, err)
+	}
+	f.exec(`UPDATE wallets SET available_cents = 5001`)
+	f.clock.Advance(time.Hour)
+	if c, err = f.wallets.Examine(t.Context(), f.db); err != nil || len(c.Findings) != 1 {
+		t.Errorf("%+v, %v", c, err)
+	}
+	if m := f.metrics(); m["partnerd_ledger_findings"] != 1 || m["partnerd_wallet_outstanding_cents"] != 5001 ||
+		m["partnerd_ledger_checked_timestamp_seconds"] != float64(start.Add(time.Hour).Unix()) || len(m) != 6 {
+		t.Errorf("metrics %v", m)
+	}
+}
+
+func (f *fixture) metrics() map[string]float64 {
+	f.t.Helper()
+	r := prometheus.NewPedanticRegistry()
+	r.MustRegister(f.wallets.Collector(f.db))
+	families, err := r.Gather()
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	m := map[string]float64{}
+	for _, family := range families {
+		m[family.GetName()] = family.GetMetric()[0].GetGauge().GetValue()
+	}
+	return m
+}
+
+func (f *fixture) checks() (n int) {
+	f.t.Helper()
+	if err := f.db.Pool().QueryRow(f.t.Context(), `SELECT count(*) FROM ledger_checks`).Scan(&n); err != nil {
+		f.t.Fatal(err)
+	}
+	return n
+}
+
+// A correction by hand moves money only together with its entry in the audit.
+func TestCorrectionsAreAudited(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	client := f.funded(1000)
+	correct := func(c wallet.Correction) error {
+		return f.db.InTx(t.Context(), func(tx postgres.Tx) error { return f.wallets.Correct(t.Context(), tx, c) })
+	}
+	if err := correct(wallet.Correction{ClientID: client, Amount: -400, Actor: "cli:demo", Reason: "Charged back"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := correct(wallet.Correction{ClientID: client, Amount: 100, Actor: "cli:demo"}); !errors.Is(err, audit.ErrIncomplete) {
+		t.Errorf("without a reason: %v", err)
+	}
+	if err := correct(wallet.Correction{ClientID: client, Amount: -601, Actor: "cli:demo", Reason: "Too much"}); !errors.Is(err, wallet.ErrInsufficientFunds) {
+		t.Errorf("more than there is: %v", err)
+	}
+	entries, err := audit.List(t.Context(), f.db.Read(), 10)
+	if err != nil || len(entries) != 1 || entries[0].Subject != client || entries[0].Reason != "Charged back" || f.balance(client).Balance != 600 {
+		t.Errorf("balance %+v, audit %+v, %v", f.balance(client), entries, err)
+	}
+	f.sound()
+}
+
+// A month's statement starts where the month before ended, and its lines lead to where it ends.
+func TestStatement(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	client := f.funded(5000) // 1 March
+	f.clock.Advance(40 * 24 * time.Hour)
+	if err := errors.Join(f.hold(f.wallets, client, "con_1", 2000), f.capture("con_1"), f.refund("con_1", 500)); err != nil {
+		t.Fatal(err)
+	}
+	f.must(func(tx postgres.Tx) error { return f.wallets.Adjust(t.Context(), tx, client, 25, "=1+1") })
+	for month, want := range map[time.Month]struct {
+		opening, closing int64
+		lines            int
+	}{time.February: {0, 0, 0}, time.March: {0, 5000, 1}, time.April: {5000, 3525, 4}, time.May: {3525, 3525, 0}} {
+		st, err := f.wallets.Statement(t.Context(), f.db.Read(), client, time.Date(2026, month, 17, 12, 0, 0, 0, time.UTC))
+		if err != nil || int64(st.Opening) != want.opening || int64(st.Closing) != want.closing || len(st.Transactions) != want.lines {
+			t.Errorf("%s: %d to %d, %d lines, %v", month, st.Opening, st.Closing, len(st.Transactions), err)
+		}
+		if month != time.April {
+			continue
+		}
+		var text, table bytes.Buffer
+		if err := errors.Join(st.WriteText(&text), st.WriteCSV(&table)); err != nil {
+			t.Fatal(err)
+		}
+		for _, part := range []string{"April 2026", "Balance carried over", "€50.00", "Consultation reserved", "-€20.00", "€35.25"} {
+			if !strings.Contains(text.String(), part) {
+				t.Errorf("text lacks %q:\n%s", part, &text)
+			}
+		}
+		rows, err := csv.NewReader(&table).ReadAll()
+		if err != nil || len(rows) != 5 || rows[1][2] != "HOLD" || rows[1][5] != "-2000" || rows[2][4] != "con_1" || rows[4][3] != "'=1+1" {
+			t.Errorf("rows %q, %v", rows, err)
+		}
+	}
+}

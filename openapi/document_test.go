@@ -22,40 +22,64 @@ const documentURL = "https://openapi.invalid/openapi.json"
 
 // contract is the parsed document with the compiler that knows it. It is parsed once and only read.
 type contract struct {
+	source   []byte
 	doc      object
 	mu       sync.Mutex // the compiler is not safe for parallel use
 	compiler *jsonschema.Compiler
 }
 
-var parsePartner = sync.OnceValues(func() (*contract, error) {
+// documents are the contracts, each with the parse that all tests share.
+var documents = map[string]func() (*contract, error){
+	"partner":  sync.OnceValues(func() (*contract, error) { return parse(openapi.Partner) }),
+	"platform": sync.OnceValues(func() (*contract, error) { return parse(openapi.Platform) }),
+}
+
+func parse(source []byte) (*contract, error) {
 	var fromYAML any
-	if err := yaml.Unmarshal(openapi.Partner, &fromYAML); err != nil {
-		return nil, fmt.Errorf("parse partner.yaml: %w", err)
+	if err := yaml.Unmarshal(source, &fromYAML); err != nil {
+		return nil, fmt.Errorf("parse: %w", err)
 	}
 	asJSON, err := json.Marshal(fromYAML)
 	if err != nil {
-		return nil, fmt.Errorf("convert partner.yaml to JSON: %w", err)
+		return nil, fmt.Errorf("convert to JSON: %w", err)
 	}
 	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(asJSON))
 	if err != nil {
-		return nil, fmt.Errorf("read partner.yaml as JSON: %w", err)
+		return nil, fmt.Errorf("read as JSON: %w", err)
 	}
 	compiler := jsonschema.NewCompiler()
 	compiler.DefaultDraft(jsonschema.Draft2020)
 	compiler.AssertFormat()
 	if err := compiler.AddResource(documentURL, doc); err != nil {
-		return nil, fmt.Errorf("add partner.yaml to the compiler: %w", err)
+		return nil, fmt.Errorf("add to the compiler: %w", err)
 	}
-	return &contract{doc: doc.(object), compiler: compiler}, nil
-})
+	return &contract{source: source, doc: doc.(object), compiler: compiler}, nil
+}
+
+func document(t *testing.T, name string) *contract {
+	t.Helper()
+	c, err := documents[name]()
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	return c
+}
 
 func partner(t *testing.T) *contract {
 	t.Helper()
-	c, err := parsePartner()
-	if err != nil {
-		t.Fatal(err)
+	return document(t, "partner")
+}
+
+// each runs a test on every contract.
+func each(t *testing.T, test func(t *testing.T, c *contract)) {
+	t.Helper()
+	t.Parallel()
+	for name := range documents {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, document(t, name))
+		})
 	}
-	return c
 }
 
 // node is a place in the document: its JSON pointer and what stands there, with references followed.
@@ -119,7 +143,9 @@ type operation struct {
 	webhook          bool
 }
 
-func (o operation) isAPI() bool { return strings.HasPrefix(o.path, "/api/v1/") }
+func (o operation) isAPI() bool {
+	return strings.HasPrefix(o.path, "/api/v1/") || strings.HasPrefix(o.path, "/api/platform/v1/")
+}
 
 func (c *contract) operations(t *testing.T) []operation {
 	t.Helper()

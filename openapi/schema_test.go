@@ -13,17 +13,17 @@ import (
 
 // The form that the generators and validators in use handle without loss.
 func TestSchemasKeepToTheSharedSubset(t *testing.T) {
-	t.Parallel()
-	c := partner(t)
-	if _, ok := c.doc["jsonSchemaDialect"]; ok {
-		t.Error("jsonSchemaDialect makes some validators skip bodies in silence")
-	}
-	for _, name := range slices.Sorted(maps.Keys(c.children(t, c.at(t, "components"), "schemas"))) {
-		checkSubset(t, name, c.at(t, "components", "schemas", name).value)
-	}
-	for _, holder := range c.schemaHolders(t) {
-		checkSubset(t, holder.pointer, holder.value["schema"])
-	}
+	each(t, func(t *testing.T, c *contract) {
+		if _, ok := c.doc["jsonSchemaDialect"]; ok {
+			t.Error("jsonSchemaDialect makes some validators skip bodies in silence")
+		}
+		for _, name := range slices.Sorted(maps.Keys(c.children(t, c.at(t, "components"), "schemas"))) {
+			checkSubset(t, name, c.at(t, "components", "schemas", name).value)
+		}
+		for _, holder := range c.schemaHolders(t) {
+			checkSubset(t, holder.pointer, holder.value["schema"])
+		}
+	})
 }
 
 func checkSubset(t *testing.T, place string, value any) {
@@ -75,19 +75,19 @@ func checkSubset(t *testing.T, place string, value any) {
 }
 
 func TestEverySharedComponentIsUsed(t *testing.T) {
-	t.Parallel()
-	c := partner(t)
-	text, err := json.Marshal(c.doc)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, section := range []string{"schemas", "responses", "parameters", "headers"} {
-		for name := range c.children(t, c.at(t, "components"), section) {
-			if !strings.Contains(string(text), fmt.Sprintf(`"#/components/%s/%s"`, section, name)) {
-				t.Errorf("components/%s/%s is used nowhere", section, name)
+	each(t, func(t *testing.T, c *contract) {
+		text, err := json.Marshal(c.doc)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, section := range []string{"schemas", "responses", "parameters", "headers"} {
+			for name := range c.children(t, c.at(t, "components"), section) {
+				if !strings.Contains(string(text), fmt.Sprintf(`"#/components/%s/%s"`, section, name)) {
+					t.Errorf("components/%s/%s is used nowhere", section, name)
+				}
 			}
 		}
-	}
+	})
 }
 
 func TestRequestBodiesAreClosedAndResponsesOpen(t *testing.T) {

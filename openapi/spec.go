@@ -8,3 +8,9 @@ import _ "embed"
 //
 //go:embed partner.yaml
 var Partner []byte
+
+// Platform is the OpenAPI 3.1 document of the Platform API, in YAML: how applications look after their webhooks. It is
+// enforced and generated from in the same way.
+//
+//go:embed platform.yaml
+var Platform []byte

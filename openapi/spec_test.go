@@ -13,77 +13,76 @@ import (
 	"testing"
 
 	"github.com/getkin/kin-openapi/openapi3"
-
-	"partnerd/openapi"
 )
 
 func TestDocumentIsValidOpenAPI31(t *testing.T) {
-	t.Parallel()
-	doc, err := openapi3.NewLoader().LoadFromData(openapi.Partner)
-	if err != nil {
-		t.Fatal(err)
-	}
-	// Examples are checked below with the validator that is also used at run time.
-	err = doc.Validate(context.Background(), openapi3.AllowExtraSiblingFields("pathItems"), openapi3.DisableExamplesValidation())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !strings.HasPrefix(doc.OpenAPI, "3.1.") {
-		t.Errorf("openapi is %q, want 3.1.x", doc.OpenAPI)
-	}
+	each(t, func(t *testing.T, c *contract) {
+		doc, err := openapi3.NewLoader().LoadFromData(c.source)
+		if err != nil {
+			t.Fatal(err)
+		}
+		// Examples are checked below with the validator that is also used at run time.
+		err = doc.Validate(context.Background(), openapi3.AllowExtraSiblingFields("pathItems"), openapi3.DisableExamplesValidation())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.HasPrefix(doc.OpenAPI, "3.1.") {
+			t.Errorf("openapi is %q, want 3.1.x", doc.OpenAPI)
+		}
+	})
 }
 
 func TestEverySchemaCompiles(t *testing.T) {
-	t.Parallel()
-	c := partner(t)
-	names := c.children(t, c.at(t, "components"), "schemas")
-	for name := range names {
-		c.schema(t, name)
-	}
-	for _, holder := range c.schemaHolders(t) {
-		c.compile(t, holder.pointer+"/schema")
-	}
-	if len(names) == 0 {
-		t.Fatal("the document has no schemas")
-	}
+	each(t, func(t *testing.T, c *contract) {
+		names := c.children(t, c.at(t, "components"), "schemas")
+		for name := range names {
+			c.schema(t, name)
+		}
+		for _, holder := range c.schemaHolders(t) {
+			c.compile(t, holder.pointer+"/schema")
+		}
+		if len(names) == 0 {
+			t.Fatal("the document has no schemas")
+		}
+	})
 }
 
 func TestEveryExampleMatchesItsSchema(t *testing.T) {
-	t.Parallel()
-	c := partner(t)
-	checked := 0
-	for _, holder := range c.schemaHolders(t) {
-		examples := c.examplesOf(t, holder)
-		if len(examples) == 0 {
-			t.Errorf("%s has no example", holder.pointer)
-		}
-		schema := c.compile(t, holder.pointer+"/schema")
-		for name, value := range examples {
-			checked++
-			if err := schema.Validate(value); err != nil {
-				t.Errorf("example %q of %s: %v", name, holder.pointer, err)
+	each(t, func(t *testing.T, c *contract) {
+		checked := 0
+		for _, holder := range c.schemaHolders(t) {
+			examples := c.examplesOf(t, holder)
+			if len(examples) == 0 {
+				t.Errorf("%s has no example", holder.pointer)
 			}
-		}
-	}
-	for name, definition := range c.children(t, c.at(t, "components"), "schemas") {
-		for _, value := range exampleList(definition) {
-			checked++
-			if err := c.schema(t, name).Validate(value); err != nil {
-				t.Errorf("example of %s: %v", name, err)
-			}
-		}
-		for property, n := range c.children(t, definition, "properties") {
-			for _, value := range exampleList(n) {
+			schema := c.compile(t, holder.pointer+"/schema")
+			for name, value := range examples {
 				checked++
-				if err := c.compile(t, n.pointer).Validate(value); err != nil {
-					t.Errorf("example of %s.%s: %v", name, property, err)
+				if err := schema.Validate(value); err != nil {
+					t.Errorf("example %q of %s: %v", name, holder.pointer, err)
 				}
 			}
 		}
-	}
-	if checked < 100 {
-		t.Errorf("only %d examples were found: the walk misses a part of the document", checked)
-	}
+		for name, definition := range c.children(t, c.at(t, "components"), "schemas") {
+			for _, value := range exampleList(definition) {
+				checked++
+				if err := c.schema(t, name).Validate(value); err != nil {
+					t.Errorf("example of %s: %v", name, err)
+				}
+			}
+			for property, n := range c.children(t, definition, "properties") {
+				for _, value := range exampleList(n) {
+					checked++
+					if err := c.compile(t, n.pointer).Validate(value); err != nil {
+						t.Errorf("example of %s.%s: %v", name, property, err)
+					}
+				}
+			}
+		}
+		if checked < 4*len(c.operations(t)) {
+			t.Errorf("only %d examples were found: the walk misses a part of the document", checked)
+		}
+	})
 }
 
 // Sections 4 and 5 of the specification: which operations there are and the scope that each demands.
@@ -155,111 +154,111 @@ func TestSecuritySchemeDeclaresTheSevenScopes(t *testing.T) {
 }
 
 func TestOperationsAreDescribedWithTaggedSharedErrorsAndExamples(t *testing.T) {
-	t.Parallel()
-	c := partner(t)
-	var tags []string
-	for _, tag := range c.doc["tags"].([]any) {
-		tags = append(tags, tag.(object)["name"].(string))
-	}
-	seen := map[string]bool{}
-	for _, op := range c.operations(t) {
-		if op.id == "" || seen[op.id] {
-			t.Errorf("%s %s: operationId %q is empty or used twice", op.method, op.path, op.id)
+	each(t, func(t *testing.T, c *contract) {
+		var tags []string
+		for _, tag := range c.doc["tags"].([]any) {
+			tags = append(tags, tag.(object)["name"].(string))
 		}
-		seen[op.id] = true
-		for _, field := range []string{"summary", "description"} {
-			if text, _ := op.value[field].(string); text == "" {
-				t.Errorf("%s has no %s", op.id, field)
+		seen := map[string]bool{}
+		for _, op := range c.operations(t) {
+			if op.id == "" || seen[op.id] {
+				t.Errorf("%s %s: operationId %q is empty or used twice", op.method, op.path, op.id)
+			}
+			seen[op.id] = true
+			for _, field := range []string{"summary", "description"} {
+				if text, _ := op.value[field].(string); text == "" {
+					t.Errorf("%s has no %s", op.id, field)
+				}
+			}
+			if used := texts(op.value["tags"]); len(used) != 1 || !slices.Contains(tags, used[0]) {
+				t.Errorf("%s has tags %v, want one of %v", op.id, used, tags)
+			}
+			succeeded := false
+			for status, response := range c.children(t, op.node, "responses") {
+				if isError := status >= "4"; isError && !response.isRef {
+					t.Errorf("%s %s is not a $ref to components/responses", op.id, status)
+				}
+				succeeded = succeeded || strings.HasPrefix(status, "2")
+			}
+			if !succeeded {
+				t.Errorf("%s has no success response", op.id)
 			}
 		}
-		if used := texts(op.value["tags"]); len(used) != 1 || !slices.Contains(tags, used[0]) {
-			t.Errorf("%s has tags %v, want one of %v", op.id, used, tags)
-		}
-		succeeded := false
-		for status, response := range c.children(t, op.node, "responses") {
-			if isError := status >= "4"; isError && !response.isRef {
-				t.Errorf("%s %s is not a $ref to components/responses", op.id, status)
-			}
-			succeeded = succeeded || strings.HasPrefix(status, "2")
-		}
-		if !succeeded {
-			t.Errorf("%s has no success response", op.id)
-		}
-	}
+	})
 }
 
 // A mock server answers a request example with the response example of the same name.
 func TestEveryRequestExampleHasItsResponseExample(t *testing.T) {
-	t.Parallel()
-	c := partner(t)
-	for _, op := range c.operations(t) {
-		if op.webhook || op.id == "revokeToken" { // their success has no body
-			continue
-		}
-		answers := map[string]any{}
-		for status, response := range c.children(t, op.node, "responses") {
-			if strings.HasPrefix(status, "2") {
-				for _, media := range c.children(t, response, "content") {
-					maps.Copy(answers, c.examplesOf(t, media))
+	each(t, func(t *testing.T, c *contract) {
+		for _, op := range c.operations(t) {
+			if op.webhook || op.id == "revokeToken" { // their success has no body
+				continue
+			}
+			answers := map[string]any{}
+			for status, response := range c.children(t, op.node, "responses") {
+				if strings.HasPrefix(status, "2") {
+					for _, media := range c.children(t, response, "content") {
+						maps.Copy(answers, c.examplesOf(t, media))
+					}
+				}
+			}
+			if len(answers) == 0 {
+				t.Errorf("%s has no example of its success", op.id)
+			}
+			asked := c.parameters(t, op)
+			if _, ok := op.value["requestBody"]; ok {
+				for _, media := range c.children(t, c.child(t, op.node, "requestBody"), "content") {
+					asked = append(asked, media)
+				}
+			}
+			for _, n := range asked {
+				for name := range c.examplesOf(t, n) {
+					if _, ok := answers[name]; name != "" && !ok {
+						t.Errorf("%s: example %q of %s has no response of that name", op.id, name, n.pointer)
+					}
 				}
 			}
 		}
-		if len(answers) == 0 {
-			t.Errorf("%s has no example of its success", op.id)
-		}
-		asked := c.parameters(t, op)
-		if _, ok := op.value["requestBody"]; ok {
-			for _, media := range c.children(t, c.child(t, op.node, "requestBody"), "content") {
-				asked = append(asked, media)
-			}
-		}
-		for _, n := range asked {
-			for name := range c.examplesOf(t, n) {
-				if _, ok := answers[name]; name != "" && !ok {
-					t.Errorf("%s: example %q of %s has no response of that name", op.id, name, n.pointer)
-				}
-			}
-		}
-	}
+	})
 }
 
 // Decisions H28 and H49.
 func TestResponsesPromiseTheirHeaders(t *testing.T) {
-	t.Parallel()
-	c := partner(t)
-	for _, op := range c.operations(t) {
-		if op.webhook {
-			continue
+	each(t, func(t *testing.T, c *contract) {
+		for _, op := range c.operations(t) {
+			if op.webhook {
+				continue
+			}
+			for status, response := range c.children(t, op.node, "responses") {
+				want := []string{"X-Request-Id"}
+				if op.isAPI() {
+					want = append(want, "X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset")
+					if status == "401" || status == "403" {
+						want = append(want, "WWW-Authenticate")
+					}
+				} else if op.id != "authorize" {
+					want = append(want, "Cache-Control", "Pragma")
+				}
+				if status == "429" {
+					want = append(want, "Retry-After")
+				}
+				if status == "302" {
+					want = append(want, "Location")
+				}
+				headers := c.children(t, response, "headers")
+				for _, name := range want {
+					if headers[name].value["required"] != true {
+						t.Errorf("%s %s does not promise %s", op.id, status, name)
+					}
+				}
+				for name, header := range headers {
+					if header.value["required"] != true && !slices.Contains([]string{"Retry-After", "Idempotent-Replayed"}, name) {
+						t.Errorf("%s %s declares %s without promising it", op.id, status, name)
+					}
+				}
+			}
 		}
-		for status, response := range c.children(t, op.node, "responses") {
-			want := []string{"X-Request-Id"}
-			if op.isAPI() {
-				want = append(want, "X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset")
-				if status == "401" || status == "403" {
-					want = append(want, "WWW-Authenticate")
-				}
-			} else if op.id != "authorize" {
-				want = append(want, "Cache-Control", "Pragma")
-			}
-			if status == "429" {
-				want = append(want, "Retry-After")
-			}
-			if status == "302" {
-				want = append(want, "Location")
-			}
-			headers := c.children(t, response, "headers")
-			for _, name := range want {
-				if headers[name].value["required"] != true {
-					t.Errorf("%s %s does not promise %s", op.id, status, name)
-				}
-			}
-			for name, header := range headers {
-				if header.value["required"] != true && !slices.Contains([]string{"Retry-After", "Idempotent-Replayed"}, name) {
-					t.Errorf("%s %s declares %s without promising it", op.id, status, name)
-				}
-			}
-		}
-	}
+	})
 }
 
 func TestCreationPostsTakeAnIdempotencyKey(t *testing.T) {
@@ -289,7 +288,7 @@ func TestCreationPostsTakeAnIdempotencyKey(t *testing.T) {
 			}
 		}
 	}
-	if want := map[string]bool{"createConsultation": true, "createTopupSession": false}; !maps.Equal(got, want) {
+	if want := map[string]bool{"createConsultation": true, "createTopupSession": false, "issueToken": false}; !maps.Equal(got, want) {
 		t.Errorf("operations with a key (required or not) %v, want %v", got, want)
 	}
 }
@@ -406,29 +405,29 @@ func TestErrorCodesAreExactlyTheCatalogue(t *testing.T) {
 }
 
 func TestErrorResponsesShowEveryCodeTheyList(t *testing.T) {
-	t.Parallel()
-	c := partner(t)
-	for name, response := range c.children(t, c.at(t, "components"), "responses") {
-		shown := map[string]bool{}
-		for contentType, media := range c.children(t, response, "content") {
-			if contentType != "application/json" {
-				continue
+	each(t, func(t *testing.T, c *contract) {
+		for name, response := range c.children(t, c.at(t, "components"), "responses") {
+			shown := map[string]bool{}
+			for contentType, media := range c.children(t, response, "content") {
+				if contentType != "application/json" {
+					continue
+				}
+				for example, value := range c.examplesOf(t, media) {
+					body := value.(object)
+					shown[body["code"].(string)] = true
+					if body["code"] == "VALIDATION_ERROR" && body["issues"] == nil {
+						t.Errorf("example %s of %s has no issues", example, name)
+					}
+					if oauth, ok := body["error"]; ok && (oauth != body["code"] || body["error_description"] != body["message"]) {
+						t.Errorf("example %s of %s: the two pairs of the OAuth error differ", example, name)
+					}
+				}
 			}
-			for example, value := range c.examplesOf(t, media) {
-				body := value.(object)
-				shown[body["code"].(string)] = true
-				if body["code"] == "VALIDATION_ERROR" && body["issues"] == nil {
-					t.Errorf("example %s of %s has no issues", example, name)
-				}
-				if oauth, ok := body["error"]; ok && (oauth != body["code"] || body["error_description"] != body["message"]) {
-					t.Errorf("example %s of %s: the two pairs of the OAuth error differ", example, name)
-				}
+			if want := texts(response.value["x-error-codes"]); !sameSet(want, slices.Collect(maps.Keys(shown))) {
+				t.Errorf("%s lists %v and shows %v", name, want, shown)
 			}
 		}
-		if want := texts(response.value["x-error-codes"]); !sameSet(want, slices.Collect(maps.Keys(shown))) {
-			t.Errorf("%s lists %v and shows %v", name, want, shown)
-		}
-	}
+	})
 }
 
 // Which codes an operation can answer with, where that is more than the general ones.

@@ -374,7 +374,7 @@ func TestTheLogIsTheApplicationsOwnAndPages(t *testing.T) {
 	if err != nil || len(page) != 2 || !more {
 		t.Fatalf("%v %v %v", page, more, err)
 	}
-	rest, more, err := w.svc.Deliveries(t.Context(), w.db.Read(), app, DeliveryFilter{Before: page[1].ID})
+	rest, more, err := w.svc.Deliveries(t.Context(), w.db.Read(), app, DeliveryFilter{Before: page[1].Position()})
 	if err != nil || len(rest) != 1 || more {
 		t.Fatalf("%v %v %v", rest, more, err)
 	}

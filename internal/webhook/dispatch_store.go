@@ -31,6 +31,8 @@ type claimedRow struct {
 	Type                 Type
 	Sequence             int64
 	Attempts             int
+	ScheduleFrom         int
+	CreatedAt            time.Time
 	Body                 []byte
 	URL                  string
 	SecretSealed         []byte
@@ -71,7 +73,8 @@ WITH RECURSIVE waiting AS (
 UPDATE webhook_deliveries d SET next_at = @lease, lease_token = @token
 FROM picked p, ready r, webhook_events e
 WHERE d.id = p.id AND r.application_id = d.application_id AND e.id = d.event_id
-RETURNING d.id, d.application_id, d.consultation_id, e.type, d.sequence, d.attempts, e.body,
+RETURNING d.id, d.application_id, coalesce(d.consultation_id, '') AS consultation_id, e.type, d.sequence, d.attempts,
+	d.schedule_from, d.created_at, e.body,
 	r.url, r.secret_sealed, r.previous_secret_sealed`
 
 // claimDue leases due deliveries. Two processes never hold the same one: the lock is skipped by the other, and after the

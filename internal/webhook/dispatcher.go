@@ -27,6 +27,7 @@ func (s *Service) Run(ctx context.Context) error {
 	var g errgroup.Group
 	g.Go(func() error { s.listen(ctx); return nil })
 	g.Go(func() error { s.tell(ctx); return nil })
+	g.Go(func() error { s.warn(ctx); return nil })
 	g.Go(func() error { newDispatcher(s).run(ctx); return nil })
 	return g.Wait()
 }
@@ -79,7 +80,7 @@ func (d *dispatcher) run(ctx context.Context) {
 func (d *dispatcher) claimUntil(ctx context.Context, start func(message)) {
 	poll := time.NewTicker(d.cfg.Poll)
 	defer poll.Stop()
-	for {
+	for ctx.Err() == nil { // a wake-up that comes together with the end does not win
 		more, err := d.claim(ctx, start)
 		if err != nil && ctx.Err() == nil {
 			d.log.Error("webhook deliveries cannot be claimed", "error", err)
@@ -121,6 +122,7 @@ func (d *dispatcher) claim(ctx context.Context, start func(message)) (more bool,
 		d.inFlight[r.ApplicationID]++
 		d.total++
 		d.mu.Unlock()
+		d.metrics.inFlight.Inc()
 		start(m)
 	}
 	return len(rows) == c.limit, nil
@@ -161,14 +163,19 @@ func (d *dispatcher) message(r claimedRow, token string) (message, error) {
 	return message{
 		url: r.URL, secret: string(secret), previousSecret: string(previous), deliveryID: r.ID, kind: r.Type,
 		sequence: r.Sequence, attempt: r.Attempts + 1, body: r.Body, applicationID: r.ApplicationID,
-		consultationID: r.ConsultationID, token: token,
+		consultationID: r.ConsultationID, token: token, scheduleFrom: r.ScheduleFrom, createdAt: r.CreatedAt,
+		test: r.ConsultationID == "",
 	}, nil
 }
 
 func (d *dispatcher) attempt(ctx context.Context, m message) result {
 	startedAt := d.db.Clock().Now()
+	if m.attempt == 1 {
+		d.metrics.firstDelay.Observe(max(0, startedAt.Sub(m.createdAt).Seconds()))
+	}
 	o := d.sender.send(ctx, m)
 	o.startedAt = startedAt
+	d.metrics.attempted(purposeDelivery, o)
 	level := slog.LevelInfo
 	if o.class != "" {
 		level = slog.LevelWarn
@@ -235,7 +242,7 @@ func (d *dispatcher) write(ctx context.Context, batch []result) error {
 	rows := make([]completion, len(batch))
 	seen := map[string]health{}
 	for i, r := range batch {
-		v := decide(r.attempt, r.outcome, tx.Now, mathrand.Float64())
+		v := decide(r.attempt-r.scheduleFrom, r.outcome, tx.Now, mathrand.Float64())
 		rows[i] = completion{
 			ID: r.deliveryID, Token: r.token, Attempt: r.attempt, State: v.state, NextAt: v.nextAt, StartedAt: r.startedAt,
 			DurationMs: r.duration.Milliseconds(), Error: r.errorText(), ResponseBody: r.outcome.body,
@@ -256,6 +263,7 @@ func (d *dispatcher) write(ctx context.Context, batch []result) error {
 	}
 	for _, r := range batch {
 		if !done.recorded[r.deliveryID] {
+			d.metrics.lost.Inc()
 			d.log.Warn("webhook attempt outlived its lease", "application", r.applicationID, "delivery", r.deliveryID, "attempt", r.attempt)
 		}
 	}
@@ -274,6 +282,7 @@ func (d *dispatcher) release(batch []result) {
 			delete(d.inFlight, r.applicationID)
 		}
 		d.total--
+		d.metrics.inFlight.Dec()
 		if b := d.breakers[r.applicationID].after(r.outcome, now); b == (breaker{}) {
 			delete(d.breakers, r.applicationID)
 		} else {

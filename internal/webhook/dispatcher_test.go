@@ -159,9 +159,13 @@ func TestShutdownLetsAttemptsFinishAndRecordsThem(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Fatal(err)
 	}
-	items := w.deliveries(app)
-	if items[0].State != Delivered || items[1].Attempts != 0 || len(r.seen()) != 1 {
-		t.Errorf("%+v", items)
+	// A claim that was under way at the end may have brought one more; nothing was claimed after it.
+	items, recorded := w.deliveries(app), 0
+	for _, d := range items {
+		recorded += d.Attempts
+	}
+	if items[0].State != Delivered || items[2].Attempts != 0 || len(r.seen()) != recorded {
+		t.Errorf("%d posts; %+v", len(r.seen()), items)
 	}
 	w.run(w.service(sandbox()))
 	w.settled(app, 1)

@@ -20,6 +20,19 @@
 // the lease ends, and an attempt that outlived its lease cannot record its result. The counts of concurrency and stalls
 // live in the memory of each process; losing them loses no event.
 //
-// It does not decide which transition sends which events (package consultation), does not show the delivery log to
-// partners, and does not remove old events.
+// The event list ([Service.Events]) misses nothing, though transactions commit in another order than they began: an event
+// gets its position in the list of its application not when it is written but when the list is first read past it, under
+// the lock of the endpoint. At that moment it has committed, so whatever becomes visible later gets a higher position.
+// (An order by time or by a sequence would lose events that commit late; one by transaction identifier would stand still
+// behind any long transaction and would not survive a restore into another database.)
+//
+// A redelivery keeps the identifier of its delivery, unless a new one is asked for, and has the whole schedule before it:
+// attempts go on counting, and schedule_from says where the schedule began anew. [Service.Purge] removes what has ended and is older
+// than Config.Retention, in short transactions. A URL is proven by a signed ping before it is used ([Service.ChangeURL]).
+//
+// Every address is judged when it is dialled. Through an egress proxy, the name is resolved and judged here and the proxy
+// is asked for the address by number.
+//
+// It does not decide which transition sends which events (package consultation), and does not know HTTP APIs or mail:
+// package httpapi shows the log to partners, and a [Notifier] tells them what fails. README.md has the metrics and alarms.
 package webhook

@@ -29,6 +29,7 @@ const (
 	HeaderSignaturePrevious = HeaderPrefix + "Signature-Previous" // by the replaced secret, for [SecretOverlap]
 	HeaderAttempt           = HeaderPrefix + "Attempt"            // 1, 2, 3 …
 	HeaderSequence          = HeaderPrefix + "Sequence"           // of the event within its consultation
+	HeaderTest              = HeaderPrefix + "Test"               // "true" on events that nothing happened for
 )
 
 const (
@@ -63,6 +64,9 @@ type message struct {
 	applicationID  string
 	consultationID string
 	token          string // of the lease
+	scheduleFrom   int    // attempts before the schedule began anew
+	createdAt      time.Time
+	test           bool
 }
 
 // outcome is what came of an attempt.
@@ -93,10 +97,9 @@ type sender struct {
 
 func newSender(cfg Config) *sender {
 	g := newGuard(cfg)
-	dialer := &net.Dialer{Timeout: cfg.ConnectTimeout, KeepAlive: 30 * time.Second, Control: g.Safe}
 	return &sender{guard: g, timeout: cfg.Timeout, now: clock.System{}.Now, transport: &http.Transport{
-		Proxy:                  nil, // a proxy of the environment would get around the guard
-		DialContext:            dialer.DialContext,
+		Proxy:                  nil, // a proxy of the environment would get around the guard; see dialContext for ours
+		DialContext:            dialContext(cfg, g),
 		TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12},
 		MaxIdleConns:           cfg.Slots,
 		MaxIdleConnsPerHost:    cfg.EndpointConcurrency,
@@ -138,6 +141,9 @@ func (s *sender) post(ctx context.Context, m message) (outcome, error) {
 	}
 	h.Set(HeaderAttempt, strconv.Itoa(m.attempt))
 	h.Set(HeaderSequence, strconv.FormatInt(m.sequence, 10))
+	if m.test {
+		h.Set(HeaderTest, "true")
+	}
 	// Not sent, but lets net/http send again when a kept connection turns out to have been closed by the receiver.
 	h["Idempotency-Key"] = []string{}
 

@@ -6,7 +6,11 @@ import (
 	"crypto/rand"
 	"fmt"
 	"log/slog"
+	"net"
+	"net/url"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 
 	"partnerd/internal/id"
 	"partnerd/internal/postgres"
@@ -26,7 +30,14 @@ type Config struct {
 	Poll                time.Duration // how often due deliveries are looked for when nothing wakes the dispatcher; 0 means 500 ms
 	Slots               int           // attempts under way in this process; 0 means 2000
 	EndpointConcurrency int           // of these, for one endpoint; 0 means 10
-	Logger              *slog.Logger  // nil means silence
+	Retention           time.Duration // of events, see [Service.Purge]; 0 means [DefaultRetention]
+
+	Proxy    *url.URL      // HTTP proxy that all deliveries go through; nil for none. See [ParseProxy]
+	Resolver *net.Resolver // of the names in URLs; nil means the machine's
+
+	Notifier   Notifier              // tells partners about failing endpoints; nil means that the log does
+	Registerer prometheus.Registerer // gets the metrics; nil means that nobody reads them
+	Logger     *slog.Logger          // nil means silence
 }
 
 // The receiver has 5 s (specification section 6.5); what the way takes is not its fault.
@@ -42,6 +53,7 @@ type Service struct {
 	cfg      Config
 	log      *slog.Logger
 	sender   *sender
+	metrics  *metrics
 	wake     chan struct{} // due deliveries may exist
 	announce chan struct{} // tell the other processes so
 	replica  string        // names this service among those that listen
@@ -59,8 +71,12 @@ func New(db *postgres.DB, box *seal.Box, cfg Config) *Service {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
+	cfg.Retention = cmp.Or(cfg.Retention, DefaultRetention)
+	if cfg.Notifier == nil {
+		cfg.Notifier = logNotifier{log}
+	}
 	return &Service{
-		db: db, box: box, cfg: cfg, log: log, sender: newSender(cfg),
+		db: db, box: box, cfg: cfg, log: log, sender: newSender(cfg), metrics: newMetrics(cfg.Registerer, db, log),
 		wake: make(chan struct{}, 1), announce: make(chan struct{}, 1), replica: rand.Text(),
 	}
 }
@@ -181,6 +197,8 @@ func (s *Service) RotateSecret(ctx context.Context, tx postgres.Tx, applicationI
 
 func (s *Service) checkURL(raw string) error {
 	if err := checkURL(raw, s.cfg.Sandbox, s.sender.guard); err != nil {
+		s.metrics.urlsRefused.Inc()
+		s.log.Warn("webhook URL refused", "reason", err)
 		return problem.ErrValidation.With(problem.Issue{Path: "url", Code: problem.IssueInvalidURL, Message: err.Error()})
 	}
 	return nil
@@ -200,7 +218,7 @@ const (
 
 // Delivery is the sending of one event.
 type Delivery struct {
-	ID, EventID, ConsultationID string
+	ID, EventID, ConsultationID string // no consultation: of a test event
 	Type                        Type
 	Sequence                    int64 // of the event, within its consultation
 	State                       State
@@ -210,12 +228,23 @@ type Delivery struct {
 	EndedAt                     *time.Time
 }
 
+// Position is a place in the delivery log.
+type Position struct {
+	CreatedAt time.Time `json:"t"`
+	ID        string    `json:"i"`
+}
+
+// Position returns where the delivery stands in the log.
+func (d Delivery) Position() Position { return Position{d.CreatedAt, d.ID} }
+
 // DeliveryFilter selects from the delivery log. Empty fields select everything.
 type DeliveryFilter struct {
 	State          State
 	ConsultationID string
-	Before         string // identifier of the last delivery already seen
-	Limit          int    // 1 to 100; 0 means 20
+	EventID        string
+	From, To       time.Time // of the delivery's creation; To is excluded
+	Before         Position  // of the last delivery already seen
+	Limit          int       // 1 to 100; 0 means 20
 }
 
 // Deliveries lists deliveries of an application, newest first, and tells whether older ones remain.
@@ -229,6 +258,11 @@ func (s *Service) Deliveries(ctx context.Context, tx postgres.Tx, applicationID 
 		return items[:f.Limit], true, nil
 	}
 	return items, false, nil
+}
+
+// Delivery returns a delivery of the application. Problem: NOT_FOUND.
+func (s *Service) Delivery(ctx context.Context, tx postgres.Tx, applicationID, deliveryID string) (Delivery, error) {
+	return selectDelivery(ctx, tx, applicationID, deliveryID)
 }
 
 // Attempt is one POST of a delivery.

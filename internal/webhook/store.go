@@ -20,20 +20,21 @@ type eventRow struct {
 // insertEvents writes events and their deliveries in one statement.
 func insertEvents(ctx context.Context, tx postgres.Tx, s Subject, rows []eventRow) error {
 	values := make([]string, len(rows))
-	args := make([]any, 0, 5*len(rows)+5)
+	args := []any{s.ApplicationID, orNull(s.ConsultationID), tx.Now}
 	for i, r := range rows {
-		values[i] = "(?, ?, ?::bigint, ?, ?::bytea)"
+		n := len(args)
+		values[i] = fmt.Sprintf("($%d, $%d, $%d::bigint, $%d, $%d::bytea)", n+1, n+2, n+3, n+4, n+5)
 		args = append(args, r.id, r.deliveryID, r.sequence, string(r.kind), r.body)
 	}
-	args = append(args, s.ApplicationID, s.ConsultationID, tx.Now, s.ApplicationID, s.ConsultationID, tx.Now, tx.Now)
-	return tx.Gorm(ctx).Exec(`
+	_, err := tx.SQL().ExecContext(ctx, `
 		WITH new (id, delivery_id, sequence, type, body) AS (VALUES `+strings.Join(values, ", ")+`),
 		events AS (
 			INSERT INTO webhook_events (id, application_id, consultation_id, sequence, type, body, created_at)
-			SELECT id, ?, ?, sequence, type, body, ? FROM new
+			SELECT id, $1, $2, sequence, type, body, $3 FROM new
 		)
 		INSERT INTO webhook_deliveries (id, event_id, application_id, consultation_id, sequence, state, next_at, created_at)
-		SELECT delivery_id, id, ?, ?, sequence, 'PENDING', ?, ? FROM new`, args...).Error
+		SELECT delivery_id, id, $1, $2, sequence, 'PENDING', $3, $3 FROM new`, args...)
+	return err
 }
 
 type endpointRow struct {
@@ -71,8 +72,21 @@ func selectEndpoint(ctx context.Context, tx postgres.Tx, applicationID string) (
 	}, nil
 }
 
+// selectSecret returns the sealed signing secret of an endpoint.
+func selectSecret(ctx context.Context, tx postgres.Tx, applicationID string) ([]byte, error) {
+	var rows []struct{ SecretSealed []byte }
+	err := tx.Gorm(ctx).Raw("SELECT secret_sealed FROM webhook_endpoints WHERE application_id = ?", applicationID).Scan(&rows).Error
+	if err != nil {
+		return nil, fmt.Errorf("read webhook secret of %s: %w", applicationID, err)
+	}
+	if len(rows) == 0 {
+		return nil, problem.ErrNotFound
+	}
+	return rows[0].SecretSealed, nil
+}
+
 func updateEndpointURL(ctx context.Context, tx postgres.Tx, applicationID, url string) error {
-	return updateEndpoint(ctx, tx, applicationID, `UPDATE webhook_endpoints SET url = ?, disabled_at = NULL,
+	return updateEndpoint(ctx, tx, applicationID, `UPDATE webhook_endpoints SET url = nullif(?, ''), disabled_at = NULL,
 		disabled_reason = NULL, failing_since = NULL, updated_at = ? WHERE application_id = ?`, url, tx.Now, applicationID)
 }
 
@@ -111,9 +125,37 @@ type deliveryRow struct {
 	EndedAt        *time.Time
 }
 
+const deliveryColumns = `d.id, d.event_id, coalesce(d.consultation_id, '') AS consultation_id, e.type, d.sequence, d.state, d.attempts,
+	d.next_at, d.created_at, d.ended_at`
+
+func (r deliveryRow) delivery() Delivery {
+	d := Delivery{
+		ID: r.ID, EventID: r.EventID, ConsultationID: r.ConsultationID, Type: r.Type, Sequence: r.Sequence,
+		State: r.State, Attempts: r.Attempts, CreatedAt: r.CreatedAt, EndedAt: r.EndedAt,
+	}
+	if r.State == Pending {
+		d.NextAt = &r.NextAt
+	}
+	return d
+}
+
+func selectDelivery(ctx context.Context, tx postgres.Tx, applicationID, deliveryID string) (Delivery, error) {
+	var rows []deliveryRow
+	err := tx.Gorm(ctx).Raw(`SELECT `+deliveryColumns+`
+		FROM webhook_deliveries d JOIN webhook_events e ON e.id = d.event_id
+		WHERE d.id = ? AND d.application_id = ?`, deliveryID, applicationID).Scan(&rows).Error
+	if err != nil {
+		return Delivery{}, fmt.Errorf("read delivery %s: %w", deliveryID, err)
+	}
+	if len(rows) == 0 {
+		return Delivery{}, problem.ErrNotFound
+	}
+	return rows[0].delivery(), nil
+}
+
 func selectDeliveries(ctx context.Context, tx postgres.Tx, applicationID string, f DeliveryFilter, limit int) ([]Delivery, error) {
 	q := tx.Gorm(ctx).Table("webhook_deliveries AS d").
-		Select("d.id, d.event_id, d.consultation_id, e.type, d.sequence, d.state, d.attempts, d.next_at, d.created_at, d.ended_at").
+		Select(deliveryColumns).
 		Joins("JOIN webhook_events AS e ON e.id = d.event_id").
 		Where("d.application_id = ?", applicationID)
 	if f.State != "" {
@@ -122,22 +164,25 @@ func selectDeliveries(ctx context.Context, tx postgres.Tx, applicationID string,
 	if f.ConsultationID != "" {
 		q = q.Where("e.consultation_id = ?", f.ConsultationID)
 	}
-	if f.Before != "" {
-		q = q.Where("d.id < ?", f.Before)
+	if f.EventID != "" {
+		q = q.Where("d.event_id = ?", f.EventID)
+	}
+	if !f.From.IsZero() {
+		q = q.Where("d.created_at >= ?", f.From)
+	}
+	if !f.To.IsZero() {
+		q = q.Where("d.created_at < ?", f.To)
+	}
+	if f.Before != (Position{}) {
+		q = q.Where("(d.created_at, d.id) < (?, ?)", f.Before.CreatedAt, f.Before.ID)
 	}
 	var rows []deliveryRow
-	if err := q.Order("d.id DESC").Limit(limit).Scan(&rows).Error; err != nil {
+	if err := q.Order("d.created_at DESC, d.id DESC").Limit(limit).Scan(&rows).Error; err != nil {
 		return nil, err
 	}
 	items := make([]Delivery, len(rows))
 	for i, r := range rows {
-		items[i] = Delivery{
-			ID: r.ID, EventID: r.EventID, ConsultationID: r.ConsultationID, Type: r.Type, Sequence: r.Sequence,
-			State: r.State, Attempts: r.Attempts, CreatedAt: r.CreatedAt, EndedAt: r.EndedAt,
-		}
-		if r.State == Pending {
-			items[i].NextAt = &r.NextAt
-		}
+		items[i] = r.delivery()
 	}
 	return items, nil
 }
@@ -183,4 +228,11 @@ func orZero[T any](p *T) T {
 		return zero
 	}
 	return *p
+}
+
+func orNull(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
 }

@@ -149,13 +149,21 @@ type ClientInterface interface {
 	//
 	// A code that was already used, has expired, or was made for another application, redirect URI or verifier is
 	// `invalid_grant`; using a code twice also ends what its first use produced. A spent refresh token is `invalid_grant`
-	// and ends the session, see the notes above. A failed client authentication spends nothing.
+	// and ends the session, see the notes above. That is also how the losing one of two requests with the same code or
+	// refresh token ends, when they are sent at the same time without an `Idempotency-Key`: it cannot be told from theft,
+	// and what the winning one received stops working. A failed client authentication spends nothing.
+	//
+	// Send an `Idempotency-Key` and a lost answer costs nothing: for 60 seconds, the same parameters from the same application
+	// under the same key get the same answer, with `Idempotent-Replayed: true`, and spend nothing again. `client_secret` may
+	// differ. A second request that arrives while the first is still running waits for it. Other parameters under the
+	// key are `invalid_request`. Refusals are not kept: after one, the key is free. Use a fresh key for every exchange.
+	//
 	// An unknown `grant_type` is `invalid_request`.
 	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /api/oauth/token (the `IssueToken` operationId).
-	IssueTokenWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+	IssueTokenWithBody(ctx context.Context, params *IssueTokenParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// IssueTokenWithFormdataBody Exchange a code, or refresh
 	//
@@ -169,13 +177,21 @@ type ClientInterface interface {
 	//
 	// A code that was already used, has expired, or was made for another application, redirect URI or verifier is
 	// `invalid_grant`; using a code twice also ends what its first use produced. A spent refresh token is `invalid_grant`
-	// and ends the session, see the notes above. A failed client authentication spends nothing.
+	// and ends the session, see the notes above. That is also how the losing one of two requests with the same code or
+	// refresh token ends, when they are sent at the same time without an `Idempotency-Key`: it cannot be told from theft,
+	// and what the winning one received stops working. A failed client authentication spends nothing.
+	//
+	// Send an `Idempotency-Key` and a lost answer costs nothing: for 60 seconds, the same parameters from the same application
+	// under the same key get the same answer, with `Idempotent-Replayed: true`, and spend nothing again. `client_secret` may
+	// differ. A second request that arrives while the first is still running waits for it. Other parameters under the
+	// key are `invalid_request`. Refusals are not kept: after one, the key is free. Use a fresh key for every exchange.
+	//
 	// An unknown `grant_type` is `invalid_request`.
 	//
 	// Takes a body of the `application/x-www-form-urlencoded` content type.
 	//
 	// Corresponds with POST /api/oauth/token (the `IssueToken` operationId).
-	IssueTokenWithFormdataBody(ctx context.Context, body IssueTokenFormdataRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+	IssueTokenWithFormdataBody(ctx context.Context, params *IssueTokenParams, body IssueTokenFormdataRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListCompetences List the competences
 	//
@@ -415,14 +431,22 @@ func (c *Client) RevokeTokenWithFormdataBody(ctx context.Context, body RevokeTok
 //
 // A code that was already used, has expired, or was made for another application, redirect URI or verifier is
 // `invalid_grant`; using a code twice also ends what its first use produced. A spent refresh token is `invalid_grant`
-// and ends the session, see the notes above. A failed client authentication spends nothing.
+// and ends the session, see the notes above. That is also how the losing one of two requests with the same code or
+// refresh token ends, when they are sent at the same time without an `Idempotency-Key`: it cannot be told from theft,
+// and what the winning one received stops working. A failed client authentication spends nothing.
+//
+// Send an `Idempotency-Key` and a lost answer costs nothing: for 60 seconds, the same parameters from the same application
+// under the same key get the same answer, with `Idempotent-Replayed: true`, and spend nothing again. `client_secret` may
+// differ. A second request that arrives while the first is still running waits for it. Other parameters under the
+// key are `invalid_request`. Refusals are not kept: after one, the key is free. Use a fresh key for every exchange.
+//
 // An unknown `grant_type` is `invalid_request`.
 //
 // Takes any type of body and a specified content type.
 //
 // Corresponds with POST /api/oauth/token (the `IssueToken` operationId).
-func (c *Client) IssueTokenWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewIssueTokenRequestWithBody(c.Server, contentType, body)
+func (c *Client) IssueTokenWithBody(ctx context.Context, params *IssueTokenParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewIssueTokenRequestWithBody(c.Server, params, contentType, body)
 	if err != nil {
 		return nil, err
 	}
@@ -445,14 +469,22 @@ func (c *Client) IssueTokenWithBody(ctx context.Context, contentType string, bod
 //
 // A code that was already used, has expired, or was made for another application, redirect URI or verifier is
 // `invalid_grant`; using a code twice also ends what its first use produced. A spent refresh token is `invalid_grant`
-// and ends the session, see the notes above. A failed client authentication spends nothing.
+// and ends the session, see the notes above. That is also how the losing one of two requests with the same code or
+// refresh token ends, when they are sent at the same time without an `Idempotency-Key`: it cannot be told from theft,
+// and what the winning one received stops working. A failed client authentication spends nothing.
+//
+// Send an `Idempotency-Key` and a lost answer costs nothing: for 60 seconds, the same parameters from the same application
+// under the same key get the same answer, with `Idempotent-Replayed: true`, and spend nothing again. `client_secret` may
+// differ. A second request that arrives while the first is still running waits for it. Other parameters under the
+// key are `invalid_request`. Refusals are not kept: after one, the key is free. Use a fresh key for every exchange.
+//
 // An unknown `grant_type` is `invalid_request`.
 //
 // Takes a body of the `application/x-www-form-urlencoded` content type.
 //
 // Corresponds with POST /api/oauth/token (the `IssueToken` operationId).
-func (c *Client) IssueTokenWithFormdataBody(ctx context.Context, body IssueTokenFormdataRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewIssueTokenRequestWithFormdataBody(c.Server, body)
+func (c *Client) IssueTokenWithFormdataBody(ctx context.Context, params *IssueTokenParams, body IssueTokenFormdataRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewIssueTokenRequestWithFormdataBody(c.Server, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -892,18 +924,18 @@ func NewRevokeTokenRequestWithBody(server string, contentType string, body io.Re
 }
 
 // NewIssueTokenRequestWithFormdataBody calls the generic IssueToken builder with application/x-www-form-urlencoded body
-func NewIssueTokenRequestWithFormdataBody(server string, body IssueTokenFormdataRequestBody) (*http.Request, error) {
+func NewIssueTokenRequestWithFormdataBody(server string, params *IssueTokenParams, body IssueTokenFormdataRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
 	bodyStr, err := runtime.MarshalForm(body, nil)
 	if err != nil {
 		return nil, err
 	}
 	bodyReader = strings.NewReader(bodyStr.Encode())
-	return NewIssueTokenRequestWithBody(server, "application/x-www-form-urlencoded", bodyReader)
+	return NewIssueTokenRequestWithBody(server, params, "application/x-www-form-urlencoded", bodyReader)
 }
 
 // NewIssueTokenRequestWithBody constructs an http.Request for the IssueToken method, with any body, and a specified content type
-func NewIssueTokenRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+func NewIssueTokenRequestWithBody(server string, params *IssueTokenParams, contentType string, body io.Reader) (*http.Request, error) {
 	var err error
 
 	serverURL, err := url.Parse(server)
@@ -927,6 +959,21 @@ func NewIssueTokenRequestWithBody(server string, contentType string, body io.Rea
 	}
 
 	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
 
 	return req, nil
 }
@@ -1584,13 +1631,21 @@ type ClientWithResponsesInterface interface {
 	//
 	// A code that was already used, has expired, or was made for another application, redirect URI or verifier is
 	// `invalid_grant`; using a code twice also ends what its first use produced. A spent refresh token is `invalid_grant`
-	// and ends the session, see the notes above. A failed client authentication spends nothing.
+	// and ends the session, see the notes above. That is also how the losing one of two requests with the same code or
+	// refresh token ends, when they are sent at the same time without an `Idempotency-Key`: it cannot be told from theft,
+	// and what the winning one received stops working. A failed client authentication spends nothing.
+	//
+	// Send an `Idempotency-Key` and a lost answer costs nothing: for 60 seconds, the same parameters from the same application
+	// under the same key get the same answer, with `Idempotent-Replayed: true`, and spend nothing again. `client_secret` may
+	// differ. A second request that arrives while the first is still running waits for it. Other parameters under the
+	// key are `invalid_request`. Refusals are not kept: after one, the key is free. Use a fresh key for every exchange.
+	//
 	// An unknown `grant_type` is `invalid_request`.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/oauth/token (the `IssueToken` operationId).
-	IssueTokenWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*IssueTokenResult, error)
+	IssueTokenWithBodyWithResponse(ctx context.Context, params *IssueTokenParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*IssueTokenResult, error)
 
 	// IssueTokenWithFormdataBodyWithResponse Exchange a code, or refresh
 	//
@@ -1604,13 +1659,21 @@ type ClientWithResponsesInterface interface {
 	//
 	// A code that was already used, has expired, or was made for another application, redirect URI or verifier is
 	// `invalid_grant`; using a code twice also ends what its first use produced. A spent refresh token is `invalid_grant`
-	// and ends the session, see the notes above. A failed client authentication spends nothing.
+	// and ends the session, see the notes above. That is also how the losing one of two requests with the same code or
+	// refresh token ends, when they are sent at the same time without an `Idempotency-Key`: it cannot be told from theft,
+	// and what the winning one received stops working. A failed client authentication spends nothing.
+	//
+	// Send an `Idempotency-Key` and a lost answer costs nothing: for 60 seconds, the same parameters from the same application
+	// under the same key get the same answer, with `Idempotent-Replayed: true`, and spend nothing again. `client_secret` may
+	// differ. A second request that arrives while the first is still running waits for it. Other parameters under the
+	// key are `invalid_request`. Refusals are not kept: after one, the key is free. Use a fresh key for every exchange.
+	//
 	// An unknown `grant_type` is `invalid_request`.
 	//
 	// Takes a body of the `application/x-www-form-urlencoded` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/oauth/token (the `IssueToken` operationId).
-	IssueTokenWithFormdataBodyWithResponse(ctx context.Context, body IssueTokenFormdataRequestBody, reqEditors ...RequestEditorFn) (*IssueTokenResult, error)
+	IssueTokenWithFormdataBodyWithResponse(ctx context.Context, params *IssueTokenParams, body IssueTokenFormdataRequestBody, reqEditors ...RequestEditorFn) (*IssueTokenResult, error)
 
 	// ListCompetencesWithResponse List the competences
 	//
@@ -1989,9 +2052,10 @@ func (r RevokeTokenResult) ContentType() string {
 
 // IssueTokenResult200Headers the declared response headers of an HTTP 200 response for IssueToken
 type IssueTokenResult200Headers struct {
-	CacheControl string
-	Pragma       string
-	XRequestID   string
+	CacheControl       string
+	IdempotentReplayed *string
+	Pragma             string
+	XRequestID         string
 }
 
 // IssueTokenResult400Headers the declared response headers of an HTTP 400 response for IssueToken
@@ -4184,14 +4248,22 @@ func (c *ClientWithResponses) RevokeTokenWithFormdataBodyWithResponse(ctx contex
 //
 // A code that was already used, has expired, or was made for another application, redirect URI or verifier is
 // `invalid_grant`; using a code twice also ends what its first use produced. A spent refresh token is `invalid_grant`
-// and ends the session, see the notes above. A failed client authentication spends nothing.
+// and ends the session, see the notes above. That is also how the losing one of two requests with the same code or
+// refresh token ends, when they are sent at the same time without an `Idempotency-Key`: it cannot be told from theft,
+// and what the winning one received stops working. A failed client authentication spends nothing.
+//
+// Send an `Idempotency-Key` and a lost answer costs nothing: for 60 seconds, the same parameters from the same application
+// under the same key get the same answer, with `Idempotent-Replayed: true`, and spend nothing again. `client_secret` may
+// differ. A second request that arrives while the first is still running waits for it. Other parameters under the
+// key are `invalid_request`. Refusals are not kept: after one, the key is free. Use a fresh key for every exchange.
+//
 // An unknown `grant_type` is `invalid_request`.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /api/oauth/token (the `IssueToken` operationId).
-func (c *ClientWithResponses) IssueTokenWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*IssueTokenResult, error) {
-	rsp, err := c.IssueTokenWithBody(ctx, contentType, body, reqEditors...)
+func (c *ClientWithResponses) IssueTokenWithBodyWithResponse(ctx context.Context, params *IssueTokenParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*IssueTokenResult, error) {
+	rsp, err := c.IssueTokenWithBody(ctx, params, contentType, body, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -4210,14 +4282,22 @@ func (c *ClientWithResponses) IssueTokenWithBodyWithResponse(ctx context.Context
 //
 // A code that was already used, has expired, or was made for another application, redirect URI or verifier is
 // `invalid_grant`; using a code twice also ends what its first use produced. A spent refresh token is `invalid_grant`
-// and ends the session, see the notes above. A failed client authentication spends nothing.
+// and ends the session, see the notes above. That is also how the losing one of two requests with the same code or
+// refresh token ends, when they are sent at the same time without an `Idempotency-Key`: it cannot be told from theft,
+// and what the winning one received stops working. A failed client authentication spends nothing.
+//
+// Send an `Idempotency-Key` and a lost answer costs nothing: for 60 seconds, the same parameters from the same application
+// under the same key get the same answer, with `Idempotent-Replayed: true`, and spend nothing again. `client_secret` may
+// differ. A second request that arrives while the first is still running waits for it. Other parameters under the
+// key are `invalid_request`. Refusals are not kept: after one, the key is free. Use a fresh key for every exchange.
+//
 // An unknown `grant_type` is `invalid_request`.
 //
 // Takes a body of the `application/x-www-form-urlencoded` content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /api/oauth/token (the `IssueToken` operationId).
-func (c *ClientWithResponses) IssueTokenWithFormdataBodyWithResponse(ctx context.Context, body IssueTokenFormdataRequestBody, reqEditors ...RequestEditorFn) (*IssueTokenResult, error) {
-	rsp, err := c.IssueTokenWithFormdataBody(ctx, body, reqEditors...)
+func (c *ClientWithResponses) IssueTokenWithFormdataBodyWithResponse(ctx context.Context, params *IssueTokenParams, body IssueTokenFormdataRequestBody, reqEditors ...RequestEditorFn) (*IssueTokenResult, error) {
+	rsp, err := c.IssueTokenWithFormdataBody(ctx, params, body, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -4863,6 +4943,13 @@ func ParseIssueTokenResult(rsp *http.Response) (*IssueTokenResult, error) {
 				return nil, err
 			}
 			headers.CacheControl = value
+		}
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.IdempotentReplayed = &value
 		}
 		if values := rsp.Header.Values("Pragma"); len(values) > 0 {
 			var value string

@@ -1716,6 +1716,9 @@ type State = string
 // StatusFilter The statuses a list can be filtered by.
 type StatusFilter = ConsultationStatusFilter
 
+// TokenIdempotencyKey defines model for TokenIdempotencyKey.
+type TokenIdempotencyKey = string
+
 // CreateConsultationBadRequest Why a call failed.
 //
 // Examples: {"code":"METHOD_NOT_ALLOWED","message":"This path does not have this method; see the Allow header."}
@@ -1840,6 +1843,13 @@ type AuthorizeParamsResponseType string
 
 // AuthorizeParamsCodeChallengeMethod defines parameters for Authorize.
 type AuthorizeParamsCodeChallengeMethod string
+
+// IssueTokenParams defines parameters for IssueToken.
+type IssueTokenParams struct {
+	// IdempotencyKey Your key for this one exchange, best a UUID; 1 to 255 printable ASCII characters. Optional: with it, the request
+	// can be repeated for 60 seconds.
+	IdempotencyKey *TokenIdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
 
 // ListCompetencesParams defines parameters for ListCompetences.
 type ListCompetencesParams struct {

@@ -27,7 +27,7 @@ type ServerInterface interface {
 	RevokeToken(ctx echo.Context) error
 	// IssueToken Exchange a code, or refresh
 	// (POST /api/oauth/token)
-	IssueToken(ctx echo.Context) error
+	IssueToken(ctx echo.Context, params IssueTokenParams) error
 	// ListCompetences List the competences
 	// (GET /api/v1/catalog/competences)
 	ListCompetences(ctx echo.Context, params ListCompetencesParams) error
@@ -144,8 +144,28 @@ func (w *ServerInterfaceWrapper) RevokeToken(ctx echo.Context) error {
 func (w *ServerInterfaceWrapper) IssueToken(ctx echo.Context) error {
 	var err error
 
+	// Parameter object where we will unmarshal all parameters from the context
+	var params IssueTokenParams
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey TokenIdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for Idempotency-Key, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter Idempotency-Key: %s", err))
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+	}
+
 	// Invoke the callback with all the unmarshaled arguments
-	err = w.Handler.IssueToken(ctx)
+	err = w.Handler.IssueToken(ctx, params)
 	return err
 }
 
@@ -2585,7 +2605,8 @@ func (response RevokeToken503JSONResponse) VisitRevokeTokenResponse(w http.Respo
 }
 
 type IssueTokenRequestObject struct {
-	Body *IssueTokenFormdataRequestBody
+	Params IssueTokenParams
+	Body   *IssueTokenFormdataRequestBody
 }
 
 type IssueTokenResponseObject interface {
@@ -2593,9 +2614,10 @@ type IssueTokenResponseObject interface {
 }
 
 type IssueToken200ResponseHeaders struct {
-	CacheControl string
-	Pragma       string
-	XRequestID   string
+	CacheControl       string
+	IdempotentReplayed *string
+	Pragma             string
+	XRequestID         string
 }
 
 type IssueToken200JSONResponse struct {
@@ -2611,6 +2633,9 @@ func (response IssueToken200JSONResponse) VisitIssueTokenResponse(w http.Respons
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.Header().Set("Pragma", fmt.Sprint(response.Headers.Pragma))
 	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestID))
 	w.WriteHeader(200)
@@ -4753,8 +4778,10 @@ func (sh *strictHandler) RevokeToken(ctx echo.Context) error {
 }
 
 // IssueToken operation middleware
-func (sh *strictHandler) IssueToken(ctx echo.Context) error {
+func (sh *strictHandler) IssueToken(ctx echo.Context, params IssueTokenParams) error {
 	var request IssueTokenRequestObject
+
+	request.Params = params
 
 	if form, err := ctx.FormParams(); err == nil {
 		var body IssueTokenFormdataRequestBody

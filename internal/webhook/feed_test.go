@@ -1,0 +1,225 @@
+package webhook
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"partnerd/internal/clock"
+	"partnerd/internal/postgres"
+)
+
+// follow reads the list to its present end, and returns the identifiers with the position to go on from.
+func (w *world) follow(app string, after int64) (ids []string, last int64) {
+	w.t.Helper()
+	for {
+		page, err := w.svc.Events(w.t.Context(), app, after, 3)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		for _, e := range page.Items {
+			ids = append(ids, e.ID)
+		}
+		if after = page.Last; !page.More {
+			return ids, after
+		}
+	}
+}
+
+// A transaction that began first and commits last is the case in which lists by time or by sequence lose events.
+func TestAnEventThatCommitsLateIsNotMissed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, clock.System{}, sandbox())
+	app, _ := w.application("")
+	early, late := w.consultation(app), w.consultation(app)
+	written, proceed, ended := make(chan struct{}), make(chan struct{}), make(chan error)
+	go func() {
+		ended <- w.db.InTx(context.Background(), func(tx postgres.Tx) error {
+			if err := w.svc.Emit(context.Background(), tx, early, 1, creation...); err != nil {
+				return err
+			}
+			close(written)
+			<-proceed
+			return nil
+		})
+	}()
+	<-written
+	w.emit(late, 1, creation...)
+	first, last := w.follow(app, 0)
+	if len(first) != 3 {
+		t.Fatalf("%d events are listed, want the 3 that have committed", len(first))
+	}
+	close(proceed)
+	if err := <-ended; err != nil {
+		t.Fatal(err)
+	}
+	second, last := w.follow(app, last)
+	if len(second) != 3 || slices.Contains(first, second[0]) {
+		t.Errorf("then %v, want the 3 of the transaction that committed late", second)
+	}
+	if rest, _ := w.follow(app, last); len(rest) != 0 {
+		t.Errorf("events came twice: %v", rest)
+	}
+	if all, _ := w.follow(app, 0); !slices.Equal(all, append(first, second...)) {
+		t.Errorf("another reader sees another order: %v", all)
+	}
+}
+
+func TestFollowersWhoReadWhileManyWriteSeeEveryEventOnceInTheSameOrder(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, clock.System{}, sandbox())
+	app, _ := w.application("")
+	const writers, each = 4, 15
+	var subjects []Subject
+	for range writers {
+		subjects = append(subjects, w.consultation(app))
+	}
+	var writing sync.WaitGroup
+	for _, s := range subjects {
+		writing.Go(func() {
+			for n := range each {
+				w.emit(s, int64(n+1), creation[0])
+			}
+		})
+	}
+	done := make(chan struct{})
+	go func() { writing.Wait(); close(done) }()
+	var readers [2][]string
+	var reading sync.WaitGroup
+	for i := range readers {
+		reading.Go(func() {
+			var last int64
+			for end := false; !end; {
+				select {
+				case <-done:
+					end = true // one more round sees everything
+				default:
+				}
+				var ids []string
+				ids, last = w.follow(app, last)
+				readers[i] = append(readers[i], ids...)
+			}
+		})
+	}
+	reading.Wait()
+	if len(readers[0]) != writers*each || !slices.Equal(readers[0], readers[1]) {
+		t.Errorf("the readers saw %d and %d events of %d, or in different orders", len(readers[0]), len(readers[1]), writers*each)
+	}
+	if unique := slices.Compact(slices.Sorted(slices.Values(readers[0]))); len(unique) != writers*each {
+		t.Errorf("%d different events, want %d", len(unique), writers*each)
+	}
+}
+
+func TestRedeliveryKeepsTheIdentifierUnlessANewOneIsAskedFor(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, clock.System{}, sandbox())
+	r := newReceiver(t, status(204))
+	app, _ := w.application(r.URL)
+	other, _ := w.application("")
+	w.run(w.svc)
+	w.emit(w.consultation(app), 1, creation[0])
+	d := w.settled(app, 1)[0]
+	again := func(asNew bool) (out Delivery) {
+		w.tx(func(tx postgres.Tx) (err error) {
+			out, err = w.svc.Redeliver(t.Context(), tx, app, d.ID, asNew)
+			return err
+		})
+		return out
+	}
+	if out := again(false); out.ID != d.ID || out.State != Pending {
+		t.Errorf("%+v", out)
+	}
+	eventually(t, "sent again", func() bool { return w.deliveries(app)[0].Attempts == 2 })
+	fresh := again(true)
+	if fresh.ID == d.ID || fresh.EventID != d.EventID || fresh.Attempts != 0 {
+		t.Errorf("%+v", fresh)
+	}
+	eventually(t, "sent as new", func() bool { return len(r.seen()) == 3 })
+	p := r.seen()
+	for i, want := range []string{d.ID + " 1", d.ID + " 2", fresh.ID + " 1"} {
+		if got := p[i].header.Get(HeaderDelivery) + " " + p[i].header.Get(HeaderAttempt); got != want || string(p[i].body) != string(p[0].body) {
+			t.Errorf("post %d is %s, want %s, with the same body", i, got, want)
+		}
+	}
+	if err := w.db.InTx(t.Context(), func(tx postgres.Tx) error {
+		_, err := w.svc.Redeliver(t.Context(), tx, other, d.ID, false)
+		return err
+	}); err == nil {
+		t.Error("another application sent it again")
+	}
+}
+
+// After the last attempt a redelivery begins the schedule anew; it does not get one attempt only.
+func TestARedeliveredDeliveryHasItsWholeSchedule(t *testing.T) {
+	t.Parallel()
+	clk := clock.NewManual(time.Date(2026, 5, 4, 9, 30, 0, 0, time.UTC))
+	w := newWorld(t, clk, sandbox())
+	r := newReceiver(t, status(500))
+	app, _ := w.application(r.URL)
+	w.emit(w.consultation(app), 1, creation[0])
+	w.exec("UPDATE webhook_deliveries SET state = 'FAILED', attempts = 12, ended_at = now()")
+	d := w.deliveries(app)[0]
+	w.tx(func(tx postgres.Tx) error {
+		_, err := w.svc.Redeliver(t.Context(), tx, app, d.ID, false)
+		return err
+	})
+	w.run(w.svc)
+	d = w.settled(app, 13)[0]
+	if d.State != Pending || d.NextAt == nil || d.NextAt.Sub(clk.Now()) > 6*time.Second {
+		t.Errorf("after attempt 13: %+v, want a retry in about 5 s", d)
+	}
+}
+
+func TestARangeIsSentAgainAfterAnOutage(t *testing.T) {
+	t.Parallel()
+	clk := clock.NewManual(time.Date(2026, 5, 4, 9, 30, 0, 0, time.UTC))
+	w := newWorld(t, clk, sandbox())
+	app, _ := w.application("")
+	from := clk.Now()
+	c := w.consultation(app)
+	for n := range 6 {
+		w.emit(c, int64(n+1), creation[0])
+		clk.Advance(time.Hour)
+	}
+	// 1 delivered, 2 failed, 3 waits for a retry, 4 not attempted yet, 5 under way, 6 failed outside of the range
+	w.exec("UPDATE webhook_deliveries SET state = 'DELIVERED', attempts = 1, ended_at = now() WHERE sequence = 1")
+	w.exec("UPDATE webhook_deliveries SET state = 'FAILED', attempts = 12, ended_at = now() WHERE sequence IN (2, 6)")
+	w.exec("UPDATE webhook_deliveries SET attempts = 3, next_at = next_at + interval '1 day' WHERE sequence = 3")
+	w.exec("UPDATE webhook_deliveries SET attempts = 1, next_at = $1, lease_token = 'x' WHERE sequence = 5", clk.Now().Add(time.Minute))
+	f := RedeliveryFilter{From: from, To: from.Add(5 * time.Hour)}
+	send := func() (n int) {
+		w.tx(func(tx postgres.Tx) (err error) {
+			n, _, err = w.svc.RedeliverRange(t.Context(), tx, app, f)
+			return err
+		})
+		return n
+	}
+	states := func() (out string) {
+		for _, d := range w.deliveries(app) {
+			out += fmt.Sprintf("%d%.1s%v ", d.Sequence, d.State, d.NextAt != nil && !d.NextAt.After(clk.Now()))
+		}
+		return out
+	}
+	if n := send(); n != 3 {
+		t.Errorf("%d taken, want 2, 3 and 5", n)
+	}
+	if got, want := states(), "1Dfalse 2Ptrue 3Ptrue 4Ptrue 5Pfalse 6Ffalse "; got != want {
+		t.Errorf("states %s, want %s", got, want)
+	}
+	f.All = true
+	if n := send(); n != 5 {
+		t.Errorf("%d taken of all, want 5", n)
+	}
+	w.exec("UPDATE webhook_deliveries SET state = 'FAILED', attempts = 12, ended_at = now(), lease_token = NULL WHERE sequence < 6")
+	f.All, f.AsNew = false, true
+	clk.Advance(time.Hour)
+	if n := send(); n != 5 || len(w.deliveries(app)) != 11 {
+		t.Errorf("%d taken as new, %d deliveries", n, len(w.deliveries(app)))
+	}
+	if n := send(); n != 0 {
+		t.Errorf("%d taken again, though newer deliveries are on their way", n)
+	}
+}

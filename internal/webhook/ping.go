@@ -1,0 +1,103 @@
+package webhook
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"partnerd/internal/id"
+	"partnerd/internal/postgres"
+	"partnerd/internal/problem"
+)
+
+// Ping is the type of the POST that proves a URL before it is used. It is no event: it is sent once and not kept.
+const Ping Type = "webhook.ping"
+
+// ChangeURL sets the URL of an endpoint once it has answered a signed ping with 2xx; everything from then on goes there,
+// waiting deliveries included, and the endpoint is enabled. An empty URL makes events wait, and is not pinged.
+// Problems: VALIDATION_ERROR with issue invalid_url, NOT_FOUND.
+func (s *Service) ChangeURL(ctx context.Context, applicationID, rawURL string) error {
+	if rawURL != "" {
+		if err := s.checkURL(rawURL); err != nil {
+			return err
+		}
+		if err := s.ping(ctx, applicationID, rawURL); err != nil {
+			return err
+		}
+	}
+	return s.db.InTx(ctx, func(tx postgres.Tx) error {
+		if rawURL != "" {
+			return s.SetURL(ctx, tx, applicationID, rawURL)
+		}
+		return updateEndpointURL(ctx, tx, applicationID, "")
+	})
+}
+
+// ping posts to a URL that is not the endpoint's yet, by the rules of every attempt.
+func (s *Service) ping(ctx context.Context, applicationID, rawURL string) error {
+	tx := s.db.Read()
+	sealed, err := selectSecret(ctx, tx, applicationID)
+	if err != nil {
+		return err
+	}
+	secret, err := s.box.Open(secretPlace(applicationID), sealed)
+	if err != nil {
+		return err
+	}
+	eventID := tx.NewID(id.Event)
+	body, err := json.Marshal(map[string]any{
+		"id": eventID, "type": Ping, "createdAt": tx.Now.UTC().Format(timestampFormat), "data": struct{}{}})
+	if err != nil {
+		return fmt.Errorf("encode ping: %w", err)
+	}
+	o := s.sender.send(ctx, message{
+		url: rawURL, secret: string(secret), deliveryID: tx.NewID(id.Delivery), kind: Ping, sequence: 1, attempt: 1,
+		body: body, applicationID: applicationID, test: true,
+	})
+	s.metrics.attempted(purposePing, o)
+	s.log.Info("webhook ping", "application", applicationID, "status", o.status, "duration_ms", o.duration.Milliseconds(), "error_class", o.class)
+	if ctx.Err() != nil {
+		return fmt.Errorf("ping: %w", ctx.Err())
+	}
+	if o.class != "" {
+		return problem.ErrValidation.With(problem.Issue{Path: "url", Code: problem.IssueInvalidURL,
+			Message: "The signed ping that was posted there was not answered with 2xx within 5 s (" + o.errorText() + ")."})
+	}
+	return nil
+}
+
+// SendTest writes an event of that type that nothing happened for, about a consultation that does not exist; it is
+// delivered like any other, with [HeaderTest]. Problems: VALIDATION_ERROR, NOT_FOUND.
+func (s *Service) SendTest(ctx context.Context, tx postgres.Tx, applicationID string, t Type) (Delivery, error) {
+	if !slices.Contains(Types, t) {
+		return Delivery{}, problem.ErrValidation.With(problem.Issue{Path: "type", Code: problem.IssueInvalidValue, Message: "Is not an event type."})
+	}
+	if _, err := selectEndpoint(ctx, tx, applicationID); err != nil {
+		return Delivery{}, err
+	}
+	row := eventRow{id: tx.NewID(id.Event), deliveryID: tx.NewID(id.Delivery), sequence: 1, kind: t}
+	event := Event{Type: t, Status: testStatus[t]}
+	if t == CallEnded || t == Completed || t == NoteAvailable {
+		seconds := int((12 * time.Minute).Seconds())
+		event.DurationSec = &seconds
+	}
+	about := Subject{ApplicationID: applicationID, ConsultationID: tx.NewID(id.Consultation), Competence: "HOUSING", ExternalRef: "test"}
+	var err error
+	if row.body, err = encodeBody(row.id, about, event, tx.Now); err != nil {
+		return Delivery{}, err
+	}
+	if err := insertEvents(ctx, tx, Subject{ApplicationID: applicationID}, []eventRow{row}); err != nil {
+		return Delivery{}, fmt.Errorf("write test event of %s: %w", applicationID, err)
+	}
+	tx.AfterCommit(s.wakeAll)
+	return selectDelivery(ctx, tx, applicationID, row.deliveryID)
+}
+
+// testStatus is the status of a consultation after each type of event.
+var testStatus = map[Type]string{
+	Created: "DRAFT", PaymentAuthorized: "MATCHING", Matching: "MATCHING", Assigned: "ASSIGNED", CallStarted: "IN_CALL",
+	CallEnded: "CALL_ENDED", Completed: "COMPLETED", NoteAvailable: "COMPLETED", PendingCallback: "PENDING_CALLBACK",
+	Cancelled: "CANCELLED", Refunded: "CANCELLED", Expired: "EXPIRED",
+}

@@ -1,0 +1,79 @@
+package webhook
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"partnerd/internal/clock"
+	"partnerd/internal/postgres"
+)
+
+// Everything but the claim (which has its own test) finds its way by index, too: no statement reads a whole table.
+func TestNoStatementReadsAWholeTable(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, clock.System{}, sandbox())
+	app, _ := w.application("")
+	c := w.consultation(app)
+	for range 30 {
+		w.application("") // their rows are elsewhere in the indexes
+	}
+	w.exec(`INSERT INTO webhook_events (id, application_id, consultation_id, sequence, type, body, created_at)
+		SELECT 'evt_0' || to_char(n, 'FM000000'), a.id, $1, n, 'consultation.created', '{}', now() - interval '60 days' + n * interval '3 minutes'
+		FROM (SELECT id, row_number() OVER (ORDER BY id) AS k FROM applications) a, generate_series(1, 30000) n WHERE n % 31 + 1 = a.k`, c.ConsultationID)
+	w.exec(`INSERT INTO webhook_deliveries (id, event_id, application_id, consultation_id, sequence, state, attempts, next_at, created_at, ended_at)
+		SELECT 'dlv_' || substr(id, 5), id, application_id, consultation_id, sequence, CASE WHEN sequence % 50 = 0 THEN 'FAILED' ELSE 'DELIVERED' END, 1, created_at, created_at, created_at FROM webhook_events`)
+	w.exec("INSERT INTO webhook_attempts (delivery_id, attempt, started_at, duration_ms) SELECT id, 1, created_at, 1 FROM webhook_deliveries")
+	w.exec("ANALYZE webhook_events, webhook_deliveries, webhook_attempts, webhook_endpoints")
+
+	w.tx(func(tx postgres.Tx) error {
+		var events []expired
+		var found []redelivery
+		const few = 30 // in proportion to the table: of a small one the planner rightly reads everything
+		read := 0
+		for _, step := range []struct {
+			name string
+			do   func(ctx context.Context) error
+		}{
+			{"find old events", func(ctx context.Context) (err error) {
+				events, _, err = selectExpired(ctx, tx, "", tx.Now.Add(-DefaultRetention), few)
+				return err
+			}},
+			{"remove them", func(ctx context.Context) error { _, err := deleteEvents(ctx, tx, events); return err }},
+			{"number events", func(ctx context.Context) error { return numberEvents(ctx, tx, app, 0, few) }},
+			{"list events", func(ctx context.Context) error { _, err := selectEvents(ctx, tx, app, 100, 100); return err }},
+			{"list deliveries", list(tx, app, DeliveryFilter{})},
+			{"list failed ones", list(tx, app, DeliveryFilter{State: Failed})},
+			{"list those of an hour", list(tx, app, DeliveryFilter{From: tx.Now.Add(-time.Hour)})},
+			{"list the second page", list(tx, app, DeliveryFilter{Before: Position{tx.Now.Add(-24 * time.Hour), "dlv_"}})},
+			{"list those of an event", list(tx, app, DeliveryFilter{EventID: "evt_0020000"})},
+			{"list those of a consultation", list(tx, app, DeliveryFilter{ConsultationID: c.ConsultationID, Limit: 1})},
+			{"find what to send again", func(ctx context.Context) (err error) {
+				found, err = selectRedeliveries(ctx, tx, app, RedeliveryFilter{From: tx.Now.Add(-24 * time.Hour), To: tx.Now, All: true}, 100)
+				return err
+			}},
+			{"send it again", func(ctx context.Context) error { return redeliver(ctx, tx, found) }},
+			{"metrics", func(ctx context.Context) error { _, err := selectFigures(ctx, tx); return err }},
+		} {
+			if err := step.do(t.Context()); err != nil {
+				return err
+			}
+			before := read
+			if err := tx.Gorm(t.Context()).Raw(`SELECT sum(seq_tup_read) FROM pg_stat_xact_user_tables
+				WHERE relname IN ('webhook_events', 'webhook_deliveries', 'webhook_attempts')`).Scan(&read).Error; err != nil {
+				return err
+			}
+			if read > before {
+				t.Errorf("to %s, %d rows were read without an index", step.name, read-before)
+			}
+		}
+		if len(events) == 0 || len(found) == 0 {
+			t.Errorf("%d old events, %d deliveries to send again", len(events), len(found))
+		}
+		return nil
+	})
+}
+
+func list(tx postgres.Tx, app string, f DeliveryFilter) func(ctx context.Context) error {
+	return func(ctx context.Context) error { _, err := selectDeliveries(ctx, tx, app, f, 100); return err }
+}

@@ -1,0 +1,146 @@
+package webhook
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+)
+
+var errNoAddress = errors.New("the name has no address")
+
+// dialContext makes the connections of deliveries. Without a proxy, the guard judges every address that is dialled.
+// With one, the name is resolved here, all its addresses are judged, and the proxy is asked for one of them by number:
+// it cannot be led to another address than the one that was judged.
+func dialContext(cfg Config, g guard) func(ctx context.Context, network, address string) (net.Conn, error) {
+	resolver := cfg.Resolver
+	if resolver == nil {
+		resolver = net.DefaultResolver
+	}
+	if cfg.Proxy == nil {
+		dialer := &net.Dialer{Timeout: cfg.ConnectTimeout, KeepAlive: 30 * time.Second, Control: g.Safe, Resolver: resolver}
+		return dialer.DialContext
+	}
+	p := proxy{url: cfg.Proxy, dialer: &net.Dialer{Timeout: cfg.ConnectTimeout, KeepAlive: 30 * time.Second}}
+	return func(ctx context.Context, _, address string) (net.Conn, error) {
+		ctx, cancel := context.WithTimeout(ctx, cfg.ConnectTimeout)
+		defer cancel()
+		target, err := resolveSafe(ctx, resolver, g, address)
+		if err != nil {
+			return nil, err
+		}
+		return p.connect(ctx, target)
+	}
+}
+
+// resolveSafe returns the first address of a host when all of its addresses may be delivered to.
+func resolveSafe(ctx context.Context, resolver *net.Resolver, g guard, address string) (string, error) {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return "", err
+	}
+	addresses, err := resolver.LookupNetIP(ctx, "ip", host)
+	if err != nil {
+		return "", err
+	}
+	if len(addresses) == 0 {
+		return "", errNoAddress
+	}
+	for _, a := range addresses {
+		a = a.Unmap()
+		network := "tcp6"
+		if a.Is4() {
+			network = "tcp4"
+		}
+		if err := g.Safe(network, net.JoinHostPort(a.String(), port), nil); err != nil {
+			return "", err
+		}
+	}
+	return net.JoinHostPort(addresses[0].Unmap().String(), port), nil
+}
+
+// proxy is an HTTP proxy that opens tunnels (RFC 9110 section 9.3.6).
+type proxy struct {
+	url    *url.URL
+	dialer *net.Dialer
+}
+
+// connect opens a tunnel to target, an address and port.
+func (p proxy) connect(ctx context.Context, target string) (net.Conn, error) {
+	conn, err := p.dialer.DialContext(ctx, "tcp", p.address())
+	if err != nil {
+		return nil, fmt.Errorf("connect to the egress proxy: %w", err)
+	}
+	if p.url.Scheme == "https" {
+		conn = tls.Client(conn, &tls.Config{ServerName: p.url.Hostname(), MinVersion: tls.VersionTLS12})
+	}
+	// The connection is closed when time is up, whatever the proxy does.
+	stop := context.AfterFunc(ctx, func() { conn.Close() })
+	err = p.tunnel(conn, target)
+	if !stop() || err != nil {
+		conn.Close()
+		if err == nil {
+			err = ctx.Err()
+		}
+		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: fmt.Errorf("egress proxy: %w", err)}
+	}
+	return conn, nil
+}
+
+func (p proxy) tunnel(conn net.Conn, target string) error {
+	req := &http.Request{Method: http.MethodConnect, URL: &url.URL{Opaque: target}, Host: target, Header: http.Header{"User-Agent": {userAgent}}}
+	if u := p.url.User; u != nil {
+		password, _ := u.Password()
+		req.Header.Set("Proxy-Authorization", "Basic "+base64.StdEncoding.EncodeToString([]byte(u.Username()+":"+password)))
+	}
+	if err := req.Write(conn); err != nil {
+		return err
+	}
+	// Nothing of ours was asked yet, so nothing beyond the answer can be in the buffer, unless the proxy talks out of turn.
+	reader := bufio.NewReaderSize(conn, 4<<10)
+	resp, err := http.ReadResponse(reader, req)
+	switch {
+	case err != nil:
+		return err
+	case resp.StatusCode != http.StatusOK:
+		return fmt.Errorf("answered %d", resp.StatusCode)
+	case reader.Buffered() > 0:
+		return errors.New("sent more than its answer")
+	}
+	return nil
+}
+
+func (p proxy) address() string {
+	port := p.url.Port()
+	if port == "" {
+		port = "80"
+		if p.url.Scheme == "https" {
+			port = "443"
+		}
+	}
+	return net.JoinHostPort(p.url.Hostname(), port)
+}
+
+// ParseProxy reads the address of an egress proxy: http://[user:password@]host[:port], or https.
+func ParseProxy(raw string) (*url.URL, error) {
+	u, err := url.Parse(raw)
+	switch {
+	case err != nil:
+		return nil, err
+	case u.Scheme != "http" && u.Scheme != "https", u.Hostname() == "", u.Path != "" && u.Path != "/", u.RawQuery != "", u.Fragment != "":
+		return nil, errors.New("is not like http://host:port")
+	}
+	if port := u.Port(); port != "" {
+		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+			return nil, errors.New("has an impossible port")
+		}
+	}
+	return u, nil
+}

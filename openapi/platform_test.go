@@ -1,0 +1,96 @@
+package openapi_test
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// Decision H23: one pair of credentials for everything, and nothing of a client.
+func TestEveryPlatformOperationDemandsTheCredentialsOfTheApplication(t *testing.T) {
+	t.Parallel()
+	c := document(t, "platform")
+	want := []string{
+		"getEndpoint GET /api/platform/v1/endpoint", "setEndpoint PUT /api/platform/v1/endpoint",
+		"rotateSecret POST /api/platform/v1/endpoint/rotate-secret", "enableEndpoint POST /api/platform/v1/endpoint/enable",
+		"sendTestEvent POST /api/platform/v1/endpoint/test", "listEvents GET /api/platform/v1/events", "getEvent GET /api/platform/v1/events/{id}",
+		"listDeliveries GET /api/platform/v1/deliveries", "getDelivery GET /api/platform/v1/deliveries/{id}",
+		"redeliver POST /api/platform/v1/deliveries/{id}/redeliver", "createRedelivery POST /api/platform/v1/redeliveries",
+	}
+	var got []string
+	for _, op := range c.operations(t) {
+		got = append(got, op.id+" "+strings.ToUpper(op.method)+" "+op.path)
+		security, _ := op.value["security"].([]any)
+		if len(security) != 1 {
+			t.Errorf("%s: security %v", op.id, security)
+			continue
+		}
+		requirement := security[0].(object)
+		if scopes, ok := requirement["basic"].([]any); !ok || len(requirement) != 1 || len(scopes) != 0 {
+			t.Errorf("%s: security %v", op.id, security)
+		}
+	}
+	if !sameSet(got, want) {
+		t.Errorf("operations\n got %v\nwant %v", sorted(got), sorted(want))
+	}
+	if scheme := c.at(t, "components", "securitySchemes", "basic").value; scheme["type"] != "http" || scheme["scheme"] != "basic" {
+		t.Errorf("the scheme is %v", scheme)
+	}
+}
+
+func TestPlatformRequestBodiesAreClosedAndResponsesOpen(t *testing.T) {
+	t.Parallel()
+	c := document(t, "platform")
+	var closed []string
+	for name, schema := range c.children(t, c.at(t, "components"), "schemas") {
+		if schema.value["additionalProperties"] == false {
+			closed = append(closed, name)
+		}
+	}
+	if want := []string{"SetEndpointRequest", "SendTestEventRequest", "CreateRedeliveryRequest"}; !sameSet(closed, want) {
+		t.Errorf("closed schemas %v, want %v", closed, want)
+	}
+}
+
+// A client library for errors and events of one API serves the other.
+func TestThePlatformSpeaksTheWordsOfThePartnerAPI(t *testing.T) {
+	t.Parallel()
+	p, c := document(t, "platform"), partner(t)
+	enum := func(c *contract, name string) []string {
+		return texts(c.at(t, "components", "schemas", name).value["enum"])
+	}
+	if !sameSet(enum(p, "EventType"), enum(c, "EventType")) {
+		t.Errorf("event types differ: %v", enum(p, "EventType"))
+	}
+	for _, name := range []string{"ErrorCode", "IssueCode"} {
+		for _, value := range enum(p, name) {
+			if !slices.Contains(enum(c, name), value) {
+				t.Errorf("%s %s is unknown to the Partner API", name, value)
+			}
+		}
+	}
+	for _, name := range []string{"Error", "Issue"} {
+		ours, theirs := p.at(t, "components", "schemas", name), c.at(t, "components", "schemas", name)
+		if !sameSet(slices.Collect(maps.Keys(p.children(t, ours, "properties"))), slices.Collect(maps.Keys(c.children(t, theirs, "properties")))) ||
+			!sameSet(texts(ours.value["required"]), texts(theirs.value["required"])) {
+			t.Errorf("%s has another shape", name)
+		}
+	}
+	got := map[string]string{}
+	for _, op := range p.operations(t) {
+		for status, response := range p.children(t, op.node, "responses") {
+			for _, code := range texts(response.value["x-error-codes"]) {
+				got[code] = status
+			}
+		}
+	}
+	for code, status := range got {
+		if want := errorStatuses()[code]; !slices.Equal(want, []string{status}) {
+			t.Errorf("%s comes with %s, in the Partner API with %v", code, status, want)
+		}
+	}
+	if declared := slices.DeleteFunc(enum(p, "ErrorCode"), func(code string) bool { return code == "METHOD_NOT_ALLOWED" }); !sameSet(declared, slices.Collect(maps.Keys(got))) {
+		t.Errorf("ErrorCode lists %v, operations answer %v", declared, got)
+	}
+}

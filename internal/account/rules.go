@@ -22,8 +22,8 @@ func checked(n NewClient) (NewClient, error) {
 	if l := utf8.RuneCountInString(n.Name); l == 0 || l > maxNameLength || !storable(n.Name) {
 		return n, fmt.Errorf("%w: the name must have 1 to %d characters", ErrInvalid, maxNameLength)
 	}
-	if l := utf8.RuneCountInString(n.Password); l < MinPasswordLength || l > maxPasswordLength {
-		return n, fmt.Errorf("%w: the password must have %d to %d characters", ErrInvalid, MinPasswordLength, maxPasswordLength)
+	if err := checkPassword(n.Password); err != nil {
+		return n, err
 	}
 	if n.Phone == "" {
 		if n.PhoneVerified {
@@ -35,6 +35,13 @@ func checked(n NewClient) (NewClient, error) {
 	return n, err
 }
 
+func checkPassword(plain string) error {
+	if l := utf8.RuneCountInString(plain); l < MinPasswordLength || l > maxPasswordLength {
+		return fmt.Errorf("%w: the password must have %d to %d characters", ErrInvalid, MinPasswordLength, maxPasswordLength)
+	}
+	return nil
+}
+
 func normalEmail(s string) (string, error) {
 	s = strings.TrimSpace(s)
 	a, err := mail.ParseAddress(s)
@@ -43,6 +50,9 @@ func normalEmail(s string) (string, error) {
 	}
 	return s, nil
 }
+
+// E164 brings a phone number to its international form, or returns [ErrInvalid].
+func E164(s string) (string, error) { return e164(s) }
 
 // e164 asks only that a number can exist: the proof that it is the client's is the verification, and number plans
 // change. Premium-rate numbers are refused because we would pay for calling them.

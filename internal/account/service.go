@@ -112,11 +112,7 @@ func (s *Service) CheckPassword(ctx context.Context, tx postgres.Tx, email, plai
 
 // SignIn opens a browser session of [SessionLifetime] and returns its token for the cookie.
 func (s *Service) SignIn(ctx context.Context, tx postgres.Tx, clientID string) (token string, err error) {
-	token = tx.NewSecret("brs")
-	if err := insertSession(ctx, tx, id.DigestOf(token), clientID); err != nil {
-		return "", err
-	}
-	return token, nil
+	return s.SignInFrom(ctx, tx, clientID, Device{})
 }
 
 // Session returns who is signed in with token, or [ErrNoSession].
@@ -131,7 +127,7 @@ func (s *Service) Session(ctx context.Context, tx postgres.Tx, token string) (Cl
 	if !found {
 		return Client{}, ErrNoSession
 	}
-	return fromRow(row), nil
+	return fromRow(row), touchSession(ctx, tx, id.DigestOf(token))
 }
 
 // SignOut ends the session of token. One that has ended already is no error.

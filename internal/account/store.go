@@ -82,17 +82,6 @@ func updateDisabled(ctx context.Context, tx postgres.Tx, clientID string, disabl
 	return r.RowsAffected == 1, nil
 }
 
-// insertSession also clears away sessions of the client that have run out.
-func insertSession(ctx context.Context, tx postgres.Tx, token id.Digest, clientID string) error {
-	err := tx.Gorm(ctx).Exec(`WITH gone AS (DELETE FROM browser_sessions WHERE client_id = ? AND expires_at <= ?)
-		INSERT INTO browser_sessions (token_hash, client_id, created_at, expires_at) VALUES (?, ?, ?, ?)`,
-		clientID, tx.Now, token, clientID, tx.Now, tx.Now.Add(SessionLifetime)).Error
-	if err != nil {
-		return fmt.Errorf("insert browser session: %w", err)
-	}
-	return nil
-}
-
 func deleteSession(ctx context.Context, tx postgres.Tx, token id.Digest) error {
 	if err := tx.Gorm(ctx).Exec(`DELETE FROM browser_sessions WHERE token_hash = ?`, token).Error; err != nil {
 		return fmt.Errorf("delete browser session: %w", err)

@@ -6,8 +6,11 @@ import (
 	"time"
 )
 
-// SecretOverlap is how long the previous secret works after a rotation.
-const SecretOverlap = 24 * time.Hour
+// For how long the previous secret can work after a rotation.
+const (
+	SecretOverlap    = 24 * time.Hour // unless chosen otherwise
+	MaxSecretOverlap = 90 * 24 * time.Hour
+)
 
 // Faults that the command line and the OAuth endpoints translate.
 var (
@@ -38,11 +41,14 @@ type Application struct {
 	Name                string
 	RedirectURIs        []string
 	Scopes              []Scope // what it may ask for
+	ContactEmail        string  // where notices about the integration go; may be empty
 	Suspended           bool
 	RecordingEnabled    bool
-	RatePerMinute       int // calls of all clients together; 0 means the deployment's default
-	ClientRatePerMinute int // calls of each client; 0 means the deployment's default
+	RatePerMinute       int        // calls of all clients together; 0 means the deployment's default
+	ClientRatePerMinute int        // calls of each client; 0 means the deployment's default
+	PreviousSecretUntil *time.Time // nil when only one secret works; may be past
 	CreatedAt           time.Time
+	UpdatedAt           time.Time
 }
 
 // HasRedirectURI tells whether uri is registered: exactly, byte for byte.
@@ -53,8 +59,20 @@ type NewApplication struct {
 	Name                string   // 1 to 100 code points
 	RedirectURIs        []string // at least one
 	Scopes              []Scope  // none means all
+	ContactEmail        string   // an address, or empty
 	Live                bool     // a live deployment: redirect URIs must be https
 	RecordingEnabled    bool
 	RatePerMinute       int // 0 means the deployment's default
 	ClientRatePerMinute int // 0 means the deployment's default
+}
+
+// Change is what [Service.Update] changes; nil leaves a field as it is. The rules are those of [NewApplication].
+type Change struct {
+	Name                *string
+	RedirectURIs        []string
+	Scopes              []Scope // also takes away what clients granted before and is not listed any more
+	ContactEmail        *string // empty for none
+	RecordingEnabled    *bool
+	RatePerMinute       *int // 0 for the deployment's default
+	ClientRatePerMinute *int // 0 for the deployment's default
 }

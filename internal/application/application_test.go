@@ -72,7 +72,7 @@ func TestOnlyTheRightSecretAuthenticates(t *testing.T) {
 	if got, err := s.Authenticate(t.Context(), db.Read(), a.ID, secret); err != nil || !got.Suspended {
 		t.Errorf("suspended: %+v %v", got, err)
 	}
-	for name, err := range map[string]error{"suspend": s.SetSuspended(t.Context(), db.Read(), "app_test_unknown", true), "rotate": second(s.RotateSecret(t.Context(), db.Read(), "app_test_unknown"))} {
+	for name, err := range map[string]error{"suspend": s.SetSuspended(t.Context(), db.Read(), "app_test_unknown", true), "rotate": second(s.RotateSecret(t.Context(), db.Read(), "app_test_unknown", SecretOverlap))} {
 		if !errors.Is(err, problem.ErrNotFound) {
 			t.Errorf("%s of an unknown application: %v", name, err)
 		}
@@ -87,7 +87,7 @@ func TestPreviousSecretIsHonouredForADay(t *testing.T) {
 	db, s := dbtest.NewWithClock(t, clk), New()
 	a, oldest := create(t, db, demo)
 	rotate := func() string {
-		secret, err := s.RotateSecret(t.Context(), db.Read(), a.ID)
+		secret, err := s.RotateSecret(t.Context(), db.Read(), a.ID, SecretOverlap)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -112,6 +112,100 @@ func TestPreviousSecretIsHonouredForADay(t *testing.T) {
 	clk.Advance(time.Microsecond)
 	if works(old) || !works(fresh) {
 		t.Error("the previous secret did not end")
+	}
+}
+
+// The overlap is chosen at the rotation; with none, a secret that leaked ends at once.
+func TestTheOverlapOfSecretsIsChosen(t *testing.T) {
+	t.Parallel()
+	clk := clock.NewManual(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))
+	db, s := dbtest.NewWithClock(t, clk), New()
+	a, old := create(t, db, demo)
+	for _, overlap := range []time.Duration{time.Minute, MaxSecretOverlap, 0} {
+		fresh, err := s.RotateSecret(t.Context(), db.Read(), a.ID, overlap)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if overlap > 0 {
+			clk.Advance(overlap - time.Microsecond)
+			if _, err := s.Authenticate(t.Context(), db.Read(), a.ID, old); err != nil {
+				t.Errorf("%s: the previous secret ended early: %v", overlap, err)
+			}
+			clk.Advance(time.Microsecond)
+		}
+		if _, err := s.Authenticate(t.Context(), db.Read(), a.ID, old); !errors.Is(err, ErrBadCredentials) {
+			t.Errorf("%s: the previous secret did not end: %v", overlap, err)
+		}
+		old = fresh
+	}
+	for _, overlap := range []time.Duration{-time.Second, MaxSecretOverlap + time.Second} {
+		if _, err := s.RotateSecret(t.Context(), db.Read(), a.ID, overlap); !errors.Is(err, ErrInvalid) {
+			t.Errorf("%s: %v", overlap, err)
+		}
+	}
+	if _, err := s.Authenticate(t.Context(), db.Read(), a.ID, old); err != nil {
+		t.Errorf("a refused rotation changed the secret: %v", err)
+	}
+}
+
+func TestUpdateChangesWhatItNamesAndNothingElse(t *testing.T) {
+	t.Parallel()
+	db, s := dbtest.New(t), New()
+	n := demo
+	n.ContactEmail = "integration@crm.example"
+	created, secret := create(t, db, n)
+	pointer := func(i int) *int { return &i }
+	name, none, off := " New name ", "", false
+	want := created
+	for what, c := range map[string]struct {
+		change Change
+		apply  func()
+	}{
+		"nothing":     {Change{}, func() {}},
+		"name":        {Change{Name: &name}, func() { want.Name = "New name" }},
+		"redirects":   {Change{RedirectURIs: []string{"https://crm.example/new"}}, func() { want.RedirectURIs = []string{"https://crm.example/new"} }},
+		"scopes":      {Change{Scopes: []Scope{WalletRead, ProfileRead}}, func() { want.Scopes = []Scope{ProfileRead, WalletRead} }},
+		"contact":     {Change{ContactEmail: &none}, func() { want.ContactEmail = "" }},
+		"recording":   {Change{RecordingEnabled: &off}, func() { want.RecordingEnabled = false }},
+		"rate":        {Change{RatePerMinute: pointer(0)}, func() { want.RatePerMinute = 0 }},
+		"client rate": {Change{ClientRatePerMinute: pointer(9)}, func() { want.ClientRatePerMinute = 9 }},
+	} {
+		was := want
+		before, after, err := s.Update(t.Context(), db.Read(), created.ID, c.change, false)
+		if err != nil {
+			t.Fatalf("%s: %v", what, err)
+		}
+		c.apply()
+		was.UpdatedAt, want.UpdatedAt = before.UpdatedAt, after.UpdatedAt
+		if !reflect.DeepEqual(before, was) || !reflect.DeepEqual(after, want) {
+			t.Errorf("%s: %+v became %+v, want %+v", what, before, after, want)
+		}
+	}
+	if _, err := s.Authenticate(t.Context(), db.Read(), created.ID, secret); err != nil {
+		t.Errorf("a change cost the secret: %v", err)
+	}
+	for what, c := range map[string]Change{
+		"no name": {Name: &none}, "fragment": {RedirectURIs: []string{"https://crm.example/#x"}}, "no redirect": {RedirectURIs: []string{}},
+		"http elsewhere": {RedirectURIs: []string{"http://crm.example/"}}, "unknown scope": {Scopes: []Scope{"admin"}},
+		"negative": {RatePerMinute: pointer(-1)}, "huge": {ClientRatePerMinute: pointer(maxRate + 1)},
+		"address with a name": {ContactEmail: &[]string{"Demo <a@b.example>"}[0]}, "no address": {ContactEmail: &[]string{"a"}[0]},
+	} {
+		if _, _, err := s.Update(t.Context(), db.Read(), created.ID, c, false); !errors.Is(err, ErrInvalid) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if _, _, err := s.Update(t.Context(), db.Read(), created.ID, Change{RedirectURIs: []string{"http://localhost:1/"}}, true); !errors.Is(err, ErrInvalid) {
+		t.Errorf("http in live: %v", err)
+	}
+	if _, _, err := s.Update(t.Context(), db.Read(), "app_test_unknown", Change{}, false); !errors.Is(err, problem.ErrNotFound) {
+		t.Errorf("unknown application: %v", err)
+	}
+	if got, err := s.Get(t.Context(), db.Read(), created.ID); err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("refused changes changed %+v to %+v %v", want, got, err)
+	}
+	all, err := s.List(t.Context(), db.Read())
+	if err != nil || len(all) != 1 || !reflect.DeepEqual(all[0], want) {
+		t.Errorf("list: %+v %v", all, err)
 	}
 }
 

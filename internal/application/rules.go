@@ -2,6 +2,7 @@ package application
 
 import (
 	"fmt"
+	"net/mail"
 	"net/netip"
 	"net/url"
 	"slices"
@@ -15,6 +16,8 @@ const (
 	maxNameLength   = 100 // code points
 	maxRedirectURIs = 20
 	maxURILength    = 2048 // bytes
+	maxEmailLength  = 254  // bytes
+	maxRate         = 1_000_000
 )
 
 // ParseScopes reads scopes separated by single spaces and returns each once, in the order of [AllScopes].
@@ -44,6 +47,20 @@ func Ordered(scopes []Scope) []Scope {
 	var out []Scope
 	for _, s := range AllScopes {
 		if slices.Contains(scopes, s) {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// Common returns those of scopes that are in limit, in their order.
+func Common(scopes, limit []Scope) []Scope {
+	if Within(scopes, limit) {
+		return scopes
+	}
+	var out []Scope
+	for _, s := range scopes {
+		if slices.Contains(limit, s) {
 			out = append(out, s)
 		}
 	}
@@ -83,10 +100,40 @@ func checked(n NewApplication) (NewApplication, error) {
 		return n, fmt.Errorf("%w: unknown scope among %q", ErrInvalid, FormatScopes(n.Scopes))
 	}
 	n.Scopes = Ordered(n.Scopes)
-	if n.RatePerMinute < 0 || n.ClientRatePerMinute < 0 {
-		return n, fmt.Errorf("%w: a rate cannot be negative", ErrInvalid)
+	if n.RatePerMinute < 0 || n.ClientRatePerMinute < 0 || n.RatePerMinute > maxRate || n.ClientRatePerMinute > maxRate {
+		return n, fmt.Errorf("%w: a rate must be between 0 and %d a minute", ErrInvalid, maxRate)
+	}
+	if n.ContactEmail != "" {
+		a, err := mail.ParseAddress(n.ContactEmail)
+		if err != nil || a.Address != n.ContactEmail || len(n.ContactEmail) > maxEmailLength || !storable(n.ContactEmail) {
+			return n, fmt.Errorf("%w: %.80q is not an e-mail address", ErrInvalid, n.ContactEmail)
+		}
 	}
 	return n, nil
+}
+
+// changed applies c to what an application is.
+func (c Change) changed(a Application) NewApplication {
+	n := NewApplication{Name: a.Name, RedirectURIs: a.RedirectURIs, Scopes: a.Scopes, ContactEmail: a.ContactEmail,
+		RecordingEnabled: a.RecordingEnabled, RatePerMinute: a.RatePerMinute, ClientRatePerMinute: a.ClientRatePerMinute}
+	set(&n.Name, c.Name)
+	set(&n.ContactEmail, c.ContactEmail)
+	set(&n.RecordingEnabled, c.RecordingEnabled)
+	set(&n.RatePerMinute, c.RatePerMinute)
+	set(&n.ClientRatePerMinute, c.ClientRatePerMinute)
+	if c.RedirectURIs != nil {
+		n.RedirectURIs = c.RedirectURIs
+	}
+	if c.Scopes != nil {
+		n.Scopes = c.Scopes
+	}
+	return n
+}
+
+func set[T any](field, value *T) {
+	if value != nil {
+		*field = *value
+	}
 }
 
 // answerParameters are added to a redirect URI by the authorization endpoint and must not be there before.

@@ -3,6 +3,8 @@ package application
 import (
 	"context"
 	"crypto/subtle"
+	"fmt"
+	"time"
 
 	"partnerd/internal/id"
 	"partnerd/internal/postgres"
@@ -23,8 +25,8 @@ func (s *Service) Create(ctx context.Context, tx postgres.Tx, n NewApplication) 
 	}
 	a := Application{
 		ID: tx.NewID(id.Application), Name: n.Name, RedirectURIs: n.RedirectURIs, Scopes: n.Scopes,
-		RecordingEnabled: n.RecordingEnabled, RatePerMinute: n.RatePerMinute, ClientRatePerMinute: n.ClientRatePerMinute,
-		CreatedAt: tx.Now,
+		ContactEmail: n.ContactEmail, RecordingEnabled: n.RecordingEnabled, RatePerMinute: n.RatePerMinute,
+		ClientRatePerMinute: n.ClientRatePerMinute, CreatedAt: tx.Now, UpdatedAt: tx.Now,
 	}
 	secret := tx.NewSecret("sk")
 	if err := insertApplication(ctx, tx, a, id.DigestOf(secret)); err != nil {
@@ -45,8 +47,34 @@ func (s *Service) Get(ctx context.Context, tx postgres.Tx, applicationID string)
 	return fromRow(row), nil
 }
 
+// List returns every application, suspended or not, the oldest first.
+func (s *Service) List(ctx context.Context, tx postgres.Tx) ([]Application, error) {
+	return applications(ctx, tx)
+}
+
+// Update changes an application and returns it as it was and as it is. It takes effect with the next request. live says
+// whether the deployment is, see [NewApplication]. It returns [ErrInvalid] and [problem.ErrNotFound].
+func (s *Service) Update(ctx context.Context, tx postgres.Tx, applicationID string, c Change, live bool) (before, after Application, err error) {
+	if err := lockApplication(ctx, tx, applicationID); err != nil {
+		return before, after, err
+	}
+	if before, err = s.Get(ctx, tx, applicationID); err != nil {
+		return before, after, err
+	}
+	n := c.changed(before)
+	n.Live = live
+	if n, err = checked(n); err != nil {
+		return before, after, err
+	}
+	if err := updateApplication(ctx, tx, applicationID, n); err != nil {
+		return before, after, err
+	}
+	after, err = s.Get(ctx, tx, applicationID)
+	return before, after, err
+}
+
 // Authenticate returns the application, suspended or not, when secret is its current one or its previous one within
-// [SecretOverlap]; otherwise [ErrBadCredentials]. Secrets are compared as digests, in constant time.
+// the overlap chosen at the rotation; otherwise [ErrBadCredentials]. Secrets are compared as digests, in constant time.
 func (s *Service) Authenticate(ctx context.Context, tx postgres.Tx, applicationID, secret string) (Application, error) {
 	row, found, err := s.find(ctx, tx, applicationID)
 	if err != nil {
@@ -64,11 +92,14 @@ func (s *Service) Authenticate(ctx context.Context, tx postgres.Tx, applicationI
 	return fromRow(row), nil
 }
 
-// RotateSecret gives the application a new secret; the one before works for [SecretOverlap] more.
-// It returns [problem.ErrNotFound].
-func (s *Service) RotateSecret(ctx context.Context, tx postgres.Tx, applicationID string) (secret string, err error) {
+// RotateSecret gives the application a new secret; the one before works for overlap more, 0 to [MaxSecretOverlap]. An even
+// older one stops working. It returns [ErrInvalid] and [problem.ErrNotFound].
+func (s *Service) RotateSecret(ctx context.Context, tx postgres.Tx, applicationID string, overlap time.Duration) (secret string, err error) {
+	if overlap < 0 || overlap > MaxSecretOverlap {
+		return "", fmt.Errorf("%w: secrets can overlap for 0 to %d days", ErrInvalid, int(MaxSecretOverlap.Hours()/24))
+	}
 	secret = tx.NewSecret("sk")
-	found, err := updateSecret(ctx, tx, applicationID, id.DigestOf(secret))
+	found, err := updateSecret(ctx, tx, applicationID, id.DigestOf(secret), tx.Now.Add(overlap))
 	if err != nil {
 		return "", err
 	}

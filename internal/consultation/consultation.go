@@ -60,6 +60,7 @@ type Consultation struct {
 	ExpiredAt     *time.Time
 	Refunded      money.Cents // released or paid back; 0 while RefundedAt is nil
 	RefundedAt    *time.Time
+	ErasedAt      *time.Time // when its texts were destroyed at the client's request
 
 	// machine
 	LawyerID        string // empty while nobody has it

@@ -54,7 +54,7 @@ func (s *Service) Note(ctx context.Context, tx postgres.Tx, applicationID, clien
 	if err != nil {
 		return note.Preview{}, err
 	}
-	if !fromRow(r).NoteAvailable() {
+	if c := fromRow(r); !c.NoteAvailable() || c.ErasedAt != nil {
 		return note.Preview{}, ErrNoteNotAvailable
 	}
 	p, ok, err := s.Notes.Preview(ctx, tx, consultationID)
@@ -94,6 +94,9 @@ func (s *Service) ClientNumber(ctx context.Context, consultationID string) (stri
 
 func (s *Service) open(r row) (Consultation, error) {
 	c := fromRow(r)
+	if c.ErasedAt != nil {
+		return c, nil
+	}
 	subject, err := s.Box.Open(subjectPlace(c.ID), r.SubjectSealed)
 	if err != nil {
 		return Consultation{}, err

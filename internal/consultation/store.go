@@ -41,6 +41,7 @@ type row struct {
 	NextDialAt, CallCapAt       *time.Time
 	LineLostAt                  *time.Time
 	Reminders                   int
+	ErasedAt                    *time.Time
 }
 
 // columns leaves the phone number out: it is read at dial time only.
@@ -48,7 +49,7 @@ const columns = `c.id, c.application_id, c.client_id, c.status, c.competence, c.
 	c.recording_consent, c.external_ref, c.price_cents, c.lawyer_id, c.event_seq, c.created_at, c.updated_at, c.search_started_at,
 	c.assigned_at, c.callback_due_at, c.call_started_at, c.call_ended_at, c.duration_sec, c.completed_at, c.cancelled_at,
 	c.expired_at, c.end_reason, c.refunded_cents, c.refunded_at, c.dial_attempts, c.first_dial_at, c.last_dial_at,
-	c.next_dial_at, c.call_cap_at, c.line_lost_at, c.reminders`
+	c.next_dial_at, c.call_cap_at, c.line_lost_at, c.reminders, c.erased_at`
 
 func toRow(c Consultation) row {
 	r := row{
@@ -77,7 +78,7 @@ func fromRow(r row) Consultation {
 		CompletedAt: utc(r.CompletedAt), CancelledAt: utc(r.CancelledAt), ExpiredAt: utc(r.ExpiredAt),
 		EndReason: Reason(orEmpty(r.EndReason)), RefundedAt: utc(r.RefundedAt), DialAttempts: r.DialAttempts,
 		FirstDialAt: utc(r.FirstDialAt), LastDialAt: utc(r.LastDialAt), NextDialAt: utc(r.NextDialAt), CallCapAt: utc(r.CallCapAt),
-		LineLostAt: utc(r.LineLostAt), Reminders: r.Reminders,
+		LineLostAt: utc(r.LineLostAt), Reminders: r.Reminders, ErasedAt: utc(r.ErasedAt),
 	}
 	if r.RefundedCents != nil {
 		c.Refunded = *r.RefundedCents
@@ -116,25 +117,18 @@ type insertRow struct {
 
 // insertWithEvidence writes record and evidence in one round trip: neither exists without the other.
 func insertWithEvidence(ctx context.Context, tx postgres.Tx, r insertRow) error {
-	err := tx.Gorm(ctx).Exec(`WITH c AS (
+	_, err := tx.SQL().ExecContext(ctx, `WITH c AS (
 			INSERT INTO consultations (id, application_id, client_id, status, competence, language, subject_sealed,
 				description_sealed, recording_consent, external_ref, price_cents, phone_sealed, event_seq, timer_at,
 				created_at, updated_at, search_started_at)
-			VALUES (@id, @application, @client, @status, @competence, @language, @subject,
-				@description, @recording, @ref, @price, @phone, @seq, @timer,
-				@now, @now, @now)
+			VALUES ($1, $2, $3, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $4, $4, $4)
 		)
 		INSERT INTO consultation_evidence (consultation_id, text_version, text_sha256, acknowledged_at, application_id,
 			client_id, request_id, idempotency_key, address, user_agent)
-		VALUES (@id, @version, @digest, @now, @application,
-			@client, @request, @key, @address, @agent)`,
-		map[string]any{
-			"id": r.ID, "application": r.ApplicationID, "client": r.ClientID, "status": r.Status, "competence": r.Competence,
-			"language": r.Language, "subject": r.SubjectSealed, "description": r.DescriptionSealed, "recording": r.RecordingConsent,
-			"ref": r.ExternalRef, "price": r.PriceCents, "phone": r.PhoneSealed, "seq": r.EventSeq, "timer": r.TimerAt, "now": r.CreatedAt,
-			"version": r.TextVersion, "digest": r.TextDigest, "request": r.RequestID, "key": r.IdempotencyKey, "address": r.Address,
-			"agent": r.UserAgent,
-		}).Error
+		VALUES ($1, $16, $17, $4, $2, $3, $18, $19, $20, $21)`,
+		r.ID, r.ApplicationID, r.ClientID, r.CreatedAt,
+		r.Status, r.Competence, r.Language, r.SubjectSealed, r.DescriptionSealed, r.RecordingConsent, r.ExternalRef, r.PriceCents, r.PhoneSealed,
+		r.EventSeq, r.TimerAt, r.TextVersion, r.TextDigest, r.RequestID, r.IdempotencyKey, r.Address, r.UserAgent)
 	if err != nil {
 		return fmt.Errorf("insert consultation: %w", err)
 	}

@@ -9,8 +9,8 @@ import (
 	"partnerd/internal/seal"
 )
 
-// ErrOtherLawyer refuses a correction by somebody who did not write the note.
-var ErrOtherLawyer = errors.New("the note of this consultation was written by another lawyer")
+// ErrOtherLawyer refuses a correction by somebody who did not write the note, or of a note that was erased.
+var ErrOtherLawyer = errors.New("the note of this consultation was written by another lawyer, or erased")
 
 // Preview is the part of a note that a partner may read.
 type Preview struct {
@@ -63,6 +63,15 @@ func (s *Service) Preview(ctx context.Context, tx postgres.Tx, consultationID st
 		p.SubmittedAt = r.CorrectedAt.UTC()
 	}
 	return p, true, nil
+}
+
+// Erase destroys the notes and previews of consultations; what is left says only that there was a note, and it cannot
+// be corrected any more.
+func (s *Service) Erase(ctx context.Context, tx postgres.Tx, consultationIDs []string) error {
+	if len(consultationIDs) == 0 {
+		return nil
+	}
+	return erase(ctx, tx, consultationIDs)
 }
 
 func notePlace(consultationID string) string    { return "note.text:" + consultationID }

@@ -24,7 +24,7 @@ func upsert(ctx context.Context, tx postgres.Tx, r noteRow) (first bool, err err
 		VALUES (@consultation, @lawyer, @note, @preview, @now)
 		ON CONFLICT (consultation_id) DO UPDATE
 		SET note_sealed = excluded.note_sealed, preview_sealed = excluded.preview_sealed, corrected_at = excluded.submitted_at
-		WHERE notes.lawyer_id = excluded.lawyer_id
+		WHERE notes.lawyer_id = excluded.lawyer_id AND notes.erased_at IS NULL
 		RETURNING corrected_at IS NULL AS first`,
 		map[string]any{"consultation": r.ConsultationID, "lawyer": r.LawyerID, "note": r.NoteSealed, "preview": r.PreviewSealed, "now": tx.Now},
 	).Scan(&out).Error
@@ -40,7 +40,7 @@ func upsert(ctx context.Context, tx postgres.Tx, r noteRow) (first bool, err err
 func find(ctx context.Context, tx postgres.Tx, consultationID string) (noteRow, bool, error) {
 	var out []noteRow
 	err := tx.Gorm(ctx).Raw(`SELECT consultation_id, preview_sealed, submitted_at, corrected_at
-		FROM notes WHERE consultation_id = ?`, consultationID).Scan(&out).Error
+		FROM notes WHERE consultation_id = ? AND erased_at IS NULL`, consultationID).Scan(&out).Error
 	if err != nil {
 		return noteRow{}, false, fmt.Errorf("read note of %s: %w", consultationID, err)
 	}
@@ -48,4 +48,13 @@ func find(ctx context.Context, tx postgres.Tx, consultationID string) (noteRow, 
 		return noteRow{}, false, nil
 	}
 	return out[0], true, nil
+}
+
+func erase(ctx context.Context, tx postgres.Tx, consultationIDs []string) error {
+	err := tx.Gorm(ctx).Exec(`UPDATE notes SET note_sealed = NULL, preview_sealed = NULL, erased_at = ? WHERE consultation_id IN ? AND erased_at IS NULL`,
+		tx.Now, consultationIDs).Error
+	if err != nil {
+		return fmt.Errorf("erase notes: %w", err)
+	}
+	return nil
 }

@@ -101,6 +101,9 @@ func (s *Service) Approve(ctx context.Context, tx postgres.Tx, r AuthorizeReques
 	if err := insertGrant(ctx, tx, g); err != nil {
 		return "", err
 	}
+	if err := remember(ctx, tx, clientID, r.Application.ID, r.Scopes, granted); err != nil {
+		return "", err
+	}
 	code := tx.NewSecret("cod")
 	if err := insertCode(ctx, tx, id.DigestOf(code), g.ID, r.RedirectURI, r.CodeChallenge); err != nil {
 		return "", err

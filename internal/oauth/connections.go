@@ -49,5 +49,8 @@ func (s *Service) Disconnect(ctx context.Context, tx postgres.Tx, clientID, appl
 	if !isText(applicationID) {
 		return nil
 	}
+	if err := forgetConsents(ctx, tx, clientID, applicationID); err != nil {
+		return err
+	}
 	return revokePair(ctx, tx, clientID, applicationID, reasonClient)
 }

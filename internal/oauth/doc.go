@@ -1,8 +1,8 @@
 // Package oauth links end clients to applications (specification sections 4.1 and 5): the authorization endpoint's
 // policy, codes, access and refresh tokens, revocation, signing keys, and the check of every bearer token.
 //
-// Owns: signing_keys, oauth_grants, oauth_codes, oauth_refresh_tokens. Reads applications and clients in the joins that
-// check a token with one query; never writes them.
+// Owns: signing_keys, oauth_grants, oauth_codes, oauth_refresh_tokens, oauth_token_answers, oauth_grant_events. Reads
+// applications and clients in the joins that check a token with one query; never writes them.
 //
 // A grant is one link of a client to an application, the "session" of the specification. The client's consent inserts
 // it with a code; redeeming the code activates it; every token belongs to one grant and dies with it. A client may have
@@ -15,10 +15,18 @@
 //   - Presenting a used refresh token, or a used code with everything else right, revokes the grant with its live access
 //     tokens, in a second transaction that is committed before the answer. Other grants live on. The rule is strict:
 //     of two refreshes sent at the same time with one token at most one succeeds, and the other is a replay that ends
-//     the session. An application must send its refreshes one after another.
+//     the session. An application sends its refreshes one after another, or with an Idempotency-Key.
+//   - A token request under an Idempotency-Key can be repeated for a minute: the same application with the same form gets
+//     the same answer, kept sealed, and that is no replay (trap T24). Only successes are kept.
+//   - Whatever changes a grant adds its event to oauth_grant_events in the same statement. Events are not chained like the
+//     audit of operators, because a chain is written one after another and refreshes are not.
 //   - A signed, unexpired access token is necessary but not sufficient: the grant must be alive, the application not
-//     suspended, the client not disabled. [Service.Authenticate] asks the database, so revocation works at once.
-//   - The grant's scopes never change. A refresh may ask for fewer for one access token; the refresh token keeps all.
+//     suspended, the client not disabled. [Service.Authenticate] asks the database each time, so revocation works at
+//     once; only that a signature is right is remembered.
+//   - Signing keys are read again every second. The next one is published before it signs, for twice the time that
+//     verifiers may keep the published keys, and afterwards until its last token is dead.
+//   - The grant's scopes never change, but a scope that the operator takes from the application gives no access any
+//     more. A refresh may ask for fewer for one access token; the refresh token keeps all.
 //   - Access tokens are JWTs (RFC 9068) signed with ES256. Algorithm, type, key, issuer and audience are pinned.
 //   - Nothing is redirected to a URI that was not compared, byte for byte, with the registered ones.
 //   - Application credentials and all parameters come from the form body, never from the URL or an Authorization header.

@@ -1,6 +1,7 @@
 package oauth
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,6 +11,8 @@ import (
 	"github.com/lestrrat-go/jwx/v2/jwa"
 	"github.com/lestrrat-go/jwx/v2/jws"
 
+	"partnerd/internal/application"
+	"partnerd/internal/id"
 	"partnerd/internal/postgres"
 )
 
@@ -54,14 +57,38 @@ func (s *Service) mint(tx postgres.Tx, key signingKey, g grantRow, scope string)
 // errToken is every way in which a token can be wrong.
 var errToken = errors.New("access token is not valid")
 
-// verify returns the claims of a token that this deployment signed and that has not expired, or errToken. The token's
-// own header chooses nothing but which of our keys to try: algorithm and type are ours, and key material in the header
-// is not looked at.
-func (s *Service) verify(ctx context.Context, token string, now time.Time) (claims, error) {
-	var c claims
+// verify returns what a token says that this deployment signed and that has not expired, or errToken. The token's own
+// header chooses nothing but which of our keys to try: algorithm and type are ours, and key material in the header is not
+// looked at.
+func (s *Service) verify(ctx context.Context, token string, now time.Time) (verifiedToken, error) {
 	if len(token) > maxTokenBytes {
-		return c, errToken
+		return verifiedToken{}, errToken
 	}
+	digest := id.DigestOf(token)
+	t, known := s.verified.get(digest)
+	if known {
+		if _, published, err := s.keys.find(ctx, t.kid); err != nil || !published {
+			return verifiedToken{}, cmp.Or(err, errToken)
+		}
+	} else {
+		var err error
+		if t, err = s.checkSignature(ctx, token); err != nil {
+			return verifiedToken{}, err
+		}
+	}
+	issued, expires := time.Unix(t.claims.IssuedAt, 0), time.Unix(t.claims.ExpiresAt, 0)
+	if !now.Before(expires) || issued.After(now.Add(clockSkew)) {
+		return verifiedToken{}, errToken
+	}
+	if !known {
+		s.verified.put(digest, t)
+	}
+	return t, nil
+}
+
+// checkSignature is the part of verify that has the same result as long as the key is published.
+func (s *Service) checkSignature(ctx context.Context, token string) (verifiedToken, error) {
+	var t verifiedToken
 	var failure error // ours, to tell it from the library's
 	provider := jws.KeyProviderFunc(func(ctx context.Context, sink jws.KeySink, sig *jws.Signature, _ *jws.Message) error {
 		h := sig.ProtectedHeaders()
@@ -76,19 +103,19 @@ func (s *Service) verify(ctx context.Context, token string, now time.Time) (clai
 		if !found {
 			return errToken
 		}
+		t.kid = key.kid
 		sink.Key(jwa.ES256, &key.private.PublicKey)
 		return nil
 	})
 	payload, err := jws.Verify([]byte(token), jws.WithCompact(), jws.WithKeyProvider(provider), jws.WithContext(ctx))
 	if failure != nil {
-		return c, failure
+		return verifiedToken{}, failure
 	}
-	if err != nil || json.Unmarshal(payload, &c) != nil {
-		return claims{}, errToken
+	if err != nil || json.Unmarshal(payload, &t.claims) != nil || t.claims.Issuer != s.cfg.Issuer || t.claims.Audience != s.cfg.Audience {
+		return verifiedToken{}, errToken
 	}
-	issued, expires := time.Unix(c.IssuedAt, 0), time.Unix(c.ExpiresAt, 0)
-	if c.Issuer != s.cfg.Issuer || c.Audience != s.cfg.Audience || !now.Before(expires) || issued.After(now.Add(clockSkew)) {
-		return claims{}, errToken
+	if t.scopes, err = application.ParseScopes(t.claims.Scope); err != nil {
+		return verifiedToken{}, errToken
 	}
-	return c, nil
+	return t, nil
 }

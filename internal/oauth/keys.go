@@ -27,8 +27,8 @@ const JWKSMaxAge = 5 * time.Minute
 const (
 	keyLead     = 2 * JWKSMaxAge                      // a new key is published for so long before it signs
 	keyTail     = AccessTokenLifetime + 5*time.Minute // and stays published for so long after the next one signs
-	keysFresh   = 30 * time.Second                    // keys in memory are read again after
-	keysPatient = time.Second                         // an unknown key makes them be read again, at most so often
+	keysFresh   = time.Second                         // keys in memory are read again after: every replica follows
+	keysPatient = 100 * time.Millisecond              // an unknown key makes them be read again, at most so often
 	algorithm   = jwa.ES256
 )
 
@@ -96,23 +96,6 @@ func openKeyring(ctx context.Context, db *postgres.DB, box *seal.Box) (*keyring,
 	return k, k.read(ctx)
 }
 
-// RotateSigningKey adds a signing key, which is published now, signs after 10 minutes, and leaves the older ones
-// published until no token of theirs can be valid. It returns the new key's identifier.
-func (s *Service) RotateSigningKey(ctx context.Context) (kid string, err error) {
-	err = s.db.InTx(ctx, func(tx postgres.Tx) error {
-		if err := lockSigningKeys(ctx, tx); err != nil {
-			return err
-		}
-		from := tx.Now.Add(keyLead)
-		if err := retireSigningKeys(ctx, tx, from.Add(keyTail)); err != nil {
-			return err
-		}
-		kid, err = s.keys.add(ctx, tx, from)
-		return err
-	})
-	return kid, err
-}
-
 func (k *keyring) add(ctx context.Context, tx postgres.Tx, signsFrom time.Time) (kid string, err error) {
 	raw, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -156,28 +139,61 @@ func (k *keyring) read(ctx context.Context) error {
 	}
 	set := &keyset{readAt: tx.Now}
 	for _, r := range rows {
-		plain, err := k.box.Open(keyPlace(r.KID), r.PrivateSealed)
+		key, err := k.open(r)
 		if err != nil {
-			return fmt.Errorf("read signing key (is this the key that the database was made with?): %w", err)
+			return err
 		}
-		key, err := jwk.ParseKey(plain)
-		if err != nil {
-			return fmt.Errorf("read signing key: %w", err)
-		}
-		var raw ecdsa.PrivateKey
-		if err := key.Raw(&raw); err != nil {
-			return fmt.Errorf("read signing key: %w", err)
-		}
-		set.keys = append(set.keys, signingKey{kid: r.KID, private: &raw, public: r.PublicJWK, signsFrom: r.SignsFrom, retiredAt: r.RetiredAt})
+		set.keys = append(set.keys, key)
 	}
 	k.current.Store(set)
 	return nil
 }
 
-// set returns the keys in memory, read again when they are old; one caller reads while the others go on with the old.
+// open unseals a key, unless it is in memory already: kid is a digest of the key, which never changes.
+func (k *keyring) open(r signingKeyRow) (signingKey, error) {
+	out := signingKey{kid: r.KID, public: r.PublicJWK, signsFrom: r.SignsFrom, retiredAt: r.RetiredAt}
+	if current := k.current.Load(); current != nil {
+		for _, known := range current.keys {
+			if known.kid == r.KID {
+				out.private = known.private
+				return out, nil
+			}
+		}
+	}
+	plain, err := k.box.Open(keyPlace(r.KID), r.PrivateSealed)
+	if err != nil {
+		return out, fmt.Errorf("read signing key (is this the key that the database was made with?): %w", err)
+	}
+	parsed, err := jwk.ParseKey(plain)
+	if err != nil {
+		return out, fmt.Errorf("read signing key: %w", err)
+	}
+	out.private = &ecdsa.PrivateKey{}
+	if err := parsed.Raw(out.private); err != nil {
+		return out, fmt.Errorf("read signing key: %w", err)
+	}
+	return out, nil
+}
+
+// set returns the keys in memory, read again when they are a second old. Everybody waits for that read, so that no
+// replica, however idle it was, signs or accepts what the database no longer does.
 func (k *keyring) set(ctx context.Context) (*keyset, error) {
-	if k.db.Clock().Now().Sub(k.current.Load().readAt) >= keysFresh && k.mu.TryLock() {
-		defer k.mu.Unlock()
+	if !k.olderThan(keysFresh) {
+		return k.current.Load(), nil
+	}
+	return k.reread(ctx, keysFresh)
+}
+
+// olderThan also finds keys that were read in the future: the clock was set back.
+func (k *keyring) olderThan(d time.Duration) bool {
+	age := k.db.Clock().Now().Sub(k.current.Load().readAt)
+	return age >= d || age < 0
+}
+
+func (k *keyring) reread(ctx context.Context, age time.Duration) (*keyset, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.olderThan(age) { // nobody else did meanwhile
 		if err := k.read(ctx); err != nil {
 			return nil, err
 		}
@@ -205,14 +221,10 @@ func (k *keyring) find(ctx context.Context, kid string) (signingKey, bool, error
 	if key, ok := set.find(kid, now); ok {
 		return key, true, nil
 	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if now.Sub(k.current.Load().readAt) >= keysPatient {
-		if err := k.read(ctx); err != nil {
-			return signingKey{}, false, err
-		}
+	if set, err = k.reread(ctx, keysPatient); err != nil {
+		return signingKey{}, false, err
 	}
-	key, ok := k.current.Load().find(kid, now)
+	key, ok := set.find(kid, now)
 	return key, ok, nil
 }
 

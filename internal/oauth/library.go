@@ -72,6 +72,7 @@ type exchange struct {
 	grant       grantRow  // locked
 	presented   id.Digest // of the code or refresh token
 	refreshing  bool
+	retry       *retry // nil without an Idempotency-Key
 	replayed    string // grant whose code or refresh token was presented a second time
 }
 
@@ -183,12 +184,14 @@ func (tokenStore) GetByCode(ctx context.Context, code string) (oauth2.TokenInfo,
 	if !x.tx.Now.Before(c.ExpiresAt) || c.Grant.RevokedAt != nil || c.Grant.ClientDisabled {
 		return nil, library.ErrInvalidAuthorizeCode
 	}
-	x.grant = c.Grant
+	if !x.take(c.Grant) {
+		return nil, library.ErrInvalidAuthorizeCode
+	}
 	info := models.NewToken()
 	info.SetClientID(c.Grant.ApplicationID)
 	info.SetUserID(c.Grant.ClientID)
 	info.SetRedirectURI(c.RedirectURI)
-	info.SetScope(application.FormatScopes(c.Grant.Scopes))
+	info.SetScope(application.FormatScopes(x.grant.Scopes))
 	info.SetCode(code)
 	info.SetCodeCreateAt(x.tx.Now)
 	info.SetCodeExpiresIn(forever)
@@ -197,15 +200,8 @@ func (tokenStore) GetByCode(ctx context.Context, code string) (oauth2.TokenInfo,
 	return info, nil
 }
 
-// RemoveByCode consumes the code.
-func (tokenStore) RemoveByCode(ctx context.Context, _ string) error {
-	x := exchangeOf(ctx)
-	used, err := useCode(ctx, x.tx, x.presented)
-	if err == nil && !used {
-		err = library.ErrInvalidAuthorizeCode
-	}
-	return err
-}
+// RemoveByCode has nothing left to do: Create uses the code.
+func (tokenStore) RemoveByCode(context.Context, string) error { return nil }
 
 // GetByRefresh locks the refresh token and its grant, and marks a replay. A token of another application is unknown.
 func (tokenStore) GetByRefresh(ctx context.Context, refresh string) (oauth2.TokenInfo, error) {
@@ -225,34 +221,46 @@ func (tokenStore) GetByRefresh(ctx context.Context, refresh string) (oauth2.Toke
 	if !x.tx.Now.Before(r.ExpiresAt) || r.Grant.RevokedAt != nil || r.Grant.ClientDisabled {
 		return nil, library.ErrInvalidRefreshToken
 	}
-	x.grant = r.Grant
+	if !x.take(r.Grant) {
+		return nil, library.ErrInvalidRefreshToken
+	}
 	info := models.NewToken()
 	info.SetClientID(r.Grant.ApplicationID)
 	info.SetUserID(r.Grant.ClientID)
-	info.SetScope(application.FormatScopes(r.Grant.Scopes))
+	info.SetScope(application.FormatScopes(x.grant.Scopes))
 	info.SetRefresh(refresh)
 	return info, nil
 }
 
-// Create stores what was issued: the grant becomes active, a presented refresh token is used, a new one lives.
+// Create stores what was issued, and uses what it was issued for: both or nothing.
 func (tokenStore) Create(ctx context.Context, info oauth2.TokenInfo) error {
 	x := exchangeOf(ctx)
+	var refresh *id.Digest
+	if token := info.GetRefresh(); token != "" && x.offline() {
+		digest := id.DigestOf(token)
+		refresh = &digest
+	}
+	use, spent := redeemCode, library.ErrInvalidAuthorizeCode
 	if x.refreshing {
-		used, err := useRefreshToken(ctx, x.tx, x.presented)
-		if err != nil {
-			return err
-		}
-		if !used {
-			return library.ErrInvalidRefreshToken
-		}
+		use, spent = rotateRefreshToken, library.ErrInvalidRefreshToken
 	}
-	if refresh := info.GetRefresh(); refresh != "" {
-		if err := insertRefreshToken(ctx, x.tx, id.DigestOf(refresh), x.grant.ID); err != nil {
-			return err
-		}
+	used, err := use(ctx, x.tx, x.presented, refresh)
+	if err == nil && !used {
+		err = spent
 	}
-	return activateGrant(ctx, x.tx, x.grant.ID)
+	return err
 }
+
+// take makes g the grant of the exchange, without the scopes that the operator has taken from the application since. It
+// reports false when none is left.
+func (x *exchange) take(g grantRow) bool {
+	g.Scopes = application.Common(g.Scopes, x.application.Scopes)
+	x.grant = g
+	return len(g.Scopes) > 0
+}
+
+// offline tells whether the grant has refresh tokens (specification section 5 rule 5).
+func (x *exchange) offline() bool { return slices.Contains(x.grant.Scopes, application.OfflineAccess) }
 
 // errNotKept answers questions that the library asks only for features that are off.
 var errNotKept = errors.New("oauth: access tokens are not stored")
@@ -273,7 +281,7 @@ func (g generator) Token(ctx context.Context, data *oauth2.GenerateBasic, _ bool
 	if err != nil {
 		return "", "", err
 	}
-	if slices.Contains(x.grant.Scopes, application.OfflineAccess) {
+	if x.offline() {
 		refresh = x.tx.NewSecret("rt")
 	}
 	return access, refresh, nil

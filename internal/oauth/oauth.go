@@ -29,9 +29,11 @@ type Config struct {
 // Service is the authorization server. Safe for concurrent use; several may share one database.
 type Service struct {
 	db           *postgres.DB
+	box          *seal.Box
 	accounts     *account.Service
 	applications *application.Service
 	keys         *keyring
+	verified     verified
 	server       *server.Server
 	cfg          Config
 }
@@ -43,7 +45,7 @@ func New(ctx context.Context, db *postgres.DB, box *seal.Box, accounts *account.
 	if err != nil {
 		return nil, err
 	}
-	s := &Service{db: db, accounts: accounts, applications: applications, keys: keys, cfg: cfg}
+	s := &Service{db: db, box: box, accounts: accounts, applications: applications, keys: keys, cfg: cfg}
 	s.server = s.newLibrary()
 	return s, nil
 }

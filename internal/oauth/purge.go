@@ -15,8 +15,13 @@ const Retention = 30 * 24 * time.Hour
 // returns how many. Used refresh tokens of a grant that is alive stay: a replay must be recognized whenever it comes.
 func (s *Service) Purge(ctx context.Context) (deleted int, err error) {
 	err = s.db.InTx(ctx, func(tx postgres.Tx) error {
-		deleted, err = deleteEndedGrants(ctx, tx, tx.Now.Add(-Retention))
-		return err
+		if deleted, err = deleteEndedGrants(ctx, tx, tx.Now.Add(-Retention)); err != nil {
+			return err
+		}
+		if err = deleteRetiredSigningKeys(ctx, tx, tx.Now.Add(-Retention)); err != nil {
+			return err
+		}
+		return deleteEvents(ctx, tx, tx.Now.Add(-eventRetention), tx.Now.Add(-refreshedRetention))
 	})
 	if err != nil {
 		return 0, fmt.Errorf("purge grants: %w", err)

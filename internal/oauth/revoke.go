@@ -61,12 +61,12 @@ func (s *Service) grantOfToken(ctx context.Context, tx postgres.Tx, applicationI
 	if err != nil || grantID != "" {
 		return grantID, err
 	}
-	c, err := s.verify(ctx, token, tx.Now)
+	t, err := s.verify(ctx, token, tx.Now)
 	if errors.Is(err, errToken) {
 		return "", nil
 	}
-	if err != nil || c.ApplicationID != applicationID {
+	if err != nil || t.claims.ApplicationID != applicationID {
 		return "", err
 	}
-	return c.GrantID, nil
+	return t.claims.GrantID, nil
 }

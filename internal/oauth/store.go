@@ -2,13 +2,11 @@ package oauth
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
 
 	"partnerd/internal/application"
-	"partnerd/internal/id"
 	"partnerd/internal/postgres"
 )
 
@@ -21,111 +19,21 @@ type grantRow struct {
 	ClientDisabled bool
 }
 
-type codeRow struct {
-	Grant         grantRow
-	RedirectURI   string
-	CodeChallenge string
-	ExpiresAt     time.Time
-	UsedAt        *time.Time
-}
-
-type refreshTokenRow struct {
-	Grant     grantRow
-	ExpiresAt time.Time
-	UsedAt    *time.Time
-}
-
+// insertGrant makes a grant that the client consented to.
 func insertGrant(ctx context.Context, tx postgres.Tx, g grantRow) error {
-	err := tx.Gorm(ctx).Exec(`INSERT INTO oauth_grants (id, application_id, client_id, scopes, created_at)
-		VALUES (?, ?, ?, string_to_array(?, ' '), ?)`,
-		g.ID, g.ApplicationID, g.ClientID, application.FormatScopes(g.Scopes), tx.Now).Error
+	_, err := tx.SQL().ExecContext(ctx, `WITH made AS (INSERT INTO oauth_grants (id, application_id, client_id, scopes, created_at)
+			VALUES ($1, $2, $3, string_to_array($4, ' '), $5) RETURNING id, application_id, client_id)
+		`+recordEvent+` SELECT id, application_id, client_id, $6, $7, $5 FROM made`,
+		g.ID, g.ApplicationID, g.ClientID, application.FormatScopes(g.Scopes), tx.Now, EventCreated, reasonConsent)
 	if err != nil {
 		return fmt.Errorf("insert grant: %w", err)
 	}
 	return nil
 }
 
-func insertCode(ctx context.Context, tx postgres.Tx, code id.Digest, grantID, redirectURI, challenge string) error {
-	err := tx.Gorm(ctx).Exec(`INSERT INTO oauth_codes (hash, grant_id, redirect_uri, code_challenge, expires_at)
-		VALUES (?, ?, ?, ?, ?)`, code, grantID, redirectURI, challenge, tx.Now.Add(CodeLifetime)).Error
-	if err != nil {
-		return fmt.Errorf("insert code: %w", err)
-	}
-	return nil
-}
-
-const lockedGrant = `g.id, g.application_id, g.client_id, array_to_string(g.scopes, ' '), g.revoked_at, c.disabled_at IS NOT NULL`
-
-// lockCode locks the code's row and its grant's: redemptions of one code go one after another.
-func lockCode(ctx context.Context, tx postgres.Tx, code id.Digest) (r codeRow, found bool, err error) {
-	var scopes string
-	err = tx.Gorm(ctx).Raw(`SELECT k.redirect_uri, k.code_challenge, k.expires_at, k.used_at, `+lockedGrant+`
-		FROM oauth_codes k JOIN oauth_grants g ON g.id = k.grant_id JOIN clients c ON c.id = g.client_id
-		WHERE k.hash = ? FOR UPDATE OF k, g`, code).Row().Scan(&r.RedirectURI, &r.CodeChallenge, &r.ExpiresAt, &r.UsedAt,
-		&r.Grant.ID, &r.Grant.ApplicationID, &r.Grant.ClientID, &scopes, &r.Grant.RevokedAt, &r.Grant.ClientDisabled)
-	if postgres.IsNotFound(err) {
-		return codeRow{}, false, nil
-	}
-	if err != nil {
-		return codeRow{}, false, fmt.Errorf("lock code: %w", err)
-	}
-	r.Grant.Scopes = scopesOf(scopes)
-	return r, true, nil
-}
-
-// lockRefreshToken locks the token's row and its grant's: refreshes with one token go one after another.
-func lockRefreshToken(ctx context.Context, tx postgres.Tx, token id.Digest) (r refreshTokenRow, found bool, err error) {
-	var scopes string
-	err = tx.Gorm(ctx).Raw(`SELECT t.expires_at, t.used_at, `+lockedGrant+`
-		FROM oauth_refresh_tokens t JOIN oauth_grants g ON g.id = t.grant_id JOIN clients c ON c.id = g.client_id
-		WHERE t.hash = ? FOR UPDATE OF t, g`, token).Row().Scan(&r.ExpiresAt, &r.UsedAt,
-		&r.Grant.ID, &r.Grant.ApplicationID, &r.Grant.ClientID, &scopes, &r.Grant.RevokedAt, &r.Grant.ClientDisabled)
-	if postgres.IsNotFound(err) {
-		return refreshTokenRow{}, false, nil
-	}
-	if err != nil {
-		return refreshTokenRow{}, false, fmt.Errorf("lock refresh token: %w", err)
-	}
-	r.Grant.Scopes = scopesOf(scopes)
-	return r, true, nil
-}
-
-func useCode(ctx context.Context, tx postgres.Tx, code id.Digest) (used bool, err error) {
-	r := tx.Gorm(ctx).Exec(`UPDATE oauth_codes SET used_at = ? WHERE hash = ? AND used_at IS NULL`, tx.Now, code)
-	if r.Error != nil {
-		return false, fmt.Errorf("use code: %w", r.Error)
-	}
-	return r.RowsAffected == 1, nil
-}
-
-func useRefreshToken(ctx context.Context, tx postgres.Tx, token id.Digest) (used bool, err error) {
-	r := tx.Gorm(ctx).Exec(`UPDATE oauth_refresh_tokens SET used_at = ? WHERE hash = ? AND used_at IS NULL`, tx.Now, token)
-	if r.Error != nil {
-		return false, fmt.Errorf("use refresh token: %w", r.Error)
-	}
-	return r.RowsAffected == 1, nil
-}
-
-func insertRefreshToken(ctx context.Context, tx postgres.Tx, token id.Digest, grantID string) error {
-	err := tx.Gorm(ctx).Exec(`INSERT INTO oauth_refresh_tokens (hash, grant_id, created_at, expires_at) VALUES (?, ?, ?, ?)`,
-		token, grantID, tx.Now, tx.Now.Add(RefreshTokenLifetime)).Error
-	if err != nil {
-		return fmt.Errorf("insert refresh token: %w", err)
-	}
-	return nil
-}
-
-func activateGrant(ctx context.Context, tx postgres.Tx, grantID string) error {
-	err := tx.Gorm(ctx).Exec(`UPDATE oauth_grants SET activated_at = coalesce(activated_at, ?), last_used_at = ? WHERE id = ?`,
-		tx.Now, tx.Now, grantID).Error
-	if err != nil {
-		return fmt.Errorf("activate grant: %w", err)
-	}
-	return nil
-}
-
 type liveGrantRow struct {
 	LastUsedAt          *time.Time
+	Allowed             []application.Scope // what the application may ask for now
 	RatePerMinute       int
 	ClientRatePerMinute int
 	RecordingEnabled    bool
@@ -133,54 +41,60 @@ type liveGrantRow struct {
 
 // liveGrant finds the grant of an access token while it can be used. It runs for every API call.
 func liveGrant(ctx context.Context, tx postgres.Tx, c claims) (r liveGrantRow, found bool, err error) {
-	err = tx.Gorm(ctx).Raw(`SELECT g.last_used_at, coalesce(a.rate_per_minute, 0), coalesce(a.client_rate_per_minute, 0), a.recording_enabled
+	var scopes string
+	err = tx.SQL().QueryRowContext(ctx, `SELECT g.last_used_at, array_to_string(a.scopes, ' '), coalesce(a.rate_per_minute, 0), coalesce(a.client_rate_per_minute, 0), a.recording_enabled
 		FROM oauth_grants g JOIN applications a ON a.id = g.application_id JOIN clients c ON c.id = g.client_id
-		WHERE g.id = ? AND g.application_id = ? AND g.client_id = ? AND g.activated_at IS NOT NULL AND g.revoked_at IS NULL
-			AND a.suspended_at IS NULL AND c.disabled_at IS NULL`, c.GrantID, c.ApplicationID, c.ClientID).Row().Scan(
-		&r.LastUsedAt, &r.RatePerMinute, &r.ClientRatePerMinute, &r.RecordingEnabled)
+		WHERE g.id = $1 AND g.application_id = $2 AND g.client_id = $3 AND g.activated_at IS NOT NULL AND g.revoked_at IS NULL
+			AND a.suspended_at IS NULL AND c.disabled_at IS NULL`, c.GrantID, c.ApplicationID, c.ClientID).Scan(
+		&r.LastUsedAt, &scopes, &r.RatePerMinute, &r.ClientRatePerMinute, &r.RecordingEnabled)
 	if postgres.IsNotFound(err) {
 		return liveGrantRow{}, false, nil
 	}
 	if err != nil {
 		return liveGrantRow{}, false, fmt.Errorf("read grant: %w", err)
 	}
+	r.Allowed = scopesOf(scopes)
 	return r, true, nil
 }
 
 // touchGrant notes the use of a grant that was last used before; it never waits for a lock.
 func touchGrant(ctx context.Context, tx postgres.Tx, grantID string, before time.Time) error {
-	err := tx.Gorm(ctx).Exec(`UPDATE oauth_grants SET last_used_at = ? WHERE id = (SELECT id FROM oauth_grants
-		WHERE id = ? AND (last_used_at IS NULL OR last_used_at <= ?) FOR UPDATE SKIP LOCKED)`, tx.Now, grantID, before).Error
+	_, err := tx.SQL().ExecContext(ctx, `UPDATE oauth_grants SET last_used_at = $1 WHERE id = (SELECT id FROM oauth_grants
+		WHERE id = $2 AND (last_used_at IS NULL OR last_used_at <= $3) FOR UPDATE SKIP LOCKED)`, tx.Now, grantID, before)
 	if err != nil {
 		return fmt.Errorf("touch grant: %w", err)
 	}
 	return nil
 }
 
-func grantOfRefreshToken(ctx context.Context, tx postgres.Tx, token id.Digest, applicationID string) (grantID string, err error) {
-	err = tx.Gorm(ctx).Raw(`SELECT g.id FROM oauth_refresh_tokens t JOIN oauth_grants g ON g.id = t.grant_id
-		WHERE t.hash = ? AND g.application_id = ?`, token, applicationID).Row().Scan(&grantID)
-	if postgres.IsNotFound(err) {
-		return "", nil
-	}
-	if err != nil {
-		return "", fmt.Errorf("read grant of refresh token: %w", err)
-	}
-	return grantID, nil
-}
-
+// revokeGrant ends a grant; one that has ended stays as it is.
 func revokeGrant(ctx context.Context, tx postgres.Tx, grantID, reason string) error {
-	err := tx.Gorm(ctx).Exec(`UPDATE oauth_grants SET revoked_at = ?, revoked_reason = ? WHERE id = ? AND revoked_at IS NULL`,
-		tx.Now, reason, grantID).Error
+	_, err := tx.SQL().ExecContext(ctx, `WITH ended AS (UPDATE oauth_grants SET revoked_at = $1, revoked_reason = $2
+			WHERE id = $3 AND revoked_at IS NULL RETURNING id, application_id, client_id)
+		`+recordEvent+` SELECT id, application_id, client_id, $4, $2, $1 FROM ended`, tx.Now, reason, grantID, EventRevoked)
 	if err != nil {
 		return fmt.Errorf("revoke grant: %w", err)
 	}
 	return nil
 }
 
+// revokeReplayed ends a grant whose code or refresh token was presented twice. Only the replay that ends it is an
+// event: those that follow find nothing to end.
+func revokeReplayed(ctx context.Context, tx postgres.Tx, grantID, reason string) error {
+	_, err := tx.SQL().ExecContext(ctx, `WITH ended AS (UPDATE oauth_grants SET revoked_at = $1, revoked_reason = $2
+			WHERE id = $3 AND revoked_at IS NULL RETURNING id, application_id, client_id)
+		`+recordEvent+` SELECT id, application_id, client_id, event, $2, $1 FROM ended, unnest(ARRAY[$4, $5]) event`,
+		tx.Now, reason, grantID, EventReplayed, EventRevoked)
+	if err != nil {
+		return fmt.Errorf("revoke replayed grant: %w", err)
+	}
+	return nil
+}
+
 func revokePair(ctx context.Context, tx postgres.Tx, clientID, applicationID, reason string) error {
-	err := tx.Gorm(ctx).Exec(`UPDATE oauth_grants SET revoked_at = ?, revoked_reason = ?
-		WHERE client_id = ? AND application_id = ? AND revoked_at IS NULL`, tx.Now, reason, clientID, applicationID).Error
+	_, err := tx.SQL().ExecContext(ctx, `WITH ended AS (UPDATE oauth_grants SET revoked_at = $1, revoked_reason = $2
+			WHERE client_id = $3 AND application_id = $4 AND revoked_at IS NULL RETURNING id, application_id, client_id)
+		`+recordEvent+` SELECT id, application_id, client_id, $5, $2, $1 FROM ended`, tx.Now, reason, clientID, applicationID, EventRevoked)
 	if err != nil {
 		return fmt.Errorf("revoke grants: %w", err)
 	}
@@ -229,72 +143,6 @@ func deleteEndedGrants(ctx context.Context, tx postgres.Tx, before time.Time) (i
 		return 0, fmt.Errorf("delete grants: %w", r.Error)
 	}
 	return int(r.RowsAffected), nil
-}
-
-type signingKeyRow struct {
-	KID           string
-	PrivateSealed []byte
-	PublicJWK     json.RawMessage
-	SignsFrom     time.Time
-	RetiredAt     *time.Time
-}
-
-// signingKeysLock is the advisory lock under which signing keys are made, so that replicas that start together make one.
-const signingKeysLock = 7_262_781_001
-
-func lockSigningKeys(ctx context.Context, tx postgres.Tx) error {
-	if err := tx.Gorm(ctx).Exec(`SELECT pg_advisory_xact_lock(?)`, signingKeysLock).Error; err != nil {
-		return fmt.Errorf("lock signing keys: %w", err)
-	}
-	return nil
-}
-
-func hasSigningKey(ctx context.Context, tx postgres.Tx) (some bool, err error) {
-	err = tx.Gorm(ctx).Raw(`SELECT EXISTS (SELECT FROM signing_keys WHERE retired_at IS NULL)`).Row().Scan(&some)
-	if err != nil {
-		return false, fmt.Errorf("read signing keys: %w", err)
-	}
-	return some, nil
-}
-
-func insertSigningKey(ctx context.Context, tx postgres.Tx, r signingKeyRow) error {
-	err := tx.Gorm(ctx).Exec(`INSERT INTO signing_keys (kid, private_sealed, public_jwk, signs_from, created_at) VALUES (?, ?, ?::jsonb, ?, ?)`,
-		r.KID, r.PrivateSealed, string(r.PublicJWK), r.SignsFrom, tx.Now).Error
-	if err != nil {
-		return fmt.Errorf("insert signing key: %w", err)
-	}
-	return nil
-}
-
-func retireSigningKeys(ctx context.Context, tx postgres.Tx, at time.Time) error {
-	if err := tx.Gorm(ctx).Exec(`UPDATE signing_keys SET retired_at = ? WHERE retired_at IS NULL`, at).Error; err != nil {
-		return fmt.Errorf("retire signing keys: %w", err)
-	}
-	return nil
-}
-
-// signingKeys returns the keys that are published now, by when they begin to sign.
-func signingKeys(ctx context.Context, tx postgres.Tx) ([]signingKeyRow, error) {
-	rows, err := tx.Gorm(ctx).Raw(`SELECT kid, private_sealed, public_jwk::text, signs_from, retired_at FROM signing_keys
-		WHERE retired_at IS NULL OR retired_at > ? ORDER BY signs_from, kid`, tx.Now).Rows()
-	if err != nil {
-		return nil, fmt.Errorf("read signing keys: %w", err)
-	}
-	defer rows.Close()
-	var out []signingKeyRow
-	for rows.Next() {
-		var r signingKeyRow
-		var public string
-		if err := rows.Scan(&r.KID, &r.PrivateSealed, &public, &r.SignsFrom, &r.RetiredAt); err != nil {
-			return nil, fmt.Errorf("read signing keys: %w", err)
-		}
-		r.PublicJWK = json.RawMessage(public)
-		out = append(out, r)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, fmt.Errorf("read signing keys: %w", err)
-	}
-	return out, nil
 }
 
 func scopesOf(text string) []application.Scope {

@@ -18,11 +18,19 @@ type TokenResponse struct {
 	Scope                 string `json:"scope"`      // of the access token, separated by spaces
 	RefreshToken          string `json:"refresh_token,omitempty"`
 	RefreshTokenExpiresIn int    `json:"refresh_token_expires_in,omitempty"` // seconds
+	Replayed              bool   `json:"-"`                                  // the answer of an earlier request with the same Idempotency-Key
 }
 
 // Token answers a token request whose form came from [ParseForm] (specification section 4.1). Refusals are *[Error].
 // A replayed code or refresh token has revoked its grant by the time Token returns.
 func (s *Service) Token(ctx context.Context, form url.Values) (TokenResponse, error) {
+	return s.TokenOnce(ctx, form, "")
+}
+
+// TokenOnce is [Service.Token] for a request that carries an Idempotency-Key, unless key is empty: within
+// [AnswerRetention], the same form from the same application under the same key gets the same answer, which is no replay
+// (trap T24). Another form under the key is refused with invalid_request.
+func (s *Service) TokenOnce(ctx context.Context, form url.Values, key string) (TokenResponse, error) {
 	grantType := form.Get("grant_type")
 	switch grantType {
 	case grantCode, grantRefresh:
@@ -31,14 +39,14 @@ func (s *Service) Token(ctx context.Context, form url.Values) (TokenResponse, er
 	default:
 		return TokenResponse{}, invalidRequest("unsupported_grant_type: grant_type must be authorization_code or refresh_token.")
 	}
-	key, err := s.keys.signer(ctx)
+	signer, err := s.keys.signer(ctx)
 	if err != nil {
 		return TokenResponse{}, err
 	}
 	var response TokenResponse
 	var replayed string
 	err = s.db.InTx(ctx, func(tx postgres.Tx) (err error) {
-		x := &exchange{tx: tx, key: key, redirectURI: form.Get("redirect_uri"), verifier: form.Get("code_verifier")}
+		x := &exchange{tx: tx, key: signer, retry: newRetry(key, form), redirectURI: form.Get("redirect_uri"), verifier: form.Get("code_verifier")}
 		response, err = s.exchange(ctx, x, form)
 		replayed = x.replayed
 		return err
@@ -61,6 +69,11 @@ func (s *Service) exchange(ctx context.Context, x *exchange, form url.Values) (T
 	if err != nil {
 		return TokenResponse{}, err
 	}
+	if x.retry != nil {
+		if earlier, err := s.earlierAnswer(ctx, x); err != nil || earlier != nil {
+			return answerOf(earlier), err
+		}
+	}
 	info, err := s.server.GetAccessToken(r.Context(), grantType, request)
 	if err != nil {
 		return TokenResponse{}, err
@@ -73,7 +86,17 @@ func (s *Service) exchange(ctx context.Context, x *exchange, form url.Values) (T
 	if refresh, ok := data["refresh_token"].(string); ok {
 		response.RefreshToken, response.RefreshTokenExpiresIn = refresh, int(RefreshTokenLifetime/time.Second)
 	}
-	return response, nil
+	if x.retry != nil {
+		err = s.keepAnswer(ctx, x, response)
+	}
+	return response, err
+}
+
+func answerOf(r *TokenResponse) TokenResponse {
+	if r == nil {
+		return TokenResponse{}
+	}
+	return *r
 }
 
 const revokeTimeout = 10 * time.Second
@@ -87,7 +110,7 @@ func (s *Service) endReplayed(ctx context.Context, grantID, grantType string) er
 	if grantType == grantRefresh {
 		reason = reasonRefreshReplayed
 	}
-	err := s.db.InTx(ctx, func(tx postgres.Tx) error { return revokeGrant(ctx, tx, grantID, reason) })
+	err := s.db.InTx(ctx, func(tx postgres.Tx) error { return revokeReplayed(ctx, tx, grantID, reason) })
 	if err != nil {
 		return fmt.Errorf("revoke replayed grant: %w", err)
 	}

@@ -183,7 +183,7 @@ func TestPreviousSecretWorksDuringTheOverlap(t *testing.T) {
 	got := w.link(t)
 	var fresh string
 	w.tx(t, func(tx postgres.Tx) (err error) {
-		fresh, err = w.applications.RotateSecret(t.Context(), tx, w.app.ID)
+		fresh, err = w.applications.RotateSecret(t.Context(), tx, w.app.ID, application.SecretOverlap)
 		return err
 	})
 	got = w.token(t, w.refreshForm(got.RefreshToken))

@@ -1,0 +1,195 @@
+package account
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+
+	"partnerd/internal/id"
+	"partnerd/internal/password"
+	"partnerd/internal/postgres"
+)
+
+// SignUp is a sign-up whose e-mail address is to be confirmed.
+type SignUp struct {
+	Email string
+	Name  string
+	Next  string // path on this site to go to afterwards; may be empty
+}
+
+// RequestSignUp has a link mailed to the address; to one that has an account already goes a mail that says so. The
+// password is chosen with the link, so nobody can prepare an account for the owner of an address. It returns
+// [ErrInvalid]. lang is the language of the mail.
+func (s *SelfService) RequestSignUp(ctx context.Context, tx postgres.Tx, r SignUp, lang string) error {
+	n, err := checked(NewClient{Email: r.Email, Name: r.Name, Password: strings.Repeat("x", MinPasswordLength)})
+	if err != nil {
+		return err
+	}
+	return s.insertJob(ctx, tx, signUpJob, linkRequest{Email: n.Email, Name: n.Name, Next: r.Next, Lang: lang})
+}
+
+func (s *SelfService) mailSignUp(ctx context.Context, tx postgres.Tx, r linkRequest) error {
+	token, found, err := s.newLink(ctx, tx, linkRow{Kind: kindSignUp, Email: r.Email, Name: &r.Name, NextPath: &r.Next, ExpiresAt: tx.Now.Add(SignUpLifetime)})
+	if err != nil || token == "" {
+		return err
+	}
+	if found != nil {
+		return s.send(ctx, tx, found.Email, r.Lang, "signup.exists", s.BaseURL+"/login", s.BaseURL+"/password/forgot")
+	}
+	return s.send(ctx, tx, r.Email, r.Lang, "signup", r.Name, s.link("/signup/confirm", token))
+}
+
+// newLink stores a link unless the address has had too many; the token is empty then. found is the client of the
+// address. A link to sign up as somebody who exists is stored too and counts, and can never be used.
+func (s *SelfService) newLink(ctx context.Context, tx postgres.Tx, r linkRow) (token string, found *clientRow, err error) {
+	n, err := countLinks(ctx, tx, r.Kind, r.Email)
+	if err != nil || n >= linksPerHour {
+		return "", nil, err
+	}
+	row, ok, err := clientByEmail(ctx, tx, r.Email)
+	if err != nil {
+		return "", nil, err
+	}
+	if ok {
+		found = &row
+	}
+	if r.Kind == kindReset {
+		if !ok || row.DisabledAt != nil {
+			return "", nil, nil
+		}
+		r.ClientID = &row.ID
+	}
+	token = tx.NewSecret("lnk")
+	r.TokenHash = id.DigestOf(token)
+	return token, found, insertLink(ctx, tx, r)
+}
+
+func (s *SelfService) link(path, token string) string {
+	return s.BaseURL + path + "?" + url.Values{"token": {token}}.Encode()
+}
+
+// PendingSignUp returns what a link confirms, and leaves the link as it is. It returns [ErrBadLink].
+func (s *SelfService) PendingSignUp(ctx context.Context, tx postgres.Tx, token string) (SignUp, error) {
+	r, err := findLink(ctx, tx, kindSignUp, id.DigestOf(token))
+	return r.signUp(), err
+}
+
+// SignUp uses a link and creates the client. It returns [ErrInvalid] (the link can be used again with a better
+// password), [ErrBadLink] or [ErrEmailTaken]; after any of them tx must be rolled back.
+func (s *SelfService) SignUp(ctx context.Context, tx postgres.Tx, token, plain string) (Client, string, error) {
+	if err := CheckNewPassword(plain); err != nil {
+		return Client{}, "", err
+	}
+	r, err := useLink(ctx, tx, kindSignUp, id.DigestOf(token))
+	if err != nil {
+		return Client{}, "", err
+	}
+	up := r.signUp()
+	c, err := s.Accounts.Create(ctx, tx, NewClient{Email: up.Email, Name: up.Name, Password: plain})
+	if err != nil {
+		return Client{}, "", err
+	}
+	if err := deleteLinks(ctx, tx, c.Email); err != nil {
+		return Client{}, "", err
+	}
+	return c, up.Next, s.Opened(ctx, tx, c.ID)
+}
+
+// RequestReset has a link mailed with which the client of the address can choose a new password. Nothing is sent to
+// strangers and disabled clients; nobody can tell from here. It returns [ErrInvalid] for what is no address.
+func (s *SelfService) RequestReset(ctx context.Context, tx postgres.Tx, email, lang string) error {
+	email, err := normalEmail(email)
+	if err != nil {
+		return err
+	}
+	return s.insertJob(ctx, tx, resetJob, linkRequest{Email: email, Lang: lang})
+}
+
+func (s *SelfService) mailReset(ctx context.Context, tx postgres.Tx, r linkRequest) error {
+	token, found, err := s.newLink(ctx, tx, linkRow{Kind: kindReset, Email: r.Email, ExpiresAt: tx.Now.Add(ResetLifetime)})
+	if err != nil || token == "" {
+		return err
+	}
+	return s.send(ctx, tx, found.Email, r.Lang, "reset", found.Name, s.link("/password/reset", token))
+}
+
+// PendingReset returns whose password a link can set, and leaves the link as it is. It returns [ErrBadLink].
+func (s *SelfService) PendingReset(ctx context.Context, tx postgres.Tx, token string) (email string, err error) {
+	r, err := findLink(ctx, tx, kindReset, id.DigestOf(token))
+	return r.Email, err
+}
+
+// Reset uses a link: it sets the password, ends all browser sessions and tells the client. It returns [ErrInvalid]
+// (the link can be used again) or [ErrBadLink]; after any of them tx must be rolled back.
+func (s *SelfService) Reset(ctx context.Context, tx postgres.Tx, token, plain, lang string) (Client, error) {
+	if err := CheckNewPassword(plain); err != nil {
+		return Client{}, err
+	}
+	r, err := useLink(ctx, tx, kindReset, id.DigestOf(token))
+	if err != nil {
+		return Client{}, err
+	}
+	c, err := s.Accounts.Get(ctx, tx, *r.ClientID)
+	if err != nil {
+		return Client{}, err
+	}
+	if c.Disabled {
+		return Client{}, ErrBadLink
+	}
+	return c, s.setPassword(ctx, tx, c, plain, "", lang)
+}
+
+// ChangePassword sets a new password for a client who knows the present one, ends all other browser sessions and tells
+// the client. It returns [ErrBadCredentials] or [ErrInvalid].
+func (s *SelfService) ChangePassword(ctx context.Context, tx postgres.Tx, clientID, present, plain, session, lang string) error {
+	if err := CheckNewPassword(plain); err != nil {
+		return err
+	}
+	row, err := s.Accounts.row(ctx, tx, clientID)
+	if err != nil {
+		return err
+	}
+	if !password.Verify(row.PasswordHash, present) || row.DisabledAt != nil {
+		return ErrBadCredentials
+	}
+	return s.setPassword(ctx, tx, fromRow(row), plain, session, lang)
+}
+
+// setPassword keeps no session but the one with the token session, which may be empty.
+func (s *SelfService) setPassword(ctx context.Context, tx postgres.Tx, c Client, plain, session, lang string) error {
+	err := errors.Join(
+		updatePassword(ctx, tx, c.ID, password.Hash(plain)),
+		deleteLinks(ctx, tx, c.Email),
+	)
+	if err != nil {
+		return err
+	}
+	if _, err := deleteOtherSessions(ctx, tx, c.ID, id.DigestOf(session)); err != nil {
+		return err
+	}
+	return s.notify(ctx, tx, c, lang, "password")
+}
+
+// CheckNewPassword returns [ErrInvalid] for a password that may not be chosen.
+func CheckNewPassword(plain string) error {
+	if err := checkPassword(plain); err != nil {
+		return err
+	}
+	if commonPasswords[strings.ToLower(plain)] {
+		return fmt.Errorf("%w: the password is one that everybody tries first", ErrInvalid)
+	}
+	return nil
+}
+
+// commonPasswords have the allowed length and top every list of leaked ones.
+var commonPasswords = func() map[string]bool {
+	m := map[string]bool{}
+	for p := range strings.FieldsSeq(`12345678 123456789 1234567890 11111111 00000000 password password1 password12 password123 motdepasse azertyuiop
+		azerty123 qwertyuiop qwerty123 1q2w3e4r iloveyou sunshine princess football baseball superman welcome1 abcd1234 aaaaaaaa partnerd
+		letmein1 trustno1 doudou123 marseille chocolat loulou123 soleil123 jetaime1 87654321 123123123 administrator`) {
+		m[p] = true
+	}
+	return m
+}()

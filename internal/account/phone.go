@@ -1,0 +1,159 @@
+package account
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/subtle"
+	"fmt"
+	"math/big"
+	"strings"
+
+	"github.com/nyaruka/phonenumbers"
+
+	"partnerd/internal/postgres"
+	"partnerd/internal/sms"
+	"partnerd/internal/text"
+)
+
+// CodeResult says what became of a code that a client entered.
+type CodeResult string
+
+// What can become of a code.
+const (
+	CodeRight CodeResult = "right" // the number is verified
+	CodeWrong CodeResult = "wrong" // and may be tried again
+	CodeOver  CodeResult = "over"  // out of date, used, tried too often, or never sent: a new one is needed
+)
+
+// SendCode texts a code of six digits to a number, in any usual notation, and makes it the only one that counts. It
+// returns [ErrInvalid], [ErrNoMobile] or [ErrTooMany].
+func (s *SelfService) SendCode(ctx context.Context, tx postgres.Tx, clientID, phone, lang string) error {
+	number, err := mobile(phone)
+	if err != nil {
+		return err
+	}
+	if err := lockClient(ctx, tx, clientID); err != nil {
+		return err
+	}
+	hour, day, err := countCodes(ctx, tx, clientID)
+	if err != nil {
+		return err
+	}
+	if hour >= codesPerHour || day >= codesPerDay {
+		return ErrTooMany
+	}
+	code, err := newCode()
+	if err != nil {
+		return err
+	}
+	r := codeRow{ClientID: clientID, ExpiresAt: tx.Now.Add(CodeLifetime)}
+	if r.PhoneSealed, err = s.Box.Seal(pendingPlace(clientID), []byte(number)); err != nil {
+		return err
+	}
+	if r.CodeSealed, err = s.Box.Seal(codePlace(clientID), []byte(code)); err != nil {
+		return err
+	}
+	if err := insertCode(ctx, tx, r); err != nil {
+		return err
+	}
+	message, err := s.texts.Get(text.Known(lang), "phone.code", code)
+	if err != nil {
+		return err
+	}
+	return s.SMS.Send(ctx, tx, sms.Message{To: number, Text: message, ExpiresAt: r.ExpiresAt})
+}
+
+// PendingPhone returns the number that a code was sent to, masked; ok is false when no code can be entered.
+func (s *SelfService) PendingPhone(ctx context.Context, tx postgres.Tx, clientID string) (masked string, ok bool, err error) {
+	r, ok, err := currentCode(ctx, tx, clientID)
+	if err != nil || !ok {
+		return "", false, err
+	}
+	number, err := s.Box.Open(pendingPlace(clientID), r.PhoneSealed)
+	return MaskPhone(string(number)), err == nil, err
+}
+
+// EnterCode judges a code. Every try counts, also those of parallel requests, so the transaction must commit whatever
+// the result is. With the right one the number becomes the client's, and the client is told by e-mail.
+func (s *SelfService) EnterCode(ctx context.Context, tx postgres.Tx, clientID, code, lang string) (CodeResult, error) {
+	r, ok, err := tryCode(ctx, tx, clientID)
+	if err != nil || !ok {
+		return CodeOver, err
+	}
+	want, err := s.Box.Open(codePlace(clientID), r.CodeSealed)
+	if err != nil {
+		return CodeOver, err
+	}
+	code = strings.Map(func(c rune) rune {
+		if c == ' ' || c == '-' || c == '\u00a0' {
+			return -1
+		}
+		return c
+	}, code)
+	if subtle.ConstantTimeCompare([]byte(code), want) != 1 {
+		if r.Tries >= CodeTries {
+			return CodeOver, nil
+		}
+		return CodeWrong, nil
+	}
+	number, err := s.Box.Open(pendingPlace(clientID), r.PhoneSealed)
+	if err != nil {
+		return CodeOver, err
+	}
+	if err := endCode(ctx, tx, r.ID); err != nil {
+		return CodeOver, err
+	}
+	if err := s.Accounts.SetPhone(ctx, tx, clientID, string(number), true); err != nil {
+		return CodeOver, err
+	}
+	c, err := s.Accounts.Get(ctx, tx, clientID)
+	if err != nil {
+		return CodeOver, err
+	}
+	return CodeRight, s.notify(ctx, tx, c, lang, "phone")
+}
+
+// MaskedPhone returns the client's verified number with all but its ends hidden; empty when there is none.
+func (s *SelfService) MaskedPhone(ctx context.Context, tx postgres.Tx, clientID string) (string, error) {
+	number, ok, err := s.Accounts.VerifiedPhone(ctx, tx, clientID)
+	if err != nil || !ok {
+		return "", err
+	}
+	return MaskPhone(number), nil
+}
+
+// MaskPhone hides all of a number in E.164 but the first three and the last two characters.
+func MaskPhone(number string) string {
+	if len(number) < 8 {
+		return strings.Repeat("•", len(number))
+	}
+	return number[:3] + " " + strings.Repeat("•", len(number)-5) + " " + number[len(number)-2:]
+}
+
+// mobile is [E164] for numbers that may receive text messages.
+func mobile(phone string) (string, error) {
+	number, err := E164(strings.TrimSpace(phone))
+	if err != nil {
+		return "", err
+	}
+	n, err := phonenumbers.Parse(number, defaultRegion)
+	if err != nil {
+		return "", fmt.Errorf("%w: the phone number cannot be called", ErrInvalid)
+	}
+	switch phonenumbers.GetNumberType(n) {
+	case phonenumbers.FIXED_LINE, phonenumbers.TOLL_FREE, phonenumbers.PAGER, phonenumbers.UAN, phonenumbers.VOICEMAIL:
+		return "", ErrNoMobile
+	}
+	return number, nil
+}
+
+func newCode() (string, error) {
+	n, err := rand.Int(rand.Reader, big.NewInt(1_000_000))
+	if err != nil {
+		return "", fmt.Errorf("make code: %w", err)
+	}
+	return fmt.Sprintf("%06d", n), nil
+}
+
+func pendingPlace(clientID string) string { return "client.pending-phone:" + clientID }
+func codePlace(clientID string) string    { return "client.phone-code:" + clientID }

@@ -1,0 +1,214 @@
+package account
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"partnerd/internal/postgres"
+)
+
+func (c *counter) sendCode(clientID, phone string) error {
+	return c.tx(func(tx postgres.Tx) error { return c.SendCode(c.Context(), tx, clientID, phone, "fr") })
+}
+
+func (c *counter) enter(clientID, code string) (r CodeResult) {
+	c.Helper()
+	c.ok(func(tx postgres.Tx) (err error) {
+		r, err = c.EnterCode(c.Context(), tx, clientID, code, "fr")
+		return err
+	})
+	return r
+}
+
+func (c *counter) phone(clientID string) string {
+	c.Helper()
+	phone, _, err := c.Accounts.VerifiedPhone(c.Context(), c.DB.Read(), clientID)
+	if err != nil {
+		c.Fatal(err)
+	}
+	return phone
+}
+
+func wrongFor(code string) string {
+	if code[0] == '9' {
+		return "0" + code[1:]
+	}
+	return "9" + code[1:]
+}
+
+func TestANumberBecomesTheClientsWithTheCodeThatWasSentToIt(t *testing.T) {
+	t.Parallel()
+	c := newCounter(t).work()
+	id := create(t, c.Accounts, c.DB, demo).ID
+	if err := c.sendCode(id, "06 39 98 00 02"); err != nil {
+		t.Fatal(err)
+	}
+	code := c.code(1)
+	if c.texts[0].To != "+33639980002" || !strings.Contains(c.texts[0].Text, "est votre code") {
+		t.Errorf("text message: %+v", c.texts[0])
+	}
+	if got := c.phone(id); got != "+33612345678" {
+		t.Errorf("the number changed before the proof: %s", got)
+	}
+	if masked, ok, err := c.PendingPhone(t.Context(), c.DB.Read(), id); masked != "+33 ••••••• 02" || !ok || err != nil {
+		t.Errorf("pending: %q %v %v", masked, ok, err)
+	}
+	if r := c.enter(id, wrongFor(code)); r != CodeWrong {
+		t.Errorf("wrong code: %s", r)
+	}
+	if r := c.enter(id, code[:3]+" "+code[3:]); r != CodeRight {
+		t.Errorf("right code: %s", r)
+	}
+	if got := c.phone(id); got != "+33639980002" {
+		t.Errorf("number: %s", got)
+	}
+	if r := c.enter(id, code); r != CodeOver {
+		t.Errorf("again: %s", r)
+	}
+	if m := c.mail(1); !strings.Contains(m.Text, "numéro de téléphone a été modifié") {
+		t.Errorf("notice: %+v", m)
+	}
+}
+
+func TestACodeDiesAfterFiveTriesOrTenMinutesOrWithTheNextOne(t *testing.T) {
+	t.Parallel()
+	c := newCounter(t).work()
+	id := create(t, c.Accounts, c.DB, demo).ID
+	for i := range 5 {
+		if err := c.sendCode(id, "+33639980002"); err != nil {
+			t.Fatal(err)
+		}
+		c.code(i + 1)
+	}
+	codes := make([]string, 5)
+	for i := range codes {
+		codes[i] = c.code(i + 1)
+	}
+	if codes[3] != codes[4] && c.enter(id, codes[3]) == CodeRight {
+		t.Error("an older code counts")
+	}
+	c.clock.Advance(CodeLifetime)
+	if r := c.enter(id, codes[4]); r != CodeOver {
+		t.Errorf("too late: %s", r)
+	}
+	c.clock.Advance(time.Hour)
+	if err := c.sendCode(id, "+33639980002"); err != nil {
+		t.Fatal(err)
+	}
+	code := c.code(6)
+	for i := range CodeTries {
+		want := CodeWrong
+		if i == CodeTries-1 {
+			want = CodeOver
+		}
+		if r := c.enter(id, wrongFor(code)); r != want {
+			t.Errorf("try %d: %s", i+1, r)
+		}
+	}
+	if r := c.enter(id, code); r != CodeOver {
+		t.Errorf("right code after five wrong ones: %s", r)
+	}
+	if got := c.phone(id); got != "+33612345678" {
+		t.Errorf("number: %s", got)
+	}
+}
+
+func TestParallelTriesCountEach(t *testing.T) {
+	t.Parallel()
+	c := newCounter(t).work()
+	id := create(t, c.Accounts, c.DB, demo).ID
+	if err := c.sendCode(id, "+33639980002"); err != nil {
+		t.Fatal(err)
+	}
+	code := c.code(1)
+	results := make([]CodeResult, 10)
+	var wg sync.WaitGroup
+	for i := range results {
+		wg.Go(func() { results[i] = c.enter(id, wrongFor(code)) })
+	}
+	wg.Wait()
+	judged := 0
+	for _, r := range results {
+		if r == CodeWrong {
+			judged++
+		}
+	}
+	if judged != CodeTries-1 {
+		t.Errorf("%d of 10 tries may go on", judged)
+	}
+	if r := c.enter(id, code); r != CodeOver {
+		t.Errorf("after them the right code is %s", r)
+	}
+	c.clock.Advance(time.Minute)
+	if err := c.sendCode(id, "+33639980002"); err != nil {
+		t.Fatal(err)
+	}
+	right := c.code(2)
+	for i := range results {
+		wg.Go(func() { results[i] = c.enter(id, right) })
+	}
+	wg.Wait()
+	n := 0
+	for _, r := range results {
+		if r == CodeRight {
+			n++
+		}
+	}
+	if n != 1 {
+		t.Errorf("a code was right %d times", n)
+	}
+}
+
+func TestCodesAreLimitedAndSealed(t *testing.T) {
+	t.Parallel()
+	c := newCounter(t)
+	id := create(t, c.Accounts, c.DB, demo).ID
+	sent := 0
+	for range 3 { // hours
+		for range 6 {
+			switch err := c.sendCode(id, "+33639980002"); {
+			case err == nil:
+				sent++
+			case !errors.Is(err, ErrTooMany):
+				t.Fatal(err)
+			}
+		}
+		c.clock.Advance(time.Hour)
+	}
+	if sent != codesPerDay {
+		t.Errorf("%d codes in a day", sent)
+	}
+	rows, err := c.DB.Pool().Query(t.Context(), `SELECT phone_sealed || code_sealed FROM client_phone_codes UNION ALL SELECT convert_to(args::text, 'UTF8') FROM river.river_job`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := 0; rows.Next(); n++ {
+		var raw []byte
+		if err := rows.Scan(&raw); err != nil || bytes.Contains(raw, []byte("39980002")) {
+			t.Errorf("row %d tells the number: %v", n, err)
+		}
+	}
+}
+
+func TestNumbersThatCannotTakeACodeAreRefused(t *testing.T) {
+	t.Parallel()
+	c := newCounter(t)
+	id := create(t, c.Accounts, c.DB, demo).ID
+	for phone, want := range map[string]error{"": ErrInvalid, "call me": ErrInvalid, "112": ErrInvalid, "+33899123456": ErrInvalid, "01 42 68 53 00": ErrNoMobile, "+33 800 123 456": ErrNoMobile} {
+		if err := c.sendCode(id, phone); !errors.Is(err, want) {
+			t.Errorf("%q: %v", phone, err)
+		}
+	}
+	for _, phone := range []string{"0639980002", "+447700900123", "+1 415 555 0132"} {
+		if _, err := mobile(phone); err != nil {
+			t.Errorf("%q: %v", phone, err)
+		}
+	}
+	if err := c.sendCode("cli_test_unknown", "0639980002"); err == nil {
+		t.Error("a code for nobody")
+	}
+}

@@ -1,0 +1,175 @@
+package account
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/go-webauthn/webauthn/webauthn"
+
+	"partnerd/internal/mail"
+	"partnerd/internal/postgres"
+	"partnerd/internal/queue"
+	"partnerd/internal/seal"
+	"partnerd/internal/sms"
+	"partnerd/internal/text"
+)
+
+// Lifetimes and limits of what clients do for themselves.
+const (
+	SignUpLifetime = 24 * time.Hour // of the link that confirms an e-mail address
+	ResetLifetime  = time.Hour      // of the link that lets a client choose a new password
+	CodeLifetime   = 10 * time.Minute
+	CodeTries      = 5 // of one code
+	linksPerHour   = 5 // mails with a link to one address
+	codesPerHour   = 5 // text messages of one client
+	codesPerDay    = 10
+)
+
+// Faults that pages show.
+var (
+	ErrBadLink  = errors.New("the link is unknown, used or out of date")
+	ErrTooMany  = errors.New("too many messages were sent; try again later")
+	ErrNoMobile = fmt.Errorf("%w: the number cannot receive text messages", ErrInvalid)
+	ErrPasskey  = errors.New("the passkey was not accepted")
+)
+
+// SelfServiceDeps are what a [SelfService] works with.
+type SelfServiceDeps struct {
+	DB       *postgres.DB
+	Accounts *Service
+	Box      *seal.Box
+	Queue    *queue.Queue
+	Mail     *mail.Service
+	SMS      *sms.Service
+	BaseURL  string // absolute, without a trailing slash
+
+	// Opened is called in the transaction that creates a client: whoever creates one opens the wallet.
+	Opened func(ctx context.Context, tx postgres.Tx, clientID string) error
+}
+
+// SelfService is what clients do for themselves: sign up, recover the password, verify the phone, keep passkeys.
+// Safe for concurrent use.
+//
+// Whoever asks for a link gets the same answer after the same work, whether there is such a client or not: the request
+// only inserts a sealed job, and the job finds out.
+type SelfService struct {
+	SelfServiceDeps
+	texts    text.Catalogue
+	passkeys *webauthn.WebAuthn // nil when the site has no name that passkeys could be bound to
+}
+
+const (
+	signUpJob = "account.sign-up"
+	resetJob  = "account.reset"
+)
+
+// NewSelfService makes the service and tells the queue how to work for it.
+func NewSelfService(d SelfServiceDeps) (*SelfService, error) {
+	texts, err := text.Messages()
+	if err != nil {
+		return nil, err
+	}
+	s := &SelfService{SelfServiceDeps: d, texts: texts}
+	if s.passkeys, err = newPasskeys(d.BaseURL); err != nil {
+		return nil, err
+	}
+	queue.Handle(d.Queue, signUpJob, s.sealedJob(signUpJob, s.mailSignUp))
+	queue.Handle(d.Queue, resetJob, s.sealedJob(resetJob, s.mailReset))
+	return s, nil
+}
+
+// linkRequest asks for a mail with a link.
+type linkRequest struct {
+	Email string `json:"email"`
+	Name  string `json:"name,omitempty"`
+	Next  string `json:"next,omitempty"`
+	Lang  string `json:"lang"`
+}
+
+func (s *SelfService) insertJob(ctx context.Context, tx postgres.Tx, name string, r linkRequest) error {
+	r.Lang = text.Known(r.Lang)
+	raw, err := json.Marshal(r)
+	if err != nil {
+		return fmt.Errorf("write %s: %w", name, err)
+	}
+	sealed, err := s.Box.Seal(name, raw)
+	if err != nil {
+		return err
+	}
+	return s.Queue.Insert(ctx, tx, name, sealed)
+}
+
+func (s *SelfService) sealedJob(name string, do func(context.Context, postgres.Tx, linkRequest) error) func(context.Context, []byte) error {
+	return func(ctx context.Context, sealed []byte) error {
+		raw, err := s.Box.Open(name, sealed)
+		if err != nil {
+			return err
+		}
+		var r linkRequest
+		if err := json.Unmarshal(raw, &r); err != nil {
+			return fmt.Errorf("read %s: %w", name, err)
+		}
+		return s.DB.InTx(ctx, func(tx postgres.Tx) error { return do(ctx, tx, r) })
+	}
+}
+
+// send mails the wording of key, whose subject and text are put together from args.
+func (s *SelfService) send(ctx context.Context, tx postgres.Tx, to, lang, key string, args ...any) error {
+	subject, err := s.texts.Get(lang, key+".subject")
+	if err != nil {
+		return err
+	}
+	body, err := s.texts.Get(lang, key+".text", args...)
+	if err != nil {
+		return err
+	}
+	return s.Mail.Send(ctx, tx, mail.Message{To: to, Subject: subject, Text: body})
+}
+
+// notify tells a client that something about the security of the account changed.
+func (s *SelfService) notify(ctx context.Context, tx postgres.Tx, c Client, lang, what string) error {
+	lang = text.Known(lang)
+	event, err := s.texts.Get(lang, "notice."+what)
+	if err != nil {
+		return err
+	}
+	subject, err := s.texts.Get(lang, "notice.subject", event)
+	if err != nil {
+		return err
+	}
+	body, err := s.texts.Get(lang, "notice.text", c.Name, event, tx.Now.Format("2006-01-02 15:04 UTC"), s.BaseURL+"/password/forgot", s.BaseURL+"/account/security")
+	if err != nil {
+		return err
+	}
+	return s.Mail.Send(ctx, tx, mail.Message{To: c.Email, Subject: subject, Text: body})
+}
+
+// Purge deletes links, codes, challenges and browser sessions that are over; codes are kept a day, because they count.
+func (s *SelfService) Purge(ctx context.Context) (int, error) {
+	return purge(ctx, s.DB.Read())
+}
+
+// WithdrawalReceipt is what the receipt of a withdrawal from a contract says; the texts are in the client's language.
+type WithdrawalReceipt struct {
+	Reference string // of the consultation
+	At        string // date and time
+	Price     string
+	Begun     bool // the consultation had begun, so a part of the price may be due
+}
+
+// SendWithdrawalReceipt mails the receipt that the law asks for.
+func (s *SelfService) SendWithdrawalReceipt(ctx context.Context, tx postgres.Tx, c Client, lang string, r WithdrawalReceipt) error {
+	lang = text.Known(lang)
+	key := "withdrawal.cancelled"
+	if r.Begun {
+		key = "withdrawal.begun"
+	}
+	outcome, err := s.texts.Get(lang, key, r.Price)
+	if err != nil {
+		return err
+	}
+	return s.send(ctx, tx, c.Email, lang, "withdrawal", c.Name, r.Reference, r.At, outcome)
+}

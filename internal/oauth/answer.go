@@ -1,0 +1,91 @@
+package oauth
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/url"
+	"time"
+
+	"partnerd/internal/id"
+	"partnerd/internal/postgres"
+)
+
+// AnswerRetention is how long a token request can be repeated with its Idempotency-Key (trap T24).
+const AnswerRetention = time.Minute
+
+const answerBatch = 1000
+
+// retry is a token request that can be repeated.
+type retry struct {
+	key         id.Digest
+	fingerprint id.Digest
+}
+
+// newRetry returns nil without a key. The secret is no part of the form: it proved who asks, and may be rotated between
+// two attempts.
+func newRetry(key string, form url.Values) *retry {
+	if key == "" {
+		return nil
+	}
+	canonical := maps.Clone(form)
+	canonical.Del("client_secret")
+	return &retry{id.DigestOf(key), id.DigestOf(canonical.Encode())}
+}
+
+func (x *exchange) answerPlace() string {
+	return "token_answer:" + x.application.ID + ":" + x.retry.key.String()
+}
+
+// earlierAnswer returns what the application was answered under the key, or nil when it is the first to use it; then
+// the key is held until the transaction ends, and others with it wait. A key that was used with another form is an
+// *[Error]. Refusals are not kept: the claim is rolled back with everything else.
+func (s *Service) earlierAnswer(ctx context.Context, x *exchange) (*TokenResponse, error) {
+	row, err := claimAnswer(ctx, x.tx, x.application.ID, x.retry.key, x.retry.fingerprint)
+	if err != nil {
+		return nil, err
+	}
+	if row.Fingerprint != x.retry.fingerprint {
+		return nil, invalidRequest("The Idempotency-Key was used with other parameters less than a minute ago.")
+	}
+	if row.Sealed == nil {
+		return nil, nil
+	}
+	plain, err := s.box.Open(x.answerPlace(), row.Sealed)
+	if err != nil {
+		return nil, err
+	}
+	r := &TokenResponse{Replayed: true}
+	if err := json.Unmarshal(plain, r); err != nil {
+		return nil, fmt.Errorf("read token answer: %w", err)
+	}
+	return r, nil
+}
+
+func (s *Service) keepAnswer(ctx context.Context, x *exchange, r TokenResponse) error {
+	plain, err := json.Marshal(r)
+	if err != nil {
+		return fmt.Errorf("write token answer: %w", err)
+	}
+	sealed, err := s.box.Seal(x.answerPlace(), plain)
+	if err != nil {
+		return err
+	}
+	return storeAnswer(ctx, x.tx, x.application.ID, x.retry.key, sealed)
+}
+
+// PurgeAnswers deletes answers past [AnswerRetention] and returns how many.
+func (s *Service) PurgeAnswers(ctx context.Context) (deleted int, err error) {
+	for {
+		var n int
+		err := s.db.InTx(ctx, func(tx postgres.Tx) (err error) {
+			n, err = deleteAnswers(ctx, tx, tx.Now, answerBatch)
+			return err
+		})
+		deleted += n
+		if err != nil || n < answerBatch {
+			return deleted, err
+		}
+	}
+}

@@ -1,0 +1,199 @@
+package oauth
+
+import (
+	"bytes"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"partnerd/internal/application"
+	"partnerd/internal/postgres"
+)
+
+const key = "0b7f9f0e-5b0a-4a53-9d0c-6a3f2f1f7c11"
+
+func (w *world) once(t *testing.T, form url.Values) TokenResponse {
+	t.Helper()
+	r, err := w.svc.TokenOnce(t.Context(), form, key)
+	if err != nil {
+		t.Fatalf("token request refused: %v", err)
+	}
+	return r
+}
+
+func (w *world) refusedOnce(t *testing.T, what string, form url.Values, status int, code string) {
+	t.Helper()
+	_, err := w.svc.TokenOnce(t.Context(), form, key)
+	isRefusal(t, what, err, status, code)
+}
+
+// Trap T24: an application whose connection died after our commit repeats its request and loses nothing.
+func TestARepeatedRequestWithItsKeyIsAnsweredAgain(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for name, form := range map[string]url.Values{"code": w.codeForm(w.code(t)), "refresh": w.refreshForm(w.link(t).RefreshToken)} {
+		w.tx(t, func(tx postgres.Tx) error { return tx.Gorm(t.Context()).Exec(`DELETE FROM oauth_token_answers`).Error })
+		first := w.once(t, form)
+		w.clk.Advance(AnswerRetention - time.Microsecond)
+		again := w.once(t, form)
+		if first.Replayed || !again.Replayed {
+			t.Errorf("%s: replayed %v, then %v", name, first.Replayed, again.Replayed)
+		}
+		again.Replayed = false
+		if again != first {
+			t.Errorf("%s: %+v became %+v", name, first, again)
+		}
+		if !w.alive(t, first.AccessToken) {
+			t.Errorf("%s: the repetition ended the session", name)
+		}
+		w.token(t, w.refreshForm(first.RefreshToken))
+	}
+}
+
+func TestAnAnswerIsKeptForAMinute(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	form := w.refreshForm(w.link(t).RefreshToken)
+	got := w.once(t, form)
+	w.clk.Advance(AnswerRetention)
+	w.refusedOnce(t, "after a minute it is a replay", form, 400, CodeInvalidGrant)
+	if w.alive(t, got.AccessToken) {
+		t.Error("the replay did not end the session")
+	}
+}
+
+// Without the key, and under another one, a repetition stays what it is: a replay.
+func TestOnlyTheSameKeyRepeats(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for name, repeat := range map[string]string{"no key": "", "another key": key + "x", "another case": strings.ToUpper(key)} {
+		form := w.refreshForm(w.link(t).RefreshToken)
+		w.clk.Advance(AnswerRetention)
+		got := w.once(t, form)
+		_, err := w.svc.TokenOnce(t.Context(), form, repeat)
+		isRefusal(t, name, err, 400, CodeInvalidGrant)
+		if w.alive(t, got.AccessToken) {
+			t.Errorf("%s: the session lives", name)
+		}
+	}
+}
+
+func TestAKeyBelongsToOneForm(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	before, bystander := w.link(t), w.link(t)
+	form := w.refreshForm(before.RefreshToken)
+	got := w.once(t, form)
+	for name, other := range map[string]url.Values{
+		"another token":     w.refreshForm(bystander.RefreshToken),
+		"the new token":     w.refreshForm(got.RefreshToken),
+		"another parameter": w.refreshForm(before.RefreshToken, "scope", "profile:read"),
+		"a code":            w.codeForm(w.code(t)),
+	} {
+		w.refusedOnce(t, name, other, 400, CodeInvalidRequest)
+	}
+	if !w.alive(t, got.AccessToken) || !w.alive(t, bystander.AccessToken) {
+		t.Error("a refused form ended a session")
+	}
+	w.token(t, w.refreshForm(bystander.RefreshToken)) // nothing was consumed
+	if again := w.once(t, form); again.AccessToken != got.AccessToken {
+		t.Error("the answer is lost")
+	}
+}
+
+// An answer is only for the application that proves again who it is, and may be.
+func TestAnAnswerNeedsTheSameApplication(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	form := w.refreshForm(w.link(t).RefreshToken)
+	got := w.once(t, form)
+	repeat := func(changes ...string) url.Values { return w.refreshForm(form.Get("refresh_token"), changes...) }
+	w.refusedOnce(t, "wrong secret", repeat("client_secret", "wrong"), 401, CodeInvalidClient)
+	w.refusedOnce(t, "no secret", repeat("client_secret", "-"), 401, CodeInvalidClient)
+	w.refusedOnce(t, "another application", repeat("client_id", w.other.ID, "client_secret", w.otherSecret), 400, CodeInvalidGrant)
+	w.tx(t, func(tx postgres.Tx) error { return w.applications.SetSuspended(t.Context(), tx, w.app.ID, true) })
+	w.refusedOnce(t, "suspended", form, 400, CodeInvalidGrant)
+	var fresh string
+	w.tx(t, func(tx postgres.Tx) (err error) {
+		if err := w.applications.SetSuspended(t.Context(), tx, w.app.ID, false); err != nil {
+			return err
+		}
+		fresh, err = w.applications.RotateSecret(t.Context(), tx, w.app.ID, application.SecretOverlap)
+		return err
+	})
+	if again := w.once(t, repeat("client_secret", fresh)); again.AccessToken != got.AccessToken {
+		t.Error("a rotated secret lost the answer")
+	}
+}
+
+func TestRefusalsLeaveTheKeyFree(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	code := w.code(t)
+	w.refusedOnce(t, "wrong verifier", w.codeForm(code, "code_verifier", strings.Repeat("x", 43)), 400, CodeInvalidGrant)
+	w.refusedOnce(t, "no verifier", w.codeForm(code, "code_verifier", "-"), 400, CodeInvalidRequest)
+	if got := w.once(t, w.codeForm(code)); got.Replayed {
+		t.Error("a refusal was kept")
+	}
+}
+
+// Twins on two replicas: one works, the others wait and get its answer.
+func TestParallelRequestsWithOneKeyGetOneAnswer(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for _, form := range []url.Values{w.refreshForm(w.link(t).RefreshToken), w.codeForm(w.code(t))} {
+		services := []*Service{w.svc, w.replica(t)}
+		answers := make([]TokenResponse, racers)
+		var all sync.WaitGroup
+		w.tx(t, func(tx postgres.Tx) error {
+			lockRows(t, tx, form)
+			for i := range racers {
+				all.Go(func() {
+					var err error
+					if answers[i], err = services[i%2].TokenOnce(t.Context(), form, form.Get("grant_type")); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			waitForWaiters(t, tx, racers/2)
+			return nil
+		})
+		all.Wait()
+		firsts := 0
+		for _, a := range answers {
+			if !a.Replayed {
+				firsts++
+			}
+			if a.AccessToken != answers[0].AccessToken || a.RefreshToken != answers[0].RefreshToken {
+				t.Error("the answers differ")
+			}
+		}
+		if firsts != 1 || !w.alive(t, answers[0].AccessToken) {
+			t.Errorf("%d of %d worked, session alive %v", firsts, racers, w.alive(t, answers[0].AccessToken))
+		}
+	}
+}
+
+func TestAnswersAreSealedAndPurged(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	got := w.once(t, w.refreshForm(w.link(t).RefreshToken))
+	var sealed []byte
+	if err := w.db.Read().SQL().QueryRowContext(t.Context(), `SELECT answer_sealed FROM oauth_token_answers`).Scan(&sealed); err != nil {
+		t.Fatal(err)
+	}
+	if len(sealed) == 0 || bytes.Contains(sealed, []byte(got.RefreshToken)) || bytes.Contains(sealed, []byte("access_token")) {
+		t.Error("tokens are readable in the database")
+	}
+	for _, c := range []struct {
+		after time.Duration
+		want  int
+	}{{AnswerRetention - time.Microsecond, 0}, {time.Microsecond, 1}, {0, 0}} {
+		w.clk.Advance(c.after)
+		if n, err := w.svc.PurgeAnswers(t.Context()); n != c.want || err != nil {
+			t.Errorf("purged %d %v, want %d", n, err, c.want)
+		}
+	}
+}

@@ -1,0 +1,51 @@
+package oauth
+
+import (
+	"context"
+	"slices"
+
+	"partnerd/internal/application"
+	"partnerd/internal/postgres"
+)
+
+// askAlways are the scopes that are never granted without asking.
+var askAlways = []application.Scope{application.WalletTopUp}
+
+// Remembered returns what the client has agreed to with the application before and not taken back.
+func (s *Service) Remembered(ctx context.Context, tx postgres.Tx, clientID, applicationID string) ([]application.Scope, error) {
+	return consents(ctx, tx, clientID, applicationID)
+}
+
+// MustAsk tells which of the scopes asked for the client has to be asked about: those not agreed to before, and those
+// that are never granted without asking. When it is empty the request can be approved as it is.
+func MustAsk(asked, remembered []application.Scope) []application.Scope {
+	var out []application.Scope
+	for _, s := range asked {
+		if slices.Contains(askAlways, s) || !slices.Contains(remembered, s) {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// remember keeps what the client said to each of the scopes asked for.
+func remember(ctx context.Context, tx postgres.Tx, clientID, applicationID string, asked, granted []application.Scope) error {
+	var refused []application.Scope
+	for _, s := range asked {
+		if !slices.Contains(granted, s) {
+			refused = append(refused, s)
+		}
+	}
+	if err := deleteConsents(ctx, tx, clientID, applicationID, refused); err != nil {
+		return err
+	}
+	return insertConsents(ctx, tx, clientID, applicationID, granted)
+}
+
+// DisconnectAll revokes every grant of the client and forgets every consent: for a client who is erased.
+func (s *Service) DisconnectAll(ctx context.Context, tx postgres.Tx, clientID string) error {
+	if err := revokeAllOf(ctx, tx, clientID, reasonClient); err != nil {
+		return err
+	}
+	return deleteAllConsents(ctx, tx, clientID)
+}

@@ -1,0 +1,49 @@
+package oauth
+
+import (
+	"context"
+	"time"
+
+	"partnerd/internal/postgres"
+)
+
+// What can happen to a grant.
+const (
+	EventCreated   = "created"   // the client consented
+	EventActivated = "activated" // the code was redeemed
+	EventRefreshed = "refreshed"
+	EventReplayed  = "replayed" // a used code or refresh token came again; revoked follows
+	EventRevoked   = "revoked"
+)
+
+// Why it happened, where it is not a reason of revocation.
+const (
+	reasonConsent  = "client_consented"
+	reasonRedeemed = "code_redeemed"
+	reasonUsed     = "refresh_token_used"
+)
+
+// How long events are kept. Refreshes are most of them and say least.
+const (
+	eventRetention     = 365 * 24 * time.Hour
+	refreshedRetention = Retention
+)
+
+// Event is an entry of a grant's history. Entries are never changed.
+type Event struct {
+	GrantID       string    `json:"grantId"`
+	ApplicationID string    `json:"applicationId"`
+	ClientID      string    `json:"clientId"`
+	Event         string    `json:"event"`  // one of the Event… constants
+	Reason        string    `json:"reason"` // a word of ours, for example "refresh_token_replayed"
+	CreatedAt     time.Time `json:"createdAt"`
+}
+
+// History returns what happened between a client and an application, the newest first, at most limit. It reaches back a
+// year, for refreshes 30 days.
+func (s *Service) History(ctx context.Context, tx postgres.Tx, clientID, applicationID string, limit int) ([]Event, error) {
+	if !isText(clientID + applicationID) {
+		return nil, nil
+	}
+	return events(ctx, tx, clientID, applicationID, limit)
+}

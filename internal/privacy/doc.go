@@ -1,0 +1,13 @@
+// Package privacy serves a client's rights over personal data: a copy of everything (export) and erasure.
+//
+// Owns nothing: it asks each domain for its part, in one transaction.
+//
+// Invariants:
+//   - An export holds what is about the client or was written by or for the client, and never the lawyer's note, which no
+//     interface shows.
+//   - Erasure destroys the profile, what was written, and every way to sign in; it keeps the ledger and the proof of each
+//     order, which the law asks for, under the client's identifier alone. It is refused while a consultation is open, or
+//     money is left, held or on its way.
+//
+// Does not do: retention periods, the pages.
+package privacy

@@ -1,0 +1,240 @@
+package privacy
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"partnerd/internal/consultation"
+	"partnerd/internal/money"
+	"partnerd/internal/postgres"
+	"partnerd/internal/problem"
+)
+
+// Export is everything that is the client's. Amounts are cents of EUR, times are UTC.
+type Export struct {
+	ExportedAt    time.Time      `json:"exportedAt"`
+	Profile       Profile        `json:"profile"`
+	Sessions      []Session      `json:"browserSessions"`
+	Passkeys      []Passkey      `json:"passkeys"`
+	Connections   []Connection   `json:"connectedApplications"`
+	Wallet        Wallet         `json:"wallet"`
+	Consultations []Consultation `json:"consultations"`
+}
+
+// Profile is who the client is.
+type Profile struct {
+	ID            string    `json:"id"`
+	Email         string    `json:"email"`
+	Name          string    `json:"name"`
+	Phone         string    `json:"phone,omitempty"` // verified, E.164
+	PhoneVerified bool      `json:"phoneVerified"`
+	CreatedAt     time.Time `json:"createdAt"`
+}
+
+// Session is a browser that is signed in.
+type Session struct {
+	UserAgent  string    `json:"userAgent"`
+	Address    string    `json:"address"`
+	SignedInAt time.Time `json:"signedInAt"`
+	LastUsedAt time.Time `json:"lastUsedAt"`
+}
+
+// Passkey is a passkey's label; the key itself is on the client's device.
+type Passkey struct {
+	Name       string     `json:"name"`
+	CreatedAt  time.Time  `json:"createdAt"`
+	LastUsedAt *time.Time `json:"lastUsedAt"`
+}
+
+// Connection is an application that acts for the client.
+type Connection struct {
+	ApplicationID string     `json:"applicationId"`
+	Name          string     `json:"name"`
+	Scopes        []string   `json:"scopes"`
+	Since         time.Time  `json:"since"`
+	LastUsedAt    *time.Time `json:"lastUsedAt"`
+}
+
+// Wallet is the client's money and all its movements, newest first.
+type Wallet struct {
+	BalanceCents   money.Cents   `json:"balanceCents"`
+	AvailableCents money.Cents   `json:"availableCents"`
+	HeldCents      money.Cents   `json:"heldCents"`
+	Transactions   []Transaction `json:"transactions"`
+}
+
+// Transaction is one movement.
+type Transaction struct {
+	ID                string      `json:"id"`
+	Type              string      `json:"type"`
+	AmountCents       money.Cents `json:"amountCents"`
+	BalanceAfterCents money.Cents `json:"balanceAfterCents"`
+	ApplicationID     string      `json:"applicationId,omitempty"`
+	ConsultationID    string      `json:"consultationId,omitempty"`
+	Description       string      `json:"description"`
+	CreatedAt         time.Time   `json:"createdAt"`
+}
+
+// Consultation is one consultation with what was written for it, the preview of the note, and the proof of its order.
+type Consultation struct {
+	ID               string      `json:"id"`
+	ApplicationID    string      `json:"applicationId"`
+	Status           string      `json:"status"`
+	Competence       string      `json:"competence"`
+	Language         string      `json:"language"`
+	Subject          string      `json:"subject"`
+	Description      string      `json:"description,omitempty"`
+	ExternalRef      string      `json:"externalRef,omitempty"`
+	RecordingConsent bool        `json:"recordingConsent"`
+	PriceCents       money.Cents `json:"priceCents"`
+	RefundedCents    money.Cents `json:"refundedCents,omitempty"`
+	EndReason        string      `json:"endReason,omitempty"`
+	CreatedAt        time.Time   `json:"createdAt"`
+	AssignedAt       *time.Time  `json:"assignedAt"`
+	CallStartedAt    *time.Time  `json:"callStartedAt"`
+	CallEndedAt      *time.Time  `json:"callEndedAt"`
+	DurationSec      *int        `json:"durationSec"`
+	CompletedAt      *time.Time  `json:"completedAt"`
+	CancelledAt      *time.Time  `json:"cancelledAt"`
+	ExpiredAt        *time.Time  `json:"expiredAt"`
+	NotePreview      string      `json:"notePreview,omitempty"`
+	WithdrawnAt      *time.Time  `json:"withdrawnAt,omitempty"`
+	Waiver           *Waiver     `json:"waiver"`
+}
+
+// Waiver is the proof of the request for an immediate start.
+type Waiver struct {
+	TextVersion    string    `json:"textVersion"`
+	TextSHA256     string    `json:"textSha256"`
+	AcknowledgedAt time.Time `json:"acknowledgedAt"`
+	RequestID      string    `json:"requestId"`
+	Address        string    `json:"partnerAddress"`
+	UserAgent      string    `json:"partnerUserAgent"`
+}
+
+const pageSize = 200
+
+// Export collects everything of a client.
+func (s *Service) Export(ctx context.Context, tx postgres.Tx, clientID string) (Export, error) {
+	e := Export{ExportedAt: tx.Now, Sessions: []Session{}, Passkeys: []Passkey{}, Connections: []Connection{}, Consultations: []Consultation{}}
+	for _, part := range []func(context.Context, postgres.Tx, string, *Export) error{
+		s.exportProfile, s.exportSignIns, s.exportConnections, s.exportWallet, s.exportConsultations,
+	} {
+		if err := part(ctx, tx, clientID, &e); err != nil {
+			return Export{}, err
+		}
+	}
+	return e, nil
+}
+
+func (s *Service) exportProfile(ctx context.Context, tx postgres.Tx, clientID string, e *Export) error {
+	c, err := s.Accounts.Get(ctx, tx, clientID)
+	if err != nil {
+		return err
+	}
+	phone, _, err := s.Accounts.VerifiedPhone(ctx, tx, clientID)
+	e.Profile = Profile{ID: c.ID, Email: c.Email, Name: c.Name, Phone: phone, PhoneVerified: c.PhoneVerified, CreatedAt: c.CreatedAt}
+	return err
+}
+
+func (s *Service) exportSignIns(ctx context.Context, tx postgres.Tx, clientID string, e *Export) error {
+	sessions, err := s.Accounts.Sessions(ctx, tx, clientID, "")
+	if err != nil {
+		return err
+	}
+	for _, b := range sessions {
+		e.Sessions = append(e.Sessions, Session{b.Device.UserAgent, b.Device.Address, b.SignedInAt, b.LastUsedAt})
+	}
+	keys, err := s.SelfService.Passkeys(ctx, tx, clientID)
+	if err != nil {
+		return err
+	}
+	for _, k := range keys {
+		e.Passkeys = append(e.Passkeys, Passkey{k.Name, k.CreatedAt, k.LastUsedAt})
+	}
+	return nil
+}
+
+func (s *Service) exportConnections(ctx context.Context, tx postgres.Tx, clientID string, e *Export) error {
+	connections, err := s.OAuth.Connections(ctx, tx, clientID)
+	if err != nil {
+		return err
+	}
+	for _, c := range connections {
+		out := Connection{ApplicationID: c.Application.ID, Name: c.Application.Name, Scopes: []string{}, Since: c.Since, LastUsedAt: c.LastUsed}
+		for _, scope := range c.Scopes {
+			out.Scopes = append(out.Scopes, string(scope))
+		}
+		e.Connections = append(e.Connections, out)
+	}
+	return nil
+}
+
+func (s *Service) exportWallet(ctx context.Context, tx postgres.Tx, clientID string, e *Export) error {
+	b, err := s.Wallet.Balance(ctx, tx, clientID)
+	if err != nil {
+		return err
+	}
+	e.Wallet = Wallet{BalanceCents: b.Balance, AvailableCents: b.Available, HeldCents: b.Held, Transactions: []Transaction{}}
+	for before, more := int64(0), true; more; {
+		items, further, err := s.Wallet.Transactions(ctx, tx, clientID, before, pageSize)
+		if err != nil {
+			return err
+		}
+		for _, t := range items {
+			e.Wallet.Transactions = append(e.Wallet.Transactions, Transaction{t.ID, string(t.Type), t.Amount, t.BalanceAfter, t.ApplicationID,
+				t.ConsultationID, t.Description, t.CreatedAt})
+			before = t.Seq
+		}
+		more = further
+	}
+	return nil
+}
+
+func (s *Service) exportConsultations(ctx context.Context, tx postgres.Tx, clientID string, e *Export) error {
+	var before consultation.Position
+	for more := true; more; {
+		items, further, err := s.Consultations.ListForClient(ctx, tx, clientID, before, pageSize)
+		if err != nil {
+			return err
+		}
+		for _, c := range items {
+			out, err := s.exportConsultation(ctx, tx, c)
+			if err != nil {
+				return err
+			}
+			e.Consultations = append(e.Consultations, out)
+			before = consultation.Position{CreatedAt: c.CreatedAt, ID: c.ID}
+		}
+		more = further
+	}
+	return nil
+}
+
+func (s *Service) exportConsultation(ctx context.Context, tx postgres.Tx, c consultation.Consultation) (Consultation, error) {
+	out := Consultation{
+		ID: c.ID, ApplicationID: c.ApplicationID, Status: string(c.Status), Competence: c.Competence, Language: c.Language, Subject: c.Subject,
+		Description: c.Description, ExternalRef: c.ExternalRef, RecordingConsent: c.RecordingConsent, PriceCents: c.Price, RefundedCents: c.Refunded,
+		EndReason: string(c.EndReason), CreatedAt: c.CreatedAt, AssignedAt: c.AssignedAt, CallStartedAt: c.CallStartedAt, CallEndedAt: c.CallEndedAt,
+		DurationSec: c.DurationSec, CompletedAt: c.CompletedAt, CancelledAt: c.CancelledAt, ExpiredAt: c.ExpiredAt,
+	}
+	preview, err := s.Consultations.Note(ctx, tx, c.ApplicationID, c.ClientID, c.ID)
+	if err != nil && !errors.Is(err, consultation.ErrNoteNotAvailable) {
+		return out, err
+	}
+	out.NotePreview = preview.Text
+	w, found, err := s.Consultations.Withdrawn(ctx, tx, c.ID)
+	if err != nil {
+		return out, err
+	}
+	if found {
+		out.WithdrawnAt = &w.DeclaredAt
+	}
+	p, err := s.Consultations.ProofOf(ctx, tx, c.ClientID, c.ID)
+	if errors.Is(err, problem.ErrNotFound) {
+		return out, nil
+	}
+	out.Waiver = &Waiver{p.TextVersion, p.TextSHA256, p.AcknowledgedAt, p.RequestID, p.Address, p.UserAgent}
+	return out, err
+}

@@ -1,0 +1,352 @@
+package privacy
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"partnerd/internal/account"
+	"partnerd/internal/application"
+	"partnerd/internal/catalog"
+	"partnerd/internal/clock"
+	"partnerd/internal/consultation"
+	"partnerd/internal/dbtest"
+	"partnerd/internal/id"
+	"partnerd/internal/idempotency"
+	"partnerd/internal/lawyer"
+	"partnerd/internal/mail"
+	"partnerd/internal/matching"
+	"partnerd/internal/note"
+	"partnerd/internal/oauth"
+	"partnerd/internal/payment"
+	"partnerd/internal/postgres"
+	"partnerd/internal/queue"
+	"partnerd/internal/seal"
+	"partnerd/internal/sms"
+	"partnerd/internal/telephony"
+	"partnerd/internal/wallet"
+	"partnerd/internal/webhook"
+)
+
+// house is the domain with one client who has done everything that leaves traces.
+type house struct {
+	*testing.T
+	*Service
+	db     *postgres.DB
+	clock  *clock.Manual
+	box    *seal.Box
+	app    application.Application
+	apps   *application.Service
+	client account.Client
+	done   consultation.Consultation
+}
+
+type nowhere struct{}
+
+func (nowhere) Send(context.Context, mail.Message) error { return nil }
+
+type noPhone struct{}
+
+func (noPhone) Send(context.Context, sms.Message) error { return nil }
+
+var newKeys = sync.OnceValues(func() (*seal.Box, *seal.Drop) {
+	key, err1 := seal.NewKey()
+	box, err2 := seal.OpenBox(key)
+	public, _, err3 := seal.NewKeyPair()
+	drop, err4 := seal.OpenDrop(public)
+	if err := errors.Join(err1, err2, err3, err4); err != nil {
+		panic(err)
+	}
+	return box, drop
+})
+
+func newHouse(t *testing.T) *house {
+	t.Helper()
+	box, drop := newKeys()
+	h := &house{T: t, box: box, clock: clock.NewManual(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)), apps: application.New()}
+	h.db = dbtest.NewWithClock(t, h.clock)
+	log := slog.New(slog.DiscardHandler)
+	q, err := queue.New(h.db, log)
+	h.must(err)
+	accounts, money, lawyers := account.New(box), wallet.New(), lawyer.New(box)
+	post := mail.New(q, box, nowhere{})
+	self, err := account.NewSelfService(account.SelfServiceDeps{DB: h.db, Accounts: accounts, Box: box, Queue: q, Mail: post,
+		SMS: sms.New(h.db, q, box, noPhone{}, log), BaseURL: "https://partner.example", Opened: money.Open})
+	h.must(err)
+	tokens, err := oauth.New(t.Context(), h.db, box, accounts, h.apps, oauth.Config{Issuer: "https://partner.example", Audience: "https://partner.example/api/v1"})
+	h.must(err)
+	h.Service, err = New(Deps{Accounts: accounts, SelfService: self, OAuth: tokens, Wallet: money, Idempotency: idempotency.New(h.db, box), Mail: post,
+		Payments: payment.New(money, payment.Config{BaseURL: "https://partner.example", Sandbox: true, NoticeSecret: "s"}),
+		Consultations: consultation.New(consultation.Deps{DB: h.db, Box: box, Accounts: accounts, Applications: h.apps, Catalog: catalog.New(), Wallet: money,
+			Matching: matching.New(lawyers), Lawyers: lawyers, Webhooks: webhook.New(h.db, box, webhook.Config{Sandbox: true}), Notes: note.New(box, drop),
+			Telephony: telephony.New(h.db, nil, nil)})})
+	h.must(err)
+	h.live()
+	return h
+}
+
+func (h *house) must(err error) {
+	h.Helper()
+	if err != nil {
+		h.Fatal(err)
+	}
+}
+
+func (h *house) tx(f func(tx postgres.Tx) error) {
+	h.Helper()
+	h.must(h.db.InTx(h.Context(), f))
+}
+
+// live leaves a trace everywhere: an application, a session, a code, a link, a consultation with a note, one cancelled.
+func (h *house) live() {
+	h.Helper()
+	ctx := h.Context()
+	h.tx(func(tx postgres.Tx) (err error) {
+		h.app, _, err = h.apps.Create(ctx, tx, application.NewApplication{Name: "CRM", RedirectURIs: []string{"https://crm.example/cb"}, Scopes: application.AllScopes})
+		if err != nil {
+			return err
+		}
+		h.client, err = h.Accounts.Create(ctx, tx, account.NewClient{Email: "canary@client.example", Password: "correct horse", Name: "Canary Name", Phone: "+33639980002", PhoneVerified: true})
+		if err != nil {
+			return err
+		}
+		return errors.Join(h.Wallet.Open(ctx, tx, h.client.ID), h.Wallet.Adjust(ctx, tx, h.client.ID, 4000, "gift"))
+	})
+	h.tx(func(tx postgres.Tx) error {
+		_, err := h.Accounts.SignInFrom(ctx, tx, h.client.ID, account.Device{UserAgent: "CanaryBrowser", Address: "192.0.2.77"})
+		r := oauth.AuthorizeRequest{Application: h.app, RedirectURI: "https://crm.example/cb", CodeChallenge: strings.Repeat("x", 43), Scopes: application.AllScopes}
+		_, err2 := h.OAuth.Approve(ctx, tx, r, h.client.ID, application.AllScopes)
+		return errors.Join(err, err2, h.SelfService.SendCode(ctx, tx, h.client.ID, "+33639980003", "fr"))
+	})
+	h.done = h.create()
+	h.complete(h.done)
+	h.tx(func(tx postgres.Tx) error {
+		c, err := h.Consultations.Create(ctx, tx, h.command())
+		if err != nil {
+			return err
+		}
+		_, err = h.Consultations.CancelForClient(ctx, tx, h.client.ID, c.ID)
+		return err
+	})
+}
+
+func (h *house) command() consultation.CreateCommand {
+	return consultation.CreateCommand{ApplicationID: h.app.ID, ClientID: h.client.ID, Competence: "FAMILY", Subject: "Canary subject", Description: "Canary description",
+		ExternalRef: "canary-ref", Evidence: consultation.Evidence{RequestID: "req", IdempotencyKey: "k", Address: "198.51.100.1", UserAgent: "crm/1"}}
+}
+
+func (h *house) create() (c consultation.Consultation) {
+	h.Helper()
+	service := idempotency.New(h.db, h.box)
+	_, err := service.Do(h.Context(), idempotency.Request{ApplicationID: h.app.ID, ClientID: h.client.ID, Endpoint: "createConsultation", Key: "k", Fingerprint: id.DigestOf("x")},
+		func(tx postgres.Tx) (int, any, error) {
+			var err error
+			c, err = h.Consultations.Create(h.Context(), tx, h.command())
+			return 201, map[string]string{"subject": c.Subject}, err
+		})
+	h.must(err)
+	return c
+}
+
+// complete writes the end of a consultation as the lawyers' side would, with the money and the note.
+func (h *house) complete(c consultation.Consultation) {
+	h.Helper()
+	ctx := h.Context()
+	h.tx(func(tx postgres.Tx) error {
+		l, err := h.Consultations.Lawyers.Create(ctx, tx, lawyer.NewLawyer{Email: "l@bar.example", Name: "Lawyer", Phone: "+33611111111", Competences: []string{"FAMILY"}, Languages: []string{"FR"}, Simulated: true})
+		if err != nil {
+			return err
+		}
+		err = tx.Gorm(ctx).Exec(`UPDATE consultations SET status = 'COMPLETED', lawyer_id = ?, assigned_at = ?, call_started_at = ?, call_ended_at = ?, duration_sec = 600,
+			completed_at = ?, timer_at = NULL WHERE id = ?`, l.ID, tx.Now, tx.Now, tx.Now, tx.Now, c.ID).Error
+		_, err2 := h.Consultations.Notes.Submit(ctx, tx, c.ID, l.ID, "Canary note", "Canary preview")
+		return errors.Join(err, err2, h.Wallet.Capture(ctx, tx, c.ID))
+	})
+}
+
+func (h *house) spend() {
+	h.Helper()
+	h.tx(func(tx postgres.Tx) error {
+		b, err := h.Wallet.Balance(h.Context(), tx, h.client.ID)
+		if err != nil || b.Available == 0 {
+			return err
+		}
+		return h.Wallet.Adjust(h.Context(), tx, h.client.ID, -b.Available, "spent")
+	})
+}
+
+func (h *house) erase() error {
+	return h.db.InTx(h.Context(), func(tx postgres.Tx) error { return h.Erase(h.Context(), tx, h.client.ID, "fr") })
+}
+
+// dump returns every row of every table of ours as text.
+func (h *house) dump() map[string]string {
+	h.Helper()
+	rows, err := h.db.Pool().Query(h.Context(), `SELECT table_name FROM information_schema.tables WHERE table_schema = 'public' AND table_type = 'BASE TABLE'`)
+	h.must(err)
+	var names []string
+	for rows.Next() {
+		var name string
+		h.must(rows.Scan(&name))
+		names = append(names, name)
+	}
+	out := map[string]string{}
+	for _, name := range names {
+		var all *string
+		h.must(h.db.Pool().QueryRow(h.Context(), fmt.Sprintf(`SELECT string_agg(t::text, E'\n' ORDER BY t::text) FROM %q t`, name)).Scan(&all))
+		if all != nil {
+			out[name] = *all
+		}
+	}
+	return out
+}
+
+// sealed returns every ciphertext of the client, in hexadecimal as the dump shows it.
+func (h *house) sealed() (found []string) {
+	h.Helper()
+	for _, query := range []string{
+		`SELECT phone_sealed FROM clients`, `SELECT phone_sealed FROM client_phone_codes UNION ALL SELECT code_sealed FROM client_phone_codes`,
+		`SELECT unnest(ARRAY[subject_sealed, description_sealed, phone_sealed]) FROM consultations`,
+		`SELECT unnest(ARRAY[note_sealed, preview_sealed]) FROM notes`, `SELECT body FROM idempotency_keys`,
+	} {
+		rows, err := h.db.Pool().Query(h.Context(), query)
+		h.must(err)
+		for rows.Next() {
+			var b []byte
+			h.must(rows.Scan(&b))
+			if len(b) > 0 {
+				found = append(found, fmt.Sprintf("%x", b))
+			}
+		}
+	}
+	return found
+}
+
+func TestErasureLeavesNothingOfTheClientAndTheBooksAsTheyWere(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.spend()
+	before, sealed := h.dump(), h.sealed()
+	if len(sealed) < 10 {
+		t.Fatalf("%d ciphertexts: the client has not lived enough", len(sealed))
+	}
+	h.must(h.erase())
+	after := h.dump()
+	canaries := []string{"canary", "639980002", "192.0.2.77", "$argon2id$"}
+	for table, rows := range after {
+		for _, c := range canaries {
+			if strings.Contains(strings.ToLower(rows), c) && table != "webhook_events" {
+				t.Errorf("%s still tells %q:\n%s", table, c, rows)
+			}
+		}
+		for _, s := range sealed {
+			if strings.Contains(rows, s) {
+				t.Errorf("%s still holds a sealed text of the client", table)
+			}
+		}
+	}
+	for _, table := range []string{"ledger_transactions", "postings", "wallets", "holds", "consultation_evidence"} {
+		if before[table] == "" || before[table] != after[table] {
+			t.Errorf("%s changed:\n%s\n%s", table, before[table], after[table])
+		}
+	}
+	if findings, err := h.Wallet.Verify(t.Context(), h.db.Read()); err != nil || len(findings) > 0 {
+		t.Errorf("the books: %v %v", findings, err)
+	}
+	if c, err := h.Accounts.Get(t.Context(), h.db.Read(), h.client.ID); err != nil || !c.Disabled || c.Name != account.ErasedName || c.PhoneVerified {
+		t.Errorf("profile: %+v %v", c, err)
+	}
+	if connections, err := h.OAuth.Connections(t.Context(), h.db.Read(), h.client.ID); err != nil || len(connections) != 0 {
+		t.Errorf("connections: %v %v", connections, err)
+	}
+	// What is left can be read without an error.
+	c, err := h.Consultations.GetForClient(t.Context(), h.db.Read(), h.client.ID, h.done.ID)
+	if err != nil || c.Subject != "" || c.ErasedAt == nil || c.Price != 2000 {
+		t.Errorf("consultation: %+v %v", c, err)
+	}
+	if _, err := h.Consultations.Note(t.Context(), h.db.Read(), h.app.ID, h.client.ID, h.done.ID); !errors.Is(err, consultation.ErrNoteNotAvailable) {
+		t.Errorf("note: %v", err)
+	}
+}
+
+func TestAnErasedAddressIsFreeAndNobodySignsInAgain(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.spend()
+	h.must(h.erase())
+	if _, err := h.Accounts.CheckPassword(t.Context(), h.db.Read(), "canary@client.example", "correct horse"); !errors.Is(err, account.ErrBadCredentials) {
+		t.Errorf("sign-in: %v", err)
+	}
+	if err := h.Accounts.SetDisabled(t.Context(), h.db.Read(), h.client.ID, false); err == nil {
+		t.Error("an erased client was let in again")
+	}
+	h.tx(func(tx postgres.Tx) error {
+		_, err := h.Accounts.Create(t.Context(), tx, account.NewClient{Email: "canary@client.example", Password: "correct horse", Name: "Somebody New"})
+		return err
+	})
+	if err := h.erase(); err == nil {
+		t.Error("erased twice")
+	}
+}
+
+func TestErasureIsRefusedWhileSomethingIsOpen(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	ctx := t.Context()
+	refused := func(want error) {
+		t.Helper()
+		if err := h.erase(); !errors.Is(err, want) {
+			t.Errorf("erasure: %v, want %v", err, want)
+		}
+		if err := h.Obstacle(ctx, h.db.Read(), h.client.ID); !errors.Is(err, want) {
+			t.Errorf("obstacle: %v, want %v", err, want)
+		}
+		if c, err := h.Accounts.Get(ctx, h.db.Read(), h.client.ID); err != nil || c.Email != h.client.Email {
+			t.Errorf("the client is half erased: %+v %v", c, err)
+		}
+	}
+	refused(ErrMoney)
+	var c consultation.Consultation
+	h.tx(func(tx postgres.Tx) (err error) { c, err = h.Consultations.Create(ctx, tx, h.command()); return err })
+	refused(ErrOpenConsultations)
+	h.tx(func(tx postgres.Tx) error {
+		_, err := h.Consultations.CancelForClient(ctx, tx, h.client.ID, c.ID)
+		return err
+	})
+	h.spend()
+	session, err := h.Payments.Create(ctx, h.db.Read(), payment.CreateCommand{ClientID: h.client.ID, ApplicationID: h.app.ID, Amount: 2000, ReturnURL: "https://crm.example/r"})
+	h.must(err)
+	refused(ErrPayment)
+	h.clock.Advance(session.ExpiresAt.Sub(h.clock.Now()))
+	h.must(h.erase())
+}
+
+func TestTheExportHoldsEverythingButTheLawyersNote(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	var e Export
+	h.tx(func(tx postgres.Tx) (err error) { e, err = h.Export(t.Context(), tx, h.client.ID); return err })
+	raw, err := json.Marshal(e)
+	h.must(err)
+	for _, part := range []string{"canary@client.example", "Canary Name", "+33639980002", "CanaryBrowser", "192.0.2.77", "Canary subject", "Canary description", "canary-ref",
+		"Canary preview", `"CAPTURE"`, `"RELEASE"`, `"textVersion"`, h.done.ID} {
+		if !bytes.Contains(raw, []byte(part)) {
+			t.Errorf("the export lacks %q", part)
+		}
+	}
+	for _, secret := range []string{"Canary note", "$argon2id$", "brs_", "l@bar.example"} {
+		if bytes.Contains(raw, []byte(secret)) {
+			t.Errorf("the export tells %q", secret)
+		}
+	}
+	if len(e.Consultations) != 2 || e.Wallet.BalanceCents != 2000 {
+		t.Errorf("export: %s", raw)
+	}
+}

@@ -1,0 +1,111 @@
+package privacy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"partnerd/internal/account"
+	"partnerd/internal/consultation"
+	"partnerd/internal/idempotency"
+	"partnerd/internal/mail"
+	"partnerd/internal/oauth"
+	"partnerd/internal/payment"
+	"partnerd/internal/postgres"
+	"partnerd/internal/text"
+	"partnerd/internal/wallet"
+)
+
+// Why an erasure is refused.
+var (
+	ErrOpenConsultations = errors.New("consultations are open")
+	ErrMoney             = errors.New("money is left in the wallet, or reserved")
+	ErrPayment           = errors.New("a payment is under way")
+)
+
+// Deps are what a [Service] works with.
+type Deps struct {
+	Accounts      *account.Service
+	SelfService   *account.SelfService
+	OAuth         *oauth.Service
+	Wallet        *wallet.Service
+	Payments      *payment.Service
+	Consultations *consultation.Service
+	Idempotency   *idempotency.Service
+	Mail          *mail.Service
+}
+
+// Service exports and erases. Safe for concurrent use.
+type Service struct {
+	Deps
+	texts text.Catalogue
+}
+
+// New makes the service.
+func New(d Deps) (*Service, error) {
+	texts, err := text.Messages()
+	return &Service{d, texts}, err
+}
+
+// Obstacle returns why the client cannot be erased now, or nil.
+func (s *Service) Obstacle(ctx context.Context, tx postgres.Tx, clientID string) error {
+	open, err := s.Consultations.OpenOf(ctx, tx, clientID)
+	if err != nil {
+		return err
+	}
+	if open > 0 {
+		return ErrOpenConsultations
+	}
+	b, err := s.Wallet.Balance(ctx, tx, clientID)
+	if err != nil {
+		return err
+	}
+	if b.Balance != 0 || b.Held != 0 {
+		return ErrMoney
+	}
+	paying, err := s.Payments.UnderWay(ctx, tx, clientID)
+	if err != nil {
+		return err
+	}
+	if paying {
+		return ErrPayment
+	}
+	return nil
+}
+
+// Erase erases the client and sends a receipt to the address that is no longer known. It returns one of the obstacles;
+// tx must be rolled back then.
+func (s *Service) Erase(ctx context.Context, tx postgres.Tx, clientID, lang string) error {
+	was, err := s.Accounts.Erase(ctx, tx, clientID) // locks the client: nothing new can begin
+	if err != nil {
+		return err
+	}
+	if err := s.Obstacle(ctx, tx, clientID); err != nil {
+		return err
+	}
+	if err := s.OAuth.DisconnectAll(ctx, tx, clientID); err != nil {
+		return err
+	}
+	if err := s.Consultations.Erase(ctx, tx, clientID); err != nil {
+		return err
+	}
+	if err := s.Idempotency.EraseClient(ctx, tx, clientID); err != nil {
+		return err
+	}
+	return s.receipt(ctx, tx, was, text.Known(lang))
+}
+
+func (s *Service) receipt(ctx context.Context, tx postgres.Tx, was account.Client, lang string) error {
+	subject, err := s.texts.Get(lang, "erased.subject")
+	if err != nil {
+		return err
+	}
+	body, err := s.texts.Get(lang, "erased.text", tx.Now.Format("2006-01-02 15:04 UTC"))
+	if err != nil {
+		return err
+	}
+	if err := s.Mail.Send(ctx, tx, mail.Message{To: was.Email, Subject: subject, Text: body}); err != nil {
+		return fmt.Errorf("send receipt of erasure: %w", err)
+	}
+	return nil
+}

@@ -11,10 +11,8 @@ import (
 
 	"partnerd/internal/account"
 	"partnerd/internal/app"
-	"partnerd/internal/application"
 	"partnerd/internal/lawyer"
 	"partnerd/internal/money"
-	"partnerd/internal/seal"
 )
 
 // output prints a result for people, or as one JSON object.
@@ -39,35 +37,6 @@ func with(ctx context.Context, cfg *app.Config, f func(a *app.App) error) error 
 	}
 	defer a.Close()
 	return f(a)
-}
-
-type appCmd struct {
-	Create appCreateCmd `cmd:"" help:"Register an application; prints its secrets, once."`
-}
-
-type appCreateCmd struct {
-	output
-	Name        string   `required:"" help:"Name that clients see."`
-	RedirectURI []string `required:"" name:"redirect-uri" sep:"none" help:"Exact redirect URI; may be repeated."`
-	WebhookURL  string   `name:"webhook-url" help:"Where webhooks go. Without one, events wait."`
-	Scope       []string `help:"Scope that the application may ask for; may be repeated. Default: all."`
-}
-
-func (c *appCreateCmd) Run(ctx context.Context, cfg *app.Config) error {
-	scopes := application.AllScopes
-	if len(c.Scope) > 0 {
-		var err error
-		if scopes, err = application.ParseScopes(strings.Join(c.Scope, " ")); err != nil {
-			return err
-		}
-	}
-	return with(ctx, cfg, func(a *app.App) error {
-		made, err := a.CreateApplication(ctx, application.NewApplication{Name: c.Name, RedirectURIs: c.RedirectURI, Scopes: scopes}, c.WebhookURL)
-		if err != nil {
-			return err
-		}
-		return c.print(made, "client_id      "+made.ClientID, "client_secret  "+made.ClientSecret, "webhook secret "+made.WebhookSecret)
-	})
 }
 
 type clientCmd struct {
@@ -125,43 +94,4 @@ func (c *lawyerCreateCmd) Run(ctx context.Context, cfg *app.Config) error {
 		}
 		return c.print(map[string]string{"id": made.ID}, made.ID)
 	})
-}
-
-type ledgerCmd struct {
-	Verify ledgerVerifyCmd `cmd:"" help:"Check that the books agree with themselves and with the consultations."`
-}
-
-type ledgerVerifyCmd struct{ output }
-
-func (c *ledgerVerifyCmd) Run(ctx context.Context, cfg *app.Config) error {
-	return with(ctx, cfg, func(a *app.App) error {
-		findings, err := a.Wallet.Verify(ctx, a.DB.Read())
-		if err != nil {
-			return err
-		}
-		if len(findings) > 0 {
-			_ = c.print(map[string]any{"ok": false, "findings": findings}, findings...)
-			return fmt.Errorf("the books have %d faults", len(findings))
-		}
-		return c.print(map[string]any{"ok": true, "findings": []string{}}, "The books agree.")
-	})
-}
-
-type keyCmd struct {
-	Generate keyGenerateCmd `cmd:"" help:"Print fresh keys for PARTNERD_MASTER_KEY and PARTNERD_NOTE_PUBLIC_KEY."`
-}
-
-type keyGenerateCmd struct{ output }
-
-func (c *keyGenerateCmd) Run() error {
-	master, err := seal.NewKey()
-	if err != nil {
-		return err
-	}
-	public, private, err := seal.NewKeyPair()
-	if err != nil {
-		return err
-	}
-	return c.print(map[string]string{"masterKey": master, "notePublicKey": public, "notePrivateKey": private},
-		"PARTNERD_MASTER_KEY="+master, "PARTNERD_NOTE_PUBLIC_KEY="+public, "# Keep this one away from the server:", "# note private key "+private)
 }

@@ -23,6 +23,8 @@ type cli struct {
 	App     appCmd     `cmd:"" name:"app" help:"Partners' applications."`
 	Client  clientCmd  `cmd:"" help:"End clients."`
 	Lawyer  lawyerCmd  `cmd:"" help:"Lawyers."`
+	Webhook webhookCmd `cmd:"" help:"Endpoints, events and deliveries of an application."`
+	Wallet  walletCmd  `cmd:"" help:"Clients' wallets."`
 	Ledger  ledgerCmd  `cmd:"" help:"The books."`
 	Key     keyCmd     `cmd:"" help:"Keys of a deployment."`
 }

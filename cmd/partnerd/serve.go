@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
 	"time"
 
 	"partnerd/internal/app"
@@ -41,6 +42,17 @@ func run(ctx context.Context, cfg *app.Config, serve, work bool) error {
 	})
 }
 
+// ops says where the operators' page is and what opens it.
+func ops(a *app.App) string {
+	switch {
+	case a.Config.OpsPassword != "":
+		return a.Config.BaseURL + "/ops"
+	case a.Config.Sandbox():
+		return a.Config.BaseURL + "/ops   password in " + filepath.Join(a.Config.DataDir, "ops-password")
+	}
+	return "no page without PARTNERD_OPS_PASSWORD"
+}
+
 // welcome tells where to go next.
 func welcome(a *app.App, d *app.Demo) {
 	base := a.Config.BaseURL
@@ -50,8 +62,9 @@ partnerd (%s) is ready at %s
   Documentation    %s/docs
   Contract         %s/openapi.yaml
   Client account   %s/account
+  Operators        %s
   Health           %s/readyz
-`, a.Config.Env, base, base, base, base, base)
+`, a.Config.Env, base, base, base, base, ops(a), base)
 	if d != nil {
 		fmt.Fprintf(os.Stdout, `
   Demo client      %s   password %s

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/labstack/echo/v4"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"partnerd/internal/account"
 	"partnerd/internal/application"
@@ -27,9 +28,11 @@ import (
 	"partnerd/internal/oauth"
 	"partnerd/internal/payment"
 	"partnerd/internal/postgres"
+	"partnerd/internal/privacy"
 	"partnerd/internal/queue"
 	"partnerd/internal/ratelimit"
 	"partnerd/internal/sandbox"
+	"partnerd/internal/sms"
 	"partnerd/internal/telephony"
 	"partnerd/internal/wallet"
 	"partnerd/internal/web"
@@ -48,13 +51,17 @@ type App struct {
 
 	Queue         *queue.Queue
 	Mail          *mail.Service
+	SMS           *sms.Service
 	Accounts      *account.Service
+	SelfService   *account.SelfService
+	Privacy       *privacy.Service
 	Applications  *application.Service
 	OAuth         *oauth.Service
 	Catalog       *catalog.Service
 	Wallet        *wallet.Service
 	Payments      *payment.Service
 	Webhooks      *webhook.Service
+	Metrics       *prometheus.Registry
 	Idempotency   *idempotency.Service
 	Lawyers       *lawyer.Service
 	Matching      *matching.Service
@@ -99,7 +106,7 @@ func (a *App) open(ctx context.Context) error {
 	if err := postgres.Migrate(ctx, url); err != nil {
 		return err
 	}
-	a.DB, err = postgres.Open(ctx, url, postgres.Options{MaxConns: a.Config.DatabaseConns, Test: a.Config.Sandbox()})
+	a.DB, err = postgres.Open(ctx, url, postgres.Options{MaxConns: a.Config.DatabaseConns, Test: a.Config.Sandbox(), Tracer: a.Config.Tracer})
 	if err != nil {
 		return err
 	}
@@ -124,6 +131,7 @@ func (a *App) databaseURL(ctx context.Context) (string, error) {
 // wire makes the services in the order of their imports.
 func (a *App) wire(ctx context.Context, k keys) (err error) {
 	cfg := &a.Config
+	a.Metrics = newRegistry()
 	if a.Queue, err = queue.New(a.DB, a.Logger); err != nil {
 		return err
 	}
@@ -136,15 +144,23 @@ func (a *App) wire(ctx context.Context, k keys) (err error) {
 	a.Applications = application.New()
 	a.Catalog = catalog.New()
 	a.Wallet = wallet.New()
-	a.Idempotency = idempotency.New(a.DB)
+	a.Metrics.MustRegister(a.Wallet.Collector(a.DB))
+	if err = a.selfService(k.box); err != nil {
+		return err
+	}
+	a.Idempotency = idempotency.New(a.DB, k.box)
 	a.purgeEvery("idempotency keys", time.Hour, a.Idempotency.Purge)
-	a.Payments = payment.New(a.Wallet, payment.Config{BaseURL: cfg.BaseURL, Sandbox: cfg.Sandbox(), NoticeSecret: k.payment, Logger: a.Logger})
-	a.Webhooks = webhook.New(a.DB, k.box, webhook.Config{Sandbox: cfg.Sandbox(), AllowLoopback: cfg.Sandbox() && cfg.WebhookLoopback, Logger: a.Logger})
+	a.Payments = a.payments(k.payment)
+	if a.Webhooks, err = a.webhooks(k.box); err != nil {
+		return err
+	}
+	a.purgeEvery("webhook events", time.Hour, a.Webhooks.Purge)
 	a.OAuth, err = oauth.New(ctx, a.DB, k.box, a.Accounts, a.Applications, oauth.Config{Issuer: cfg.BaseURL, Audience: cfg.BaseURL + "/api/v1"})
 	if err != nil {
 		return err
 	}
 	a.purgeEvery("ended grants", 24*time.Hour, a.OAuth.Purge)
+	a.purgeEvery("token answers", time.Minute, a.OAuth.PurgeAnswers)
 	a.Lawyers = lawyer.New(k.box)
 	a.Matching = matching.New(a.Lawyers)
 	numbers := &numbers{db: a.DB, lawyers: a.Lawyers}
@@ -159,6 +175,11 @@ func (a *App) wire(ctx context.Context, k keys) (err error) {
 		Lawyers: a.Lawyers, Webhooks: a.Webhooks, Notes: note.New(k.box, k.drop), Telephony: a.Telephony, Logger: a.Logger,
 	})
 	numbers.consultations = a.Consultations
+	a.Privacy, err = privacy.New(privacy.Deps{Accounts: a.Accounts, SelfService: a.SelfService, OAuth: a.OAuth, Wallet: a.Wallet, Payments: a.Payments,
+		Consultations: a.Consultations, Idempotency: a.Idempotency, Mail: a.Mail})
+	if err != nil {
+		return err
+	}
 	if cfg.Sandbox() {
 		a.SimulatedLawyers = sandbox.NewLawyers(a.DB, a.Consultations, a.Lawyers)
 		a.SimulatedPayments = sandbox.NewPayments(a.DB, a.Payments, a.noticeURL(), k.payment)
@@ -170,7 +191,9 @@ func (a *App) wire(ctx context.Context, k keys) (err error) {
 func (a *App) purgeEvery(what string, interval time.Duration, purge func(context.Context) (int, error)) {
 	a.Queue.Every("purge "+what, interval, func(ctx context.Context) error {
 		n, err := purge(ctx)
-		a.Logger.Info("purged", "what", what, "count", n)
+		if n > 0 {
+			a.Logger.Info("purged", "what", what, "count", n)
+		}
 		return err
 	})
 }
@@ -217,8 +240,14 @@ func (a *App) Handler() (http.Handler, error) {
 	e.HideBanner, e.HidePort = true, true
 	e.IPExtractor = a.addressOf()
 	limiter := ratelimit.New()
+	ops, err := a.Config.opsPassword()
+	if err != nil {
+		return nil, err
+	}
 	d := web.Deps{
-		DB: a.DB, Accounts: a.Accounts, Applications: a.Applications, OAuth: a.OAuth, Wallet: a.Wallet, Payments: a.Payments,
+		OpsPassword: ops,
+		DB:          a.DB, Accounts: a.Accounts, Applications: a.Applications, OAuth: a.OAuth, Wallet: a.Wallet, Payments: a.Payments,
+		SelfService: a.SelfService, Privacy: a.Privacy, Consultations: a.Consultations, Catalog: a.Catalog,
 		Limiter: limiter, Logger: a.Logger, BaseURL: a.Config.BaseURL, Sandbox: a.Config.Sandbox(), Contract: openapi.Partner,
 	}
 	if a.SimulatedPayments != nil {
@@ -230,7 +259,7 @@ func (a *App) Handler() (http.Handler, error) {
 	}
 	api, err := httpapi.New(httpapi.Deps{
 		DB: a.DB, Logger: a.Logger, Accounts: a.Accounts, OAuth: a.OAuth, Catalog: a.Catalog, Wallet: a.Wallet, Payments: a.Payments,
-		Consultations: a.Consultations, Idempotency: a.Idempotency, Limiter: limiter,
+		Consultations: a.Consultations, Idempotency: a.Idempotency, Limiter: limiter, Applications: a.Applications, Webhooks: a.Webhooks,
 		Quotas: httpapi.Quotas{ApplicationPerMinute: a.Config.RateApplication, ClientPerMinute: a.Config.RateClient,
 			UnauthorizedPerMinute: a.Config.RateUnauthorized, TokenFailurePerMinute: a.Config.RateTokenFailures},
 		BaseURL: a.Config.BaseURL, CursorKey: a.cursor, Test: a.Config.Sandbox(), Authorize: pages.Authorize, ErrorPage: pages.Error,

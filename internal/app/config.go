@@ -12,8 +12,11 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
+	"partnerd/internal/postgres"
 	"partnerd/internal/seal"
+	"partnerd/internal/webhook"
 )
 
 // Config is everything that can be set, from flags or the environment. The defaults work on a laptop.
@@ -35,13 +38,25 @@ type Config struct {
 	RateTokenFailures int      `env:"PARTNERD_RATE_TOKEN_FAILURES" default:"60" help:"Refused application credentials a minute, by address."`
 	TrustedProxies    []string `env:"PARTNERD_TRUSTED_PROXIES" help:"Networks (CIDR) of proxies whose X-Forwarded-For is believed."`
 
-	WebhookLoopback bool `env:"PARTNERD_WEBHOOK_LOOPBACK" default:"true" negatable:"" help:"Let webhooks go to this machine over http. Sandbox only."`
+	WebhookLoopback  bool          `env:"PARTNERD_WEBHOOK_LOOPBACK" default:"true" negatable:"" help:"Let webhooks go to this machine over http. Sandbox only."`
+	WebhookProxy     string        `env:"PARTNERD_WEBHOOK_PROXY" help:"HTTP proxy that webhooks go through, like http://user:password@host:3128. Empty: none; proxies of the environment are never used."`
+	WebhookRetention time.Duration `env:"PARTNERD_WEBHOOK_RETENTION" default:"720h" help:"How long delivered events can be listed and sent again. At least 72h."`
+	MetricsAddr      string        `env:"PARTNERD_METRICS_ADDR" help:"Address to serve Prometheus metrics on, at /metrics, for whoever can connect. Empty: not served."`
 
 	MailServer string `env:"PARTNERD_MAIL_SERVER" help:"Mail server, like smtp://user:password@host:587. Empty: a sandbox keeps mail in the data folder."`
 	MailFrom   string `env:"PARTNERD_MAIL_FROM" default:"no-reply@localhost" help:"Sender of mail."`
 
+	StripeSecretKey     string `env:"PARTNERD_STRIPE_SECRET_KEY" help:"Secret key at Stripe, whose Checkout takes the money then; a test key in a sandbox. Empty: the sandbox simulates payments, live takes none."`
+	StripeWebhookSecret string `env:"PARTNERD_STRIPE_WEBHOOK_SECRET" help:"Signing secret of the webhook endpoint at Stripe that posts to /payments/notices/stripe."`
+	OpsPassword         string `env:"PARTNERD_OPS_PASSWORD" help:"Password of the operators' page /ops. Empty: a sandbox makes one in the data folder, live has no such page."`
+
+	SMSServer string `env:"PARTNERD_SMS_SERVER" help:"Provider of text messages with Twilio's interface, like https://account:token@api.twilio.com. Empty: a sandbox keeps text messages in the data folder."`
+	SMSFrom   string `env:"PARTNERD_SMS_FROM" help:"Sender of text messages: a number, a name, or the identifier of a messaging service."`
+
 	LogLevel  slog.Level `env:"PARTNERD_LOG_LEVEL" default:"info" help:"debug, info, warn or error."`
 	LogFormat string     `env:"PARTNERD_LOG_FORMAT" enum:"text,json" default:"text" help:"text or json."`
+
+	Tracer postgres.Tracer `kong:"-"` // sees every statement; for tests and measurements
 }
 
 // Sandbox tells whether lawyers, calls and payments are simulated.
@@ -61,6 +76,20 @@ func (c *Config) Check() error {
 		if n < 1 || n > 1_000_000 {
 			errs = append(errs, fmt.Errorf("%s: %d is not between 1 and 1000000", name, n))
 		}
+	}
+	if _, _, err := net.SplitHostPort(c.MetricsAddr); err != nil && c.MetricsAddr != "" {
+		errs = append(errs, fmt.Errorf("PARTNERD_METRICS_ADDR: %w", err))
+	}
+	if c.WebhookRetention != 0 && c.WebhookRetention < 72*time.Hour {
+		errs = append(errs, errors.New("PARTNERD_WEBHOOK_RETENTION: must be 72h or more, so that it exceeds the schedule of retries"))
+	}
+	if c.WebhookProxy != "" {
+		if _, err := webhook.ParseProxy(c.WebhookProxy); err != nil {
+			errs = append(errs, errors.New("PARTNERD_WEBHOOK_PROXY: is not like http://host:port"))
+		}
+	}
+	if err := c.checkMoney(); err != nil {
+		errs = append(errs, err)
 	}
 	for _, p := range c.TrustedProxies {
 		if _, err := netip.ParsePrefix(p); err != nil {
@@ -111,8 +140,8 @@ func (c *Config) keys() (k keys, err error) {
 			return k, fmt.Errorf("make keys: %w", err)
 		}
 	}
-	if master, err = orFile(master, c.path("keys/master.key")); err != nil {
-		return k, fmt.Errorf("master key: %w", err)
+	if master, err = c.Master(); err != nil {
+		return k, err
 	}
 	if public, err = orFile(public, c.path("keys/note-public.key")); err != nil {
 		return k, fmt.Errorf("note key: %w", err)
@@ -129,6 +158,15 @@ func (c *Config) keys() (k keys, err error) {
 	payment, err := seal.Derive(master, "payment notices")
 	k.payment = base64.RawURLEncoding.EncodeToString(payment)
 	return k, err
+}
+
+// Master returns the master key: the configured one, or that of the data folder.
+func (c *Config) Master() (string, error) {
+	key, err := orFile(c.MasterKey, c.path("keys/master.key"))
+	if err != nil {
+		return "", fmt.Errorf("master key: %w", err)
+	}
+	return key, nil
 }
 
 // makeKeys fills the key folder unless there is one. The folder appears whole, so of several processes that start at

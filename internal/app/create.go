@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"errors"
 
 	"partnerd/internal/account"
 	"partnerd/internal/application"
@@ -17,19 +18,9 @@ type Credentials struct {
 	WebhookSecret string `json:"webhookSecret"`
 }
 
-// CreateApplication registers a partner's application with its webhook endpoint; webhookURL may be empty.
-func (a *App) CreateApplication(ctx context.Context, n application.NewApplication, webhookURL string) (c Credentials, err error) {
-	n.Live = !a.Config.Sandbox()
-	err = a.DB.InTx(ctx, func(tx postgres.Tx) error {
-		created, secret, err := a.Applications.Create(ctx, tx, n)
-		if err != nil {
-			return err
-		}
-		c.ClientID, c.ClientSecret = created.ID, secret
-		c.WebhookSecret, err = a.Webhooks.CreateEndpoint(ctx, tx, created.ID, webhookURL)
-		return err
-	})
-	return c, err
+// CreateApplication is [App.RegisterApplication] for what the program sets up by itself.
+func (a *App) CreateApplication(ctx context.Context, n application.NewApplication, webhookURL string) (Credentials, error) {
+	return a.RegisterApplication(ctx, Act{Actor: "partnerd", Reason: "Set up by the program."}, n, webhookURL)
 }
 
 // CreateClient registers an end client with a wallet that holds balance.
@@ -51,6 +42,11 @@ func (a *App) CreateClient(ctx context.Context, n account.NewClient, balance mon
 
 // CreateLawyer registers a lawyer, who is offline until signing in at the desk (or at once when simulated).
 func (a *App) CreateLawyer(ctx context.Context, n lawyer.NewLawyer) (l lawyer.Lawyer, err error) {
+	if n.Phone != "" {
+		if n.Phone, err = account.E164(n.Phone); err != nil {
+			return l, errors.New("the phone number cannot be called")
+		}
+	}
 	err = a.DB.InTx(ctx, func(tx postgres.Tx) error {
 		l, err = a.Lawyers.Create(ctx, tx, n)
 		return err

@@ -27,6 +27,13 @@ func (a *App) Run(ctx context.Context, serve, work bool, started func()) error {
 			wg.Go(func() { a.keepRunning(workers, name, run) })
 		}
 	}
+	if a.Config.MetricsAddr != "" {
+		stop, err := a.serveMetrics()
+		if err != nil {
+			return err
+		}
+		defer stop()
+	}
 	if !serve {
 		started()
 		<-ctx.Done()
@@ -73,7 +80,9 @@ func (a *App) workers() map[string]func(context.Context) error {
 		"call poll": func(ctx context.Context) error {
 			return a.Telephony.RunPoll(ctx, a.Consultations.HandleCallEvent)
 		},
-		"queue": a.Queue.Run,
+		"queue":   a.Queue.Run,
+		"books":   func(ctx context.Context) error { return a.Wallet.RunChecks(ctx, a.DB, a.Logger) },
+		"refunds": func(ctx context.Context) error { return a.Payments.RunRefunds(ctx, a.DB) },
 	}
 	if a.Config.Sandbox() {
 		w["simulated lawyers"] = a.SimulatedLawyers.Run

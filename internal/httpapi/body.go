@@ -22,8 +22,8 @@ const maxBody = 64 << 10
 
 // readBody returns the raw JSON of a request and its value. Faults are 400: media type, size, syntax (decision H48).
 func readBody(r *http.Request) ([]byte, map[string]any, error) {
-	media, params, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
-	if err != nil || media != "application/json" || params["charset"] != "" && !strings.EqualFold(params["charset"], "utf-8") {
+	media, params, err := mime.ParseMediaType(strings.Join(r.Header.Values("Content-Type"), ",")) // two are none
+	if err != nil || r.Header.Get("Content-Encoding") != "" || media != "application/json" || params["charset"] != "" && !strings.EqualFold(params["charset"], "utf-8") {
 		return nil, nil, problem.ErrMalformed.Because("The request body must be application/json in UTF-8.")
 	}
 	raw, err := io.ReadAll(io.LimitReader(r.Body, maxBody+1))

@@ -15,12 +15,13 @@ import (
 )
 
 const (
-	documentURL       = "https://openapi.invalid/partner.json"
-	securityScheme    = "oauth2"
+	documentURL       = "https://openapi.invalid/document.json"
+	schemePartner     = "oauth2" // security scheme of the Partner API
+	schemePlatform    = "basic"  // of the Platform API
 	idempotencyHeader = "Idempotency-Key"
 )
 
-// document is what the contract says of each operation, with every schema compiled.
+// document is what a contract says of each operation, with every schema compiled.
 type document struct {
 	operations map[string]*operation // by operationId
 	paths      map[string][]string   // path template → methods
@@ -38,6 +39,7 @@ type parameter struct {
 	name, in string
 	required bool
 	integer  bool
+	boolean  bool
 	fallback string
 	schema   *jsonschema.Schema
 }
@@ -82,8 +84,9 @@ type rawParameter struct {
 	}
 }
 
-// readDocument compiles the contract. It fails on an operation whose security it cannot enforce.
-func readDocument(source []byte) (*document, error) {
+// readDocument compiles a contract whose operations are open or demand scheme. It fails on an operation whose security it
+// cannot enforce.
+func readDocument(source []byte, scheme string) (*document, error) {
 	var tree any
 	if err := yaml.Unmarshal(source, &tree); err != nil {
 		return nil, fmt.Errorf("read contract: %w", err)
@@ -109,7 +112,7 @@ func readDocument(source []byte) (*document, error) {
 	d := &document{operations: map[string]*operation{}, paths: map[string][]string{}}
 	for path, item := range raw.Paths {
 		for method, o := range item {
-			op, err := d.compile(c, &raw, resource, path, method, o)
+			op, err := d.compile(c, &raw, resource, scheme, path, method, o)
 			if err != nil {
 				return nil, fmt.Errorf("contract, operation %q: %w", o.OperationID, err)
 			}
@@ -120,7 +123,7 @@ func readDocument(source []byte) (*document, error) {
 	return d, nil
 }
 
-func (d *document) compile(c *jsonschema.Compiler, raw *rawDocument, tree any, path, method string, o rawOperation) (*operation, error) {
+func (d *document) compile(c *jsonschema.Compiler, raw *rawDocument, tree any, scheme, path, method string, o rawOperation) (*operation, error) {
 	op := &operation{id: o.OperationID}
 	switch {
 	case op.id == "" || d.operations[op.id] != nil:
@@ -129,10 +132,10 @@ func (d *document) compile(c *jsonschema.Compiler, raw *rawDocument, tree any, p
 		return nil, fmt.Errorf("no security decision")
 	case len(o.Security) == 0:
 		op.public = true
-	case len(o.Security) != 1 || len(o.Security[0]) != 1 || o.Security[0][securityScheme] == nil:
-		return nil, fmt.Errorf("security is not the scheme %s alone", securityScheme)
+	case len(o.Security) != 1 || len(o.Security[0]) != 1 || o.Security[0][scheme] == nil:
+		return nil, fmt.Errorf("security is not the scheme %s alone", scheme)
 	default:
-		for _, s := range o.Security[0][securityScheme] {
+		for _, s := range o.Security[0][scheme] {
 			if !slices.Contains(application.AllScopes, application.Scope(s)) {
 				return nil, fmt.Errorf("unknown scope %q", s)
 			}
@@ -152,7 +155,7 @@ func (d *document) compile(c *jsonschema.Compiler, raw *rawDocument, tree any, p
 		if p.Schema.Default != nil {
 			fallback = fmt.Sprint(p.Schema.Default)
 		}
-		op.parameters = append(op.parameters, parameter{p.Name, p.In, p.Required, p.Schema.Type == "integer", fallback, schema})
+		op.parameters = append(op.parameters, parameter{p.Name, p.In, p.Required, p.Schema.Type == "integer", p.Schema.Type == "boolean", fallback, schema})
 	}
 	content, ok := o.RequestBody.Content["application/json"]
 	if !ok {
@@ -199,6 +202,17 @@ func (d *document) allowed(path string) []string {
 		}
 	}
 	return nil
+}
+
+// routes returns the paths that match, as the router writes them.
+func (d *document) routes(match func(path string) bool) []string {
+	var out []string
+	for template := range d.paths {
+		if match(template) {
+			out = append(out, strings.NewReplacer("{", ":", "}", "").Replace(template))
+		}
+	}
+	return out
 }
 
 // parameter returns the operation's parameter of that name and place.

@@ -86,12 +86,45 @@ func limitHeader(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
+// isPartner tells whether a path belongs to the versioned API, where the token comes before every other check (T5, T20).
+func isPartner(path string) bool { return path == "/api/v1" || strings.HasPrefix(path, "/api/v1/") }
+
+// isPlatform tells the same of the Platform API and the credentials of the application.
+func isPlatform(path string) bool {
+	return path == "/api/platform/v1" || strings.HasPrefix(path, "/api/platform/v1/")
+}
+
+// unlessVersioned leaves a middleware out where the caller has to be known first.
+func unlessVersioned(m echo.MiddlewareFunc) echo.MiddlewareFunc {
+	return func(next echo.HandlerFunc) echo.HandlerFunc {
+		other := m(next)
+		return func(c echo.Context) error {
+			if path := c.Request().URL.Path; isPartner(path) || isPlatform(path) {
+				return next(c)
+			}
+			return other(c)
+		}
+	}
+}
+
+// limitAddress bounds how often one address opens the authorize page (T36).
+func (s *Server) limitAddress(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		d := s.deps.Limiter.Allow("authorize "+requestOf(c.Request().Context()).Address, s.deps.Quotas.UnauthorizedPerMinute, s.deps.DB.Clock().Now())
+		if !d.Allowed {
+			return errRate.After(d.RetryAfter)
+		}
+		return next(c)
+	}
+}
+
 // authenticate finds out who calls. Failures are counted by address, and callers above that quota get 429 (T36); a
 // valid token always passes.
 func (s *Server) authenticate(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		ctx, now := c.Request().Context(), s.deps.DB.Clock().Now()
 		r := requestOf(ctx)
+		r.rate = s.deps.Limiter.Peek("401 "+r.Address, s.deps.Quotas.UnauthorizedPerMinute, now) // for an answer before the caller is known
 		token, err := bearer(c.Request().Header)
 		if err == nil {
 			r.Principal, err = s.deps.OAuth.Authenticate(ctx, token)
@@ -217,6 +250,13 @@ func (p parameter) check(values []string) []problem.Issue {
 			return []problem.Issue{{Path: p.name, Code: problem.IssueInvalidType, Message: "Must be an integer."}}
 		}
 		value = n
+	}
+	if p.boolean {
+		b, err := strconv.ParseBool(values[0])
+		if err != nil || values[0] != strconv.FormatBool(b) {
+			return []problem.Issue{{Path: p.name, Code: problem.IssueInvalidType, Message: "Must be true or false."}}
+		}
+		value = b
 	}
 	return issuesOf(p.schema.Validate(value), p.name)
 }

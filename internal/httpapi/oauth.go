@@ -12,6 +12,14 @@ import (
 	"partnerd/internal/oauth"
 )
 
+// Refused authentications a minute, beside those of one address: a part of them against one application from one
+// address, a multiple of them against one application from everywhere.
+const (
+	failuresOfPair        = 4
+	failuresOfApplication = 10
+	maxApplicationID      = 64 // longer ones name nothing and are not worth remembering
+)
+
 // issueToken answers POST /api/oauth/token (specification section 4.1).
 func (s *Server) issueToken(c echo.Context) error {
 	neverStore(c)
@@ -19,11 +27,31 @@ func (s *Server) issueToken(c echo.Context) error {
 	if refused != nil {
 		return refused
 	}
-	t, err := s.deps.OAuth.Token(c.Request().Context(), form)
+	key, refused := s.tokenKey(c.Request().Header)
+	if refused != nil {
+		return refused
+	}
+	t, err := s.deps.OAuth.TokenOnce(c.Request().Context(), form, key)
 	if err != nil {
-		return s.countTokenFailure(c, err)
+		return s.countTokenFailure(c, form.Get("client_id"), err)
+	}
+	if t.Replayed {
+		c.Response().Header().Set("Idempotent-Replayed", "true")
 	}
 	return writeJSON(c, http.StatusOK, tokenView(t))
+}
+
+// tokenKey reads the optional Idempotency-Key of a token request (trap T24).
+func (s *Server) tokenKey(h http.Header) (string, *oauth.Error) {
+	values := h.Values(idempotencyHeader)
+	if len(values) == 0 {
+		return "", nil
+	}
+	if len(s.doc.operations["issueToken"].parameter("header", idempotencyHeader).check(values)) > 0 {
+		return "", &oauth.Error{Status: http.StatusBadRequest, Code: oauth.CodeInvalidRequest,
+			Description: "The header Idempotency-Key must be given once and have 1 to 255 printable ASCII characters."}
+	}
+	return values[0], nil
 }
 
 // revokeToken answers POST /api/oauth/revoke (RFC 7009).
@@ -34,19 +62,29 @@ func (s *Server) revokeToken(c echo.Context) error {
 		return refused
 	}
 	if err := s.deps.OAuth.Revoke(c.Request().Context(), form); err != nil {
-		return s.countTokenFailure(c, err)
+		return s.countTokenFailure(c, form.Get("client_id"), err)
 	}
 	return c.NoContent(http.StatusOK)
 }
 
-// countTokenFailure slows down whoever guesses application secrets. Only refused authentications count: a partner with
-// a stale code or refresh token harms nobody.
-func (s *Server) countTokenFailure(c echo.Context, err error) error {
+// countTokenFailure slows down whoever guesses the secret of an application. Only refused authentications count: a
+// partner with a stale code or refresh token harms nobody. Whoever knows the secret is never slowed down, also from the
+// address of somebody who does not, because what is limited is only the answer to a refused authentication.
+func (s *Server) countTokenFailure(c echo.Context, applicationID string, err error) error {
 	var refused *oauth.Error
 	if !errors.As(err, &refused) || refused.Status != http.StatusUnauthorized {
 		return err
 	}
-	d := s.deps.Limiter.Allow("token "+requestOf(c.Request().Context()).Address, s.deps.Quotas.TokenFailurePerMinute, s.deps.DB.Clock().Now())
+	address, quota, now := requestOf(c.Request().Context()).Address, s.deps.Quotas.TokenFailurePerMinute, s.deps.DB.Clock().Now()
+	d := s.deps.Limiter.Allow("token "+address, quota, now)
+	if d.Allowed && len(applicationID) <= maxApplicationID {
+		d = s.deps.Limiter.Allow("token "+applicationID+" "+address, max(1, quota/failuresOfPair), now)
+	}
+	if d.Allowed && len(applicationID) <= maxApplicationID {
+		if d = s.deps.Limiter.Allow("token "+applicationID, quota*failuresOfApplication, now); !d.Allowed && s.deps.Limiter.Allow("warn "+applicationID, 1, now).Allowed {
+			s.deps.Logger.Warn("many refused authentications from many addresses", "applicationId", applicationID)
+		}
+	}
 	if !d.Allowed {
 		return errRate.After(d.RetryAfter)
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"math"
-	"net"
 	"net/http"
 	"strconv"
 	"strings"
@@ -33,6 +32,8 @@ var statuses = map[problem.Kind]int{
 	errInternal.Kind: http.StatusInternalServerError,
 }
 
+const authorizePath = "/api/oauth/authorize" // the only one below /api that people see
+
 // onError is the end of every failed request: pages get a page, OAuth endpoints the OAuth shape, everything else
 // {code, message, issues}. What is not a problem is logged and becomes a bare 500.
 func (s *Server) onError(err error, c echo.Context) {
@@ -43,6 +44,9 @@ func (s *Server) onError(err error, c echo.Context) {
 	p := s.toProblem(err, c)
 	path := c.Request().URL.Path
 	switch {
+	case path == authorizePath:
+		setRetryAfter(c.Response().Header(), p.RetryAfter)
+		err = s.deps.ErrorPage(c, statuses[p.Kind])
 	case strings.HasPrefix(path, "/api/oauth/"):
 		err = s.writeOAuthError(c, err, p)
 	case strings.HasPrefix(path, "/api/"), strings.HasPrefix(path, "/.well-known/"), strings.HasPrefix(path, "/payments/"):
@@ -81,8 +85,7 @@ func (s *Server) toProblem(err error, c echo.Context) *problem.Error {
 		return problem.ErrUnavailable
 	}
 	s.deps.Logger.Error("request failed", "requestId", r.ID, "method", c.Request().Method, "route", c.Path(), "error", err)
-	var ne net.Error
-	if postgres.IsLockTimeout(err) || errors.Is(err, context.DeadlineExceeded) || errors.As(err, &ne) {
+	if postgres.IsLockTimeout(err) || postgres.IsUnavailable(err) || errors.Is(err, context.DeadlineExceeded) {
 		return problem.ErrUnavailable.After(time.Second)
 	}
 	return errInternal
@@ -92,6 +95,10 @@ func (s *Server) writeProblem(c echo.Context, p *problem.Error) error {
 	h := c.Response().Header()
 	switch p.Kind {
 	case problem.Unauthorized:
+		if isPlatform(c.Request().URL.Path) {
+			h.Set("WWW-Authenticate", `Basic realm="partnerd", charset="UTF-8"`)
+			break
+		}
 		h.Set("WWW-Authenticate", `Bearer realm="partnerd", error="invalid_token"`)
 	case problem.Forbidden:
 		h.Set("WWW-Authenticate", `Bearer realm="partnerd", error="insufficient_scope"`)

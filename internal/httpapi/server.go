@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/labstack/echo/v4"
@@ -14,6 +15,7 @@ import (
 
 	"partnerd/gen/partner/server"
 	"partnerd/internal/account"
+	"partnerd/internal/application"
 	"partnerd/internal/catalog"
 	"partnerd/internal/consultation"
 	"partnerd/internal/id"
@@ -24,6 +26,7 @@ import (
 	"partnerd/internal/problem"
 	"partnerd/internal/ratelimit"
 	"partnerd/internal/wallet"
+	"partnerd/internal/webhook"
 	"partnerd/openapi"
 )
 
@@ -33,6 +36,8 @@ const exampleBase = "http://localhost:8080"
 // Deps is what the server needs.
 type Deps struct {
 	DB            *postgres.DB
+	Applications  *application.Service
+	Webhooks      *webhook.Service
 	Logger        *slog.Logger
 	Accounts      *account.Service
 	OAuth         *oauth.Service
@@ -58,50 +63,66 @@ type Quotas struct {
 	TokenFailurePerMinute int // refused client authentications at the token endpoint, one address
 }
 
-// Server implements the contract.
+// Server implements the contracts.
 type Server struct {
-	deps       Deps
-	doc        *document
-	ids        id.Minter
-	cursors    cursors
-	openapi    []byte // YAML
-	openapiAlt []byte // JSON
+	deps     Deps
+	doc      *document // Partner API
+	platform *document // Platform API
+	ids      id.Minter
+	cursors  cursors
+	copies   map[string][]byte // published contracts, by path
 }
 
 var _ server.StrictServerInterface = (*Server)(nil)
 
 type catalogCheck = func(ctx context.Context, tx postgres.Tx, code string) (bool, error)
 
-// New reads the contract and prepares the server. It fails when the contract cannot be enforced.
+// New reads the contracts and prepares the server. It fails when a contract cannot be enforced.
 func New(d Deps) (*Server, error) {
-	doc, err := readDocument(openapi.Partner)
-	if err != nil {
+	s := &Server{deps: d, ids: id.Minter{Test: d.Test}, cursors: cursors{d.CursorKey}, copies: map[string][]byte{}}
+	var err error
+	if s.doc, err = readDocument(openapi.Partner, schemePartner); err != nil {
 		return nil, err
 	}
-	s := &Server{deps: d, doc: doc, ids: id.Minter{Test: d.Test}, cursors: cursors{d.CursorKey}}
-	s.openapi = bytes.ReplaceAll(openapi.Partner, []byte(exampleBase), []byte(d.BaseURL))
-	var tree any
-	if err := yaml.Unmarshal(s.openapi, &tree); err != nil {
-		return nil, fmt.Errorf("publish contract: %w", err)
+	if s.platform, err = readDocument(openapi.Platform, schemePlatform); err != nil {
+		return nil, err
 	}
-	if s.openapiAlt, err = json.Marshal(tree); err != nil {
-		return nil, fmt.Errorf("publish contract: %w", err)
+	for path, source := range map[string][]byte{"/openapi": openapi.Partner, "/openapi/platform": openapi.Platform} {
+		if err := s.publish(path, source); err != nil {
+			return nil, err
+		}
 	}
 	return s, nil
+}
+
+// publish keeps a copy of a contract with the real address, as YAML and as JSON.
+func (s *Server) publish(path string, source []byte) error {
+	asYAML := bytes.ReplaceAll(source, []byte(exampleBase), []byte(s.deps.BaseURL))
+	var tree any
+	if err := yaml.Unmarshal(asYAML, &tree); err != nil {
+		return fmt.Errorf("publish contract: %w", err)
+	}
+	asJSON, err := json.Marshal(tree)
+	if err != nil {
+		return fmt.Errorf("publish contract: %w", err)
+	}
+	s.copies[path+".yaml"], s.copies[path+".json"] = asYAML, asJSON
+	return nil
 }
 
 // Register adds every route, and the order in which faults are answered.
 func (s *Server) Register(e *echo.Echo) {
 	e.HTTPErrorHandler = s.onError
-	e.Use(s.begin, s.accessLog, limitHeader)
+	e.Use(s.begin, s.accessLog, unlessVersioned(limitHeader))
 
+	known := []echo.MiddlewareFunc{s.authenticate, s.limitRate}
 	partner := func(op *operation) []echo.MiddlewareFunc {
-		return []echo.MiddlewareFunc{s.authenticate, s.limitRate, requireScope(op), checkParameters(op), s.readKey(op), s.checkBody(op)}
+		return append(slices.Clone(known), requireScope(op), limitHeader, checkParameters(op), s.readKey(op), s.checkBody(op))
 	}
 	middlewares := map[string][]echo.MiddlewareFunc{
 		// The generated bindings of these three read parameters from places where secrets must not be, and answer
 		// faults before the redirect rules of OAuth are known, so their handlers take the bare request.
-		"authorize":   {instead(s.deps.Authorize)},
+		"authorize":   {s.limitAddress, instead(s.deps.Authorize)},
 		"issueToken":  {instead(s.issueToken)},
 		"revokeToken": {instead(s.revokeToken)},
 	}
@@ -112,12 +133,15 @@ func (s *Server) Register(e *echo.Echo) {
 	}
 	server.RegisterHandlersWithOptions(e, server.NewStrictHandler(s, nil), server.RegisterHandlersOptions{OperationMiddlewares: middlewares})
 
-	e.Any("/api/v1", s.unknown, s.authenticate, s.limitRate)
-	e.Any("/api/v1/*", s.unknown, s.authenticate, s.limitRate)
+	for _, path := range append(s.doc.routes(isPartner), "/api/v1", "/api/v1/*") {
+		e.RouteNotFound(path, unknown(s.doc), append(slices.Clone(known), limitHeader)...)
+	}
 	e.GET("/.well-known/oauth-authorization-server", s.metadata)
 	e.GET("/.well-known/jwks.json", s.jwks)
-	e.GET("/openapi.yaml", func(c echo.Context) error { return c.Blob(http.StatusOK, "application/yaml", s.openapi) })
-	e.GET("/openapi.json", func(c echo.Context) error { return c.Blob(http.StatusOK, "application/json", s.openapiAlt) })
+	for path, content := range s.copies {
+		e.GET(path, func(c echo.Context) error { return c.Blob(http.StatusOK, "application/"+path[len(path)-4:], content) })
+	}
+	s.registerPlatform(e)
 	e.GET("/healthz", s.health)
 	e.GET("/readyz", s.ready)
 	e.POST("/payments/notices/:provider", s.paymentNotice)
@@ -128,11 +152,13 @@ func instead(h echo.HandlerFunc) echo.MiddlewareFunc {
 	return func(echo.HandlerFunc) echo.HandlerFunc { return h }
 }
 
-// unknown answers a path or method below /api/v1 that the contract does not have (T20).
-func (s *Server) unknown(c echo.Context) error {
-	if methods := s.doc.allowed(c.Request().URL.Path); methods != nil {
-		c.Response().Header().Set("Allow", strings.Join(methods, ", "))
-		return problem.ErrMethodNotAllowed
+// unknown answers a path or method below a versioned prefix that the contract does not have (T20).
+func unknown(d *document) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		if methods := d.allowed(c.Request().URL.Path); methods != nil {
+			c.Response().Header().Set("Allow", strings.Join(methods, ", "))
+			return problem.ErrMethodNotAllowed
+		}
+		return problem.ErrNotFound
 	}
-	return problem.ErrNotFound
 }

@@ -7,63 +7,58 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"partnerd/internal/account"
+	"partnerd/internal/consultation"
 	"partnerd/internal/oauth"
 	"partnerd/internal/postgres"
-	"partnerd/internal/wallet"
 )
 
-type appsView struct {
-	Connections  []oauth.Connection
-	Wallet       wallet.Balance
-	Disconnected bool
-}
-
-func (p *Pages) account(c echo.Context) error {
-	return c.Redirect(http.StatusFound, "/account/apps")
+type connectionView struct {
+	oauth.Connection
+	consultation.Usage
 }
 
 // apps lists the connected applications of the signed-in client.
-func (p *Pages) apps(c echo.Context) error {
-	client, err := p.client(c)
-	if err != nil {
-		return err
-	}
-	if client == nil {
-		return toLogin(c, "/account/apps")
-	}
+func (p *Pages) apps(c echo.Context, client *account.Client) error {
 	ctx, tx := c.Request().Context(), p.DB.Read()
-	v := appsView{Disconnected: c.QueryParam("disconnected") == "1"}
-	if v.Connections, err = p.OAuth.Connections(ctx, tx, client.ID); err != nil {
+	connections, err := p.OAuth.Connections(ctx, tx, client.ID)
+	if err != nil {
 		return fmt.Errorf("list connections: %w", err)
 	}
-	if v.Wallet, err = p.Wallet.Balance(ctx, tx, client.ID); err != nil {
-		return fmt.Errorf("read wallet: %w", err)
-	}
-	return p.render(c, http.StatusOK, "apps", view{Title: "apps.title", Client: client, CSRF: p.csrf(c), Data: v})
-}
-
-// disconnect ends every token that one application holds for the signed-in client, at once.
-func (p *Pages) disconnect(c echo.Context) error {
-	client, err := p.client(c)
+	usage, err := p.Consultations.UsageOf(ctx, tx, client.ID)
 	if err != nil {
 		return err
 	}
-	if client == nil {
-		return toLogin(c, "/account/apps")
+	var v []connectionView
+	for _, connection := range connections {
+		v = append(v, connectionView{connection, usage[connection.Application.ID]})
 	}
-	if !p.ownForm(c) {
-		return statusError(http.StatusForbidden)
-	}
+	return p.showAccount(c, http.StatusOK, client, "apps", "apps.title", v)
+}
+
+// disconnect ends every token that one application holds for the signed-in client, at once; with cancel=1 also the
+// consultations that it started and that have not begun.
+func (p *Pages) disconnect(c echo.Context, client *account.Client) error {
 	application := c.Param("id")
 	if !identifier.MatchString(application) {
 		return statusError(http.StatusNotFound)
 	}
-	ctx := c.Request().Context()
-	err = p.DB.InTx(ctx, func(tx postgres.Tx) error { return p.OAuth.Disconnect(ctx, tx, client.ID, application) })
+	ctx, done := c.Request().Context(), "app"
+	err := p.DB.InTx(ctx, func(tx postgres.Tx) error {
+		if err := p.OAuth.Disconnect(ctx, tx, client.ID, application); err != nil {
+			return err
+		}
+		if c.Request().PostForm.Get("cancel") != "1" {
+			return nil
+		}
+		done = "app-cancel"
+		_, err := p.Consultations.CancelNotStarted(ctx, tx, client.ID, application)
+		return err
+	})
 	if err != nil {
 		return fmt.Errorf("disconnect application: %w", err)
 	}
-	return c.Redirect(http.StatusSeeOther, "/account/apps?disconnected=1")
+	return c.Redirect(http.StatusSeeOther, "/account/apps?done="+done)
 }
 
 // identifier is the shape of every identifier in an address (decision H46).

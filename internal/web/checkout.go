@@ -34,22 +34,23 @@ type checkoutView struct {
 	ReturnURL   string
 	ReturnHost  string
 	OverLimit   bool
+	External    bool // paid on a page of the provider
 }
 
-// checkout shows a payment session of the sandbox's own provider. The address cannot be guessed and is all that one
-// needs, as with any hosted checkout.
+// checkout shows a payment session, or leads on to the provider's page where there is one. The address cannot be guessed
+// and is all that one needs, as with any hosted checkout.
 func (p *Pages) checkout(c echo.Context) error {
 	session, err := p.checkoutSession(c)
 	if err != nil {
 		return err
 	}
+	if p.Payments.External(session) && c.Request().Method == http.MethodGet && !c.QueryParams().Has(payment.DoneParameter) {
+		return p.leaveToPay(c, session)
+	}
 	return p.showCheckout(c, http.StatusOK, session, false)
 }
 
 func (p *Pages) checkoutSession(c echo.Context) (payment.Session, error) {
-	if p.SandboxPayments == nil {
-		return payment.Session{}, statusError(http.StatusServiceUnavailable)
-	}
 	id := c.Param("id")
 	if !identifier.MatchString(id) {
 		return payment.Session{}, statusError(http.StatusNotFound)
@@ -61,6 +62,9 @@ func (p *Pages) checkoutSession(c echo.Context) (payment.Session, error) {
 	if err != nil {
 		return payment.Session{}, fmt.Errorf("read checkout: %w", err)
 	}
+	if !p.Payments.External(session) && p.SandboxPayments == nil {
+		return payment.Session{}, statusError(http.StatusServiceUnavailable)
+	}
 	return session, nil
 }
 
@@ -70,15 +74,15 @@ func (p *Pages) showCheckout(c echo.Context, status int, s payment.Session, over
 	if err != nil && s.ApplicationID != "" {
 		return fmt.Errorf("read application of checkout: %w", err)
 	}
-	_, decided, err := p.SandboxPayments.Decision(ctx, p.DB.Read(), s.ID)
+	decided, err := p.decided(c, s)
 	if err != nil {
 		return err
 	}
 	state := stateOf(s, decided)
 	v := checkoutView{Session: s, State: state, Application: app.Name, Amount: s.Amount, Self: "/checkout/" + s.ID,
-		ReturnURL: s.Return(state == checkoutPaid), ReturnHost: hostOf(s.ReturnURL), OverLimit: overLimit}
+		ReturnURL: s.Return(state == checkoutPaid), ReturnHost: hostOf(s.ReturnURL), OverLimit: overLimit, External: p.Payments.External(s)}
 	if state == checkoutProcessing {
-		c.Response().Header().Set("Refresh", "1; url="+v.Self)
+		c.Response().Header().Set("Refresh", p.again(c, &v))
 	}
 	return p.render(c, status, "checkout", view{Title: "checkout.title." + string(state), CSRF: p.csrf(c), Narrow: true, Data: v})
 }
@@ -107,6 +111,9 @@ func (p *Pages) decideCheckout(c echo.Context) error {
 	}
 	if !p.ownForm(c) {
 		return statusError(http.StatusForbidden)
+	}
+	if p.Payments.External(session) {
+		return p.decideExternal(c, session)
 	}
 	decide := map[string]func(context.Context, postgres.Tx, string) error{
 		"pay": p.SandboxPayments.Pay, "cancel": p.SandboxPayments.Cancel,

@@ -133,7 +133,7 @@ func TestALiveDeploymentWithoutProviderHasNoCheckout(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, func(d *Deps) { d.SandboxPayments, d.Sandbox = nil, false })
 	b := f.browser()
-	b.get("/checkout/top_x").want(t, http.StatusServiceUnavailable, "Not available right now")
+	b.get("/checkout/"+f.newCheckout(2000).ID).want(t, http.StatusServiceUnavailable, "Not available right now")
 	p := b.get("/")
 	p.want(t, 200, "This is the live service")
 	if strings.Contains(p.body, "Test environment") {

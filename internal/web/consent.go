@@ -27,6 +27,7 @@ type consentView struct {
 	Self        string // the address of this page
 	Fixed       []application.Scope
 	Optional    []application.Scope
+	Before      []application.Scope // allowed on an earlier occasion, and not asked about
 	Chosen      map[application.Scope]bool
 	Nothing     bool // the form was sent without any scope
 }
@@ -61,7 +62,18 @@ func (p *Pages) authorize(c echo.Context) error {
 	if client == nil {
 		return toLogin(c, self)
 	}
-	return p.showConsent(c, http.StatusOK, r, client, newConsentView(r, q.Encode(), self))
+	remembered, err := p.OAuth.Remembered(c.Request().Context(), p.DB.Read(), client.ID, r.Application.ID)
+	if err != nil {
+		return err
+	}
+	ask := oauth.MustAsk(r.Scopes, remembered)
+	switch {
+	case q.Get("prompt") == "consent":
+		ask = r.Scopes
+	case len(ask) == 0:
+		return p.approve(c, r, client, r.Scopes)
+	}
+	return p.showConsent(c, http.StatusOK, r, client, newConsentView(r, ask, q.Encode(), self))
 }
 
 func (p *Pages) parseAuthorize(c echo.Context, q url.Values) (oauth.AuthorizeRequest, error) {
@@ -82,7 +94,8 @@ func (p *Pages) refuseAuthorize(c echo.Context, err error) error {
 	return err
 }
 
-func newConsentView(r oauth.AuthorizeRequest, request, self string) consentView {
+// newConsentView shows all that the application asks for, and asks about ask.
+func newConsentView(r oauth.AuthorizeRequest, ask []application.Scope, request, self string) consentView {
 	v := consentView{Application: r.Application.Name, Host: hostOf(r.RedirectURI), Request: request, Self: self,
 		Chosen: map[application.Scope]bool{}}
 	for _, s := range application.AllScopes {
@@ -90,9 +103,12 @@ func newConsentView(r oauth.AuthorizeRequest, request, self string) consentView 
 			continue
 		}
 		v.Chosen[s] = true
-		if slices.Contains(optionalScopes, s) {
+		switch {
+		case !slices.Contains(ask, s):
+			v.Before = append(v.Before, s)
+		case slices.Contains(optionalScopes, s):
 			v.Optional = append(v.Optional, s)
-		} else {
+		default:
 			v.Fixed = append(v.Fixed, s)
 		}
 	}
@@ -150,10 +166,14 @@ func (p *Pages) allow(c echo.Context, r oauth.AuthorizeRequest, client *account.
 		}
 	}
 	if len(granted) == 0 {
-		v := newConsentView(r, q.Encode(), authorizePath+"?"+q.Encode())
+		v := newConsentView(r, r.Scopes, q.Encode(), authorizePath+"?"+q.Encode())
 		v.Chosen, v.Nothing = nil, true
 		return p.showConsent(c, http.StatusUnprocessableEntity, r, client, v)
 	}
+	return p.approve(c, r, client, granted)
+}
+
+func (p *Pages) approve(c echo.Context, r oauth.AuthorizeRequest, client *account.Client, granted []application.Scope) error {
 	ctx := c.Request().Context()
 	var target string
 	err := p.DB.InTx(ctx, func(tx postgres.Tx) (err error) {

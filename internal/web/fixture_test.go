@@ -23,12 +23,16 @@ import (
 	"partnerd/internal/account"
 	"partnerd/internal/application"
 	"partnerd/internal/clock"
+	"partnerd/internal/consultation"
 	"partnerd/internal/dbtest"
 	"partnerd/internal/id"
+	"partnerd/internal/idempotency"
 	"partnerd/internal/money"
 	"partnerd/internal/oauth"
 	"partnerd/internal/payment"
 	"partnerd/internal/postgres"
+	"partnerd/internal/privacy"
+	"partnerd/internal/queue"
 	"partnerd/internal/ratelimit"
 	"partnerd/internal/seal"
 	"partnerd/internal/wallet"
@@ -60,6 +64,11 @@ type fixture struct {
 	app      application.Application
 	secret   string // of app
 	client   account.Client
+
+	queue         *queue.Queue
+	self          *account.SelfService
+	consultations *consultation.Service
+	outbox        outbox
 }
 
 func must[T any](v T, err error) T {
@@ -91,7 +100,10 @@ func newFixture(t testing.TB, change ...func(*Deps)) *fixture {
 	})
 	f.client = f.newClient("client@example.com", "Demo Client")
 
-	d := Deps{DB: f.db, Accounts: f.accounts, Applications: f.apps, OAuth: f.oauth, Wallet: f.wallet, Payments: f.payments,
+	f.newServices(box)
+	private := must(privacy.New(privacy.Deps{Accounts: f.accounts, SelfService: f.self, OAuth: f.oauth, Wallet: f.wallet, Payments: f.payments,
+		Consultations: f.consultations, Idempotency: idempotency.New(f.db, box), Mail: f.self.Mail}))
+	d := Deps{SelfService: f.self, Privacy: private, Consultations: f.consultations, Catalog: f.consultations.Catalog, DB: f.db, Accounts: f.accounts, Applications: f.apps, OAuth: f.oauth, Wallet: f.wallet, Payments: f.payments,
 		SandboxPayments: f.provider, Limiter: ratelimit.New(), Logger: slog.New(slog.DiscardHandler), BaseURL: f.base, Sandbox: true,
 		Contract: openapi.Partner}
 	for _, c := range change {

@@ -50,13 +50,22 @@ func (p *Pages) language(c echo.Context) string {
 type texts map[string]map[string]string
 
 func loadTexts() (texts, error) {
-	b, err := files.ReadFile("texts.json")
-	if err != nil {
-		return nil, fmt.Errorf("read texts: %w", err)
-	}
-	var t texts
-	if err := json.Unmarshal(b, &t); err != nil {
-		return nil, fmt.Errorf("read texts: %w", err)
+	t := texts{}
+	for _, name := range []string{"texts.json", "texts_account.json"} {
+		b, err := files.ReadFile(name)
+		if err != nil {
+			return nil, fmt.Errorf("read texts: %w", err)
+		}
+		var part texts
+		if err := json.Unmarshal(b, &part); err != nil {
+			return nil, fmt.Errorf("read %s: %w", name, err)
+		}
+		for key, wordings := range part {
+			if t[key] != nil {
+				return nil, fmt.Errorf("%s repeats %s", name, key)
+			}
+			t[key] = wordings
+		}
 	}
 	return t, nil
 }
@@ -72,8 +81,15 @@ func (t texts) get(lang, key string, args ...any) (string, error) {
 	return fmt.Sprintf(s, args...), nil
 }
 
-var months = [...]string{"janvier", "février", "mars", "avril", "mai", "juin", "juillet", "août", "septembre",
+var monthNames = [...]string{"janvier", "février", "mars", "avril", "mai", "juin", "juillet", "août", "septembre",
 	"octobre", "novembre", "décembre"}
+
+func formatMonth(lang string, t time.Time) string {
+	if lang != "fr" {
+		return t.Format("January 2006")
+	}
+	return fmt.Sprint(monthNames[t.Month()-1], " ", t.Year())
+}
 
 // formatDate writes a day and a time in UTC for people.
 func formatDate(lang string, t time.Time) string {
@@ -85,5 +101,5 @@ func formatDate(lang string, t time.Time) string {
 	if t.Day() == 1 {
 		day = "1er"
 	}
-	return fmt.Sprintf("%s %s %d à %s UTC", day, months[t.Month()-1], t.Year(), t.Format("15:04"))
+	return fmt.Sprintf("%s %s %d à %s UTC", day, monthNames[t.Month()-1], t.Year(), t.Format("15:04"))
 }

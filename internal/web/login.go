@@ -12,7 +12,6 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"partnerd/internal/account"
-	"partnerd/internal/id"
 	"partnerd/internal/postgres"
 )
 
@@ -22,6 +21,8 @@ type loginView struct {
 	Wait        int    // seconds until the next try, with login.throttled
 	NoEmail     bool
 	NoPassword  bool
+	Again       bool // the visitor is signed in and has to show it once more
+	Passkeys    bool
 }
 
 func (p *Pages) loginForm(c echo.Context) error {
@@ -30,10 +31,15 @@ func (p *Pages) loginForm(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	if client != nil {
+	again := c.QueryParam("again") == "1"
+	if client != nil && !again {
 		return c.Redirect(http.StatusFound, next)
 	}
-	return p.showLogin(c, http.StatusOK, loginView{Next: next})
+	v := loginView{Next: next, Again: client != nil}
+	if client != nil {
+		v.Email = client.Email
+	}
+	return p.showLogin(c, http.StatusOK, v)
 }
 
 func (p *Pages) showLogin(c echo.Context, status int, v loginView) error {
@@ -41,6 +47,7 @@ func (p *Pages) showLogin(c echo.Context, status int, v loginView) error {
 	if v.Error != "" || v.NoEmail || v.NoPassword {
 		title = "login.title.error"
 	}
+	v.Passkeys = p.SelfService.HasPasskeys()
 	return p.render(c, status, "login", view{Title: title, CSRF: p.csrf(c), Narrow: true, Data: v})
 }
 
@@ -70,20 +77,23 @@ func (p *Pages) login(c echo.Context) error {
 		return fmt.Errorf("check password: %w", err)
 	}
 	p.forgive(c, email)
-	return p.signIn(c, client.ID, v.Next)
+	return p.signIn(c, client, v.Next)
 }
 
 // signIn ends the session that this browser had and begins one under a new name.
-func (p *Pages) signIn(c echo.Context, clientID, next string) error {
+func (p *Pages) signIn(c echo.Context, client account.Client, next string) error {
 	ctx := c.Request().Context()
-	var token string
+	var token, known string
 	err := p.DB.InTx(ctx, func(tx postgres.Tx) (err error) {
 		if old := p.cookie(c, sessionCookie); old != "" {
 			if err := p.Accounts.SignOut(ctx, tx, old); err != nil {
 				return err
 			}
 		}
-		token, err = p.Accounts.SignIn(ctx, tx, clientID)
+		if known, err = p.Accounts.KnownBrowser(tx, client); err != nil {
+			return err
+		}
+		token, err = p.Accounts.SignInFrom(ctx, tx, client.ID, account.Device{UserAgent: c.Request().UserAgent(), Address: c.RealIP()})
 		return err
 	})
 	if err != nil {
@@ -91,30 +101,31 @@ func (p *Pages) signIn(c echo.Context, clientID, next string) error {
 	}
 	p.setCookie(c, sessionCookie, token)
 	p.setCookie(c, browserCookie, "")
+	p.keepCookie(c, knownCookie, known, knownLifetime)
 	return c.Redirect(http.StatusSeeOther, next)
 }
 
-// throttled counts a sign-in attempt against the address it comes from and the account it is for, known or not.
-// It returns how long to wait, 0 when the attempt may go on. [Pages.forgive] takes a successful one back.
+// throttled counts a sign-in attempt and returns how long to wait, 0 when it may go on. [Pages.forgive] takes a
+// successful one back.
 func (p *Pages) throttled(c echo.Context, email string) time.Duration {
-	now := p.DB.Clock().Now()
-	byAddress := p.Limiter.Allow(loginAddress(c), p.LoginPerAddress, now)
-	if !byAddress.Allowed {
-		return byAddress.RetryAfter
-	}
-	return p.Limiter.Allow(loginAccount(email), p.LoginPerAccount, now).RetryAfter
+	return p.attempt(p.loginTries(c, email)...)
 }
 
 // forgive uncounts an attempt with the right password: only guessing is slowed down.
 func (p *Pages) forgive(c echo.Context, email string) {
-	p.Limiter.Return(loginAddress(c), p.LoginPerAddress)
-	p.Limiter.Return(loginAccount(email), p.LoginPerAccount)
+	for _, t := range p.loginTries(c, email) {
+		p.Limiter.Return(t.bucket, t.perMinute)
+	}
 }
 
-func loginAddress(c echo.Context) string { return "login address " + network(c.RealIP()) }
-
-func loginAccount(email string) string {
-	return "login account " + id.DigestOf(strings.ToLower(email)).String()
+// loginTries count against the address that an attempt comes from and the account it is for, known or not. A browser
+// that has signed in to the account before is counted by itself instead, so that strangers cannot keep the owner out.
+func (p *Pages) loginTries(c echo.Context, email string) []try {
+	account := "login account " + digest(email)
+	if browser, ok := p.Accounts.Knows(p.cookie(c, knownCookie), email); ok {
+		account = "login browser " + browser
+	}
+	return []try{from(c, "login", p.LoginPerAddress), {account, p.LoginPerAccount}}
 }
 
 // network is the address, or for IPv6 the /64 that one subscriber usually has.

@@ -14,14 +14,17 @@ import (
 
 	"partnerd/internal/account"
 	"partnerd/internal/application"
+	"partnerd/internal/catalog"
+	"partnerd/internal/consultation"
 	"partnerd/internal/oauth"
 	"partnerd/internal/payment"
 	"partnerd/internal/postgres"
+	"partnerd/internal/privacy"
 	"partnerd/internal/ratelimit"
 	"partnerd/internal/wallet"
 )
 
-//go:embed templates/*.html assets/style.css texts.json
+//go:embed templates/*.html assets/style.css assets/passkey.js texts.json texts_account.json
 var files embed.FS
 
 // SandboxPayments is the provider's side of the built-in checkout; it exists only in a sandbox.
@@ -38,6 +41,10 @@ type SandboxPayments interface {
 type Deps struct {
 	DB              *postgres.DB
 	Accounts        *account.Service
+	SelfService     *account.SelfService
+	Privacy         *privacy.Service
+	Consultations   *consultation.Service
+	Catalog         *catalog.Service
 	Applications    *application.Service
 	OAuth           *oauth.Service
 	Wallet          *wallet.Service
@@ -49,18 +56,20 @@ type Deps struct {
 	Sandbox         bool
 	Contract        []byte // the OpenAPI document that /docs shows
 
-	LoginPerAccount int // sign-in attempts a minute for one e-mail address; 0 means 10
-	LoginPerAddress int // sign-in attempts a minute from one network address; 0 means 60
+	OpsPassword     string // of the operators' page /ops; empty: there is no such page
+	LoginPerAccount int    // sign-in attempts a minute for one e-mail address; 0 means 10
+	LoginPerAddress int    // sign-in attempts a minute from one network address; 0 means 60
 }
 
 // Pages serves the HTML pages.
 type Pages struct {
 	Deps
-	secure bool // cookies are Secure and named with __Host-
-	views  views
-	style  asset
-	docs   docsPage
-	origin *http.CrossOriginProtection
+	secure        bool // cookies are Secure and named with __Host-
+	views         views
+	style         asset
+	passkeyScript asset
+	docs          docsPage
+	origin        *http.CrossOriginProtection
 }
 
 // New reads the templates, the texts and the contract; an error means that the program was built wrong.
@@ -83,6 +92,9 @@ func New(d Deps) (*Pages, error) {
 	if p.style, err = loadAsset("assets/style.css", "text/css; charset=utf-8"); err != nil {
 		return nil, err
 	}
+	if p.passkeyScript, err = loadAsset("assets/passkey.js", "text/javascript; charset=utf-8"); err != nil {
+		return nil, err
+	}
 	if p.views, err = parseViews(p.style.path); err != nil {
 		return nil, err
 	}
@@ -102,11 +114,58 @@ func (p *Pages) Register(e *echo.Echo) {
 	e.POST("/login", p.page(p.login))
 	e.POST("/logout", p.page(p.logout))
 	e.POST("/oauth/consent", p.page(p.consent))
-	e.Match(read, "/account", p.page(p.account))
-	e.Match(read, "/account/apps", p.page(p.apps))
-	e.POST("/account/apps/:id/disconnect", p.page(p.disconnect))
+	p.registerAccount(e, read)
 	e.Match(read, "/checkout/:id", p.page(p.checkout))
 	e.POST("/checkout/:id", p.page(p.decideCheckout))
+	if p.OpsPassword != "" {
+		e.Match(read, "/ops", p.page(p.ops))
+	}
+}
+
+// registerAccount adds what clients do for themselves.
+func (p *Pages) registerAccount(e *echo.Echo, read []string) {
+	e.Match(read, p.passkeyScript.path, p.passkeyScript.serve)
+	e.Match(read, "/accessibility", p.page(p.accessibility))
+	e.Match(read, "/legal/waiver/:version", p.page(p.waiver))
+	e.Match(read, "/signup", p.page(p.signUpForm))
+	e.POST("/signup", p.page(p.signUp))
+	e.Match(read, "/signup/confirm", p.page(p.confirmSignUpForm))
+	e.POST("/signup/confirm", p.page(p.confirmSignUp))
+	e.Match(read, "/password/forgot", p.page(p.forgotForm))
+	e.POST("/password/forgot", p.page(p.forgot))
+	e.Match(read, "/password/reset", p.page(p.resetForm))
+	e.POST("/password/reset", p.page(p.reset))
+	if p.SelfService.HasPasskeys() {
+		e.Match(read, "/login/passkey", p.page(p.passkeyLoginForm))
+		e.POST("/login/passkey", p.page(p.passkeyLogin))
+		e.Match(read, "/account/security/passkeys", p.fresh(p.newPasskeyForm))
+		e.POST("/account/security/passkeys", p.fresh(p.addPasskey))
+		e.POST("/account/security/passkeys/:id/remove", p.fresh(p.removePasskey))
+	}
+	e.Match(read, "/account", p.mine(p.overview))
+	e.Match(read, "/account/apps", p.mine(p.apps))
+	e.POST("/account/apps/:id/disconnect", p.mine(p.disconnect))
+	e.Match(read, "/account/security", p.mine(p.security))
+	e.POST("/account/security/password", p.mine(p.changePassword))
+	e.POST("/account/security/sessions/end", p.mine(p.endOtherSessions))
+	e.POST("/account/security/sessions/:id/end", p.mine(p.endSession))
+	e.Match(read, "/account/phone", p.fresh(p.phone))
+	e.POST("/account/phone", p.fresh(p.sendCode))
+	e.POST("/account/phone/code", p.fresh(p.enterCode))
+	e.Match(read, "/account/wallet", p.mine(p.wallet))
+	e.Match(read, "/account/wallet/statement/:month", p.mine(p.statement))
+	e.Match(read, "/account/wallet/refund", p.mine(p.refundForm))
+	e.POST("/account/wallet/refund", p.mine(p.refund))
+	e.Match(read, "/account/consultations", p.mine(p.consultations))
+	e.Match(read, "/account/consultations/:id", p.mine(p.consultation))
+	e.Match(read, "/account/consultations/:id/cancel", p.mine(p.cancelForm))
+	e.POST("/account/consultations/:id/cancel", p.mine(p.cancel))
+	e.Match(read, "/account/consultations/:id/withdraw", p.mine(p.withdrawForm))
+	e.POST("/account/consultations/:id/withdraw", p.mine(p.withdraw))
+	e.Match(read, "/account/privacy", p.mine(p.privacy))
+	e.Match(read, "/account/privacy/export", p.fresh(p.export))
+	e.Match(read, "/account/privacy/erase", p.fresh(p.eraseForm))
+	e.POST("/account/privacy/erase", p.fresh(p.erase))
 }
 
 // maxForm bounds the body of a form, in bytes.
@@ -178,7 +237,7 @@ func (p *Pages) Error(c echo.Context, status int) error {
 	p.setHeaders(c)
 	key := "error.other"
 	switch status {
-	case http.StatusBadRequest, http.StatusForbidden, http.StatusNotFound, http.StatusMethodNotAllowed,
+	case http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusMethodNotAllowed,
 		http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusServiceUnavailable:
 		key = fmt.Sprintf("error.%d", status)
 	}

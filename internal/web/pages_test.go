@@ -10,15 +10,17 @@ import (
 
 // everyPage visits one page of each kind, signed in or not, in both languages.
 func everyPage(f *fixture, visit func(name string, p page)) {
-	checkout := "/checkout/" + f.newCheckout(2000).ID
+	checkout, one := "/checkout/"+f.newCheckout(2000).ID, "/account/consultations/"+f.start().ID
 	guest, client := f.browser(), f.browser().signIn("client@example.com")
 	for _, lang := range languages {
 		guest.header.Set("Accept-Language", lang)
 		client.header.Set("Accept-Language", lang)
-		for _, path := range []string{"/", "/login", "/docs", checkout, "/nowhere", f.authorizeURL("profile:read", "client_id", "x")} {
+		for _, path := range []string{"/", "/login", "/signup", "/password/forgot", "/signup/confirm?token=x", "/password/reset?token=x", "/accessibility", "/legal/waiver/2026-11", "/docs", checkout, "/nowhere", f.authorizeURL("profile:read", "client_id", "x")} {
 			visit(lang+" guest "+path, guest.get(path))
 		}
-		for _, path := range []string{"/", "/account/apps", f.authorizeURL(allScopes)} {
+		for _, path := range []string{"/", "/account", "/account/apps", "/account/phone", "/account/security", "/account/wallet", "/account/wallet/statement/2026-06",
+			"/account/wallet/refund", "/account/consultations", one, one + "/cancel", one + "/withdraw", "/account/privacy", "/account/privacy/erase",
+			"/account/wallet/statement/x", f.authorizeURL(allScopes)} {
 			visit(lang+" client "+path, client.get(path))
 		}
 		visit(lang+" failed login", guest.post("/login", guest.get("/login").form("/login")))

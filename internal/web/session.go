@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/labstack/echo/v4"
@@ -21,7 +22,10 @@ import (
 const (
 	sessionCookie = "partnerd"
 	browserCookie = "partnerd-browser"
+	knownCookie   = "partnerd-known" // tells a browser in which the client has signed in before
 )
+
+const knownLifetime = 180 * 24 * time.Hour
 
 // cookieName adds the prefix that makes browsers refuse the cookie from any other host or over plain HTTP.
 func (p *Pages) cookieName(name string) string {
@@ -41,8 +45,13 @@ func (p *Pages) cookie(c echo.Context, name string) string {
 
 // setCookie stores a cookie until the browser is closed; an empty value removes it.
 func (p *Pages) setCookie(c echo.Context, name, value string) {
+	p.keepCookie(c, name, value, 0)
+}
+
+// keepCookie is [Pages.setCookie] for a cookie that outlives the browser's window.
+func (p *Pages) keepCookie(c echo.Context, name, value string, lifetime time.Duration) {
 	k := &http.Cookie{Name: p.cookieName(name), Value: value, Path: "/", Secure: p.secure, HttpOnly: true,
-		SameSite: http.SameSiteLaxMode}
+		SameSite: http.SameSiteLaxMode, MaxAge: int(lifetime.Seconds())}
 	if value == "" {
 		k.MaxAge = -1
 	}

@@ -25,7 +25,10 @@ type view struct {
 	Client    *account.Client // who is signed in, on pages that show it
 	CSRF      string          // value of the hidden field "csrf"; empty on pages without a form
 	Sandbox   bool
-	Narrow    bool // a page with one task, without navigation
+	Narrow    bool   // a page with one task, without navigation
+	Section   string // page of the account, for its navigation; empty elsewhere
+	Done      string // key of what just succeeded
+	Script    string // address of the page's script; empty on all but the pages for passkeys
 	Data      any
 }
 
@@ -66,12 +69,17 @@ func parseViews(stylePath string) (views, error) {
 
 func functions(lang string, texts texts, stylePath string) template.FuncMap {
 	return template.FuncMap{
-		"t":     func(key string, args ...any) (string, error) { return texts.get(lang, key, args...) },
-		"style": func() string { return stylePath },
-		"euro":  func(c money.Cents) string { return c.Format(lang) },
-		"date":  func(t time.Time) string { return formatDate(lang, t) },
-		"price": func() string { return consultationPrice.Format(lang) },
-		"iso":   func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
+		"t":       func(key string, args ...any) (string, error) { return texts.get(lang, key, args...) },
+		"ts":      func(key string, args []any) (string, error) { return texts.get(lang, key, args...) },
+		"style":   func() string { return stylePath },
+		"euro":    func(c money.Cents) string { return c.Format(lang) },
+		"date":    func(t time.Time) string { return formatDate(lang, t) },
+		"price":   func() string { return consultationPrice.Format(lang) },
+		"iso":     func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
+		"minutes": func(seconds *int) int { return *seconds / 60 },
+		"seconds": func(seconds *int) int { return *seconds % 60 },
+		"month":   func(t time.Time) string { return formatMonth(lang, t) },
+		"ym":      func(t time.Time) string { return t.UTC().Format("2006-01") },
 	}
 }
 
@@ -91,6 +99,8 @@ func (p *Pages) render(c echo.Context, status int, name string, v view) error {
 	h.Set("Content-Language", v.Lang)
 	return c.HTMLBlob(status, body.Bytes())
 }
+
+func queryEscape(s string) string { return url.QueryEscape(s) }
 
 // languageLinks points at this page in the other languages; after a POST, which has no address of its own, at the start.
 func languageLinks(r *http.Request, current string) []languageLink {

@@ -93,6 +93,9 @@ func Consent(ctx context.Context, b *Browser, authorize, email, password, button
 			return nil, err
 		}
 	}
+	if p.Location != "" { // everything was allowed before, so nothing was asked
+		return url.Parse(p.Location)
+	}
 	f, err := p.Form("decision")
 	if err != nil {
 		return nil, err

@@ -1,0 +1,59 @@
+// Command bench measures the program on this machine and prints a table; see package internal/bench.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"regexp"
+	"runtime/pprof"
+	"syscall"
+	"time"
+
+	"github.com/alecthomas/kong"
+
+	"partnerd/internal/bench"
+)
+
+type options struct {
+	Dir   string        `default:".data/bench" type:"path" help:"Folder of the database cluster, kept between runs."`
+	Load  time.Duration `default:"10s" help:"How long each scenario with a rate runs."`
+	Count int           `default:"20000" help:"How many items each scenario with a count moves."`
+	Rows  int           `default:"200000" help:"How many old rows each scenario with large tables begins with."`
+	Only  string        `help:"Regular expression of the names of the scenarios to run."`
+
+	CPUProfile string `name:"cpuprofile" help:"File to write a CPU profile to."`
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	var o options
+	k := kong.Parse(&o, kong.Name("bench"), kong.Description("Measures partnerd on this machine."))
+	err := run(ctx, o)
+	stop()
+	k.FatalIfErrorf(err)
+}
+
+func run(ctx context.Context, o options) error {
+	if o.Load < time.Second || o.Load > 10*time.Minute || o.Count < 100 || o.Count > 1_000_000 || o.Rows < 1000 || o.Rows > 20_000_000 {
+		return errors.New("--load must be between 1s and 10m, --count between 100 and 1000000, --rows between 1000 and 20000000")
+	}
+	only, err := regexp.Compile(o.Only)
+	if err != nil {
+		return fmt.Errorf("--only: %w", err)
+	}
+	if o.CPUProfile != "" {
+		f, err := os.Create(o.CPUProfile)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		if err := pprof.StartCPUProfile(f); err != nil {
+			return err
+		}
+		defer pprof.StopCPUProfile()
+	}
+	return bench.Run(ctx, bench.Config{Dir: o.Dir, Load: o.Load, Count: o.Count, Rows: o.Rows, Only: only, Out: os.Stdout})
+}

@@ -1,0 +1,265 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"partnerd/internal/app"
+	"partnerd/internal/application"
+	"partnerd/internal/oauth"
+	"partnerd/internal/problem"
+)
+
+type appCmd struct {
+	Create       appCreateCmd  `cmd:"" help:"Register an application; prints its secrets, once."`
+	List         appListCmd    `cmd:"" help:"List the applications."`
+	Show         appShowCmd    `cmd:"" help:"Show an application."`
+	Update       appUpdateCmd  `cmd:"" help:"Change an application; what is not named stays as it is."`
+	Suspend      appSuspendCmd `cmd:"" help:"Refuse every call of an application at once. Consultations that run are finished."`
+	Resume       appResumeCmd  `cmd:"" help:"Let a suspended application in again. Its links to clients are as before."`
+	History      appHistoryCmd `cmd:"" help:"Tell what happened to the links of a client with an application, the newest first."`
+	RotateSecret appRotateCmd  `cmd:"" name:"rotate-secret" help:"Give an application a new client_secret; prints it, once."`
+}
+
+// stamp is how commands print instants.
+const stamp = "2006-01-02 15:04:05 UTC"
+
+func (o act) by() app.Act { return app.Act{Actor: o.actor(), Reason: o.Reason} }
+
+type appCreateCmd struct {
+	output
+	Name        string   `required:"" help:"Name that clients see."`
+	RedirectURI []string `required:"" name:"redirect-uri" sep:"none" help:"Exact redirect URI; may be repeated."`
+	WebhookURL  string   `name:"webhook-url" help:"Where webhooks go. Without one, events wait."`
+	Scope       []string `help:"Scope that the application may ask for; may be repeated. Default: all."`
+	Contact     string   `help:"E-mail address for notices about the integration."`
+	Rate        int      `help:"Calls a minute of all clients together. Default: the deployment's."`
+	ClientRate  int      `help:"Calls a minute of each client. Default: the deployment's."`
+	Recording   bool     `help:"Calls can be recorded, with the client's consent."`
+	Reason      string   `default:"New application." help:"Why; kept in the audit."`
+	By          string   `help:"Who does it. Default: the account at this machine."`
+}
+
+func (c *appCreateCmd) Run(ctx context.Context, cfg *app.Config) error {
+	scopes, err := scopesOf(c.Scope)
+	if err != nil {
+		return err
+	}
+	return with(ctx, cfg, func(a *app.App) error {
+		made, err := a.RegisterApplication(ctx, app.Act{Actor: act{By: c.By}.actor(), Reason: c.Reason},
+			application.NewApplication{Name: c.Name, RedirectURIs: c.RedirectURI, Scopes: scopes, ContactEmail: c.Contact,
+				RatePerMinute: c.Rate, ClientRatePerMinute: c.ClientRate, RecordingEnabled: c.Recording}, c.WebhookURL)
+		if err != nil {
+			return err
+		}
+		return c.print(made, "client_id      "+made.ClientID, "client_secret  "+made.ClientSecret, "webhook secret "+made.WebhookSecret)
+	})
+}
+
+// scopesOf reads repeated options, each with one scope or several; nil for none.
+func scopesOf(options []string) ([]application.Scope, error) {
+	if len(options) == 0 {
+		return nil, nil
+	}
+	return application.ParseScopes(strings.Join(options, " "))
+}
+
+// applicationView is an application as commands print it.
+type applicationView struct {
+	ID                  string              `json:"id"`
+	Name                string              `json:"name"`
+	RedirectURIs        []string            `json:"redirectUris"`
+	Scopes              []application.Scope `json:"scopes"`
+	Contact             string              `json:"contact,omitempty"`
+	Suspended           bool                `json:"suspended"`
+	Recording           bool                `json:"recording"`
+	RatePerMinute       int                 `json:"ratePerMinute,omitempty"`
+	ClientRatePerMinute int                 `json:"clientRatePerMinute,omitempty"`
+	PreviousSecretUntil *time.Time          `json:"previousSecretUntil,omitempty"`
+	CreatedAt           time.Time           `json:"createdAt"`
+	UpdatedAt           time.Time           `json:"updatedAt"`
+}
+
+func viewOf(a application.Application, now time.Time) applicationView {
+	v := applicationView{a.ID, a.Name, a.RedirectURIs, a.Scopes, a.ContactEmail, a.Suspended, a.RecordingEnabled, a.RatePerMinute,
+		a.ClientRatePerMinute, a.PreviousSecretUntil, a.CreatedAt, a.UpdatedAt}
+	if v.PreviousSecretUntil != nil && !now.Before(*v.PreviousSecretUntil) {
+		v.PreviousSecretUntil = nil
+	}
+	return v
+}
+
+func (v applicationView) lines() []string {
+	state, recording, previous := "active", "off", "none"
+	if v.Suspended {
+		state = "suspended"
+	}
+	if v.Recording {
+		recording = "on"
+	}
+	if v.PreviousSecretUntil != nil {
+		previous = "works until " + v.PreviousSecretUntil.Format(stamp)
+	}
+	return []string{
+		"client_id        " + v.ID, "name             " + v.Name, "state            " + state,
+		"redirect URIs    " + strings.Join(v.RedirectURIs, "\n                 "), "scopes           " + application.FormatScopes(v.Scopes),
+		"contact          " + none(v.Contact), "recording        " + recording, "calls a minute   " + rate(v.RatePerMinute),
+		"... of a client  " + rate(v.ClientRatePerMinute), "previous secret  " + previous,
+		"created          " + v.CreatedAt.Format(stamp), "changed          " + v.UpdatedAt.Format(stamp),
+	}
+}
+
+func none(s string) string {
+	if s == "" {
+		return "none"
+	}
+	return s
+}
+
+func rate(n int) string {
+	if n == 0 {
+		return "the deployment's default"
+	}
+	return fmt.Sprint(n)
+}
+
+type appListCmd struct{ output }
+
+func (c *appListCmd) Run(ctx context.Context, cfg *app.Config) error {
+	return with(ctx, cfg, func(a *app.App) error {
+		tx := a.DB.Read()
+		all, err := a.Applications.List(ctx, tx)
+		if err != nil {
+			return err
+		}
+		views, lines := []applicationView{}, []string{}
+		for _, one := range all {
+			v := viewOf(one, tx.Now)
+			views = append(views, v)
+			lines = append(lines, fmt.Sprintf("%s  %-9s  %s", v.ID, strings.TrimPrefix(v.lines()[2], "state            "), v.Name))
+		}
+		return c.print(map[string]any{"applications": views}, lines...)
+	})
+}
+
+type appShowCmd struct {
+	output
+	App string `arg:"" help:"client_id of the application."`
+}
+
+func (c *appShowCmd) Run(ctx context.Context, cfg *app.Config) error {
+	return with(ctx, cfg, func(a *app.App) error {
+		tx := a.DB.Read()
+		one, err := a.Applications.Get(ctx, tx, c.App)
+		return c.show(one, tx.Now, unknown(err, c.App))
+	})
+}
+
+func (o output) show(a application.Application, now time.Time, err error) error {
+	if err != nil {
+		return err
+	}
+	v := viewOf(a, now)
+	return o.print(v, v.lines()...)
+}
+
+func unknown(err error, applicationID string) error {
+	if errors.Is(err, problem.ErrNotFound) {
+		return fmt.Errorf("there is no application %q", applicationID)
+	}
+	return err
+}
+
+type appUpdateCmd struct {
+	output
+	act
+	App         string   `arg:"" help:"client_id of the application."`
+	Name        *string  `help:"Name that clients see."`
+	RedirectURI []string `name:"redirect-uri" sep:"none" help:"Exact redirect URI; may be repeated. Replaces all."`
+	Scope       []string `help:"Scope that the application may ask for; may be repeated. Replaces all; scopes that are left out stop working for clients who granted them."`
+	Contact     *string  `help:"E-mail address for notices about the integration; empty for none."`
+	Rate        *int     `help:"Calls a minute of all clients together; 0 for the deployment's default."`
+	ClientRate  *int     `help:"Calls a minute of each client; 0 for the deployment's default."`
+	Recording   *bool    `negatable:"" help:"Whether calls can be recorded, with the client's consent."`
+}
+
+func (c *appUpdateCmd) Run(ctx context.Context, cfg *app.Config) error {
+	scopes, err := scopesOf(c.Scope)
+	if err != nil {
+		return err
+	}
+	return with(ctx, cfg, func(a *app.App) error {
+		after, err := a.UpdateApplication(ctx, c.by(), c.App, application.Change{Name: c.Name, RedirectURIs: c.RedirectURI, Scopes: scopes,
+			ContactEmail: c.Contact, RecordingEnabled: c.Recording, RatePerMinute: c.Rate, ClientRatePerMinute: c.ClientRate})
+		return c.show(after, a.DB.Clock().Now(), unknown(err, c.App))
+	})
+}
+
+type appSuspendCmd struct {
+	output
+	act
+	App string `arg:"" help:"client_id of the application."`
+}
+
+func (c *appSuspendCmd) Run(ctx context.Context, cfg *app.Config) error {
+	return c.suspend(ctx, cfg, c.by(), c.App, true)
+}
+
+type appResumeCmd struct {
+	output
+	act
+	App string `arg:"" help:"client_id of the application."`
+}
+
+func (c *appResumeCmd) Run(ctx context.Context, cfg *app.Config) error {
+	return c.suspend(ctx, cfg, c.by(), c.App, false)
+}
+
+func (o output) suspend(ctx context.Context, cfg *app.Config, by app.Act, applicationID string, suspended bool) error {
+	return with(ctx, cfg, func(a *app.App) error {
+		after, err := a.SuspendApplication(ctx, by, applicationID, suspended)
+		return o.show(after, a.DB.Clock().Now(), unknown(err, applicationID))
+	})
+}
+
+type appHistoryCmd struct {
+	output
+	App    string `arg:"" help:"client_id of the application."`
+	Client string `required:"" help:"Identifier of the client."`
+	Limit  int    `default:"100" help:"At most so many entries."`
+}
+
+func (c *appHistoryCmd) Run(ctx context.Context, cfg *app.Config) error {
+	return with(ctx, cfg, func(a *app.App) error {
+		events, err := a.OAuth.History(ctx, a.DB.Read(), c.Client, c.App, min(max(c.Limit, 1), 10_000))
+		if err != nil {
+			return err
+		}
+		events, lines := append([]oauth.Event{}, events...), []string{}
+		for _, e := range events {
+			lines = append(lines, fmt.Sprintf("%s  %s  %-9s  %s", e.CreatedAt.Format(stamp), e.GrantID, e.Event, e.Reason))
+		}
+		return c.print(map[string]any{"events": events}, lines...)
+	})
+}
+
+type appRotateCmd struct {
+	output
+	act
+	App     string        `arg:"" help:"client_id of the application."`
+	Overlap time.Duration `default:"24h" help:"How long the present secret works beside the new one; 0s ends it at once."`
+}
+
+func (c *appRotateCmd) Run(ctx context.Context, cfg *app.Config) error {
+	return with(ctx, cfg, func(a *app.App) error {
+		secret, until, err := a.RotateApplicationSecret(ctx, c.by(), c.App, c.Overlap)
+		if err != nil {
+			return unknown(err, c.App)
+		}
+		return c.print(map[string]any{"clientId": c.App, "clientSecret": secret, "previousSecretUntil": until},
+			"client_secret  "+secret, "The one before works until "+until.Format(stamp)+".")
+	})
+}

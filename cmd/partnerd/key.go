@@ -1,0 +1,118 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"partnerd/internal/app"
+	"partnerd/internal/oauth"
+	"partnerd/internal/problem"
+	"partnerd/internal/seal"
+)
+
+type keyCmd struct {
+	Generate keyGenerateCmd `cmd:"" help:"Print fresh keys for PARTNERD_MASTER_KEY and PARTNERD_NOTE_PUBLIC_KEY."`
+	List     keyListCmd     `cmd:"" help:"List the keys that sign access tokens, the newest first."`
+	Rotate   keyRotateCmd   `cmd:"" help:"Add a signing key. It is published now and signs after 10 minutes; running servers follow by themselves."`
+	Retire   keyRetireCmd   `cmd:"" help:"End a signing key that is no longer secret: access tokens that it signed are refused within a second."`
+
+	ExtendMaster  keyExtendMasterCmd  `cmd:"" help:"Print the present master key with a fresh part, which opens but does not seal yet. First step of replacing it: give it to every server."`
+	PromoteMaster keyPromoteMasterCmd `cmd:"" help:"Print the present master key with its newest part sealing. Second step: when every server has the extended one, give this to every server."`
+}
+
+// The master key is replaced in two steps, so that at no moment a server meets what it cannot open: extend and give the
+// result to every server, then promote and give that to every server. What was sealed before still opens with the older
+// part, which therefore stays in the key.
+type keyExtendMasterCmd struct{ output }
+
+func (c *keyExtendMasterCmd) Run(cfg *app.Config) error { return c.changed(cfg, seal.ExtendKey) }
+
+type keyPromoteMasterCmd struct{ output }
+
+func (c *keyPromoteMasterCmd) Run(cfg *app.Config) error { return c.changed(cfg, seal.PromoteKey) }
+
+func (o output) changed(cfg *app.Config, change func(key string) (string, error)) error {
+	key, err := cfg.Master()
+	if err != nil {
+		return err
+	}
+	if key, err = change(key); err != nil {
+		return err
+	}
+	return o.print(map[string]string{"masterKey": key}, "PARTNERD_MASTER_KEY="+key)
+}
+
+type keyGenerateCmd struct{ output }
+
+func (c *keyGenerateCmd) Run() error {
+	master, err := seal.NewKey()
+	if err != nil {
+		return err
+	}
+	public, private, err := seal.NewKeyPair()
+	if err != nil {
+		return err
+	}
+	return c.print(map[string]string{"masterKey": master, "notePublicKey": public, "notePrivateKey": private},
+		"PARTNERD_MASTER_KEY="+master, "PARTNERD_NOTE_PUBLIC_KEY="+public, "# Keep this one away from the server:", "# note private key "+private)
+}
+
+type keyListCmd struct{ output }
+
+func (c *keyListCmd) Run(ctx context.Context, cfg *app.Config) error {
+	return with(ctx, cfg, func(a *app.App) error {
+		keys, err := a.OAuth.SigningKeys(ctx, a.DB.Read())
+		if err != nil {
+			return err
+		}
+		return c.print(map[string]any{"keys": keys}, keyLines(keys)...)
+	})
+}
+
+func keyLines(keys []oauth.Key) []string {
+	var lines []string
+	for _, k := range keys {
+		line := fmt.Sprintf("%s  %-8s signs from %s", k.ID, k.State, k.SignsFrom.Format(stamp))
+		if k.RetiredAt != nil {
+			line += ", published until " + k.RetiredAt.Format(stamp)
+		}
+		lines = append(lines, line)
+	}
+	return lines
+}
+
+type keyRotateCmd struct {
+	output
+	Reason string `default:"Regular rotation." help:"Why; kept in the audit."`
+	By     string `help:"Who does it. Default: the account at this machine."`
+}
+
+func (c *keyRotateCmd) Run(ctx context.Context, cfg *app.Config) error {
+	return with(ctx, cfg, func(a *app.App) error {
+		key, err := a.RotateSigningKey(ctx, app.Act{Actor: act{By: c.By}.actor(), Reason: c.Reason})
+		if err != nil {
+			return err
+		}
+		return c.print(key, fmt.Sprintf("%s is published and signs from %s.", key.ID, key.SignsFrom.Format(stamp)))
+	})
+}
+
+type keyRetireCmd struct {
+	output
+	act
+	Key string `arg:"" help:"Identifier of the key, see partnerd key list."`
+}
+
+func (c *keyRetireCmd) Run(ctx context.Context, cfg *app.Config) error {
+	return with(ctx, cfg, func(a *app.App) error {
+		keys, err := a.RetireSigningKey(ctx, c.by(), c.Key)
+		if errors.Is(err, problem.ErrNotFound) {
+			return fmt.Errorf("%q is not a key that is published", c.Key)
+		}
+		if err != nil {
+			return err
+		}
+		return c.print(map[string]any{"keys": keys}, keyLines(keys)...)
+	})
+}

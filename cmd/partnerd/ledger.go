@@ -1,0 +1,127 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/user"
+	"time"
+
+	"partnerd/internal/app"
+	"partnerd/internal/money"
+	"partnerd/internal/payment"
+	"partnerd/internal/wallet"
+)
+
+type ledgerCmd struct {
+	Verify ledgerVerifyCmd `cmd:"" help:"Examine the books: whether they agree with themselves, with the consultations and with the payments, and whether a row was changed."`
+}
+
+type ledgerVerifyCmd struct{ output }
+
+func (c *ledgerVerifyCmd) Run(ctx context.Context, cfg *app.Config) error {
+	return with(ctx, cfg, func(a *app.App) error {
+		check, err := a.Wallet.Examine(ctx, a.DB)
+		if err != nil {
+			return err
+		}
+		result := map[string]any{"ok": len(check.Findings) == 0, "findings": append([]string{}, check.Findings...), "transactions": check.Transactions,
+			"outstandingCents": check.Outstanding, "volumeCents": check.Volume, "heads": fmt.Sprintf("%x", check.Heads)}
+		if len(check.Findings) > 0 {
+			_ = c.print(result, check.Findings...)
+			return fmt.Errorf("the books have %d faults", len(check.Findings))
+		}
+		return c.print(result, fmt.Sprintf("The books agree: %d transactions, %s in clients' wallets, seal %x.",
+			check.Transactions, check.Outstanding.Format("en"), check.Heads))
+	})
+}
+
+type walletCmd struct {
+	Statement walletStatementCmd `cmd:"" help:"Print a client's monthly statement."`
+	Adjust    walletAdjustCmd    `cmd:"" help:"Correct a client's wallet by hand."`
+	Refund    walletRefundCmd    `cmd:"" help:"Send a client's unused top-ups of the last 14 days back to their source."`
+}
+
+type walletStatementCmd struct {
+	Client string `required:"" help:"Identifier of the client."`
+	Month  string `required:"" help:"Month, like 2026-03 (UTC)."`
+	CSV    bool   `help:"Print CSV instead of text."`
+}
+
+func (c *walletStatementCmd) Run(ctx context.Context, cfg *app.Config) error {
+	month, err := time.Parse("2006-01", c.Month)
+	if err != nil {
+		return fmt.Errorf("--month: %q is not like 2026-03", c.Month)
+	}
+	return with(ctx, cfg, func(a *app.App) error {
+		if _, err := a.Accounts.Get(ctx, a.DB.Read(), c.Client); err != nil {
+			return err
+		}
+		st, err := a.Wallet.Statement(ctx, a.DB.Read(), c.Client, month)
+		if err != nil {
+			return err
+		}
+		if c.CSV {
+			return st.WriteCSV(os.Stdout)
+		}
+		return st.WriteText(os.Stdout)
+	})
+}
+
+// act is what the audit wants to know of everything that is done by hand.
+type act struct {
+	Reason string `required:"" help:"Why; kept in the audit, not shown to the client."`
+	By     string `help:"Who does it. Default: the account at this machine."`
+}
+
+func (o act) actor() string {
+	if o.By != "" {
+		return "cli:" + o.By
+	}
+	u, err := user.Current()
+	if err != nil {
+		return "cli:unknown"
+	}
+	return "cli:" + u.Username
+}
+
+type walletAdjustCmd struct {
+	output
+	act
+	Client      string `required:"" help:"Identifier of the client."`
+	AmountCents int64  `required:"" help:"Cents to add; with a minus, to take."`
+}
+
+func (c *walletAdjustCmd) Run(ctx context.Context, cfg *app.Config) error {
+	return with(ctx, cfg, func(a *app.App) error {
+		b, err := a.AdjustWallet(ctx, wallet.Correction{ClientID: c.Client, Amount: money.Cents(c.AmountCents), Actor: c.actor(), Reason: c.Reason})
+		if err != nil {
+			return err
+		}
+		return c.print(map[string]money.Cents{"balanceCents": b.Balance, "availableCents": b.Available, "heldCents": b.Held},
+			"The wallet now holds "+b.Balance.Format("en")+", of which "+b.Available.Format("en")+" are available.")
+	})
+}
+
+type walletRefundCmd struct {
+	output
+	act
+	Client      string `required:"" help:"Identifier of the client."`
+	Topup       string `help:"One top-up. Default: all, newest first."`
+	AmountCents int64  `help:"Cents to send back. Default: everything that is unused."`
+}
+
+func (c *walletRefundCmd) Run(ctx context.Context, cfg *app.Config) error {
+	return with(ctx, cfg, func(a *app.App) error {
+		parts, err := a.RefundTopUps(ctx, payment.RefundCommand{
+			ClientID: c.Client, TopUpID: c.Topup, Amount: money.Cents(c.AmountCents), Actor: c.actor(), Reason: c.Reason})
+		if err != nil {
+			return err
+		}
+		var lines []string
+		for _, p := range parts {
+			lines = append(lines, fmt.Sprintf("%s  %s of top-up %s is on its way back.", p.ID, p.Amount.Format("en"), p.TopUpID))
+		}
+		return c.print(parts, lines...)
+	})
+}

@@ -1,0 +1,276 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"partnerd/internal/app"
+	"partnerd/internal/postgres"
+	"partnerd/internal/problem"
+	"partnerd/internal/webhook"
+)
+
+// webhookCmd does for operators what the Platform API does for applications.
+type webhookCmd struct {
+	Endpoint   webhookEndpointCmd   `cmd:"" help:"Show where the events of an application go, or set it."`
+	Rotate     webhookRotateCmd     `cmd:"" help:"Replace the signing secret; prints the new one, once. The old one signs, too, for 24 hours."`
+	Enable     webhookEnableCmd     `cmd:"" help:"Enable an endpoint; held deliveries go."`
+	Events     webhookEventsCmd     `cmd:"" help:"List events, oldest first."`
+	Deliveries webhookDeliveriesCmd `cmd:"" help:"List deliveries, newest first, or show one with its attempts."`
+	Redeliver  webhookRedeliverCmd  `cmd:"" help:"Send a delivery again, or those of a range of time."`
+	Test       webhookTestCmd       `cmd:"" help:"Send a test event."`
+}
+
+type ofApplication struct {
+	output
+	Application string `arg:"" help:"client_id of the application."`
+}
+
+type endpointView struct {
+	URL                 string     `json:"url"`
+	PreviousSecretUntil *time.Time `json:"previousSecretUntil"`
+	DisabledAt          *time.Time `json:"disabledAt"`
+	DisabledReason      string     `json:"disabledReason"`
+	FailingSince        *time.Time `json:"failingSince"`
+	UpdatedAt           time.Time  `json:"updatedAt"`
+}
+
+type webhookEndpointCmd struct {
+	ofApplication
+	URL    string `help:"URL to set; it must answer a signed ping with 2xx."`
+	NoPing bool   `help:"Set the URL without a ping."`
+	NoURL  bool   `name:"no-url" help:"Take the URL away: events wait."`
+}
+
+func (c *webhookEndpointCmd) Run(ctx context.Context, cfg *app.Config) error {
+	if c.NoURL && c.URL != "" || c.NoPing && c.URL == "" {
+		return errors.New("--no-url stands without --url, and --no-ping only with --url")
+	}
+	return with(ctx, cfg, func(a *app.App) error {
+		var err error
+		switch {
+		case c.NoPing:
+			err = a.DB.InTx(ctx, func(tx postgres.Tx) error { return a.Webhooks.SetURL(ctx, tx, c.Application, c.URL) })
+		case c.URL != "" || c.NoURL:
+			err = a.Webhooks.ChangeURL(ctx, c.Application, c.URL)
+		}
+		if p, ok := problem.As(err); ok && len(p.Issues) > 0 {
+			return errors.New("--url: " + p.Issues[0].Message)
+		}
+		if err != nil {
+			return err
+		}
+		return c.show(ctx, a)
+	})
+}
+
+func (c *ofApplication) show(ctx context.Context, a *app.App) error {
+	e, err := a.Webhooks.Endpoint(ctx, a.DB.Read(), c.Application)
+	if err != nil {
+		return err
+	}
+	lines := []string{"URL            " + or(e.URL, "none; events wait")}
+	for _, l := range []struct {
+		name string
+		at   *time.Time
+	}{{"failing since ", e.FailingSince}, {"disabled since", e.DisabledAt}, {"old secret till", e.PreviousSecretUntil}} {
+		if l.at != nil {
+			lines = append(lines, l.name+" "+l.at.Format(time.RFC3339))
+		}
+	}
+	return c.print(endpointView{e.URL, e.PreviousSecretUntil, e.DisabledAt, e.DisabledReason, e.FailingSince, e.UpdatedAt}, lines...)
+}
+
+type webhookRotateCmd struct{ ofApplication }
+
+func (c *webhookRotateCmd) Run(ctx context.Context, cfg *app.Config) error {
+	return with(ctx, cfg, func(a *app.App) error {
+		var secret string
+		var until time.Time
+		err := a.DB.InTx(ctx, func(tx postgres.Tx) (err error) {
+			until = tx.Now.Add(webhook.SecretOverlap)
+			secret, err = a.Webhooks.RotateSecret(ctx, tx, c.Application)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		return c.print(map[string]any{"secret": secret, "previousSecretUntil": until}, secret)
+	})
+}
+
+type webhookEnableCmd struct{ ofApplication }
+
+func (c *webhookEnableCmd) Run(ctx context.Context, cfg *app.Config) error {
+	return with(ctx, cfg, func(a *app.App) error {
+		if err := a.DB.InTx(ctx, func(tx postgres.Tx) error { return a.Webhooks.EnableEndpoint(ctx, tx, c.Application) }); err != nil {
+			return err
+		}
+		return c.show(ctx, a)
+	})
+}
+
+type webhookEventsCmd struct {
+	ofApplication
+	After int64 `help:"Position of the last event already seen."`
+	Limit int   `default:"20" help:"How many, 1 to 100."`
+}
+
+func (c *webhookEventsCmd) Run(ctx context.Context, cfg *app.Config) error {
+	return with(ctx, cfg, func(a *app.App) error {
+		page, err := a.Webhooks.Events(ctx, c.Application, c.After, c.Limit)
+		if err != nil {
+			return err
+		}
+		items, lines := []map[string]any{}, []string{}
+		for _, e := range page.Items {
+			items = append(items, map[string]any{"position": e.Position, "id": e.ID, "type": e.Type, "createdAt": e.CreatedAt,
+				"consultationId": e.ConsultationID, "sequence": e.Sequence, "payload": json.RawMessage(e.Body)})
+			lines = append(lines, fmt.Sprintf("%8d  %s  %s  %s  %s %d", e.Position, e.CreatedAt.Format(time.RFC3339), e.ID, e.Type, or(e.ConsultationID, "test"), e.Sequence))
+		}
+		if page.More {
+			lines = append(lines, fmt.Sprintf("more: --after %d", page.Last))
+		}
+		return c.print(map[string]any{"items": items, "last": page.Last, "hasMore": page.More, "gap": page.Gap}, lines...)
+	})
+}
+
+type webhookDeliveriesCmd struct {
+	ofApplication
+	ID    string `help:"Delivery to show with its attempts."`
+	State string `enum:",PENDING,DELIVERED,FAILED" default:"" help:"Only those in this state: PENDING, DELIVERED or FAILED."`
+	Limit int    `default:"20" help:"How many, 1 to 100."`
+}
+
+func (c *webhookDeliveriesCmd) Run(ctx context.Context, cfg *app.Config) error {
+	return with(ctx, cfg, func(a *app.App) error {
+		if c.ID != "" {
+			return c.detail(ctx, a)
+		}
+		items, more, err := a.Webhooks.Deliveries(ctx, a.DB.Read(), c.Application, webhook.DeliveryFilter{State: webhook.State(c.State), Limit: c.Limit})
+		if err != nil {
+			return err
+		}
+		views, lines := []map[string]any{}, []string{}
+		for _, d := range items {
+			views, lines = append(views, deliveryView(d)), append(lines, deliveryLine(d))
+		}
+		return c.print(map[string]any{"items": views, "hasMore": more}, lines...)
+	})
+}
+
+func (c *webhookDeliveriesCmd) detail(ctx context.Context, a *app.App) error {
+	d, err := a.Webhooks.Delivery(ctx, a.DB.Read(), c.Application, c.ID)
+	if err != nil {
+		return err
+	}
+	attempts, err := a.Webhooks.Attempts(ctx, a.DB.Read(), c.Application, c.ID)
+	if err != nil {
+		return err
+	}
+	view, lines := deliveryView(d), []string{deliveryLine(d)}
+	var log []map[string]any
+	for _, t := range attempts {
+		log = append(log, map[string]any{"number": t.Number, "startedAt": t.StartedAt, "durationMs": t.Duration.Milliseconds(),
+			"statusCode": t.StatusCode, "error": t.Error, "responseBody": t.ResponseBody})
+		lines = append(lines, fmt.Sprintf("  %2d  %s  %6d ms  %s  %s  %.60q", t.Number, t.StartedAt.Format(time.RFC3339), t.Duration.Milliseconds(),
+			status(t.StatusCode), or(t.Error, "ok"), t.ResponseBody))
+	}
+	view["attemptLog"] = log
+	return c.print(view, lines...)
+}
+
+type webhookRedeliverCmd struct {
+	ofApplication
+	ID    string     `help:"Delivery to send again."`
+	From  *time.Time `help:"Beginning of a range of time, like 2026-06-01T08:00:00Z."`
+	To    *time.Time `help:"End of the range."`
+	All   bool       `help:"With a range: also what was delivered."`
+	AsNew bool       `help:"Under new delivery ids, for a receiver that lost data."`
+}
+
+func (c *webhookRedeliverCmd) Run(ctx context.Context, cfg *app.Config) error {
+	if (c.ID == "") == (c.From == nil) || (c.From == nil) != (c.To == nil) {
+		return errors.New("give --id, or --from and --to")
+	}
+	return with(ctx, cfg, func(a *app.App) error {
+		if c.ID == "" {
+			return c.sendRange(ctx, a)
+		}
+		var d webhook.Delivery
+		err := a.DB.InTx(ctx, func(tx postgres.Tx) (err error) {
+			d, err = a.Webhooks.Redeliver(ctx, tx, c.Application, c.ID, c.AsNew)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		return c.print(deliveryView(d), deliveryLine(d))
+	})
+}
+
+func (c *webhookRedeliverCmd) sendRange(ctx context.Context, a *app.App) error {
+	f := webhook.RedeliveryFilter{From: *c.From, To: *c.To, All: c.All, AsNew: c.AsNew}
+	total := 0
+	for {
+		var n int
+		var next *webhook.Position
+		err := a.DB.InTx(ctx, func(tx postgres.Tx) (err error) {
+			n, next, err = a.Webhooks.RedeliverRange(ctx, tx, c.Application, f)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		if total += n; next == nil {
+			return c.print(map[string]any{"count": total}, strconv.Itoa(total)+" deliveries will be sent")
+		}
+		f.After = *next
+	}
+}
+
+type webhookTestCmd struct {
+	ofApplication
+	Type string `default:"consultation.created" help:"Type of the event."`
+}
+
+func (c *webhookTestCmd) Run(ctx context.Context, cfg *app.Config) error {
+	return with(ctx, cfg, func(a *app.App) error {
+		var d webhook.Delivery
+		err := a.DB.InTx(ctx, func(tx postgres.Tx) (err error) {
+			d, err = a.Webhooks.SendTest(ctx, tx, c.Application, webhook.Type(c.Type))
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		return c.print(deliveryView(d), d.ID)
+	})
+}
+
+func deliveryView(d webhook.Delivery) map[string]any {
+	return map[string]any{"id": d.ID, "eventId": d.EventID, "eventType": d.Type, "consultationId": d.ConsultationID, "sequence": d.Sequence,
+		"state": d.State, "attempts": d.Attempts, "nextAttemptAt": d.NextAt, "createdAt": d.CreatedAt, "endedAt": d.EndedAt}
+}
+
+func deliveryLine(d webhook.Delivery) string {
+	return fmt.Sprintf("%s  %s  %-9s %2d  %s  %s %d", d.CreatedAt.Format(time.RFC3339), d.ID, d.State, d.Attempts, d.Type, or(d.ConsultationID, "test"), d.Sequence)
+}
+
+func status(code int) string {
+	if code == 0 {
+		return "---"
+	}
+	return strconv.Itoa(code)
+}
+
+func or(s, fallback string) string {
+	if s == "" {
+		return fallback
+	}
+	return s
+}

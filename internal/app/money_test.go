@@ -1,0 +1,112 @@
+package app
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"partnerd/internal/money"
+	"partnerd/internal/payment"
+	"partnerd/internal/postgres"
+)
+
+func TestStripeKeysFitTheDeployment(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		env, key, secret string
+		ok               bool
+	}{
+		"none":              {"sandbox", "", "", true},
+		"none in live":      {"live", "", "", true},
+		"test in sandbox":   {"sandbox", "sk_test_1", "whsec_1", true},
+		"restricted":        {"sandbox", "rk_test_1", "whsec_1", true},
+		"live in live":      {"live", "sk_live_1", "whsec_1", true},
+		"live in a sandbox": {"sandbox", "sk_live_1", "whsec_1", false},
+		"test in live":      {"live", "sk_test_1", "whsec_1", false},
+		"no webhook secret": {"live", "sk_live_1", "", false},
+		"no key":            {"live", "", "whsec_1", false},
+	} {
+		cfg := good()
+		cfg.Env, cfg.StripeSecretKey, cfg.StripeWebhookSecret = c.env, c.key, c.secret
+		err := cfg.Check()
+		if (err == nil) != c.ok {
+			t.Errorf("%s: %v", name, err)
+		}
+		if err != nil && c.key != "" && strings.Contains(err.Error(), c.key) {
+			t.Errorf("%s: the message holds the key: %v", name, err)
+		}
+	}
+}
+
+// A sandbox makes one password, whoever asks first and at once; live makes none.
+func TestOpsPassword(t *testing.T) {
+	t.Parallel()
+	c := good()
+	c.DataDir = filepath.Join(t.TempDir(), "data")
+	got := make([]string, 8)
+	var all sync.WaitGroup
+	for i := range got {
+		all.Go(func() {
+			var err error
+			if got[i], err = c.opsPassword(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	kept, err := os.ReadFile(filepath.Join(c.DataDir, "ops-password"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range got {
+		if len(p) < 20 || p != strings.TrimSpace(string(kept)) {
+			t.Errorf("password %q, kept %q", p, kept)
+		}
+	}
+	c.OpsPassword = "mine"
+	if p, err := c.opsPassword(); p != "mine" || err != nil {
+		t.Errorf("configured: %q, %v", p, err)
+	}
+	c.OpsPassword, c.Env = "", "live"
+	if p, err := c.opsPassword(); p != "" || err != nil {
+		t.Errorf("live: %q, %v", p, err)
+	}
+}
+
+// Notices of Stripe reach the service through their own header, and only with the endpoint's secret.
+func TestNoticesOfStripeArrive(t *testing.T) {
+	t.Parallel()
+	b := openBank(t, func(c *Config) { c.StripeSecretKey, c.StripeWebhookSecret = "sk_test_demo", "whsec_demo" })
+	client, _ := b.client()
+	var top payment.Session
+	err := b.app.DB.InTx(t.Context(), func(tx postgres.Tx) (err error) {
+		top, err = b.app.Payments.Create(t.Context(), tx, payment.CreateCommand{ClientID: client, Amount: 2000, ReturnURL: "https://crm.example/back"})
+		return err
+	})
+	if err != nil || top.Provider != payment.StripeProvider {
+		t.Fatalf("session %+v, %v", top, err)
+	}
+	event := fmt.Sprintf(`{"id": "evt_1", "object": "event", "type": "checkout.session.completed", "created": 1780000000, "data": {"object": {"id": "cs_1",
+		"object": "checkout.session", "payment_status": "paid", "payment_intent": "pi_1", "amount_total": 2000, "currency": "eur", "metadata": {"topup_id": %q}}}}`, top.ID)
+	for _, c := range []struct {
+		header, secret string
+		status         int
+		balance        money.Cents
+	}{
+		{"X-Payment-Signature", "whsec_demo", 400, 0},
+		{"Stripe-Signature", "whsec_guess", 400, 0},
+		{"Stripe-Signature", "whsec_demo", 204, 2000},
+		{"Stripe-Signature", "whsec_demo", 204, 2000},
+	} {
+		// Stripe writes signatures in the same form as the built-in provider.
+		r := b.send(t.Context(), "POST", "/payments/notices/stripe", map[string]string{c.header: payment.SignNotice(c.secret, time.Now(), []byte(event))}, event)
+		balance, err := b.app.Wallet.Balance(t.Context(), b.app.DB.Read(), client)
+		if r.status != c.status || err != nil || balance.Balance != c.balance {
+			t.Errorf("%s with %s: %d %s, balance %+v, %v", c.header, c.secret, r.status, r.raw, balance, err)
+		}
+	}
+}

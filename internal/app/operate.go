@@ -1,0 +1,128 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"partnerd/internal/application"
+	"partnerd/internal/audit"
+	"partnerd/internal/oauth"
+	"partnerd/internal/postgres"
+)
+
+// Act is who does something by hand, and why: what the audit keeps of it.
+type Act struct {
+	Actor  string // for example "cli:anna"
+	Reason string
+}
+
+// record adds the entry, last in the transaction.
+func (o Act) record(ctx context.Context, tx postgres.Tx, action, subject string, details any) error {
+	return audit.Record(ctx, tx, audit.Entry{Actor: o.Actor, Action: action, Subject: subject, Reason: o.Reason, Details: details})
+}
+
+// RegisterApplication registers a partner's application with its webhook endpoint; webhookURL may be empty.
+func (a *App) RegisterApplication(ctx context.Context, by Act, n application.NewApplication, webhookURL string) (c Credentials, err error) {
+	n.Live = !a.Config.Sandbox()
+	err = a.DB.InTx(ctx, func(tx postgres.Tx) error {
+		created, secret, err := a.Applications.Create(ctx, tx, n)
+		if err != nil {
+			return err
+		}
+		c.ClientID, c.ClientSecret = created.ID, secret
+		if c.WebhookSecret, err = a.Webhooks.CreateEndpoint(ctx, tx, created.ID, webhookURL); err != nil {
+			return fmt.Errorf("webhook URL %q: %w", webhookURL, err)
+		}
+		return by.record(ctx, tx, "application.create", created.ID, settingsOf(created))
+	})
+	return c, err
+}
+
+// applicationSettings is what the audit keeps of an application: no secret.
+type applicationSettings struct {
+	Name                string              `json:"name"`
+	RedirectURIs        []string            `json:"redirectUris"`
+	Scopes              []application.Scope `json:"scopes"`
+	Contact             string              `json:"contact,omitempty"`
+	Recording           bool                `json:"recording"`
+	RatePerMinute       int                 `json:"ratePerMinute"`
+	ClientRatePerMinute int                 `json:"clientRatePerMinute"`
+}
+
+func settingsOf(a application.Application) applicationSettings {
+	return applicationSettings{a.Name, a.RedirectURIs, a.Scopes, a.ContactEmail, a.RecordingEnabled, a.RatePerMinute, a.ClientRatePerMinute}
+}
+
+// UpdateApplication changes an application; see [application.Service.Update].
+func (a *App) UpdateApplication(ctx context.Context, by Act, applicationID string, c application.Change) (after application.Application, err error) {
+	err = a.DB.InTx(ctx, func(tx postgres.Tx) error {
+		var before application.Application
+		if before, after, err = a.Applications.Update(ctx, tx, applicationID, c, !a.Config.Sandbox()); err != nil {
+			return err
+		}
+		return by.record(ctx, tx, "application.update", applicationID, map[string]any{"before": settingsOf(before), "after": settingsOf(after)})
+	})
+	return after, err
+}
+
+// SuspendApplication refuses every call of an application from now on, or lets it in again: its access tokens get 401, its
+// codes and refresh tokens 400. Consultations that run are finished.
+func (a *App) SuspendApplication(ctx context.Context, by Act, applicationID string, suspended bool) (after application.Application, err error) {
+	action := "application.resume"
+	if suspended {
+		action = "application.suspend"
+	}
+	err = a.DB.InTx(ctx, func(tx postgres.Tx) error {
+		if err := a.Applications.SetSuspended(ctx, tx, applicationID, suspended); err != nil {
+			return err
+		}
+		if after, err = a.Applications.Get(ctx, tx, applicationID); err != nil {
+			return err
+		}
+		return by.record(ctx, tx, action, applicationID, nil)
+	})
+	return after, err
+}
+
+// RotateApplicationSecret gives an application a new secret, and tells until when the one before works.
+func (a *App) RotateApplicationSecret(ctx context.Context, by Act, applicationID string, overlap time.Duration) (secret string, until time.Time, err error) {
+	err = a.DB.InTx(ctx, func(tx postgres.Tx) error {
+		until = tx.Now.Add(overlap)
+		if secret, err = a.Applications.RotateSecret(ctx, tx, applicationID, overlap); err != nil {
+			return err
+		}
+		return by.record(ctx, tx, "application.rotate_secret", applicationID, map[string]any{"previousSecretUntil": until})
+	})
+	return secret, until, err
+}
+
+// RotateSigningKey adds a key that signs access tokens; see [oauth.Service.RotateSigningKey].
+func (a *App) RotateSigningKey(ctx context.Context, by Act) (key oauth.Key, err error) {
+	err = a.DB.InTx(ctx, func(tx postgres.Tx) error {
+		if _, err := a.OAuth.RotateSigningKey(ctx, tx); err != nil {
+			return err
+		}
+		keys, err := a.OAuth.SigningKeys(ctx, tx)
+		if err != nil {
+			return err
+		}
+		key = keys[0] // the newest
+		return by.record(ctx, tx, "key.rotate", key.ID, map[string]any{"signsFrom": key.SignsFrom})
+	})
+	return key, err
+}
+
+// RetireSigningKey ends a key at once; see [oauth.Service.RetireSigningKey]. It returns the keys as they are then.
+func (a *App) RetireSigningKey(ctx context.Context, by Act, kid string) (keys []oauth.Key, err error) {
+	err = a.DB.InTx(ctx, func(tx postgres.Tx) error {
+		if err := a.OAuth.RetireSigningKey(ctx, tx, kid); err != nil {
+			return err
+		}
+		if keys, err = a.OAuth.SigningKeys(ctx, tx); err != nil {
+			return err
+		}
+		return by.record(ctx, tx, "key.retire", kid, nil)
+	})
+	return keys, err
+}

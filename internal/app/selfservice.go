@@ -1,0 +1,54 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"partnerd/internal/account"
+	"partnerd/internal/postgres"
+	"partnerd/internal/seal"
+	"partnerd/internal/sms"
+)
+
+// selfService makes what clients do for themselves, and the text messages that it needs.
+func (a *App) selfService(box *seal.Box) error {
+	sender, err := a.smsSender()
+	if err != nil {
+		return err
+	}
+	a.SMS = sms.New(a.DB, a.Queue, box, sender, a.Logger)
+	a.purgeEvery("text messages", time.Hour, a.SMS.Purge)
+	a.SelfService, err = account.NewSelfService(account.SelfServiceDeps{DB: a.DB, Accounts: a.Accounts, Box: box, Queue: a.Queue, Mail: a.Mail, SMS: a.SMS,
+		BaseURL: a.Config.BaseURL, Opened: func(ctx context.Context, tx postgres.Tx, clientID string) error {
+			return a.Wallet.Open(ctx, tx, clientID)
+		}})
+	if err != nil {
+		return err
+	}
+	a.purgeEvery("links, codes and browser sessions", time.Hour, a.SelfService.Purge)
+	return nil
+}
+
+// smsSender is how text messages leave.
+func (a *App) smsSender() (sms.Sender, error) {
+	if a.Config.SMSServer != "" {
+		s, err := sms.NewHTTP(a.Config.SMSServer, a.Config.SMSFrom)
+		if err != nil {
+			return nil, fmt.Errorf("PARTNERD_SMS_SERVER: %w", err)
+		}
+		return s, nil
+	}
+	if a.Config.Sandbox() {
+		return sms.Folder{Dir: a.Config.path("sms"), Logger: a.Logger}, nil
+	}
+	a.Logger.Warn("no provider of text messages is set: phone numbers cannot be verified", "set", "PARTNERD_SMS_SERVER")
+	return noSMS{}, nil
+}
+
+// noSMS sends nothing; a message that waited too long is dropped.
+type noSMS struct{}
+
+func (noSMS) Send(context.Context, sms.Message) error {
+	return fmt.Errorf("%w: no provider is set", sms.ErrNotSent)
+}

@@ -1,0 +1,50 @@
+package app
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"partnerd/internal/application"
+	"partnerd/internal/dbtest"
+	"partnerd/internal/postgres"
+	"partnerd/internal/webhook"
+)
+
+// The notice of a failing endpoint becomes a mail in the same transaction, or nothing when there is no address.
+func TestAFailingEndpointIsMailedToItsContact(t *testing.T) {
+	t.Parallel()
+	cfg := good()
+	cfg.DatabaseURL, cfg.DataDir = dbtest.URL(t), filepath.Join(t.TempDir(), "data")
+	a, err := Open(t.Context(), cfg, cfg.Logger())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(a.Close)
+	for _, contact := range []string{"ops@crm.example", ""} {
+		made, err := a.CreateApplication(t.Context(), application.NewApplication{
+			Name: "Demo CRM", RedirectURIs: []string{"https://crm.example/callback"}, Scopes: application.AllScopes, ContactEmail: contact}, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = a.DB.InTx(t.Context(), func(tx postgres.Tx) error {
+			return webhookMail{a}.Notify(t.Context(), tx, made.ClientID, webhook.NoticeFailing24h, tx.Now.Add(-24*time.Hour))
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var jobs int
+		if err := a.DB.Pool().QueryRow(t.Context(), "SELECT count(*) FROM river.river_job WHERE args::text LIKE '%mail%' OR kind LIKE '%mail%'").Scan(&jobs); err != nil || jobs != 1 {
+			t.Errorf("after the contact %q: %d mails, %v", contact, jobs, err)
+		}
+	}
+	since := time.Date(2026, 5, 4, 9, 30, 0, 0, time.UTC)
+	to := application.Application{ID: "app_1", Name: "Demo CRM", ContactEmail: "ops@crm.example"}
+	for kind, want := range map[webhook.NoticeKind]string{webhook.NoticeFailing1h: "are failing", webhook.NoticeFailing72h: "are failing", webhook.NoticeDisabled: "are held"} {
+		m := webhookNotice(to, kind, since, "https://api.example")
+		if !strings.Contains(m.Subject, want) || m.To != to.ContactEmail || !strings.Contains(m.Text, "4 May 2026 09:30 UTC") || !strings.Contains(m.Text, "https://api.example/api/platform/v1/redeliveries") {
+			t.Errorf("%s: %+v", kind, m)
+		}
+	}
+}

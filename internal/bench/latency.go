@@ -1,0 +1,39 @@
+package bench
+
+import (
+	"slices"
+	"sync"
+	"time"
+)
+
+// Latencies collects durations. Safe for concurrent use.
+type Latencies struct {
+	mu  sync.Mutex
+	all []time.Duration
+}
+
+// Add records one duration.
+func (l *Latencies) Add(d time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.all = append(l.all, d)
+}
+
+// Count returns how many were recorded.
+func (l *Latencies) Count() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.all)
+}
+
+// Percentile returns the duration in milliseconds that p percent of those recorded do not exceed; 0 without any.
+func (l *Latencies) Percentile(p float64) float64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.all) == 0 {
+		return 0
+	}
+	slices.Sort(l.all)
+	i := min(int(float64(len(l.all))*p/100), len(l.all)-1)
+	return float64(l.all[i].Microseconds()) / 1000
+}

@@ -1,0 +1,153 @@
+package bench
+
+import (
+	"context"
+	"database/sql/driver"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"os/exec"
+	"reflect"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// recorder notes the statements that the program sends while it is on. Each is one round trip: pgx has prepared them.
+type recorder struct {
+	on         atomic.Bool
+	mu         sync.Mutex
+	statements []statement
+}
+
+type statement struct {
+	sql  string
+	args []any
+}
+
+// TraceQueryStart implements pgx.QueryTracer.
+func (r *recorder) TraceQueryStart(ctx context.Context, _ *pgx.Conn, d pgx.TraceQueryStartData) context.Context {
+	if r.on.Load() {
+		args := d.Args
+		for len(args) > 0 && isOption(args[0]) {
+			args = args[1:]
+		}
+		r.mu.Lock()
+		r.statements = append(r.statements, statement{d.SQL, args})
+		r.mu.Unlock()
+	}
+	return ctx
+}
+
+// TraceQueryEnd implements pgx.QueryTracer.
+func (*recorder) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+
+func isOption(v any) bool {
+	switch v.(type) {
+	case pgx.QueryResultFormats, pgx.QueryResultFormatsByOID, pgx.QueryExecMode:
+		return true
+	}
+	return false
+}
+
+// record returns the statements of one request, after others that warm up what the program keeps.
+func (r *walletRig) record(ctx context.Context, next request, want int) ([]statement, error) {
+	if _, err := r.load(ctx, 300*time.Millisecond, 8, benchWallets, next, want); err != nil {
+		return nil, err
+	}
+	r.recorder.mu.Lock()
+	r.recorder.statements = nil
+	r.recorder.mu.Unlock()
+	r.recorder.on.Store(true)
+	err := r.once(ctx, next, want)
+	r.recorder.on.Store(false)
+	r.recorder.mu.Lock()
+	defer r.recorder.mu.Unlock()
+	return r.recorder.statements, err
+}
+
+var (
+	fresh    = regexp.MustCompile(`^(con|txn|evt|dlv|hld|req)_test_|^6e1f2a4c-`)
+	argument = regexp.MustCompile(`\$[0-9]+`)
+)
+
+// script writes statements for pgbench: what is new in each request is new in each transaction, and the client is any.
+func (r *walletRig) script(statements []statement) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "\\set r random(1, 9000000000000000000)\n\\set c random(0, %d)\n", benchWallets-1)
+	for _, s := range statements {
+		sql := argument.ReplaceAllStringFunc(s.sql, func(at string) string {
+			n, _ := strconv.Atoi(at[1:])
+			return r.literal(s.args[n-1])
+		})
+		b.WriteString(strings.Join(strings.Fields(sql), " ") + ";\n")
+	}
+	return b.String()
+}
+
+func (r *walletRig) literal(v any) string {
+	if p := reflect.ValueOf(v); p.Kind() == reflect.Pointer {
+		if p.IsNil() {
+			return "NULL"
+		}
+		return r.literal(p.Elem().Interface())
+	}
+	if valuer, ok := v.(driver.Valuer); ok {
+		if plain, err := valuer.Value(); err == nil {
+			return r.literal(plain)
+		}
+	}
+	switch v := v.(type) {
+	case nil:
+		return "NULL"
+	case string:
+		quoted := "'" + strings.ReplaceAll(v, "'", "''") + "'"
+		switch {
+		case v == r.clients[0]:
+			return "('" + benchClient + "' || CAST(:c AS text))"
+		case fresh.MatchString(v):
+			return "(" + quoted + " || CAST(:r AS text))"
+		}
+		return quoted
+	case []byte:
+		return `CAST('\x` + hex.EncodeToString(v) + `' AS bytea)`
+	case time.Time:
+		return "CAST('" + v.Format(time.RFC3339Nano) + "' AS timestamptz)"
+	case bool, int, int16, int32, int64:
+		return fmt.Sprint(v)
+	}
+	return "'" + strings.ReplaceAll(fmt.Sprint(v), "'", "''") + "'"
+}
+
+// pgbench returns the transactions/s and the latency of a script with that many clients, statements sent one by one,
+// prepared, on the same database.
+func (r *walletRig) pgbench(ctx context.Context, script string, clients int, d time.Duration) (float64, error) {
+	program, err := pgbenchProgram()
+	if err != nil {
+		return 0, err
+	}
+	f, err := os.CreateTemp("", "partnerd-bench-*.sql")
+	if err != nil {
+		return 0, err
+	}
+	defer os.Remove(f.Name())
+	if _, err := f.WriteString(script); err != nil {
+		return 0, err
+	}
+	f.Close()
+	out, err := exec.CommandContext(ctx, program, "-n", "-M", "prepared", "-f", f.Name(), "-c", strconv.Itoa(clients), "-j", "2",
+		"-T", strconv.Itoa(max(2, int(d.Seconds()))), strings.Replace(r.url, "&require_auth=scram-sha-256", "", 1)).CombinedOutput()
+	if err != nil {
+		return 0, fmt.Errorf("run pgbench: %w: %.400s", err, out)
+	}
+	m := tpsLine.FindSubmatch(out)
+	if m == nil || strings.Contains(string(out), "aborted") {
+		return 0, fmt.Errorf("read pgbench: %s", out)
+	}
+	return strconv.ParseFloat(string(m[1]), 64)
+}

@@ -1,0 +1,79 @@
+package httpapi
+
+import (
+	"errors"
+	"slices"
+
+	"github.com/labstack/echo/v4"
+
+	"partnerd/gen/platform/server"
+	"partnerd/internal/application"
+	"partnerd/internal/oauth"
+)
+
+// platform implements the Platform API: how an application looks after its webhooks. It knows no clients.
+type platform struct{ *Server }
+
+var _ server.StrictServerInterface = platform{}
+
+// errCredentials is the same problem as that of a bad access token.
+var errCredentials = oauth.ErrUnauthorized.Because("The application credentials are missing or invalid.")
+
+// registerPlatform adds the routes of the Platform API. The order of faults is that of the Partner API.
+func (s *Server) registerPlatform(e *echo.Echo) {
+	known := []echo.MiddlewareFunc{s.authenticateApplication, s.limitApplication, limitHeader}
+	middlewares := map[string][]echo.MiddlewareFunc{}
+	for name, op := range s.platform.operations {
+		if !op.public {
+			middlewares[name] = append(slices.Clone(known), checkParameters(op), s.checkBody(op))
+		}
+	}
+	server.RegisterHandlersWithOptions(e, server.NewStrictHandler(platform{s}, nil), server.RegisterHandlersOptions{OperationMiddlewares: middlewares})
+	for _, path := range append(s.platform.routes(isPlatform), "/api/platform/v1", "/api/platform/v1/*") {
+		e.RouteNotFound(path, unknown(s.platform), known...)
+	}
+}
+
+// authenticateApplication finds out which application calls. Refused credentials are counted by address, together with
+// those at the token endpoint; a suspended application is refused like an unknown one (T16).
+func (s *Server) authenticateApplication(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		ctx, now := c.Request().Context(), s.deps.DB.Clock().Now()
+		r := requestOf(ctx)
+		bucket, quota := "token "+r.Address, s.deps.Quotas.TokenFailurePerMinute
+		r.rate = s.deps.Limiter.Peek(bucket, quota, now) // for an answer before the caller is known
+		id, secret, ok := c.Request().BasicAuth()
+		ok = ok && len(c.Request().Header.Values("Authorization")) == 1
+		var app application.Application
+		err := application.ErrBadCredentials
+		if ok {
+			app, err = s.deps.Applications.Authenticate(ctx, s.deps.DB.Read(), id, secret)
+		}
+		if err == nil && app.Suspended {
+			err = application.ErrBadCredentials
+		}
+		if errors.Is(err, application.ErrBadCredentials) {
+			if r.rate = s.deps.Limiter.Allow(bucket, quota, now); !r.rate.Allowed {
+				return errRate.After(r.rate.RetryAfter)
+			}
+			return errCredentials
+		}
+		if err != nil {
+			return err
+		}
+		r.Principal = oauth.Principal{ApplicationID: app.ID, RatePerMinute: app.RatePerMinute}
+		return next(c)
+	}
+}
+
+// limitApplication counts the request for the application, apart from its requests to the Partner API.
+func (s *Server) limitApplication(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		r := requestOf(c.Request().Context())
+		r.rate = s.deps.Limiter.Allow("platform "+r.Principal.ApplicationID, or(r.Principal.RatePerMinute, s.deps.Quotas.ApplicationPerMinute), s.deps.DB.Clock().Now())
+		if !r.rate.Allowed {
+			return errRate.After(r.rate.RetryAfter)
+		}
+		return next(c)
+	}
+}

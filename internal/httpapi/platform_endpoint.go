@@ -1,0 +1,86 @@
+package httpapi
+
+import (
+	"context"
+	"time"
+
+	"partnerd/gen/platform/models"
+	"partnerd/gen/platform/server"
+	"partnerd/internal/postgres"
+	"partnerd/internal/webhook"
+)
+
+// GetEndpoint answers GET /api/platform/v1/endpoint.
+func (p platform) GetEndpoint(ctx context.Context, _ server.GetEndpointRequestObject) (server.GetEndpointResponseObject, error) {
+	e, err := p.deps.Webhooks.Endpoint(ctx, p.deps.DB.Read(), requestOf(ctx).Principal.ApplicationID)
+	if err != nil {
+		return nil, err
+	}
+	return server.GetEndpoint200JSONResponse{Body: p.endpointView(e)}, nil
+}
+
+// SetEndpoint answers PUT /api/platform/v1/endpoint.
+func (p platform) SetEndpoint(ctx context.Context, r server.SetEndpointRequestObject) (server.SetEndpointResponseObject, error) {
+	if err := p.deps.Webhooks.ChangeURL(ctx, requestOf(ctx).Principal.ApplicationID, text(r.Body.URL)); err != nil {
+		return nil, err
+	}
+	e, err := p.deps.Webhooks.Endpoint(ctx, p.deps.DB.Read(), requestOf(ctx).Principal.ApplicationID)
+	if err != nil {
+		return nil, err
+	}
+	return server.SetEndpoint200JSONResponse{Body: p.endpointView(e)}, nil
+}
+
+// RotateSecret answers POST /api/platform/v1/endpoint/rotate-secret.
+func (p platform) RotateSecret(ctx context.Context, _ server.RotateSecretRequestObject) (server.RotateSecretResponseObject, error) {
+	var secret string
+	var until time.Time
+	err := p.deps.DB.InTx(ctx, func(tx postgres.Tx) (err error) {
+		until = tx.Now.Add(webhook.SecretOverlap)
+		secret, err = p.deps.Webhooks.RotateSecret(ctx, tx, requestOf(ctx).Principal.ApplicationID)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return server.RotateSecret200JSONResponse{Body: models.RotatedSecret{Secret: secret, PreviousSecretUntil: until}}, nil
+}
+
+// EnableEndpoint answers POST /api/platform/v1/endpoint/enable.
+func (p platform) EnableEndpoint(ctx context.Context, _ server.EnableEndpointRequestObject) (server.EnableEndpointResponseObject, error) {
+	err := p.deps.DB.InTx(ctx, func(tx postgres.Tx) error {
+		return p.deps.Webhooks.EnableEndpoint(ctx, tx, requestOf(ctx).Principal.ApplicationID)
+	})
+	if err != nil {
+		return nil, err
+	}
+	e, err := p.deps.Webhooks.Endpoint(ctx, p.deps.DB.Read(), requestOf(ctx).Principal.ApplicationID)
+	if err != nil {
+		return nil, err
+	}
+	return server.EnableEndpoint200JSONResponse{Body: p.endpointView(e)}, nil
+}
+
+// SendTestEvent answers POST /api/platform/v1/endpoint/test.
+func (p platform) SendTestEvent(ctx context.Context, r server.SendTestEventRequestObject) (server.SendTestEventResponseObject, error) {
+	var d webhook.Delivery
+	err := p.deps.DB.InTx(ctx, func(tx postgres.Tx) (err error) {
+		d, err = p.deps.Webhooks.SendTest(ctx, tx, requestOf(ctx).Principal.ApplicationID, webhook.Type(r.Body.Type))
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return server.SendTestEvent202JSONResponse{Body: deliveryView(d)}, nil
+}
+
+func (p platform) endpointView(e webhook.Endpoint) models.Endpoint {
+	v := models.Endpoint{
+		URL: optional(e.URL), PreviousSecretUntil: e.PreviousSecretUntil, DisabledAt: e.DisabledAt,
+		DisabledReason: optional(e.DisabledReason), FailingSince: e.FailingSince, CreatedAt: e.CreatedAt, UpdatedAt: e.UpdatedAt,
+	}
+	if now := p.deps.DB.Clock().Now(); v.PreviousSecretUntil != nil && !now.Before(*v.PreviousSecretUntil) {
+		v.PreviousSecretUntil = nil
+	}
+	return v
+}

@@ -1,0 +1,368 @@
+package httpapi_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"partnerd/internal/application"
+	"partnerd/internal/clock"
+	"partnerd/internal/dbtest"
+	"partnerd/internal/httpapi"
+	"partnerd/internal/postgres"
+	"partnerd/internal/ratelimit"
+	"partnerd/internal/seal"
+	"partnerd/internal/webhook"
+)
+
+// house is the Platform API on a database of its own, with deliveries at work.
+type house struct {
+	*observer
+	db       *postgres.DB
+	clock    *clock.Manual
+	webhooks *webhook.Service
+}
+
+var plenty = httpapi.Quotas{ApplicationPerMinute: 10_000, ClientPerMinute: 10_000, UnauthorizedPerMinute: 10_000, TokenFailurePerMinute: 10_000}
+
+func newHouse(t *testing.T, quotas httpapi.Quotas) *house {
+	t.Helper()
+	key, err := seal.NewKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	box, err := seal.OpenBox(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	clk := clock.NewManual(time.Date(2026, 6, 1, 8, 30, 0, 0, time.UTC))
+	h := &house{db: dbtest.NewWithClock(t, clk), clock: clk}
+	h.webhooks = webhook.New(h.db, box, webhook.Config{Sandbox: true, AllowLoopback: true, Poll: 20 * time.Millisecond})
+	server, err := httpapi.New(httpapi.Deps{
+		DB: h.db, Logger: slog.New(slog.DiscardHandler), Applications: application.New(), Webhooks: h.webhooks, Limiter: ratelimit.New(),
+		Quotas: quotas, BaseURL: "http://localhost:8080", CursorKey: []byte("key"), Test: true,
+		Authorize: func(c echo.Context) error { return c.NoContent(http.StatusNotFound) },
+		ErrorPage: func(c echo.Context, status int) error { return c.NoContent(status) },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := echo.New()
+	server.Register(e)
+	listening := httptest.NewServer(e)
+	t.Cleanup(listening.Close)
+	h.observer = newObserver(t, listening.URL)
+	return h
+}
+
+// deliver runs the dispatcher until the test ends.
+func (h *house) deliver() {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if err := h.webhooks.Run(ctx); err != nil {
+			h.t.Error(err)
+		}
+	}()
+	h.t.Cleanup(func() { cancel(); <-done })
+}
+
+// application makes one with an endpoint and returns its id and credentials.
+func (h *house) application(url string) (id, credentials, webhookSecret string) {
+	h.t.Helper()
+	err := h.db.InTx(h.t.Context(), func(tx postgres.Tx) error {
+		app, secret, err := application.New().Create(h.t.Context(), tx, application.NewApplication{
+			Name: "Demo CRM", RedirectURIs: []string{"https://crm.example/callback"}, Scopes: application.AllScopes})
+		if err != nil {
+			return err
+		}
+		id, credentials = app.ID, app.ID+":"+secret
+		webhookSecret, err = h.webhooks.CreateEndpoint(h.t.Context(), tx, app.ID, url)
+		return err
+	})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return id, credentials, webhookSecret
+}
+
+// hook is a partner's receiver.
+type hook struct {
+	*httptest.Server
+	mu     sync.Mutex
+	status int
+	posts  []http.Header
+	bodies []string
+}
+
+func newHook(t *testing.T, status int) *hook {
+	t.Helper()
+	k := &hook{status: status}
+	k.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		k.posts, k.bodies = append(k.posts, r.Header.Clone()), append(k.bodies, string(body))
+		w.WriteHeader(k.status)
+		fmt.Fprint(w, "thank you")
+	}))
+	t.Cleanup(k.Close)
+	return k
+}
+
+func (k *hook) answer(status int) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.status = status
+}
+
+func (k *hook) seen() ([]http.Header, []string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return slices.Clone(k.posts), slices.Clone(k.bodies)
+}
+
+func (h *house) eventually(what string, happened func() bool) {
+	h.t.Helper()
+	deadline := time.After(30 * time.Second)
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for !happened() {
+		select {
+		case <-deadline:
+			h.t.Fatalf("did not happen: %s", what)
+		case <-tick.C:
+		}
+	}
+}
+
+func (a answer) want(t *testing.T, status int, code string) answer {
+	t.Helper()
+	if a.status != status || code != "" && a.body["code"] != code {
+		t.Errorf("%d %s, want %d %s", a.status, a.raw, status, code)
+	}
+	return a
+}
+
+const root = "/api/platform/v1"
+
+// The whole of the API in the order in which a partner uses it; at the end every operation has shown its success.
+func TestAnApplicationLooksAfterItsWebhooks(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, plenty)
+	receiver := newHook(t, http.StatusInternalServerError)
+	_, me, secret := h.application("")
+	h.deliver()
+
+	h.call(me, "GET", root+"/endpoint", nil).want(t, 200, "")
+	refused := h.call(me, "PUT", root+"/endpoint", object{"url": receiver.URL}).want(t, 422, "VALIDATION_ERROR")
+	if !strings.Contains(refused.raw, "answered 500") || !strings.Contains(refused.raw, `"invalid_url"`) {
+		t.Errorf("a URL that does not answer the ping: %s", refused.raw)
+	}
+	receiver.answer(204)
+	set := h.call(me, "PUT", root+"/endpoint", object{"url": receiver.URL}).want(t, 200, "")
+	if set.body["url"] != receiver.URL {
+		t.Errorf("endpoint %s", set.raw)
+	}
+	headers, bodies := receiver.seen()
+	for i, header := range headers {
+		if header.Get("X-Service-Event") != "webhook.ping" || webhook.Verify(secret, header.Get("X-Service-Signature"), []byte(bodies[i]), clock.System{}.Now()) != nil {
+			t.Errorf("ping %v %s", header, bodies[i])
+		}
+	}
+
+	sent := h.call(me, "POST", root+"/endpoint/test", object{"type": "consultation.completed"}).want(t, 202, "")
+	id := sent.body["id"].(string)
+	var detail answer
+	delivered := func() bool {
+		detail = h.call(me, "GET", root+"/deliveries/"+id, nil).want(t, 200, "")
+		return detail.body["state"] == "DELIVERED"
+	}
+	h.eventually("the test event is delivered", delivered)
+	attempt := detail.body["attemptLog"].([]any)[0].(object)
+	if fmt.Sprint(attempt["statusCode"]) != "204" || attempt["error"] != nil {
+		t.Errorf("attempt %v", attempt)
+	}
+	headers, _ = receiver.seen()
+	if last := headers[len(headers)-1]; last.Get("X-Service-Test") != "true" || last.Get("X-Service-Delivery") != id {
+		t.Errorf("headers %v", last)
+	}
+
+	page := h.call(me, "GET", root+"/events", nil).want(t, 200, "")
+	event := page.body["items"].([]any)[0].(object)
+	if event["test"] != true || event["payload"].(object)["id"] != event["id"] || page.body["hasMore"] != false {
+		t.Errorf("events %s", page.raw)
+	}
+	next := h.call(me, "GET", root+"/events?after="+url.QueryEscape(page.body["cursor"].(string)), nil).want(t, 200, "")
+	if len(next.body["items"].([]any)) != 0 || next.body["cursor"] != page.body["cursor"] {
+		t.Errorf("after the last event: %s", next.raw)
+	}
+	h.call(me, "GET", root+"/events/"+event["id"].(string), nil).want(t, 200, "")
+
+	h.call(me, "POST", root+"/deliveries/"+id+"/redeliver", nil).want(t, 202, "")
+	h.eventually("it came again", func() bool { return delivered() && fmt.Sprint(detail.body["attempts"]) == "2" })
+	fresh := h.call(me, "POST", root+"/deliveries/"+id+"/redeliver?asNew=true", nil).want(t, 202, "")
+	if fresh.body["id"] == id || fresh.body["eventId"] != event["id"] {
+		t.Errorf("a new delivery: %s", fresh.raw)
+	}
+	again := object{"from": "2026-06-01T00:00:00Z", "to": "2026-06-02T00:00:00Z", "select": "ALL"}
+	if a := h.call(me, "POST", root+"/redeliveries", again).want(t, 202, ""); fmt.Sprint(a.body["count"]) != "1" || a.body["nextCursor"] != nil {
+		t.Errorf("redelivery %s", a.raw)
+	}
+	first := h.call(me, "GET", root+"/deliveries?limit=1&from=2026-06-01T00:00:00Z", nil).want(t, 200, "")
+	second := h.call(me, "GET", root+"/deliveries?limit=1&from=2026-06-01T00:00:00Z&cursor="+url.QueryEscape(first.body["nextCursor"].(string)), nil).want(t, 200, "")
+	if second.body["nextCursor"] != nil || first.body["items"].([]any)[0].(object)["id"] == second.body["items"].([]any)[0].(object)["id"] {
+		t.Errorf("pages %s %s", first.raw, second.raw)
+	}
+
+	rotated := h.call(me, "POST", root+"/endpoint/rotate-secret", nil).want(t, 200, "")
+	if s := rotated.body["secret"].(string); s == secret || !strings.HasPrefix(s, "whsec_") || rotated.body["previousSecretUntil"] != "2026-06-02T08:30:00Z" {
+		t.Errorf("rotation %s", rotated.raw)
+	}
+	h.call(me, "POST", root+"/endpoint/enable", nil).want(t, 200, "")
+	if a := h.call(me, "PUT", root+"/endpoint", object{"url": nil}).want(t, 200, ""); a.body["url"] != nil {
+		t.Errorf("no URL: %s", a.raw)
+	}
+	for path, item := range h.tree["paths"].(object) {
+		for _, op := range item.(object) {
+			name := op.(object)["operationId"].(string)
+			if !h.seen[name+" 200"] && !h.seen[name+" 202"] {
+				t.Errorf("%s (%s) has not shown its success", name, path)
+			}
+		}
+	}
+}
+
+func TestEveryPlatformOperationRefusesWhoIsNotTheApplication(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, plenty)
+	id, me, _ := h.application("")
+	suspended, theirs, _ := h.application("")
+	if _, err := h.db.Pool().Exec(t.Context(), "UPDATE applications SET suspended_at = now() WHERE id = $1", suspended); err != nil {
+		t.Fatal(err)
+	}
+	bodies := map[string]any{"setEndpoint": object{"url": nil}, "sendTestEvent": object{"type": "consultation.created"},
+		"createRedelivery": object{"from": "2026-06-01T00:00:00Z", "to": "2026-06-02T00:00:00Z", "select": "ALL"}}
+	operations := 0
+	for path, item := range h.tree["paths"].(object) {
+		for method, op := range item.(object) {
+			operations++
+			body := bodies[op.(object)["operationId"].(string)]
+			target := strings.Replace(path, "{id}", "dlv_x", 1)
+			for _, credentials := range []string{"", id + ":wrong", "app_nobody:x", ":", theirs, me + "x"} {
+				a := h.call(credentials, strings.ToUpper(method), target, body).want(t, 401, "UNAUTHORIZED")
+				if got := a.header.Get("WWW-Authenticate"); !strings.HasPrefix(got, "Basic ") {
+					t.Errorf("challenge %q", got)
+				}
+			}
+		}
+	}
+	if operations != 11 {
+		t.Errorf("%d operations were tried", operations)
+	}
+	h.call("", "GET", root+"/nothing", nil).want(t, 401, "UNAUTHORIZED")
+	h.call(me, "GET", root+"/nothing", nil).want(t, 404, "NOT_FOUND")
+	if a := h.call(me, "DELETE", root+"/endpoint", nil).want(t, 405, "METHOD_NOT_ALLOWED"); a.header.Get("Allow") != "GET, PUT" {
+		t.Errorf("Allow: %q", a.header.Get("Allow"))
+	}
+}
+
+func TestPlatformFaultsAreNamed(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, plenty)
+	_, me, _ := h.application("")
+	_, other, _ := h.application("")
+	foreign := h.call(other, "POST", root+"/endpoint/test", object{"type": "consultation.created"}).want(t, 202, "")
+	delivery, event := foreign.body["id"].(string), foreign.body["eventId"].(string)
+	cursor := h.call(other, "GET", root+"/events", nil).body["cursor"].(string)
+	for _, c := range []struct {
+		method, path string
+		body         any
+		status       int
+		issue        string // path and code
+	}{
+		{"GET", "/deliveries/" + delivery, nil, 404, ""},
+		{"GET", "/events/" + event, nil, 404, ""},
+		{"POST", "/deliveries/" + delivery + "/redeliver", nil, 404, ""},
+		{"GET", "/deliveries/%27", nil, 404, ""},
+		{"GET", "/events?after=" + cursor, nil, 400, "cursor invalid_value"},
+		{"GET", "/events?after=x", nil, 400, "cursor invalid_value"},
+		{"GET", "/events?limit=0", nil, 400, "limit too_small"},
+		{"GET", "/events?limit=101", nil, 400, "limit invalid_value"},
+		{"GET", "/deliveries?state=LOST", nil, 400, "state invalid_value"},
+		{"GET", "/deliveries?from=yesterday", nil, 400, "from invalid_value"},
+		{"POST", "/deliveries/" + delivery + "/redeliver?asNew=1", nil, 400, "asNew invalid_type"},
+		{"PUT", "/endpoint", object{}, 422, "url required"},
+		{"PUT", "/endpoint", object{"url": "ftp://crm.example"}, 422, "url invalid_url"},
+		{"PUT", "/endpoint", object{"url": "http://169.254.169.254/latest"}, 422, "url invalid_url"},
+		{"PUT", "/endpoint", object{"url": "http://10.0.0.1/"}, 422, "url invalid_url"},
+		{"PUT", "/endpoint", object{"url": nil, "secret": "x"}, 422, "secret unknown_field"},
+		{"POST", "/endpoint/test", object{"type": "consultation.unknown"}, 422, "type invalid_value"},
+		{"POST", "/redeliveries", object{"from": "2026-06-02T00:00:00Z", "to": "2026-06-01T00:00:00Z", "select": "ALL"}, 422, "to invalid_value"},
+		{"POST", "/redeliveries", object{"from": "2026-06-01T00:00:00Z", "to": "2026-08-01T00:00:00Z", "select": "ALL"}, 422, "to invalid_value"},
+		{"POST", "/redeliveries", object{"from": "soon", "to": "2026-08-01T00:00:00Z", "select": "SOME"}, 422, "from invalid_value"},
+	} {
+		a := h.call(me, c.method, root+c.path, c.body).want(t, c.status, "")
+		if c.issue == "" {
+			continue
+		}
+		issues, _ := a.body["issues"].([]any)
+		if !slices.ContainsFunc(issues, func(v any) bool { i := v.(object); return fmt.Sprint(i["path"], " ", i["code"]) == c.issue }) {
+			t.Errorf("%s %s: %s, want %s", c.method, c.path, a.raw, c.issue)
+		}
+	}
+}
+
+func TestThePlatformCountsCallsAndGuesses(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, httpapi.Quotas{ApplicationPerMinute: 3, ClientPerMinute: 10, UnauthorizedPerMinute: 10, TokenFailurePerMinute: 2})
+	_, me, _ := h.application("")
+	_, other, _ := h.application("")
+	for range 3 {
+		h.call(me, "GET", root+"/endpoint", nil).want(t, 200, "")
+	}
+	a := h.call(me, "GET", root+"/endpoint", nil).want(t, 429, "RATE_LIMITED")
+	if a.header.Get("Retry-After") != "20" || a.header.Get("X-RateLimit-Limit") != "3" {
+		t.Errorf("headers %v", a.header)
+	}
+	h.call(other, "GET", root+"/endpoint", nil).want(t, 200, "")
+	for range 2 {
+		h.call(me+"x", "GET", root+"/endpoint", nil).want(t, 401, "UNAUTHORIZED")
+	}
+	h.call(me+"x", "GET", root+"/endpoint", nil).want(t, 429, "RATE_LIMITED")
+	h.call(other, "GET", root+"/endpoint", nil).want(t, 200, "") // who knows the secret is not shut out
+}
+
+func TestBothContractsArePublishedWithTheRealAddress(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, plenty)
+	for path, media := range map[string]string{
+		"/openapi.yaml": "application/yaml", "/openapi.json": "application/json",
+		"/openapi/platform.yaml": "application/yaml", "/openapi/platform.json": "application/json",
+	} {
+		resp, err := http.Get(h.base + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		raw, err := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if err != nil || resp.StatusCode != 200 || resp.Header.Get("Content-Type") != media || len(raw) < 10_000 {
+			t.Errorf("%s: %d %s, %d bytes, %v", path, resp.StatusCode, resp.Header.Get("Content-Type"), len(raw), err)
+		}
+		if platform := strings.Contains(string(raw), "/api/platform/v1/endpoint"); platform != strings.Contains(path, "platform") {
+			t.Errorf("%s is the other contract", path)
+		}
+	}
+}

@@ -1,0 +1,164 @@
+package web
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"partnerd/internal/account"
+	"partnerd/internal/consultation"
+	"partnerd/internal/oauth"
+	"partnerd/internal/wallet"
+)
+
+// field is one input of a form, as the template "field" shows it. Texts are keys.
+type field struct {
+	ID, Label, Type, Autocomplete string
+	InputMode                     string
+	Value                         string
+	Hint, Fault                   string
+	Focus                         bool
+}
+
+// mine wraps a page of the signed-in client: everybody else is sent to sign in and comes back. A POST must come from a
+// form that was made for this sign-in.
+func (p *Pages) mine(h func(echo.Context, *account.Client) error) echo.HandlerFunc {
+	return p.page(func(c echo.Context) error {
+		client, err := p.client(c)
+		if err != nil {
+			return err
+		}
+		if client == nil {
+			return toLogin(c, backTo(c))
+		}
+		if c.Request().Method == http.MethodPost && !p.ownForm(c) {
+			return statusError(http.StatusForbidden)
+		}
+		return h(c, client)
+	})
+}
+
+// fresh is [Pages.mine] for what protects the account: it asks who signed in a while ago to do so again.
+func (p *Pages) fresh(h func(echo.Context, *account.Client) error) echo.HandlerFunc {
+	return p.mine(func(c echo.Context, client *account.Client) error {
+		tx := p.DB.Read()
+		at, err := p.Accounts.SignedInAt(c.Request().Context(), tx, p.cookie(c, sessionCookie))
+		if err != nil && !errors.Is(err, account.ErrNoSession) {
+			return fmt.Errorf("read browser session: %w", err)
+		}
+		if tx.Now.Sub(at) > account.FreshSignIn {
+			return c.Redirect(http.StatusSeeOther, "/login?again=1&next="+url.QueryEscape(backTo(c)))
+		}
+		return h(c, client)
+	})
+}
+
+// backTo is where to return after a sign-in; a form that was sent is not sent again.
+func backTo(c echo.Context) string {
+	if c.Request().Method == http.MethodPost {
+		return "/account"
+	}
+	return c.Request().URL.RequestURI()
+}
+
+// try is one count against a bucket of perMinute tries.
+type try struct {
+	bucket    string
+	perMinute int
+}
+
+// attempt counts a try in each bucket in turn and returns how long to wait, 0 when it may go on.
+func (p *Pages) attempt(tries ...try) time.Duration {
+	now := p.DB.Clock().Now()
+	for _, t := range tries {
+		if d := p.Limiter.Allow(t.bucket, t.perMinute, now); !d.Allowed {
+			return d.RetryAfter
+		}
+	}
+	return 0
+}
+
+// from is a try that counts against the network that it comes from.
+func from(c echo.Context, what string, perMinute int) try {
+	return try{what + " address " + network(c.RealIP()), perMinute}
+}
+
+func tooMany(c echo.Context, wait time.Duration) error {
+	c.Response().Header().Set("Retry-After", fmt.Sprint(int(math.Ceil(wait.Seconds()))))
+	return statusError(http.StatusTooManyRequests)
+}
+
+type overviewView struct {
+	Wallet   wallet.Balance
+	Phone    string // masked; empty when none is verified
+	Open     int    // consultations
+	Apps     []oauth.Connection
+	Passkeys int
+}
+
+// overview is the start of the account.
+func (p *Pages) overview(c echo.Context, client *account.Client) error {
+	ctx, tx := c.Request().Context(), p.DB.Read()
+	var v overviewView
+	var err error
+	if v.Wallet, err = p.Wallet.Balance(ctx, tx, client.ID); err != nil {
+		return fmt.Errorf("read wallet: %w", err)
+	}
+	if v.Phone, err = p.SelfService.MaskedPhone(ctx, tx, client.ID); err != nil {
+		return fmt.Errorf("read phone: %w", err)
+	}
+	if v.Open, err = p.Consultations.OpenOf(ctx, tx, client.ID); err != nil {
+		return err
+	}
+	if v.Apps, err = p.OAuth.Connections(ctx, tx, client.ID); err != nil {
+		return fmt.Errorf("list connections: %w", err)
+	}
+	keys, err := p.SelfService.Passkeys(ctx, tx, client.ID)
+	if err != nil {
+		return err
+	}
+	v.Passkeys = len(keys)
+	return p.showAccount(c, http.StatusOK, client, "overview", "overview.title", v)
+}
+
+// showAccount renders a page of the account, with its navigation.
+func (p *Pages) showAccount(c echo.Context, status int, client *account.Client, name, title string, data any) error {
+	return p.render(c, status, name, view{Title: title, Client: client, CSRF: p.csrf(c), Section: name, Done: doneText(c), Data: data})
+}
+
+// doneTexts are what a page can say after a form of it succeeded.
+var doneTexts = map[string]string{
+	"app": "apps.done", "app-cancel": "apps.done.cancelled", "password": "security.password.done", "passkey": "security.passkey.done",
+	"passkey-gone": "security.passkey.gone", "session": "security.session.done", "sessions": "security.sessions.done", "phone": "phone.done",
+	"phone-gone": "phone.gone", "cancelled": "consultation.done.cancelled", "withdrawn": "consultation.done.withdrawn", "refund": "wallet.refund.done",
+	"welcome": "overview.welcome", "sent": "phone.sent",
+}
+
+func doneText(c echo.Context) string { return doneTexts[c.QueryParam("done")] }
+
+// confirmView is a question before something that cannot be taken back.
+type confirmView struct {
+	Heading string // key
+	Text    string // key
+	Args    []any
+	Facts   []fact
+	Action  string // where the form goes
+	Button  string // key
+	Danger  bool
+	Back    string
+	Refused string // key of why it cannot be done; there is no form then
+}
+
+type fact struct{ Label, Value string }
+
+func (p *Pages) confirm(c echo.Context, status int, client *account.Client, v confirmView) error {
+	return p.render(c, status, "confirm", view{Title: v.Heading, Client: client, CSRF: p.csrf(c), Narrow: true, Data: v})
+}
+
+// texts of a consultation's status depend on where it stands.
+func statusKey(s consultation.Status) string { return "status." + string(s) }

@@ -1,0 +1,426 @@
+package web
+
+import (
+	"encoding/csv"
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"partnerd/internal/account"
+	"partnerd/internal/consultation"
+	"partnerd/internal/postgres"
+	"partnerd/internal/privacy"
+)
+
+func (b *browser) send(path, action string, values ...string) page {
+	b.t.Helper()
+	form := b.get(path).form(action)
+	for i := 0; i < len(values); i += 2 {
+		form.Set(values[i], values[i+1])
+	}
+	return b.post(action, form)
+}
+
+func TestSignUpLeadsThroughTheMailboxToWhereItBegan(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t).work()
+	b := f.browser()
+	next := f.authorizeURL("profile:read")
+	b.get("/login?next="+url.QueryEscape(next)).want(t, 200, "Create an account")
+	form := b.get("/signup?next=" + url.QueryEscape(next)).form("/signup")
+	form.Set("name", "New Client")
+	form.Set("email", "new@client.example")
+	b.post("/signup", form).want(t, 200, "Look into your mailbox", "new@client.example")
+	link := f.linkIn(f.mail(1))
+	for range 2 {
+		b.get(link).want(t, 200, "Choose your password", "new@client.example", `autocomplete="new-password"`)
+	}
+	form = b.get(link).form("/signup/confirm")
+	form.Set("password", "short")
+	b.post("/signup/confirm", form).want(t, http.StatusUnprocessableEntity, `aria-describedby="password-hint password-fault"`, "<title>Error: choose your password")
+	form.Set("password", testPassword)
+	b.post("/signup/confirm", form).wantRedirect(t, http.StatusSeeOther, next)
+	b.get(next).want(t, 200, "You are signed in as New Client (new@client.example)")
+	b.get("/account").want(t, 200, "€0.00", "Verify my number")
+	f.browser().get(link).want(t, http.StatusGone, "This link no longer works")
+	f.browser().signIn("new@client.example")
+}
+
+func TestSignUpAndResetSayTheSameToEverybody(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	for _, ask := range []func(b *browser, email string) page{
+		func(b *browser, email string) page {
+			return b.send("/signup", "/signup", "name", "X", "email", email)
+		},
+		func(b *browser, email string) page {
+			return b.send("/password/forgot", "/password/forgot", "email", email)
+		},
+	} {
+		known, unknown := ask(f.browser(), "client@example.com"), ask(f.browser(), "nobody@example.com")
+		if known.StatusCode != 200 || unknown.StatusCode != 200 || strings.ReplaceAll(known.body, "client@", "nobody@") != unknown.body {
+			t.Errorf("answers differ:\n%s\n%s", known.body, unknown.body)
+		}
+	}
+}
+
+func TestFaultsOfSignUpStayInTheForm(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	b := f.browser()
+	b.send("/signup", "/signup", "name", " ", "email", "a@b.example").want(t, http.StatusUnprocessableEntity, "Enter your name", `value="a@b.example"`, "autofocus")
+	b.send("/signup", "/signup", "name", "A", "email", "nonsense").want(t, http.StatusUnprocessableEntity, "Enter an e-mail address like", `value="A"`)
+	b.send("/password/forgot", "/password/forgot", "email", "nonsense").want(t, http.StatusUnprocessableEntity, "Enter your e-mail address")
+	f.browser().post("/signup", url.Values{"name": {"A"}, "email": {"a@b.example"}}).want(t, http.StatusForbidden, "open for too long")
+	b.header.Set("Sec-Fetch-Site", "cross-site")
+	b.post("/signup", url.Values{"name": {"A"}, "email": {"a@b.example"}}).want(t, http.StatusForbidden)
+}
+
+func TestMailsAreThrottledForAnAddressAndANetwork(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	b := f.browser()
+	form := b.get("/password/forgot").form("/password/forgot")
+	form.Set("email", "client@example.com")
+	for i := range mailsPerAccount + 1 {
+		p := b.post("/password/forgot", form)
+		if want := map[bool]int{true: 429, false: 200}[i == mailsPerAccount]; p.StatusCode != want {
+			t.Errorf("try %d: %d", i+1, p.StatusCode)
+		}
+	}
+	form.Set("email", "other@example.com")
+	for range mailsPerAddress {
+		b.post("/password/forgot", form)
+	}
+	form.Set("email", "third@example.com")
+	if p := b.post("/password/forgot", form); p.StatusCode != 429 || p.Header.Get("Retry-After") == "" {
+		t.Errorf("the network is not throttled: %d", p.StatusCode)
+	}
+}
+
+func TestResetByMailSignsTheOwnerInAndEverybodyElseOut(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t).work()
+	thief := f.browser().signIn("client@example.com")
+	b := f.browser()
+	b.header.Set("Accept-Language", "fr")
+	b.send("/password/forgot", "/password/forgot", "email", "client@example.com").want(t, 200, "Consultez votre messagerie")
+	m := f.mail(1)
+	if !strings.Contains(m.Text, "Bonjour Demo Client") {
+		t.Errorf("mail: %+v", m)
+	}
+	link := f.linkIn(m)
+	b.send(link, "/password/reset", "password", "password1").want(t, http.StatusUnprocessableEntity, "Choisissez un mot de passe")
+	b.send(link, "/password/reset", "password", "un tout nouveau secret").wantRedirect(t, http.StatusSeeOther, "/account/security?done=password")
+	b.get("/account/security?done=password").want(t, 200, "Le mot de passe est modifié")
+	thief.get("/account").wantRedirect(t, http.StatusFound, "/login?next=%2Faccount")
+	b.get(link).want(t, http.StatusGone)
+	b.post("/password/reset", url.Values{"token": {"x"}, "password": {"y"}}).want(t, http.StatusGone)
+	if n := f.mail(2); !strings.Contains(n.Subject, "Sécurité de votre compte") {
+		t.Errorf("notice: %+v", n)
+	}
+}
+
+func TestStrangersWhoGuessDoNotLockTheOwnerOut(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, func(d *Deps) { d.LoginPerAccount = 3 })
+	owner := f.browser().signIn("client@example.com")
+	owner.post("/logout", owner.get("/account").form("/logout")).wantRedirect(t, http.StatusSeeOther, "/")
+	stranger := f.browser()
+	form := stranger.get("/login").form("/login")
+	form.Set("email", "client@example.com")
+	form.Set("password", "guess")
+	var p page
+	for range 4 {
+		p = stranger.post("/login", form)
+	}
+	p.want(t, http.StatusTooManyRequests)
+	owner.signIn("client@example.com")
+
+	owner.post("/logout", owner.get("/account").form("/logout"))
+	for range 4 { // and the browser of the owner may not guess without end either
+		p = owner.send("/login", "/login", "email", "client@example.com", "password", "guess")
+	}
+	p.want(t, http.StatusTooManyRequests)
+}
+
+func TestSecurityPageChangesThePasswordAndEndsSessions(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	b, other := f.browser().signIn("client@example.com"), f.browser()
+	other.header.Set("User-Agent", "Mozilla/5.0 (iPhone) Version/17 Safari/604.1")
+	other.signIn("client@example.com")
+	p := b.get("/account/security")
+	p.want(t, 200, "Safari, iPhone", "this browser", "from 127.0.0.1", "This address of the service cannot offer passkeys")
+	change := func(present, fresh string) page {
+		return b.send("/account/security", "/account/security/password", "present", present, "password", fresh)
+	}
+	change("wrong", "a new password").want(t, http.StatusUnprocessableEntity, "not your present password", "<title>Error: security")
+	change(testPassword, "short").want(t, http.StatusUnprocessableEntity, "8 to 256 characters")
+	sessions, err := f.accounts.Sessions(t.Context(), f.db.Read(), f.client.ID, "")
+	if err != nil || len(sessions) != 2 {
+		t.Fatal(sessions, err)
+	}
+	b.get("/account/security").want(t, 200, "Sign out all other browsers")
+	for _, s := range sessions {
+		if s.Device.UserAgent != "" && strings.Contains(s.Device.UserAgent, "iPhone") {
+			b.send("/account/security", "/account/security/sessions/"+s.ID+"/end").wantRedirect(t, http.StatusSeeOther, "/account/security?done=session")
+		}
+	}
+	other.get("/account").wantRedirect(t, http.StatusFound, "/login?next=%2Faccount")
+	b.get("/account").want(t, 200)
+	change(testPassword, "a new password").wantRedirect(t, http.StatusSeeOther, "/account/security?done=password")
+	b.get("/account/security?done=password").want(t, 200, `role="status"`)
+}
+
+func TestPhoneIsVerifiedOnThePage(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t).work()
+	b := f.browser().signIn("client@example.com")
+	number := func(phone string) page { return b.send("/account/phone", "/account/phone", "phone", phone) }
+	number("call me").want(t, http.StatusUnprocessableEntity, "not a phone number", `value="call me"`)
+	number("01 42 68 53 00").want(t, http.StatusUnprocessableEntity, "cannot receive text messages")
+	number("06 39 98 00 02").wantRedirect(t, http.StatusSeeOther, "/account/phone?done=sent")
+	code := f.code(1)
+	p := b.get("/account/phone?done=sent")
+	p.want(t, 200, "A code is on its way", "+33 ••••••• 02", `autocomplete="one-time-code"`, `inputmode="numeric"`)
+	if strings.Contains(p.body, "39980002") {
+		t.Error("the page tells the number")
+	}
+	wrong := "9" + code[1:]
+	if code[0] == '9' {
+		wrong = "0" + code[1:]
+	}
+	enter := func(code string) page { return b.send("/account/phone", "/account/phone/code", "code", code) }
+	enter(wrong).want(t, http.StatusUnprocessableEntity, "This is not the code", "<title>Error: phone number")
+	enter(code).wantRedirect(t, http.StatusSeeOther, "/account/phone?done=phone")
+	b.get("/account").want(t, 200, "Lawyers call you on +33 ••••••• 02")
+	if phone, ok, _ := f.accounts.VerifiedPhone(t.Context(), f.db.Read(), f.client.ID); phone != "+33639980002" || !ok {
+		t.Errorf("phone %q %v", phone, ok)
+	}
+	b.post("/account/phone/code", url.Values{"csrf": {csrfToken(b.cookie(sessionCookie))}, "code": {code}}).want(t, http.StatusUnprocessableEntity, "no longer counts")
+}
+
+func TestWhatProtectsTheAccountAsksForAFreshSignIn(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	b := f.browser().signIn("client@example.com")
+	b.get("/account/phone").want(t, 200)
+	f.clock.Advance(account.FreshSignIn + time.Second)
+	for path, next := range map[string]string{"/account/phone": "/account/phone", "/account/privacy/erase": "/account/privacy/erase", "/account/privacy/export": "/account/privacy/export"} {
+		b.get(path).wantRedirect(t, http.StatusSeeOther, "/login?again=1&next="+url.QueryEscape(next))
+	}
+	csrf := url.Values{"csrf": {csrfToken(b.cookie(sessionCookie))}}
+	b.post("/account/privacy/erase", csrf).wantRedirect(t, http.StatusSeeOther, "/login?again=1&next=%2Faccount")
+	b.get("/account").want(t, 200)
+	before := b.cookie(sessionCookie)
+	form := b.get("/login?again=1&next=%2Faccount%2Fphone")
+	form.want(t, 200, "sign in once more", `value="client@example.com"`)
+	b.send("/login?again=1&next=%2Faccount%2Fphone", "/login", "password", testPassword).wantRedirect(t, http.StatusSeeOther, "/account/phone")
+	b.get("/account/phone").want(t, 200)
+	if _, err := f.accounts.Session(t.Context(), f.db.Read(), before); err == nil || before == b.cookie(sessionCookie) {
+		t.Error("the session was not renewed")
+	}
+}
+
+func TestWalletPagesAndStatements(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	c := f.start()
+	f.tx(func(tx postgres.Tx) {
+		for range 30 {
+			if err := f.wallet.Adjust(t.Context(), tx, f.client.ID, 100, "=gift"); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+	b := f.browser().signIn("client@example.com")
+	p := b.get("/account/wallet")
+	p.want(t, 200, "€60.00", "€20.00", "€80.00", "Older movements", "June 2026")
+	p = b.get("/account/wallet?before=7")
+	p.want(t, 200, "Reserved for a consultation", "through Demo CRM", "/account/consultations/"+c.ID, "Back to the newest")
+	if strings.Contains(p.body, "Older movements") {
+		t.Error("there are no older ones")
+	}
+	b.get("/account/wallet?before=x").want(t, 200, "Older movements")
+	b.get("/account/wallet/statement/2026-06?lang=fr").want(t, 200, "Relevé de juin 2026", "80,00\u00a0€", "Demo Client, client@example.com")
+	b.get("/account/wallet/statement/2026-05?lang=en").want(t, 200, "Nothing moved")
+	p = b.get("/account/wallet/statement/2026-06.csv")
+	rows, err := csv.NewReader(strings.NewReader(p.body)).ReadAll()
+	if err != nil || len(rows) != 33 || rows[3][3] != "'=gift" || p.Header.Get("Content-Type") != "text/csv; charset=utf-8" || !strings.Contains(p.Header.Get("Content-Disposition"), "attachment") {
+		t.Errorf("CSV: %d rows %v %v", len(rows), err, p.Header)
+	}
+	for _, bad := range []string{"2026-13", "x", "2026-06.txt", "%00"} {
+		b.get("/account/wallet/statement/"+bad).want(t, 404)
+	}
+	b.send("/account/wallet/refund", "/account/wallet/refund").want(t, http.StatusConflict, "no unused money")
+}
+
+func TestConsultationsShowTheirStateAndCanBeCancelled(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	c := f.start()
+	path := "/account/consultations/" + c.ID
+	b := f.browser().signIn("client@example.com")
+	p := b.get("/account/consultations")
+	p.want(t, 200, "Separation & custody", "Looking for a lawyer", "30 minutes left", "Demo CRM", "Withdraw from the contract here", "Pause updates")
+	if p.Header.Get("Refresh") != "15" {
+		t.Errorf("Refresh %q", p.Header.Get("Refresh"))
+	}
+	if p = b.get("/account/consultations?live=0"); p.Header.Get("Refresh") != "" {
+		t.Error("it follows all the same")
+	}
+	b.get(path).want(t, 200, "What to do?", "Proof of your request", "version 2026-11", "€20.00")
+	stranger := f.browser().signIn(f.newClient("other@example.com", "Other").Email)
+	for _, part := range []string{"", "/cancel", "/withdraw"} {
+		stranger.get(path+part).want(t, 404)
+		stranger.post(path+"/cancel", url.Values{"csrf": {csrfToken(stranger.cookie(sessionCookie))}}).want(t, 404)
+	}
+	b.post(path+"/cancel", url.Values{}).want(t, http.StatusForbidden)
+	b.send(path+"/cancel", path+"/cancel").wantRedirect(t, http.StatusSeeOther, path+"?done=cancelled")
+	p = b.get(path + "?done=cancelled")
+	p.want(t, 200, "Cancelled", "the money is available again")
+	if p.Header.Get("Refresh") != "" {
+		t.Error("it follows although nothing is open")
+	}
+	b.get("/account/wallet").want(t, 200, "€50.00", "Reservation released")
+	b.get(path+"/cancel").want(t, 200, "can no longer be cancelled")
+}
+
+func TestWithdrawalIsConfirmedAndAcknowledgedByMail(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t).work()
+	c := f.start()
+	path := "/account/consultations/" + c.ID
+	b := f.browser().signIn("client@example.com")
+	b.header.Set("Accept-Language", "fr")
+	b.get(path).want(t, 200, "Se rétracter du contrat ici")
+	b.get(path+"/withdraw").want(t, 200, "Demo Client (client@example.com)", c.ID, "Confirmer la rétractation")
+	for range 2 { // a second click changes nothing
+		b.post(path+"/withdraw", url.Values{"csrf": {csrfToken(b.cookie(sessionCookie))}}).wantRedirect(t, http.StatusSeeOther, path+"?done=withdrawn")
+	}
+	m := f.mail(1)
+	for _, part := range []string{c.ID, "1er juin 2026 à 08:30 UTC", "20,00\u00a0€", "Elle est annulée"} {
+		if !strings.Contains(m.Text, part) {
+			t.Errorf("receipt lacks %q: %s", part, m.Text)
+		}
+	}
+	b.get(path+"?done=withdrawn").want(t, 200, "Vous vous êtes rétracté du contrat le", "Annulée")
+	if got, err := f.consultations.GetForClient(t.Context(), f.db.Read(), f.client.ID, c.ID); err != nil || got.Status != consultation.Cancelled {
+		t.Errorf("%+v %v", got, err)
+	}
+	f.outbox.mu.Lock()
+	defer f.outbox.mu.Unlock()
+	if len(f.outbox.mails) != 1 {
+		t.Errorf("%d receipts", len(f.outbox.mails))
+	}
+}
+
+func TestDisconnectingCanCancelWhatHasNotStarted(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	c := f.start()
+	b := f.browser().signIn("client@example.com")
+	f.redeem(f.answer(b, allScopes, "allow"))
+	b.get("/account/apps").want(t, 200, "Consultations started", "<dd>1</dd>", "Disconnect and cancel what has not started")
+	action := "/account/apps/" + f.app.ID + "/disconnect"
+	b.send("/account/apps", action, "cancel", "1").wantRedirect(t, http.StatusSeeOther, "/account/apps?done=app-cancel")
+	b.get("/account/apps?done=app-cancel").want(t, 200, "What had not started is cancelled")
+	if got, _ := f.consultations.GetForClient(t.Context(), f.db.Read(), f.client.ID, c.ID); got.Status != consultation.Cancelled {
+		t.Errorf("status %s", got.Status)
+	}
+}
+
+func TestExportAndErasureOnThePage(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	c := f.start()
+	b := f.browser().signIn("client@example.com")
+	f.redeem(f.answer(b, allScopes, "allow"))
+	p := b.get("/account/privacy/export")
+	p.want(t, 200)
+	var e privacy.Export
+	if err := json.Unmarshal([]byte(p.body), &e); err != nil || e.Profile.Phone != "+33639980002" || len(e.Consultations) != 1 || e.Consultations[0].Subject != "Separation & custody" ||
+		e.Consultations[0].Waiver == nil || len(e.Wallet.Transactions) != 2 || len(e.Connections) != 1 || len(e.Sessions) != 1 {
+		t.Errorf("export: %+v %v", e, err)
+	}
+	if !strings.Contains(p.Header.Get("Content-Disposition"), `filename="partnerd-2026-06-01.json"`) {
+		t.Errorf("%v", p.Header)
+	}
+	post := func() page {
+		return b.post("/account/privacy/erase", url.Values{"csrf": {csrfToken(b.cookie(sessionCookie))}})
+	}
+	b.get("/account/privacy").want(t, 200, "while a consultation is under way")
+	post().want(t, http.StatusConflict, "while a consultation is under way")
+	b.send("/account/consultations/"+c.ID+"/cancel", "/account/consultations/"+c.ID+"/cancel")
+	post().want(t, http.StatusConflict, "still money in your wallet")
+	f.tx(func(tx postgres.Tx) {
+		if err := f.wallet.Adjust(t.Context(), tx, f.client.ID, -5000, "spent"); err != nil {
+			t.Fatal(err)
+		}
+	})
+	open := f.newCheckout(2000)
+	post().want(t, http.StatusConflict, "A top-up is under way")
+	f.clock.Advance(open.ExpiresAt.Sub(f.clock.Now()))
+	b.signInAt("/login?again=1", "client@example.com")
+	b.get("/account/privacy/erase").want(t, 200, "client@example.com", "cannot be undone")
+	b.send("/account/privacy/erase", "/account/privacy/erase").want(t, 200, "Your account is erased", "client@example.com")
+	b.get("/account").wantRedirect(t, http.StatusFound, "/login?next=%2Faccount")
+	b.send("/login", "/login", "email", "client@example.com", "password", testPassword).want(t, http.StatusUnprocessableEntity)
+	f.newClient("client@example.com", "Somebody New") // the address is free
+}
+
+func (b *browser) signInAt(path, email string) {
+	b.t.Helper()
+	b.send(path, "/login", "email", email, "password", testPassword).wantRedirect(b.t, http.StatusSeeOther, "/account")
+}
+
+func TestConsentIsRememberedButForMoney(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	b := f.browser().signIn("client@example.com")
+	f.redeem(f.answer(b, "profile:read wallet:read", "allow"))
+	straight := func(scopes string, changes ...string) bool {
+		p := b.get(f.authorizeURL(scopes, changes...))
+		u, err := url.Parse(p.Header.Get("Location"))
+		return err == nil && p.StatusCode == http.StatusFound && u.Query().Get("code") != ""
+	}
+	if !straight("profile:read") || !straight("wallet:read profile:read") {
+		t.Error("asked again for what was allowed before")
+	}
+	if straight("profile:read", "prompt", "consent") {
+		t.Error("not asked although the application wishes so")
+	}
+	p := b.get(f.authorizeURL("profile:read notes:read"))
+	p.want(t, 200, "You have allowed before:", `<input type="hidden" name="scope" value="profile:read">`, `<input type="checkbox" name="scope" value="notes:read"`)
+	f.redeem(f.answer(b, "profile:read wallet:topup", "allow"))
+	if straight("wallet:topup") || straight("profile:read wallet:topup") {
+		t.Error("money was granted in silence")
+	}
+	other := f.browser().signIn(f.newClient("other@example.com", "Other").Email)
+	if p := other.get(f.authorizeURL("profile:read")); p.StatusCode != 200 {
+		t.Error("one client's consent counts for another")
+	}
+	b.send("/account/apps", "/account/apps/"+f.app.ID+"/disconnect")
+	if straight("profile:read") {
+		t.Error("consent outlives the disconnection")
+	}
+}
+
+func TestBrowsersAreRecognised(t *testing.T) {
+	t.Parallel()
+	for agent, want := range map[string]string{
+		"Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/140.0 Safari/537.36 Edg/140.0": "Edge, Windows",
+		"Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0":                                                "Firefox, Linux",
+		"Mozilla/5.0 (Linux; Android 15) AppleWebKit/537.36 Chrome/140.0 Mobile Safari/537.36":                                  "Chrome, Android",
+		"Mozilla/5.0 (Macintosh; Intel Mac OS X 15_0) Version/18.0 Safari/605.1.15":                                             "Safari, Mac",
+		"curl/8": "", "": "",
+	} {
+		if got := browserName(agent); got != want {
+			t.Errorf("%q: %q, want %q", agent, got, want)
+		}
+	}
+}

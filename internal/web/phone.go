@@ -1,0 +1,103 @@
+package web
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/labstack/echo/v4"
+
+	"partnerd/internal/account"
+	"partnerd/internal/id"
+	"partnerd/internal/postgres"
+)
+
+// Tries a minute at phone numbers and codes.
+const (
+	codesPerAddress  = 10
+	codesPerNumber   = 3
+	triesPerAccount  = 20
+	phoneFormAddress = "/account/phone"
+)
+
+type phoneView struct {
+	Verified string // masked; empty when there is none
+	Pending  string // masked number that a code was sent to
+	Number   field
+	Code     field
+}
+
+func (p *Pages) phone(c echo.Context, client *account.Client) error {
+	return p.showPhone(c, http.StatusOK, client, "", "", "")
+}
+
+func (p *Pages) showPhone(c echo.Context, status int, client *account.Client, number, numberFault, codeFault string) error {
+	ctx, tx := c.Request().Context(), p.DB.Read()
+	v := phoneView{
+		Number: field{ID: "phone", Label: "phone.number", Type: "tel", Autocomplete: "tel", Hint: "phone.number.hint", Value: number, Fault: numberFault, Focus: numberFault != ""},
+		Code:   field{ID: "code", Label: "phone.code", Type: "text", InputMode: "numeric", Autocomplete: "one-time-code", Hint: "phone.code.hint", Fault: codeFault, Focus: codeFault != ""},
+	}
+	var err error
+	if v.Verified, err = p.SelfService.MaskedPhone(ctx, tx, client.ID); err != nil {
+		return err
+	}
+	if v.Pending, _, err = p.SelfService.PendingPhone(ctx, tx, client.ID); err != nil {
+		return err
+	}
+	if v.Pending == "" && codeFault != "" {
+		v.Number.Fault, v.Number.Focus = codeFault, true
+	}
+	title := "phone.title"
+	if numberFault != "" || codeFault != "" {
+		title = "phone.title.error"
+	}
+	return p.showAccount(c, status, client, "phone", title, v)
+}
+
+// sendCode texts a code to the number.
+func (p *Pages) sendCode(c echo.Context, client *account.Client) error {
+	number := c.Request().PostForm.Get("phone")
+	e164, err := account.E164(number)
+	if err != nil {
+		return p.showPhone(c, http.StatusUnprocessableEntity, client, number, "phone.invalid", "")
+	}
+	if wait := p.attempt(from(c, "code", codesPerAddress), try{"code to " + id.DigestOf(e164).String(), codesPerNumber}); wait > 0 {
+		return tooMany(c, wait)
+	}
+	ctx := c.Request().Context()
+	err = p.DB.InTx(ctx, func(tx postgres.Tx) error { return p.SelfService.SendCode(ctx, tx, client.ID, number, p.language(c)) })
+	switch {
+	case errors.Is(err, account.ErrTooMany):
+		return p.showPhone(c, http.StatusTooManyRequests, client, number, "phone.toomany", "")
+	case errors.Is(err, account.ErrNoMobile):
+		return p.showPhone(c, http.StatusUnprocessableEntity, client, number, "phone.nomobile", "")
+	case errors.Is(err, account.ErrInvalid):
+		return p.showPhone(c, http.StatusUnprocessableEntity, client, number, "phone.invalid", "")
+	case err != nil:
+		return fmt.Errorf("send code: %w", err)
+	}
+	return c.Redirect(http.StatusSeeOther, phoneFormAddress+"?done=sent")
+}
+
+func (p *Pages) enterCode(c echo.Context, client *account.Client) error {
+	if wait := p.attempt(try{"code of " + client.ID, triesPerAccount}); wait > 0 {
+		return tooMany(c, wait)
+	}
+	ctx := c.Request().Context()
+	var result account.CodeResult
+	err := p.DB.InTx(ctx, func(tx postgres.Tx) (err error) {
+		result, err = p.SelfService.EnterCode(ctx, tx, client.ID, c.Request().PostForm.Get("code"), p.language(c))
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("enter code: %w", err)
+	}
+	switch result {
+	case account.CodeRight:
+		return c.Redirect(http.StatusSeeOther, phoneFormAddress+"?done=phone")
+	case account.CodeWrong:
+		return p.showPhone(c, http.StatusUnprocessableEntity, client, "", "", "phone.code.wrong")
+	default:
+		return p.showPhone(c, http.StatusUnprocessableEntity, client, "", "", "phone.code.over")
+	}
+}

@@ -1,0 +1,107 @@
+package web
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/labstack/echo/v4"
+
+	"partnerd/internal/account"
+	"partnerd/internal/postgres"
+)
+
+const passwordsPerMinute = 10 // tries to change the password, of one client
+
+type securityView struct {
+	Fields      []field // of the password form
+	Passkeys    []account.Passkey
+	HasPasskeys bool
+	Sessions    []sessionView
+}
+
+type sessionView struct {
+	account.BrowserSession
+	Browser string // as far as it can be recognised
+}
+
+func (p *Pages) security(c echo.Context, client *account.Client) error {
+	return p.showSecurity(c, http.StatusOK, client, "", "")
+}
+
+func (p *Pages) showSecurity(c echo.Context, status int, client *account.Client, presentFault, newFault string) error {
+	ctx, tx := c.Request().Context(), p.DB.Read()
+	v := securityView{HasPasskeys: p.SelfService.HasPasskeys(), Fields: []field{
+		{ID: "present", Label: "security.password.present", Type: "password", Autocomplete: "current-password", Fault: presentFault, Focus: presentFault != ""},
+		newPasswordField()}}
+	v.Fields[1].Fault, v.Fields[1].Focus = newFault, newFault != "" && presentFault == ""
+	var err error
+	if v.Passkeys, err = p.SelfService.Passkeys(ctx, tx, client.ID); err != nil {
+		return err
+	}
+	sessions, err := p.Accounts.Sessions(ctx, tx, client.ID, p.cookie(c, sessionCookie))
+	if err != nil {
+		return err
+	}
+	for _, s := range sessions {
+		v.Sessions = append(v.Sessions, sessionView{s, browserName(s.Device.UserAgent)})
+	}
+	title := "security.title"
+	if presentFault != "" || newFault != "" {
+		title = "security.title.error"
+	}
+	return p.showAccount(c, status, client, "security", title, v)
+}
+
+// changePassword asks for the present one, also right after a sign-in: a browser that was left open must not be enough.
+func (p *Pages) changePassword(c echo.Context, client *account.Client) error {
+	form := c.Request().PostForm
+	if wait := p.attempt(try{"password of " + client.ID, passwordsPerMinute}); wait > 0 {
+		return tooMany(c, wait)
+	}
+	ctx := c.Request().Context()
+	err := p.DB.InTx(ctx, func(tx postgres.Tx) error {
+		return p.SelfService.ChangePassword(ctx, tx, client.ID, form.Get("present"), form.Get("password"), p.cookie(c, sessionCookie), p.language(c))
+	})
+	switch {
+	case errors.Is(err, account.ErrBadCredentials):
+		return p.showSecurity(c, http.StatusUnprocessableEntity, client, "security.password.wrong", "")
+	case errors.Is(err, account.ErrInvalid):
+		return p.showSecurity(c, http.StatusUnprocessableEntity, client, "", "password.weak")
+	case err != nil:
+		return fmt.Errorf("change password: %w", err)
+	}
+	return c.Redirect(http.StatusSeeOther, "/account/security?done=password")
+}
+
+func (p *Pages) endSession(c echo.Context, client *account.Client) error {
+	if err := p.Accounts.EndSession(c.Request().Context(), p.DB.Read(), client.ID, c.Param("id")); err != nil {
+		return err
+	}
+	return c.Redirect(http.StatusSeeOther, "/account/security?done=session")
+}
+
+func (p *Pages) endOtherSessions(c echo.Context, client *account.Client) error {
+	if _, err := p.Accounts.EndOtherSessions(c.Request().Context(), p.DB.Read(), client.ID, p.cookie(c, sessionCookie)); err != nil {
+		return err
+	}
+	return c.Redirect(http.StatusSeeOther, "/account/security?done=sessions")
+}
+
+// browserName recognises the usual browsers and systems; the order matters, because each also names its ancestors.
+func browserName(agent string) string {
+	find := func(pairs ...[2]string) string {
+		for _, p := range pairs {
+			if strings.Contains(agent, p[0]) {
+				return p[1]
+			}
+		}
+		return ""
+	}
+	browser := find([2]string{"Edg", "Edge"}, [2]string{"OPR/", "Opera"}, [2]string{"SamsungBrowser", "Samsung Internet"}, [2]string{"Firefox/", "Firefox"},
+		[2]string{"FxiOS", "Firefox"}, [2]string{"CriOS", "Chrome"}, [2]string{"Chrome/", "Chrome"}, [2]string{"Safari/", "Safari"})
+	system := find([2]string{"iPhone", "iPhone"}, [2]string{"iPad", "iPad"}, [2]string{"Android", "Android"}, [2]string{"Windows", "Windows"},
+		[2]string{"Macintosh", "Mac"}, [2]string{"CrOS", "ChromeOS"}, [2]string{"Linux", "Linux"})
+	return strings.Trim(browser+", "+system, ", ")
+}

@@ -1,0 +1,167 @@
+package web
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/labstack/echo/v4"
+
+	"partnerd/internal/account"
+	"partnerd/internal/postgres"
+)
+
+// Tries a minute of asking for mails and of using links.
+const (
+	mailsPerAddress = 10
+	mailsPerAccount = 3
+	linksPerAddress = 30
+)
+
+type formView struct {
+	Heading string // key
+	Lead    string // key
+	Args    []any  // of Lead
+	Action  string
+	Hidden  map[string]string
+	Fields  []field
+	Error   string // key of what is wrong with the whole form
+	Button  string // key
+	Links   []link
+}
+
+type link struct{ URL, Text string }
+
+func (v formView) faulty() bool {
+	for _, f := range v.Fields {
+		if f.Fault != "" {
+			return true
+		}
+	}
+	return v.Error != ""
+}
+
+// showForm renders a page with one form, for a visitor who need not be signed in. With a fault the title says so.
+func (p *Pages) showForm(c echo.Context, status int, title string, v formView) error {
+	if v.faulty() {
+		title += ".error"
+	}
+	return p.render(c, status, "form", view{Title: title, CSRF: p.csrf(c), Narrow: true, Data: v})
+}
+
+func emailField(value string) field {
+	return field{ID: "email", Label: "login.email", Type: "email", Autocomplete: "username", Value: value}
+}
+
+func newPasswordField() field {
+	return field{ID: "password", Label: "password.new", Type: "password", Autocomplete: "new-password", Hint: "password.rule"}
+}
+
+func signUpView(next, name, email string) formView {
+	return formView{Heading: "signup.title", Lead: "signup.lead", Action: "/signup", Hidden: map[string]string{"next": next}, Button: "signup.submit",
+		Fields: []field{{ID: "name", Label: "signup.name", Type: "text", Autocomplete: "name", Value: name}, emailField(email)},
+		Links:  []link{{"/login", "signup.have"}, {"/accessibility", "accessibility.title"}}}
+}
+
+func (p *Pages) signUpForm(c echo.Context) error {
+	return p.showForm(c, http.StatusOK, "signup.title", signUpView(safeNext(c.QueryParam("next")), "", ""))
+}
+
+// signUp has a mail sent and says the same whether there is an account for the address or not.
+func (p *Pages) signUp(c echo.Context) error {
+	form := c.Request().PostForm
+	v := signUpView(safeNext(form.Get("next")), form.Get("name"), form.Get("email"))
+	if !p.ownForm(c) {
+		v.Error = "login.stale"
+		return p.showForm(c, http.StatusForbidden, "signup.title", v)
+	}
+	email := strings.TrimSpace(form.Get("email"))
+	if wait := p.attempt(from(c, "mail", mailsPerAddress), try{"sign-up account " + digest(email), mailsPerAccount}); wait > 0 {
+		return tooMany(c, wait)
+	}
+	if strings.TrimSpace(form.Get("name")) == "" {
+		v.Fields[0].Fault, v.Fields[0].Focus = "signup.name.missing", true
+		return p.showForm(c, http.StatusUnprocessableEntity, "signup.title", v)
+	}
+	ctx := c.Request().Context()
+	err := p.DB.InTx(ctx, func(tx postgres.Tx) error {
+		return p.SelfService.RequestSignUp(ctx, tx, account.SignUp{Email: email, Name: form.Get("name"), Next: v.Hidden["next"]}, p.language(c))
+	})
+	if errors.Is(err, account.ErrInvalid) {
+		v.Fields[1].Fault, v.Fields[1].Focus = "signup.invalid", true
+		return p.showForm(c, http.StatusUnprocessableEntity, "signup.title", v)
+	}
+	if err != nil {
+		return fmt.Errorf("request sign-up: %w", err)
+	}
+	return p.mailSent(c, "signup.sent", email)
+}
+
+// mailSent says what happens next. It must not tell whether a mail was sent.
+func (p *Pages) mailSent(c echo.Context, key, email string) error {
+	return p.render(c, http.StatusOK, "sent", view{Title: key + ".title", Narrow: true, Data: sentView{Key: key, Email: email}})
+}
+
+type sentView struct{ Key, Email string }
+
+func confirmSignUpView(token string, up account.SignUp) formView {
+	return formView{Heading: "signup.confirm", Lead: "signup.confirm.lead", Args: []any{up.Name, up.Email}, Action: "/signup/confirm", Button: "signup.finish",
+		Hidden: map[string]string{"token": token, "username": up.Email}, Fields: []field{newPasswordField()}}
+}
+
+// confirmSignUpForm asks for the password. Opening the link uses nothing up: programs that look into mails do that.
+func (p *Pages) confirmSignUpForm(c echo.Context) error {
+	token := c.QueryParam("token")
+	up, err := p.SelfService.PendingSignUp(c.Request().Context(), p.DB.Read(), token)
+	if errors.Is(err, account.ErrBadLink) {
+		return p.badLink(c, "/signup", "signup.title")
+	}
+	if err != nil {
+		return err
+	}
+	return p.showForm(c, http.StatusOK, "signup.confirm", confirmSignUpView(token, up))
+}
+
+// confirmSignUp creates the account and signs its owner in.
+func (p *Pages) confirmSignUp(c echo.Context) error {
+	if wait := p.attempt(from(c, "link", linksPerAddress)); wait > 0 {
+		return tooMany(c, wait)
+	}
+	ctx, form := c.Request().Context(), c.Request().PostForm
+	up, err := p.SelfService.PendingSignUp(ctx, p.DB.Read(), form.Get("token"))
+	if errors.Is(err, account.ErrBadLink) {
+		return p.badLink(c, "/signup", "signup.title")
+	}
+	if err != nil {
+		return err
+	}
+	v := confirmSignUpView(form.Get("token"), up)
+	if !p.ownForm(c) {
+		v.Error = "login.stale"
+		return p.showForm(c, http.StatusForbidden, "signup.confirm", v)
+	}
+	var client account.Client
+	err = p.DB.InTx(ctx, func(tx postgres.Tx) (err error) {
+		client, _, err = p.SelfService.SignUp(ctx, tx, form.Get("token"), form.Get("password"))
+		return err
+	})
+	switch {
+	case errors.Is(err, account.ErrInvalid):
+		v.Fields[0].Fault, v.Fields[0].Focus = "password.weak", true
+		return p.showForm(c, http.StatusUnprocessableEntity, "signup.confirm", v)
+	case errors.Is(err, account.ErrBadLink), errors.Is(err, account.ErrEmailTaken):
+		return p.badLink(c, "/login", "login.title")
+	case err != nil:
+		return fmt.Errorf("sign up: %w", err)
+	}
+	next := "/account?done=welcome"
+	if up.Next != "" && up.Next != "/account" {
+		next = safeNext(up.Next)
+	}
+	return p.signIn(c, client, next)
+}
+
+func (p *Pages) badLink(c echo.Context, url, text string) error {
+	return p.render(c, http.StatusGone, "badlink", view{Title: "badlink.title", Narrow: true, Data: link{url, text}})
+}

@@ -1,0 +1,144 @@
+package web
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"partnerd/internal/account"
+	"partnerd/internal/payment"
+	"partnerd/internal/postgres"
+	"partnerd/internal/problem"
+	"partnerd/internal/wallet"
+)
+
+const (
+	movementsPerPage = 25
+	statementMonths  = 13
+)
+
+type movementView struct {
+	wallet.Transaction
+	Application string
+}
+
+type walletView struct {
+	Wallet    wallet.Balance
+	Movements []movementView
+	Older     string // address of the next page
+	Newest    bool   // this is the first page
+	Months    []time.Time
+}
+
+func (p *Pages) wallet(c echo.Context, client *account.Client) error {
+	ctx, tx := c.Request().Context(), p.DB.Read()
+	before, err := strconv.ParseInt(c.QueryParam("before"), 10, 64)
+	if err != nil || before < 0 {
+		before = 0
+	}
+	v := walletView{Newest: before == 0}
+	if v.Wallet, err = p.Wallet.Balance(ctx, tx, client.ID); err != nil {
+		return fmt.Errorf("read wallet: %w", err)
+	}
+	items, more, err := p.Wallet.Transactions(ctx, tx, client.ID, before, movementsPerPage)
+	if err != nil {
+		return err
+	}
+	if v.Movements, err = p.movements(c, items); err != nil {
+		return err
+	}
+	if more {
+		v.Older = fmt.Sprint("/account/wallet?before=", items[len(items)-1].Seq)
+	}
+	v.Months = months(client.CreatedAt, tx.Now)
+	return p.showAccount(c, http.StatusOK, client, "wallet", "wallet.page.title", v)
+}
+
+func (p *Pages) movements(c echo.Context, items []wallet.Transaction) ([]movementView, error) {
+	names := map[string]string{"": ""}
+	out := make([]movementView, len(items))
+	for i, t := range items {
+		name, known := names[t.ApplicationID]
+		if !known {
+			app, err := p.Applications.Get(c.Request().Context(), p.DB.Read(), t.ApplicationID)
+			if err != nil && !errors.Is(err, problem.ErrNotFound) {
+				return nil, err
+			}
+			name = app.Name
+			names[t.ApplicationID] = name
+		}
+		out[i] = movementView{t, name}
+	}
+	return out, nil
+}
+
+// months lists the first days of the last months since the account exists, newest first.
+func months(since, now time.Time) []time.Time {
+	var out []time.Time
+	first := time.Date(since.Year(), since.Month(), 1, 0, 0, 0, 0, time.UTC)
+	for m := time.Date(now.Year(), now.Month(), 1, 0, 0, 0, 0, time.UTC); !m.Before(first) && len(out) < statementMonths; m = m.AddDate(0, -1, 0) {
+		out = append(out, m)
+	}
+	return out
+}
+
+type statementView struct {
+	wallet.Statement
+	Movements []movementView
+	CSV       string
+}
+
+// statement shows a month, for printing or as CSV.
+func (p *Pages) statement(c echo.Context, client *account.Client) error {
+	name, wantsCSV := strings.CutSuffix(c.Param("month"), ".csv")
+	month, err := time.Parse("2006-01", name)
+	if err != nil {
+		return statusError(http.StatusNotFound)
+	}
+	st, err := p.Wallet.Statement(c.Request().Context(), p.DB.Read(), client.ID, month)
+	if err != nil {
+		return err
+	}
+	if wantsCSV {
+		h := c.Response().Header()
+		h.Set("Content-Type", "text/csv; charset=utf-8")
+		h.Set("Content-Disposition", `attachment; filename="partnerd-`+name+`.csv"`)
+		c.Response().WriteHeader(http.StatusOK)
+		return st.WriteCSV(c.Response())
+	}
+	v := statementView{Statement: st, CSV: "/account/wallet/statement/" + name + ".csv"}
+	if v.Movements, err = p.movements(c, st.Transactions); err != nil {
+		return err
+	}
+	return p.showAccount(c, http.StatusOK, client, "statement", "statement.title", v)
+}
+
+func (p *Pages) refundForm(c echo.Context, client *account.Client) error {
+	return p.showRefund(c, http.StatusOK, client, "")
+}
+
+func (p *Pages) showRefund(c echo.Context, status int, client *account.Client, refused string) error {
+	return p.confirm(c, status, client, confirmView{Heading: "wallet.refund.title", Text: "wallet.refund.text", Args: []any{payment.RefundDays},
+		Action: "/account/wallet/refund", Button: "wallet.refund.submit", Back: "/account/wallet", Refused: refused})
+}
+
+// refund sends unused top-ups of the last 14 days back to their source.
+func (p *Pages) refund(c echo.Context, client *account.Client) error {
+	ctx := c.Request().Context()
+	err := p.DB.InTx(ctx, func(tx postgres.Tx) error {
+		_, err := p.Payments.Refund(ctx, tx, payment.RefundCommand{ClientID: client.ID, Actor: "client:" + client.ID, Reason: "Withdrawal from unused top-ups on the account page"})
+		return err
+	})
+	if errors.Is(err, payment.ErrNothingToRefund) {
+		return p.showRefund(c, http.StatusConflict, client, "wallet.refund.none")
+	}
+	if err != nil {
+		return fmt.Errorf("refund top-ups: %w", err)
+	}
+	return c.Redirect(http.StatusSeeOther, "/account/wallet?done=refund")
+}

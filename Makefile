@@ -1,6 +1,6 @@
 OAPI_CODEGEN := go run github.com/oapi-codegen/oapi-codegen/v2/cmd/oapi-codegen
 
-.PHONY: help build run demo test generate verify-generated lint browser sdk bench clean
+.PHONY: help build run demo test test-long generate verify-generated lint browser sdk ci bench
 
 help:
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -13,20 +13,53 @@ run: build ## set everything up and run the whole service with sandbox data
 	@exec bin/partnerd serve
 
 demo: build ## play a partner's CRM against the running server, or one of its own
-	@bin/democrm
+	@bin/democrm $(ARGS)
 
 test: ## set everything up and pass the tests
 	go vet ./...
-	@go test ./... ; status=$$? ; go run ./internal/dbtest/stop ; exit $$status
+	@go test $(TESTFLAGS) ./... ; status=$$? ; go run ./internal/dbtest/stop ; exit $$status
+
+HISTORIES ?= 10000
+
+test-long: ## play HISTORIES=10000 wallet histories with crashes, race tokens a hundred times, crash webhooks under load, fuzz the cursor
+	@PARTNERD_TEST_LONG=1 go test -count=1 -timeout 30m -run 'OverTwoProcesses|Faults' ./internal/e2e/process ./internal/webhook && \
+	go test -count=1 -timeout 6h -run Histories -v ./internal/app -rapid.checks=$(HISTORIES) && \
+	go test -count=1 -timeout 2h -run Model ./internal/wallet -rapid.checks=$$(( $(HISTORIES) / 20 )) && \
+	go test -run '^$$' -fuzz FuzzCursor -fuzztime 1m ./internal/httpapi ; status=$$? ; go run ./internal/dbtest/stop ; exit $$status
+
+bench: ## measure the program on this machine (make bench ARGS="--only webhooks --load 5s")
+	@go run ./cmd/bench $(ARGS)
 
 # Code from the contracts. Run from the root of the project, so that go.mod decides the version of the generator.
 generate: ## generate gen/ from openapi/
-	@mkdir -p gen/partner/models gen/partner/server gen/partner/client
-	$(OAPI_CODEGEN) -config openapi/partner.models.cfg.yaml openapi/partner.yaml
-	$(OAPI_CODEGEN) -config openapi/partner.server.cfg.yaml openapi/partner.yaml
-	$(OAPI_CODEGEN) -config openapi/partner.client.cfg.yaml openapi/partner.yaml
+	@for api in partner platform; do for part in models server client; do \
+		mkdir -p gen/$$api/$$part; \
+		$(OAPI_CODEGEN) -config openapi/$$api.$$part.cfg.yaml openapi/$$api.yaml || exit 1; \
+	done; done
 
 # Fails when the committed code is not what the contracts generate, also when a generated file is new or left over.
 verify-generated: generate ## check that gen/ is what the contracts generate
 	@drift=$$(git status --porcelain --untracked-files=all -- gen go.mod go.sum); \
 	if [ -n "$$drift" ]; then echo "generated files differ from the contracts:"; echo "$$drift"; exit 1; fi
+
+# Checks with tools of the Node world. They need Node >= 20.19; the browser is Debian's chromium, or the one at CHROMIUM.
+NODE_CHECKS := internal/e2e/node
+
+$(NODE_CHECKS)/node_modules: $(NODE_CHECKS)/package.json $(NODE_CHECKS)/package-lock.json
+	npm ci --prefix $(NODE_CHECKS) --ignore-scripts --no-audit --no-fund
+	@touch $@
+
+lint: $(NODE_CHECKS)/node_modules ## check format, code and contracts
+	@unformatted=$$(gofmt -l $$(git ls-files --cached --others --exclude-standard '*.go')); \
+	if [ -n "$$unformatted" ]; then echo "gofmt -w these:"; echo "$$unformatted"; exit 1; fi
+	go vet ./...
+	npm run --silent --prefix $(NODE_CHECKS) lint
+
+sdk: build $(NODE_CHECKS)/node_modules ## check a stock OAuth client and generated TypeScript against the running program
+	npm run --silent --prefix $(NODE_CHECKS) sdk
+
+browser: build $(NODE_CHECKS)/node_modules ## check the pages in a browser, by mouse and keyboard, and their accessibility
+	npm run --silent --prefix $(NODE_CHECKS) browser
+
+ci: ## everything that must hold before a change is taken
+	.ci/run

@@ -1,0 +1,107 @@
+package e2e
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/getkin/kin-openapi/openapi3"
+	"go.yaml.in/yaml/v3"
+)
+
+// R1, R149, R150, H59: under another base address every address that the service names is that one, and the published contract is a
+// valid 3.1 document that names it.
+func TestTheBaseAddressIsFollowedEverywhere(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, func(s *setup) { s.BaseURL = "http://" + s.Addr + "/" })
+	if !strings.HasPrefix(w.base, "http://127.0.0.1:") {
+		t.Fatalf("base address %s", w.base)
+	}
+	meta := w.send(t, http.MethodGet, "/.well-known/oauth-authorization-server", nil).value()
+	for name, want := range map[string]string{
+		"issuer": "", "authorization_endpoint": "/api/oauth/authorize", "token_endpoint": "/api/oauth/token", "revocation_endpoint": "/api/oauth/revoke",
+		"jwks_uri": "/.well-known/jwks.json",
+	} {
+		if meta[name] != w.base+want {
+			t.Errorf("metadata: %s is %v", name, meta[name])
+		}
+	}
+	s := w.link(t, w.partner(t, "CRM A"), w.client(t, "c1", true, 0))
+	if claims := claimsOf(t, s.token.AccessToken); claims["iss"] != w.base {
+		t.Errorf("iss: %v", claims["iss"])
+	}
+	if u := s.checkout(t, 2000); !strings.HasPrefix(u.String(), w.base+"/checkout/") {
+		t.Errorf("checkoutUrl: %s", u)
+	}
+	s.topUp(t, 2000)
+	checkContract(t, w)
+}
+
+func checkContract(t *testing.T, w *world) {
+	t.Helper()
+	asYAML, asJSON := w.send(t, http.MethodGet, "/openapi.yaml", nil), w.send(t, http.MethodGet, "/openapi.json", nil)
+	var a, b object
+	if err := yaml.Unmarshal(asYAML.Body, &a); err != nil {
+		t.Fatal(err)
+	}
+	asJSON.into(t, &b)
+	raw, err := json.Marshal(a)
+	w.must(t, err)
+	var again object
+	w.must(t, json.Unmarshal(raw, &again))
+	if len(again) != len(b) || again["openapi"] != b["openapi"] {
+		t.Error("the two forms of the contract differ")
+	}
+	if v, _ := b["openapi"].(string); !strings.HasPrefix(v, "3.1.") {
+		t.Errorf("openapi: %v", b["openapi"])
+	}
+	if servers := b["servers"].([]any); servers[0].(object)["url"] != w.base {
+		t.Errorf("servers: %v", servers)
+	}
+	doc, err := openapi3.NewLoader().LoadFromData(asJSON.Body)
+	w.must(t, err)
+	if err := doc.Validate(t.Context(), openapi3.AllowExtraSiblingFields("pathItems"), openapi3.DisableExamplesValidation()); err != nil {
+		t.Error(err)
+	}
+	for _, op := range spec.operations {
+		if paths := b["paths"].(object); paths[op.path] == nil {
+			t.Errorf("%s is not published", op.path)
+		}
+	}
+}
+
+// R19, R149, T20, H59: what stands outside the API needs no token, and there is no way to register an application oneself.
+func TestWhatIsPublic(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for path, media := range map[string]string{
+		"/": "text/html", "/docs": "text/html", "/login": "text/html", "/healthz": "application/json", "/readyz": "application/json",
+		"/openapi.yaml": "application/yaml", "/openapi.json": "application/json", "/.well-known/jwks.json": "application/json",
+		"/.well-known/oauth-authorization-server": "application/json",
+	} {
+		r := w.send(t, http.MethodGet, path, nil)
+		if r.Status != http.StatusOK || !strings.HasPrefix(r.Header.Get("Content-Type"), media) {
+			t.Errorf("%s: %d %s", path, r.Status, r.Header.Get("Content-Type"))
+		}
+	}
+	if r := w.send(t, http.MethodGet, "/account/apps", nil); r.Status != http.StatusFound || !strings.HasPrefix(r.Header.Get("Location"), "/login") {
+		t.Errorf("account page: %s %s", r, r.Header.Get("Location"))
+	}
+	for _, path := range []string{"/api/oauth/register", "/register", "/apps", "/applications", "/api/oauth/introspect", "/api/oauth/clients", "/admin", "/debug/pprof/", "/metrics", "/.env", "/.git/config"} {
+		for _, method := range []string{http.MethodGet, http.MethodPost} {
+			if r := w.send(t, method, path, url.Values{}); r.Status != http.StatusNotFound && r.Status != http.StatusMethodNotAllowed {
+				t.Errorf("%s %s: %s", method, path, r)
+			}
+		}
+	}
+	for _, path := range []string{"/checkout/x", "/account/apps", "/login", "/docs"} {
+		for _, odd := range []string{"?a=%zz", "?lang=%00", "?next=%00", "?next=//evil.example", "?next=https://evil.example", "?lang=" + strings.Repeat("x", 5000)} {
+			r := w.send(t, http.MethodGet, path+odd, nil)
+			if r.Status >= 500 || strings.Contains(r.Header.Get("Location"), "//evil") {
+				t.Errorf("%s%s: %s %s", path, odd, r, r.Header.Get("Location"))
+			}
+		}
+	}
+}

@@ -1,0 +1,107 @@
+// The program under test: bin/partnerd serving from an empty data folder, and what an operator registers in it.
+import assert from 'node:assert/strict'
+import { execFile, spawn } from 'node:child_process'
+import { randomBytes, randomInt } from 'node:crypto'
+import { once } from 'node:events'
+import { mkdtemp, readFile, readdir, rm } from 'node:fs/promises'
+import { createServer } from 'node:http'
+import { createServer as createSocket } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join, resolve } from 'node:path'
+import { setTimeout as pause } from 'node:timers/promises'
+import { promisify } from 'node:util'
+
+const root = resolve(import.meta.dirname, '../../..')
+const binary = process.env.PARTNERD_BINARY ?? join(root, 'bin/partnerd')
+export const contract = join(root, 'openapi/partner.yaml')
+export const password = 'a password for tests only'
+
+// Below the ports of outgoing connections, so that none of them takes it before the program does.
+async function freePort() {
+  for (;;) {
+    const port = 10000 + randomInt(10000)
+    const socket = createSocket().listen(port, '127.0.0.1')
+    const free = await once(socket, 'listening').then(() => true, () => false)
+    if (!free) continue
+    socket.close()
+    await once(socket, 'close')
+    return port
+  }
+}
+
+async function newest(folder, to, seen) {
+  for (const giveUp = Date.now() + 20_000; ;) {
+    for (const name of (await readdir(folder).catch(() => [])).sort().reverse()) {
+      const content = await readFile(join(folder, name), 'utf8')
+      if (seen.has(name) || !content.startsWith(`To: ${to}`)) continue
+      seen.add(name)
+      return content
+    }
+    assert(Date.now() < giveUp, `nothing came for ${to}`)
+    await pause(50)
+  }
+}
+
+/** Starts the program; it ends with the test file. */
+export async function start() {
+  const dir = await mkdtemp(join(tmpdir(), 'partnerd-node-'))
+  const port = await freePort()
+  const env = {
+    PATH: process.env.PATH, HOME: dir, PARTNERD_DATA_DIR: join(dir, 'data'), PARTNERD_ADDR: `127.0.0.1:${port}`,
+    PARTNERD_BASE_URL: `http://localhost:${port}`, PARTNERD_LOG_LEVEL: 'warn'
+  }
+  const child = spawn(binary, ['serve'], { env, stdio: ['ignore', 'ignore', 'inherit'] })
+  const ended = once(child, 'exit')
+  const base = env.PARTNERD_BASE_URL
+  for (const giveUp = Date.now() + 60_000; ;) {
+    const ready = await fetch(`${base}/readyz`).then(r => r.ok, () => false)
+    if (ready) break
+    assert(child.exitCode === null, `serve ended with ${child.exitCode}`)
+    assert(Date.now() < giveUp, 'serve is not ready after a minute')
+    await pause(50)
+  }
+  const cli = async (...args) => {
+    const { stdout } = await promisify(execFile)(binary, [...args, '--json'], { env })
+    return JSON.parse(stdout)
+  }
+  return {
+    base,
+    /** Registers an application whose redirect URI is the callback. */
+    application: (name, callback, ...scopes) =>
+      cli('app', 'create', '--name', name, '--redirect-uri', callback, ...scopes.flatMap(s => ['--scope', s])),
+    /** Registers a client with a verified phone number. */
+    async client(balanceCents = 0) {
+      const email = `demo-${randomBytes(5).toString('hex')}@client.example`
+      await cli('client', 'create', '--email', email, '--password', password, '--name', 'Demo Client',
+        '--phone', '+33639980002', '--phone-verified', '--balance-cents', String(balanceCents))
+      return email
+    },
+    /** Waits for the newest mail, or text message, to somebody that was not handed out before. */
+    mail: (to, seen = new Set()) => newest(join(dir, 'data', 'mail'), to, seen),
+    text: (to, seen = new Set()) => newest(join(dir, 'data', 'sms'), to, seen),
+    async stop() {
+      child.kill('SIGTERM')
+      const [code] = await ended
+      await rm(dir, { recursive: true, force: true })
+      assert.equal(code, 0, 'serve did not end in order')
+    }
+  }
+}
+
+/** Plays the partner's own site, which the client's browser returns to. */
+export async function startSite() {
+  const server = createServer((_, response) => {
+    response.setHeader('Content-Type', 'text/html; charset=utf-8')
+    response.end('<!doctype html><html lang="en"><title>Partner</title><h1>Back at the partner</h1>')
+  }).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const base = `http://127.0.0.1:${server.address().port}`
+  return {
+    base, callback: `${base}/callback`,
+    async stop() {
+      server.closeAllConnections()
+      server.close()
+      await once(server, 'close')
+    }
+  }
+}

@@ -1,0 +1,48 @@
+// Debian's Chromium, without its own background traffic.
+import assert from 'node:assert/strict'
+import { mkdirSync } from 'node:fs'
+import { join } from 'node:path'
+import { chromium } from 'playwright-core'
+
+const screenshots = join(import.meta.dirname, 'screenshots')
+
+export function launch() {
+  return chromium.launch({
+    executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium',
+    args: ['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking', '--disable-component-update', '--disable-sync']
+  })
+}
+
+export const narrow = { width: 320, height: 640 }
+export const wide = { width: 1280, height: 800 }
+
+/** Opens a window of one person. What the console says and a page throws is collected in faults. */
+export async function open(browser, { language = 'en', viewport = wide, colorScheme = 'light' } = {}) {
+  const locale = { en: 'en-GB', fr: 'fr-FR' }[language]
+  const context = await browser.newContext({ locale, viewport, colorScheme, reducedMotion: 'reduce' })
+  const page = await context.newPage()
+  const faults = []
+  page.on('console', m => {
+    // A refused form is answered with 4xx, which Chromium reports too.
+    if (['error', 'warning'].includes(m.type()) && !/status of 4\d\d/.test(m.text())) faults.push(m.text())
+  })
+  page.on('pageerror', e => faults.push(String(e)))
+  return {
+    page, faults,
+    async close() {
+      await context.close()
+      assert.deepEqual(faults, [])
+    }
+  }
+}
+
+export async function shoot(page, name) {
+  mkdirSync(screenshots, { recursive: true })
+  await page.screenshot({ path: join(screenshots, `${name}.png`), fullPage: !name.startsWith('docs') })
+}
+
+export async function signIn(page, email, password) {
+  await page.fill('#email', email)
+  await page.fill('#password', password)
+  await page.click('main button[type=submit]')
+}

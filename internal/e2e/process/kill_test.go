@@ -1,0 +1,230 @@
+package process_test
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// brokenSQL lists what a kill could have torn apart: each row is one fault.
+const brokenSQL = `
+SELECT format('consultation %s has no hold', c.id) FROM consultations c LEFT JOIN holds h ON h.consultation_id = c.id WHERE h.id IS NULL
+UNION ALL
+SELECT format('hold %s has no consultation', h.id) FROM holds h LEFT JOIN consultations c ON c.id = h.consultation_id WHERE c.id IS NULL
+UNION ALL
+SELECT format('consultation %s is %s, its hold %s', c.id, c.status, h.state) FROM consultations c JOIN holds h ON h.consultation_id = c.id
+WHERE h.state <> CASE c.status WHEN 'COMPLETED' THEN 'CAPTURED' WHEN 'CANCELLED' THEN 'RELEASED' WHEN 'EXPIRED' THEN 'RELEASED' ELSE 'ACTIVE' END
+UNION ALL
+SELECT format('consultation %s has no evidence of the waiver', c.id) FROM consultations c
+LEFT JOIN consultation_evidence e ON e.consultation_id = c.id WHERE e.consultation_id IS NULL
+UNION ALL
+SELECT format('consultation %s has %s events, numbered %s to %s, and counts %s', c.id, count(e.id), min(e.sequence), max(e.sequence), c.event_seq)
+FROM consultations c LEFT JOIN webhook_events e ON e.consultation_id = c.id GROUP BY c.id
+HAVING count(e.id) < 3 OR count(e.id) <> c.event_seq OR min(e.sequence) <> 1 OR max(e.sequence) <> c.event_seq
+UNION ALL
+SELECT format('event %s has %s deliveries', e.id, count(d.id)) FROM webhook_events e LEFT JOIN webhook_deliveries d ON d.event_id = e.id
+GROUP BY e.id HAVING count(d.id) <> 1
+UNION ALL
+SELECT format('reference %s belongs to %s consultations', external_ref, count(*)) FROM consultations GROUP BY external_ref HAVING count(*) > 1`
+
+func TestNothingIsTornWhenTheServerIsKilled(t *testing.T) {
+	t.Parallel()
+	const rounds, senders = 5, 6
+	in, addr := install(t), freeAddress(t)
+	base := "PARTNERD_BASE_URL=http://" + addr
+	server := in.serve(t, addr, base)
+	crm := onboard(t, in, server.url, 100_000_000)
+	token := crm.link(t, server.url).AccessToken
+	sent := map[request]answer{}
+	for round := range rounds {
+		for q, a := range createUntilKilled(t, server, token, senders, 10+15*round, round%2 == 0) {
+			sent[q] = a
+		}
+		server = in.serve(t, addr, base)
+	}
+	unanswered := retryAll(t, server.url, token, sent)
+	if unanswered == 0 {
+		t.Error("no request was cut off by a kill: the test proves less than it says")
+	}
+	db := in.database(t)
+	if n := query(t, db, "SELECT count(*)::text FROM consultations"); n[0] != fmt.Sprint(len(sent)) {
+		t.Errorf("%s consultations of %d requests", n[0], len(sent))
+	}
+	awaitQuiet(t, db)
+	for _, fault := range query(t, db, brokenSQL) {
+		t.Error(fault)
+	}
+	in.booksAgree(t)
+	crm.everyEventArrived(t, db)
+	t.Logf("%d creates, %d of them cut off", len(sent), unanswered)
+	server.terminate(t)
+}
+
+// createUntilKilled sends creates from several connections at once and kills the server after so many answers. With
+// served, the first is one that a lawyer takes; the calls of one client follow each other, so there are few of these.
+func createUntilKilled(t *testing.T, server *process, token string, senders, answers int, served bool) map[request]answer {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), deadline)
+	defer cancel()
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	sent, succeeded := map[request]answer{}, 0
+	enough := make(chan struct{})
+	for i := range senders {
+		wg.Go(func() {
+			for n := 0; ; n++ {
+				q := request{rand.Text(), "IP", "PT"} // nobody takes these
+				if served && i == 0 && n == 0 {
+					q.competence, q.language = "HOUSING", "FR"
+				}
+				a := create(ctx, server.url, token, q)
+				mu.Lock()
+				sent[q] = a
+				if a.status == http.StatusCreated {
+					if succeeded++; succeeded == answers {
+						close(enough)
+					}
+				}
+				mu.Unlock()
+				if a.status != http.StatusCreated {
+					return
+				}
+			}
+		})
+	}
+	select {
+	case <-enough:
+	case <-ctx.Done():
+		t.Error("too few creates succeeded")
+	}
+	server.kill()
+	wg.Wait()
+	return sent
+}
+
+// retryAll repeats every request with its key, as a partner does that saw no answer, and returns how many had none.
+func retryAll(t *testing.T, base, token string, sent map[request]answer) (unanswered int) {
+	t.Helper()
+	for q, before := range sent {
+		after := create(t.Context(), base, token, q)
+		switch {
+		case after.status != http.StatusCreated:
+			t.Fatalf("retry of %s: %d %s", q.key, after.status, after.body)
+		case before.status == 0:
+			unanswered++
+		case before.status != http.StatusCreated:
+			t.Errorf("%s was answered with %d %s", q.key, before.status, before.body)
+		case string(before.body) != string(after.body) || after.header.Get("Idempotent-Replayed") != "true":
+			t.Errorf("retry of %s differs:\n%s\n%s", q.key, before.body, after.body)
+		}
+	}
+	return unanswered
+}
+
+// awaitQuiet waits until the consultations that somebody takes are over and no delivery is left to make.
+func awaitQuiet(t *testing.T, db *pgx.Conn) {
+	t.Helper()
+	const sql = `SELECT format('%s %s', status, count(*)) FROM consultations WHERE competence = 'HOUSING' AND status <> 'COMPLETED' GROUP BY status
+		UNION ALL SELECT format('%s deliveries %s', count(*), state) FROM webhook_deliveries WHERE state <> 'DELIVERED' GROUP BY state`
+	var open []string
+	await(t, deadline, func() bool {
+		open = query(t, db, sql)
+		return len(open) == 0
+	}, func() string { return fmt.Sprint("still open: ", open) })
+}
+
+// everyEventArrived compares what the partner received with what the database says happened.
+func (p *partner) everyEventArrived(t *testing.T, db *pgx.Conn) {
+	t.Helper()
+	for _, fault := range p.received.faults(true) {
+		t.Error(fault)
+	}
+	for _, id := range query(t, db, "SELECT id FROM consultations") {
+		var got []string
+		for _, e := range p.received.Events(id) {
+			got = append(got, fmt.Sprint(e.Sequence, " ", e.ID, " ", e.Delivery, " ", e.Type))
+		}
+		want := query(t, db, `SELECT format('%s %s %s %s', e.sequence, e.id, d.id, e.type) FROM webhook_events e
+			JOIN webhook_deliveries d ON d.event_id = e.id WHERE e.consultation_id = $1 ORDER BY e.sequence`, id)
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: received %v, happened %v", id, got, want)
+		}
+	}
+}
+
+func TestServerSurvivesTheEndOfItsDatabase(t *testing.T) {
+	t.Parallel()
+	in, addr := install(t), freeAddress(t)
+	base := "PARTNERD_BASE_URL=http://" + addr
+	server := in.serve(t, addr, base)
+	crm := onboard(t, in, server.url, 100_000)
+	token := crm.link(t, server.url).AccessToken
+	before := create(t.Context(), server.url, token, request{rand.Text(), "IP", "PT"})
+	if before.status != http.StatusCreated {
+		t.Fatalf("create: %d %s", before.status, before.body)
+	}
+
+	killDatabase(t, in)
+	server.awaitStatus(t, "/readyz", http.StatusServiceUnavailable)
+	server.awaitStatus(t, "/healthz", http.StatusOK)
+	lost := request{rand.Text(), "IP", "PT"}
+	wantUnavailable(t, create(t.Context(), server.url, token, lost))
+	wantUnavailable(t, get(t, server.url+"/api/v1/wallet", token))
+
+	t.Log("a command beside the server brings the database back")
+	in.booksAgree(t)
+	server.awaitStatus(t, "/readyz", http.StatusOK)
+	if a := create(t.Context(), server.url, token, lost); a.status != http.StatusCreated {
+		t.Errorf("create after the database came back: %d %s", a.status, a.body)
+	}
+
+	killDatabase(t, in)
+	server.awaitStatus(t, "/readyz", http.StatusServiceUnavailable)
+	server.terminate(t)
+	server = in.serve(t, addr, base)
+	if a := get(t, server.url+"/api/v1/consultations/"+before.consultation(t).ID, token); a.status != http.StatusOK {
+		t.Errorf("get after the restart: %d %s", a.status, a.body)
+	}
+	db := in.database(t)
+	awaitQuiet(t, db)
+	for _, fault := range query(t, db, brokenSQL) {
+		t.Error(fault)
+	}
+	in.booksAgree(t)
+	crm.everyEventArrived(t, db)
+}
+
+func wantUnavailable(t *testing.T, a answer) {
+	t.Helper()
+	if a.status != http.StatusServiceUnavailable || a.header.Get("Retry-After") == "" || a.header.Get("X-Request-Id") == "" {
+		t.Errorf("without a database: %d %v %s", a.status, a.header, a.body)
+	}
+}
+
+// killDatabase ends the private database's first process at once; the others end when they notice.
+func killDatabase(t *testing.T, in *installation) {
+	t.Helper()
+	content, err := os.ReadFile(filepath.Join(in.cluster().Dir, "data", "postmaster.pid"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, _, _ := strings.Cut(string(content), "\n")
+	pid, err := strconv.Atoi(first)
+	if err != nil || pid < 2 {
+		t.Fatalf("postmaster.pid holds %q", first)
+	}
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+}

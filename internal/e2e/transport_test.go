@@ -1,0 +1,223 @@
+package e2e
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"mime"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+)
+
+// canary stands in every lawyer's note of these tests, outside the preview. Nobody but the lawyer may ever read it (R16).
+const canary = "CANARY-privileged-7f3a91"
+
+// spec is the contract, read once.
+var spec = readContract()
+
+// seen counts what the service sent: "operation status", "operation status code" and "webhook type".
+var seen = &tally{counts: map[string]int{}}
+
+type tally struct {
+	mu     sync.Mutex
+	counts map[string]int
+}
+
+func (s *tally) add(format string, args ...any) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.counts[fmt.Sprintf(format, args...)]++
+}
+
+func (s *tally) has(format string, args ...any) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.counts[fmt.Sprintf(format, args...)] > 0
+}
+
+// checked is a transport that holds every answer of the service against the contract.
+type checked struct {
+	t    testing.TB
+	host string // of the service
+	next http.RoundTripper
+}
+
+// RoundTrip implements http.RoundTripper.
+func (c *checked) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := c.next.RoundTrip(r)
+	if err != nil || r.URL.Host != c.host {
+		return resp, err
+	}
+	raw, err := io.ReadAll(resp.Body)
+	resp.Body.Close()
+	if err != nil {
+		return nil, err
+	}
+	resp.Body = io.NopCloser(bytes.NewReader(raw))
+	for _, fault := range spec.judge(r, resp, raw) {
+		c.t.Errorf("%s %s: %d %s: %s", r.Method, r.URL.Path, resp.StatusCode, fault, clip(raw))
+	}
+	return resp, nil
+}
+
+func clip(raw []byte) string { return fmt.Sprintf("%.300s", raw) }
+
+// judge says what is wrong with an answer.
+func (c *contract) judge(r *http.Request, resp *http.Response, raw []byte) (faults []string) {
+	if bytes.Contains(raw, []byte(canary)) {
+		faults = append(faults, "carries the privileged note")
+	}
+	if resp.StatusCode >= 500 {
+		faults = append(faults, "is a server error")
+	}
+	if resp.Header.Get("X-Request-Id") == "" {
+		faults = append(faults, "has no X-Request-Id (H49)")
+	}
+	if !strings.HasPrefix(r.URL.Path, "/api/") {
+		return faults
+	}
+	op, known := c.find(r.Method, r.URL.Path)
+	if op == nil {
+		if r.URL.Path == "/api/v1" || strings.HasPrefix(r.URL.Path, "/api/v1/") {
+			faults = append(faults, rateHeaders(resp.Header)...)
+		}
+		return append(faults, c.judgeUnknown(r, resp, raw, known)...)
+	}
+	answer := op.responses[resp.StatusCode]
+	if answer == nil {
+		return append(faults, "has a status that the operation does not document")
+	}
+	seen.add("%s %d", op.id, resp.StatusCode)
+	for name, h := range answer.headers {
+		faults = append(faults, h.judge(name, resp.Header.Values(name))...)
+	}
+	if len(answer.content) == 0 {
+		if len(raw) > 0 {
+			faults = append(faults, "has a body where none is documented")
+		}
+		return faults
+	}
+	media, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
+	schema := answer.content[media]
+	if schema == nil {
+		return append(faults, fmt.Sprintf("has Content-Type %q, documented are %v", media, slices.Collect(maps.Keys(answer.content))))
+	}
+	if media != "application/json" {
+		return faults
+	}
+	if got := resp.Header.Get("Content-Type"); got != "application/json" {
+		faults = append(faults, "has Content-Type "+got)
+	}
+	value, more := validate(schema, raw)
+	faults = append(faults, more...)
+	if value == nil {
+		return faults
+	}
+	if extra := c.undeclared(answer.raw[media], value, ""); len(extra) > 0 {
+		faults = append(faults, fmt.Sprintf("carries undocumented properties %v", extra))
+	}
+	if resp.StatusCode >= 400 {
+		code, _ := value["code"].(string)
+		seen.add("%s %d %s", op.id, resp.StatusCode, code)
+		if !slices.Contains(answer.codes, code) {
+			faults = append(faults, fmt.Sprintf("has code %q, documented are %v", code, answer.codes))
+		}
+		faults = append(faults, judgeIssues(resp.StatusCode, value)...)
+	}
+	return faults
+}
+
+// judgeUnknown checks what is answered to a path or method that the document does not have.
+func (c *contract) judgeUnknown(r *http.Request, resp *http.Response, raw []byte, known bool) (faults []string) {
+	schema := c.anyError
+	if r.Method == http.MethodOptions && resp.StatusCode == http.StatusNoContent {
+		return nil // of the public paths
+	}
+	if strings.HasPrefix(r.URL.Path, "/api/oauth/") {
+		if r.URL.Path == c.operation("authorize").path {
+			return nil // a page
+		}
+		schema = c.oauthError
+	}
+	want := []int{http.StatusBadRequest, http.StatusUnauthorized, http.StatusNotFound, http.StatusTooManyRequests}
+	if known {
+		want[2] = http.StatusMethodNotAllowed
+	}
+	if !slices.Contains(want, resp.StatusCode) {
+		faults = append(faults, fmt.Sprintf("is not one of %v", want))
+	}
+	if resp.StatusCode == http.StatusMethodNotAllowed && resp.Header.Get("Allow") == "" {
+		faults = append(faults, "has no Allow")
+	}
+	if r.Method == http.MethodHead {
+		return faults
+	}
+	_, more := validate(schema, raw)
+	return append(faults, more...)
+}
+
+// judgeIssues: a 422 names its faults (R51), and every fault has a path unless it is about the whole body.
+func judgeIssues(status int, value object) (faults []string) {
+	issues, _ := value["issues"].([]any)
+	if status == http.StatusUnprocessableEntity && len(issues) == 0 {
+		faults = append(faults, "has no issues (R51)")
+	}
+	if status != http.StatusUnprocessableEntity && status != http.StatusBadRequest && len(issues) > 0 {
+		faults = append(faults, "has issues although nothing in the request is invalid")
+	}
+	return faults
+}
+
+func validate(schema *jsonschema.Schema, raw []byte) (object, []string) {
+	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
+	if err != nil {
+		return nil, []string{"is not JSON: " + err.Error()}
+	}
+	o, _ := value.(object)
+	if err := schema.Validate(value); err != nil {
+		return o, []string{"breaks its schema: " + err.Error()}
+	}
+	return o, nil
+}
+
+// judge checks the values of a header.
+func (p parameter) judge(name string, values []string) []string {
+	switch {
+	case len(values) == 0 && p.required:
+		return []string{"has no " + name}
+	case len(values) == 0:
+		return nil
+	case len(values) > 1:
+		return []string{"has " + name + " more than once"}
+	}
+	var value any = values[0]
+	if p.raw["type"] == "integer" {
+		n, err := strconv.ParseInt(values[0], 10, 64)
+		if err != nil {
+			return []string{name + " is not an integer: " + values[0]}
+		}
+		value = json.Number(strconv.FormatInt(n, 10))
+	}
+	if err := p.schema.Validate(value); err != nil {
+		return []string{name + " " + values[0] + ": " + err.Error()}
+	}
+	return nil
+}
+
+// rateHeaders are on every answer below /api/v1 (H28), also where the document is silent.
+func rateHeaders(h http.Header) (faults []string) {
+	for _, name := range []string{"X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset"} {
+		if _, err := strconv.ParseUint(h.Get(name), 10, 64); err != nil {
+			faults = append(faults, fmt.Sprintf("%s is %q (H28)", name, h.Get(name)))
+		}
+	}
+	return faults
+}

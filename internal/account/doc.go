@@ -1,12 +1,17 @@
-// Package account owns the end clients and their sign-ins on our own pages.
+// Package account owns the end clients, their sign-ins on our own pages, and what they do for themselves.
 //
-// Owns: clients, browser_sessions.
+// Owns: clients, browser_sessions, client_links, client_phone_codes, client_passkeys, passkey_challenges.
 //
 // Invariants:
 //   - One client per e-mail address, whatever its letter case.
 //   - A phone number is stored sealed, in E.164, and leaves only through [Service.VerifiedPhone] and only when verified.
 //   - Passwords are argon2id hashes; browser sessions are stored as SHA-256 of a token of 256 bits and end after
 //     [SessionLifetime]. A disabled client can neither sign in nor use a session that is already open.
+//   - A link sent by mail, a code and the challenge of a passkey work once, also under parallel tries, and run out. A code
+//     dies after [CodeTries] wrong tries.
+//   - Who asks for a link gets the same answer after the same work, whether there is such a client or not.
+//   - A new password ends every other session; what changes the security of an account is told by mail.
+//   - An erased client is a pseudonym that nobody can sign in to again.
 //
 // Does not do: the wallet (whoever creates a client opens it), grants to applications (package oauth), throttling of
 // sign-ins and cookies (package web).

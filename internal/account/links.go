@@ -38,7 +38,8 @@ func (s *SelfService) mailSignUp(ctx context.Context, tx postgres.Tx, r linkRequ
 	if found != nil {
 		return s.send(ctx, tx, found.Email, r.Lang, "signup.exists", s.BaseURL+"/login", s.BaseURL+"/password/forgot")
 	}
-	return s.send(ctx, tx, r.Email, r.Lang, "signup", r.Name, s.link("/signup/confirm", token))
+	// Not the name: it would let strangers write to any address through us.
+	return s.send(ctx, tx, r.Email, r.Lang, "signup", s.link("/signup/confirm", token))
 }
 
 // newLink stores a link unless the address has had too many; the token is empty then. found is the client of the

@@ -27,6 +27,7 @@ type authenticator struct {
 	id      []byte
 	user    string // handle, as given at the registration
 	counter uint32
+	synced  bool // as most passkeys are: the counter stays 0
 	origin  string
 }
 
@@ -56,7 +57,9 @@ func (a *authenticator) clientData(kind string, options json.RawMessage) []byte 
 }
 
 func (a *authenticator) data(flags byte, more ...byte) []byte {
-	a.counter++
+	if !a.synced {
+		a.counter++
+	}
 	rp := sha256.Sum256([]byte("partner.example"))
 	out := append(rp[:], flags)
 	out = binary.BigEndian.AppendUint32(out, a.counter)
@@ -145,6 +148,7 @@ func TestAPasskeySignsItsOwnerInWithoutAName(t *testing.T) {
 	c := newCounter(t).work()
 	client := create(t, c.Accounts, c.DB, demo)
 	a := newAuthenticator(t)
+	a.synced = true
 	ch := c.challenge(client.ID)
 	if err := c.addPasskey(client.ID, ch, a.create(ch)); err != nil {
 		t.Fatal(err)
@@ -255,6 +259,7 @@ func TestAChallengeIsAnsweredOnce(t *testing.T) {
 	c := newCounter(t)
 	client := create(t, c.Accounts, c.DB, demo)
 	a := newAuthenticator(t)
+	a.synced = true
 	ch := c.challenge(client.ID)
 	answer := a.create(ch)
 	if n := atOnce(t, ErrPasskey, func() error { return c.addPasskey(client.ID, ch, answer) }); n != 1 {

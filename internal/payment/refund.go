@@ -119,8 +119,8 @@ func (s *Service) Refund(ctx context.Context, tx postgres.Tx, c RefundCommand) (
 
 const (
 	refundPoll  = 5 * time.Second
-	refundBatch = 10
-	refundLease = 2 * time.Minute // more than the provider's time-out with its retries
+	refundBatch = 3
+	refundLease = 2 * time.Minute // more than a batch can take; a second attempt would do no harm, as it has the same key
 )
 
 func (s *Service) wakeRefunds() {
@@ -136,8 +136,12 @@ func (s *Service) RunRefunds(ctx context.Context, db *postgres.DB) error {
 	poll := time.NewTicker(refundPoll)
 	defer poll.Stop()
 	for {
-		if _, err := s.SendRefunds(ctx, db); err != nil && ctx.Err() == nil {
+		n, err := s.SendRefunds(ctx, db)
+		if err != nil && ctx.Err() == nil {
 			return err
+		}
+		if n == refundBatch {
+			continue
 		}
 		select {
 		case <-ctx.Done():

@@ -246,7 +246,7 @@ func TestWalletPagesAndStatements(t *testing.T) {
 		t.Error("there are no older ones")
 	}
 	b.get("/account/wallet?before=x").want(t, 200, "Older movements")
-	b.get("/account/wallet/statement/2026-06?lang=fr").want(t, 200, "Relevé de juin 2026", "80,00\u00a0€", "Demo Client, client@example.com")
+	b.get("/account/wallet/statement/2026-06?lang=fr").want(t, 200, "Relevé : juin 2026", "80,00\u00a0€", "Demo Client, client@example.com")
 	b.get("/account/wallet/statement/2026-05?lang=en").want(t, 200, "Nothing moved")
 	p = b.get("/account/wallet/statement/2026-06.csv")
 	rows, err := csv.NewReader(strings.NewReader(p.body)).ReadAll()
@@ -266,7 +266,7 @@ func TestConsultationsShowTheirStateAndCanBeCancelled(t *testing.T) {
 	path := "/account/consultations/" + c.ID
 	b := f.browser().signIn("client@example.com")
 	p := b.get("/account/consultations")
-	p.want(t, 200, "Separation & custody", "Looking for a lawyer", "30 minutes left", "Demo CRM", "Withdraw from the contract here", "Pause updates")
+	p.want(t, 200, "Separation & custody", "Looking for a lawyer", "30 min left", "Demo CRM", "Withdraw from the contract here", "Pause updates")
 	if p.Header.Get("Refresh") != "15" {
 		t.Errorf("Refresh %q", p.Header.Get("Refresh"))
 	}

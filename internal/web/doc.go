@@ -1,9 +1,10 @@
-// Package web serves the HTML pages: what this is, sign-in, consent, connected applications, the sandbox checkout and
-// the partner's documentation.
+// Package web serves the HTML pages: what this is, sign-up and sign-in, consent, the client's account (wallet,
+// consultations, applications, phone, security, data), the sandbox checkout and the partner's documentation.
 //
-// Owns: templates, the French and English texts (texts.json), one stylesheet, the browser's cookies, protection against
-// forged requests, and the headers of pages.
-// Invariants: no script anywhere; every text comes from the catalogue in both languages; a redirect leaves this site
-// only for a redirect URI that package oauth has validated; every form carries a token bound to this browser.
+// Owns: templates, the French and English texts (texts.json, texts_account.json), one stylesheet, the browser's cookies,
+// protection against forged requests, throttling of what people enter, and the headers of pages.
+// Invariants: no script but the one that asks the browser for a passkey, on the pages that need it; every text comes
+// from the catalogue in both languages; a redirect leaves this site only for a redirect URI that package oauth has
+// validated; every form carries a token bound to this browser.
 // Does not do: rules of its own. What may be asked, granted, paid or disconnected is decided by the domains.
 package web

@@ -61,7 +61,7 @@ func newPasswordField() field {
 func signUpView(next, name, email string) formView {
 	return formView{Heading: "signup.title", Lead: "signup.lead", Action: "/signup", Hidden: map[string]string{"next": next}, Button: "signup.submit",
 		Fields: []field{{ID: "name", Label: "signup.name", Type: "text", Autocomplete: "name", Value: name}, emailField(email)},
-		Links:  []link{{"/login", "signup.have"}, {"/accessibility", "accessibility.title"}}}
+		Links:  []link{{"/login", "signup.have"}}}
 }
 
 func (p *Pages) signUpForm(c echo.Context) error {

@@ -34,9 +34,12 @@ func (s *Service) Do(ctx context.Context, r Request, effect Effect) (Response, e
 	var out Response
 	err := s.db.InTx(ctx, func(tx postgres.Tx) error {
 		stored, err := s.claim(ctx, tx, r)
-		if err != nil || stored != nil {
-			out = value(stored)
+		if err != nil {
 			return err
+		}
+		if stored != nil {
+			out = *stored
+			return nil
 		}
 		if out, err = run(tx, effect); err != nil {
 			return err
@@ -123,13 +126,6 @@ func (s *Service) Purge(ctx context.Context) (int, error) {
 			return total, err
 		}
 	}
-}
-
-func value(r *Response) Response {
-	if r == nil {
-		return Response{}
-	}
-	return *r
 }
 
 // EraseClient deletes the stored responses of a client, which hold what the client's partners wrote.

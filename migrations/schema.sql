@@ -692,6 +692,7 @@ CREATE TABLE webhook_deliveries (
     event_id text NOT NULL,
     id text NOT NULL,
     lease_token text,
+    lease_until timestamp with time zone,
     next_at timestamp with time zone NOT NULL,
     schedule_from integer NOT NULL DEFAULT 0,
     sequence bigint NOT NULL,
@@ -699,7 +700,7 @@ CREATE TABLE webhook_deliveries (
     CONSTRAINT webhook_deliveries_attempted CHECK (((state = 'PENDING'::text) OR (attempts > 0))),
     CONSTRAINT webhook_deliveries_end CHECK (((state = 'PENDING'::text) = (ended_at IS NULL))),
     CONSTRAINT webhook_deliveries_event_id_fkey FOREIGN KEY (event_id) REFERENCES webhook_events(id),
-    CONSTRAINT webhook_deliveries_lease CHECK (((state = 'PENDING'::text) OR (lease_token IS NULL))),
+    CONSTRAINT webhook_deliveries_lease CHECK ((((lease_until IS NULL) = (lease_token IS NULL)) AND ((state = 'PENDING'::text) OR (lease_token IS NULL)))),
     CONSTRAINT webhook_deliveries_pkey PRIMARY KEY (id),
     CONSTRAINT webhook_deliveries_state_check CHECK ((state = ANY (ARRAY['PENDING'::text, 'DELIVERED'::text, 'FAILED'::text])))
 );

@@ -31,7 +31,7 @@ func hooksOutage(ctx context.Context, e *Env) ([]Result, error) {
 		}
 	}
 	r.deliver(ctx, r.svc)
-	n, err := r.emitAt(ctx, rate, e.Load/2, func(i int) webhook.Subject { return others[i] })
+	n, err := r.emitAt(ctx, rate, e.Load, func(i int) webhook.Subject { return others[i] })
 	if err != nil {
 		return nil, err
 	}

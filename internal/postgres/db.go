@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"strings"
 	"time"
@@ -71,27 +72,54 @@ func Open(ctx context.Context, url string, o Options) (*DB, error) {
 	if o.Tracer != nil {
 		cfg.ConnConfig.Tracer = o.Tracer
 	}
-	pool, err := pgxpool.NewWithConfig(ctx, cfg)
+	db, err := open(ctx, cfg, o.Clock, id.Minter{Test: o.Test})
 	if err != nil {
+		return nil, err
+	}
+	if err := db.Ping(ctx); err != nil {
+		db.Close()
 		return nil, fmt.Errorf("connect to the database: %w", err)
 	}
-	if err := pool.Ping(ctx); err != nil {
-		pool.Close()
-		return nil, fmt.Errorf("connect to the database: %w", err)
+	return db, nil
+}
+
+// open makes the pool and the handles on it; connections are made when they are needed.
+func open(ctx context.Context, cfg *pgxpool.Config, clk clock.Clock, ids id.Minter) (*DB, error) {
+	pool, err := pgxpool.NewWithConfig(ctx, cfg)
+	if err != nil {
+		return nil, fmt.Errorf("make a pool of connections: %w", err)
 	}
 	db := stdlib.OpenDBFromPool(pool)
 	g, err := gorm.Open(gormpostgres.New(gormpostgres.Config{Conn: db}), &gorm.Config{
 		SkipDefaultTransaction: true,
 		TranslateError:         false, // [IsUnique] names the constraint, which the translated error no longer does
 		Logger:                 logger.Discard,
-		NowFunc:                o.Clock.Now,
+		NowFunc:                clk.Now,
 		DisableAutomaticPing:   true,
 	})
 	if err != nil {
 		pool.Close()
 		return nil, fmt.Errorf("open gorm: %w", err)
 	}
-	return &DB{pool: pool, sql: db, gorm: g, clock: o.Clock, ids: id.Minter{Test: o.Test}}, nil
+	return &DB{pool: pool, sql: db, gorm: g, clock: clk, ids: ids}, nil
+}
+
+// byIndexAlone makes the plan of a statement follow from its text and the indexes, not from statistics: each step is a
+// lookup, made once and kept.
+var byIndexAlone = map[string]string{
+	"plan_cache_mode": "force_generic_plan",
+	"enable_seqscan":  "off", "enable_bitmapscan": "off", "enable_hashjoin": "off", "enable_mergejoin": "off",
+	"enable_sort": "off", "enable_material": "off",
+}
+
+// ByIndex opens a pool of its own, of that many connections, for the few statements that a queue repeats all the time.
+// Their tables grow from nothing to millions of rows and back within minutes, faster than statistics follow, and a plan
+// made from old ones reads them whole; here plans do not depend on statistics and are made once for each connection.
+func (db *DB) ByIndex(ctx context.Context, conns int) (*DB, error) {
+	cfg := db.pool.Config()
+	cfg.MaxConns = int32(conns)
+	maps.Copy(cfg.ConnConfig.RuntimeParams, byIndexAlone)
+	return open(ctx, cfg, db.clock, db.ids)
 }
 
 // Close ends all connections.

@@ -9,19 +9,13 @@ import (
 	"partnerd/internal/postgres"
 )
 
-// share is how many attempts may begin at an endpoint that may not have its full share.
-type share struct {
-	ApplicationID string `json:"application_id"`
-	Room          int    `json:"room"`
-}
-
 type claim struct {
 	now        time.Time
 	leaseUntil time.Time
 	token      string
-	room       int // attempts per endpoint that is not in shares
-	shares     []share
-	limit      int // deliveries in all
+	room       int            // attempts that may begin at an endpoint that is not in rooms
+	rooms      map[string]int // by application
+	limit      int            // deliveries in all
 }
 
 type claimedRow struct {
@@ -42,6 +36,8 @@ type claimedRow struct {
 // claimSQL walks the applications that have pending deliveries (one index probe each), leaves out those whose
 // deliveries are held, and takes from each of the rest, in random order, as many due deliveries as it has room for.
 // A first attempt waits for the first attempts of earlier events of its consultation.
+//
+// Parameters: now, room, rooms, limit, end of the lease, token.
 const claimSQL = `
 WITH RECURSIVE waiting AS (
 	(SELECT application_id FROM webhook_deliveries WHERE state = 'PENDING' ORDER BY application_id LIMIT 1)
@@ -49,52 +45,58 @@ WITH RECURSIVE waiting AS (
 	SELECT (SELECT d.application_id FROM webhook_deliveries d
 		WHERE d.state = 'PENDING' AND d.application_id > w.application_id ORDER BY d.application_id LIMIT 1)
 	FROM waiting w WHERE w.application_id IS NOT NULL
+), process AS MATERIALIZED (
+	SELECT CAST($3 AS jsonb) AS rooms
 ), ready AS MATERIALIZED (
-	SELECT e.application_id, e.url, e.secret_sealed,
-		CASE WHEN e.previous_secret_until > @now THEN e.previous_secret_sealed END AS previous_secret_sealed,
-		coalesce(s.room, @room) AS room
-	FROM waiting w
-	JOIN webhook_endpoints e ON e.application_id = w.application_id AND e.url IS NOT NULL AND e.disabled_at IS NULL
-	JOIN applications a ON a.id = w.application_id AND a.suspended_at IS NULL
-	LEFT JOIN json_to_recordset(CAST(@shares AS json)) AS s (application_id text, room integer) ON s.application_id = w.application_id
-	WHERE coalesce(s.room, @room) > 0
+	SELECT e.*, coalesce(CAST(p.rooms ->> e.application_id AS integer), $2) AS room
+	FROM waiting w CROSS JOIN process p CROSS JOIN LATERAL (
+		SELECT e.application_id, e.url, e.secret_sealed,
+			CASE WHEN e.previous_secret_until > $1 THEN e.previous_secret_sealed END AS previous_secret_sealed
+		FROM webhook_endpoints e JOIN applications a ON a.id = e.application_id
+		WHERE e.application_id = w.application_id AND e.url IS NOT NULL AND e.disabled_at IS NULL AND a.suspended_at IS NULL
+		LIMIT 1) e
 	ORDER BY random()
 ), picked AS MATERIALIZED (
-	SELECT p.id FROM ready r CROSS JOIN LATERAL (
+	SELECT p.id, r.url, r.secret_sealed, r.previous_secret_sealed FROM ready r CROSS JOIN LATERAL (
 		SELECT d.id FROM webhook_deliveries d
-		WHERE d.application_id = r.application_id AND d.state = 'PENDING' AND d.next_at <= @now
+		WHERE d.application_id = r.application_id AND d.state = 'PENDING' AND d.next_at <= $1
+			AND (d.lease_until IS NULL OR d.lease_until <= $1)
 			AND (d.attempts > 0 OR NOT EXISTS (
 				SELECT 1 FROM webhook_deliveries earlier
 				WHERE earlier.consultation_id = d.consultation_id AND earlier.sequence < d.sequence AND earlier.attempts = 0))
 		ORDER BY d.next_at LIMIT r.room
 		FOR UPDATE SKIP LOCKED) p
-	LIMIT @limit
+	WHERE r.room > 0
+	LIMIT $4
 )
-UPDATE webhook_deliveries d SET next_at = @lease, lease_token = @token
-FROM picked p, ready r, webhook_events e
-WHERE d.id = p.id AND r.application_id = d.application_id AND e.id = d.event_id
-RETURNING d.id, d.application_id, coalesce(d.consultation_id, '') AS consultation_id, e.type, d.sequence, d.attempts,
-	d.schedule_from, d.created_at, e.body,
-	r.url, r.secret_sealed, r.previous_secret_sealed`
+UPDATE webhook_deliveries d SET lease_until = $5, lease_token = $6
+FROM picked p, webhook_events e
+WHERE d.id = p.id AND e.id = d.event_id
+RETURNING d.id, d.application_id, coalesce(d.consultation_id, ''), e.type, d.sequence, d.attempts,
+	d.schedule_from, d.created_at, e.body, p.url, p.secret_sealed, p.previous_secret_sealed`
 
 // claimDue leases due deliveries. Two processes never hold the same one: the lock is skipped by the other, and after the
-// commit the delivery is not due until the lease ends.
+// commit the delivery is left alone until the lease ends.
 func claimDue(ctx context.Context, tx postgres.Tx, c claim) ([]claimedRow, error) {
-	if c.shares == nil {
-		c.shares = []share{}
-	}
-	shares, err := json.Marshal(c.shares)
+	rooms, err := json.Marshal(c.rooms)
 	if err != nil {
-		return nil, fmt.Errorf("encode shares: %w", err)
+		return nil, fmt.Errorf("encode rooms: %w", err)
 	}
-	var rows []claimedRow
-	err = tx.Gorm(ctx).Raw(claimSQL, map[string]any{
-		"now": c.now, "room": c.room, "shares": string(shares), "limit": c.limit, "lease": c.leaseUntil, "token": c.token,
-	}).Scan(&rows).Error
+	rows, err := tx.SQL().QueryContext(ctx, claimSQL, c.now, c.room, string(rooms), c.limit, c.leaseUntil, c.token)
 	if err != nil {
 		return nil, fmt.Errorf("claim deliveries: %w", err)
 	}
-	return rows, nil
+	defer rows.Close()
+	var out []claimedRow
+	for rows.Next() {
+		var r claimedRow
+		if err := rows.Scan(&r.ID, &r.ApplicationID, &r.ConsultationID, &r.Type, &r.Sequence, &r.Attempts,
+			&r.ScheduleFrom, &r.CreatedAt, &r.Body, &r.URL, &r.SecretSealed, &r.PreviousSecretSealed); err != nil {
+			return nil, fmt.Errorf("read claimed delivery: %w", err)
+		}
+		out = append(out, r)
+	}
+	return out, rows.Err()
 }
 
 // completion is one result as the database takes it.
@@ -121,35 +123,37 @@ type health struct {
 
 // completeSQL records results whose lease still holds, logs the attempts, and updates the health of endpoints only
 // where it changes.
+//
+// Parameters: results, health, now, instant before which a failure disables, reasons (gone, failing).
 const completeSQL = `
 WITH result AS (
-	SELECT * FROM json_to_recordset(CAST(@results AS json)) AS r (id text, token text, attempt integer, state text,
+	SELECT * FROM json_to_recordset(CAST($1 AS json)) AS r (id text, token text, attempt integer, state text,
 		next_at timestamptz, started_at timestamptz, duration_ms integer, status_code integer, error text, response_body text)
 ), done AS (
-	UPDATE webhook_deliveries d SET state = r.state, attempts = r.attempt, next_at = r.next_at, lease_token = NULL,
-		ended_at = CASE WHEN r.state <> 'PENDING' THEN CAST(@now AS timestamptz) END
+	UPDATE webhook_deliveries d SET state = r.state, attempts = r.attempt, next_at = r.next_at, lease_token = NULL, lease_until = NULL,
+		ended_at = CASE WHEN r.state <> 'PENDING' THEN CAST($3 AS timestamptz) END
 	FROM result r WHERE d.id = r.id AND d.lease_token = r.token
-	RETURNING d.id
+	RETURNING r.*
 ), logged AS (
 	INSERT INTO webhook_attempts (delivery_id, attempt, started_at, duration_ms, status_code, error, response_body)
-	SELECT r.id, r.attempt, r.started_at, r.duration_ms, r.status_code, r.error, r.response_body
-	FROM result r JOIN done USING (id)
+	SELECT id, attempt, started_at, duration_ms, status_code, error, response_body FROM done
 ), seen AS (
-	SELECT * FROM json_to_recordset(CAST(@health AS json)) AS h (application_id text, url text, ok boolean, gone boolean)
+	SELECT * FROM json_to_recordset(CAST($2 AS json)) AS h (application_id text, url text, ok boolean, gone boolean)
 ), changed AS (
 	UPDATE webhook_endpoints e SET
-		failing_since = CASE WHEN NOT h.ok THEN coalesce(e.failing_since, CAST(@now AS timestamptz)) END,
-		disabled_at = CASE WHEN h.gone OR NOT h.ok AND e.failing_since <= @cutoff THEN CAST(@now AS timestamptz) END,
-		disabled_reason = CASE WHEN h.gone THEN @reason_gone WHEN NOT h.ok AND e.failing_since <= @cutoff THEN @reason_failing END
+		failing_since = CASE WHEN NOT h.ok THEN coalesce(e.failing_since, CAST($3 AS timestamptz)) END,
+		disabled_at = CASE WHEN h.gone OR NOT h.ok AND e.failing_since <= $4 THEN CAST($3 AS timestamptz) END,
+		disabled_reason = CASE WHEN h.gone THEN $5 WHEN NOT h.ok AND e.failing_since <= $4 THEN $6 END
 	FROM seen h
-	WHERE e.application_id = h.application_id AND e.url = h.url AND e.disabled_at IS NULL
+	WHERE e.application_id = ANY (ARRAY(SELECT application_id FROM seen)) -- a lookup, whatever the order of the join
+		AND e.application_id = h.application_id AND e.url = h.url AND e.disabled_at IS NULL
 		AND (h.gone OR h.ok AND e.failing_since IS NOT NULL
-			OR NOT h.ok AND (e.failing_since IS NULL OR e.failing_since <= @cutoff))
+			OR NOT h.ok AND (e.failing_since IS NULL OR e.failing_since <= $4))
 	RETURNING e.application_id, e.disabled_reason
 )
-SELECT 'delivery' AS kind, id, NULL AS reason FROM done
+SELECT id, '', '' FROM done
 UNION ALL
-SELECT 'disabled', application_id, disabled_reason FROM changed WHERE disabled_reason IS NOT NULL`
+SELECT '', application_id, disabled_reason FROM changed WHERE disabled_reason IS NOT NULL`
 
 // completed tells what [complete] did.
 type completed struct {
@@ -166,21 +170,26 @@ func complete(ctx context.Context, tx postgres.Tx, results []completion, seen []
 	if err != nil {
 		return completed{}, fmt.Errorf("encode health: %w", err)
 	}
-	var rows []struct{ Kind, ID, Reason string }
-	err = tx.Gorm(ctx).Raw(completeSQL, map[string]any{
-		"results": string(resultsJSON), "health": string(seenJSON), "now": tx.Now, "cutoff": tx.Now.Add(-DisableAfter),
-		"reason_gone": DisabledGone, "reason_failing": DisabledFailing,
-	}).Scan(&rows).Error
+	rows, err := tx.SQL().QueryContext(ctx, completeSQL, string(resultsJSON), string(seenJSON), tx.Now, tx.Now.Add(-DisableAfter),
+		DisabledGone, DisabledFailing)
 	if err != nil {
 		return completed{}, fmt.Errorf("record attempts: %w", err)
 	}
+	defer rows.Close()
 	out := completed{recorded: map[string]bool{}, disabled: map[string]string{}}
-	for _, r := range rows {
-		if r.Kind == "disabled" {
-			out.disabled[r.ID] = r.Reason
-			continue
+	for rows.Next() {
+		var delivery, application, reason string
+		if err := rows.Scan(&delivery, &application, &reason); err != nil {
+			return completed{}, fmt.Errorf("read recorded attempt: %w", err)
 		}
-		out.recorded[r.ID] = true
+		if delivery != "" {
+			out.recorded[delivery] = true
+		} else {
+			out.disabled[application] = reason
+		}
+	}
+	if err := rows.Err(); err != nil {
+		return completed{}, fmt.Errorf("record attempts: %w", err)
 	}
 	return out, nil
 }

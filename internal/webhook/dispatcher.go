@@ -9,12 +9,15 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	"partnerd/internal/postgres"
 )
 
 const (
-	maxClaim = 500 // deliveries by one statement
-	maxBatch = 500 // results by one statement
-	linger   = 5 * time.Millisecond
+	maxClaim   = 500 // deliveries by one statement
+	maxBatch   = 500 // results by one statement
+	linger     = 5 * time.Millisecond
+	queueConns = 2 // one claims, one records
 
 	claimTime = 5 * time.Second
 	// shutdownTime is what results have to reach the database after the last attempt, when the program ends.
@@ -28,7 +31,15 @@ func (s *Service) Run(ctx context.Context) error {
 	g.Go(func() error { s.listen(ctx); return nil })
 	g.Go(func() error { s.tell(ctx); return nil })
 	g.Go(func() error { s.warn(ctx); return nil })
-	g.Go(func() error { newDispatcher(s).run(ctx); return nil })
+	g.Go(func() error {
+		d, err := newDispatcher(ctx, s)
+		if err != nil {
+			return err
+		}
+		defer d.queue.Close()
+		d.run(ctx)
+		return nil
+	})
 	return g.Wait()
 }
 
@@ -41,19 +52,19 @@ type result struct {
 // dispatcher claims due deliveries, makes one goroutine for each attempt, and records results in batches.
 type dispatcher struct {
 	*Service
+	queue   *postgres.DB // of claims and results
+	slots   *slots
 	results chan result
-
-	mu       sync.Mutex
-	inFlight map[string]int // by application; claimed and not yet recorded
-	total    int
-	breakers map[string]breaker // of endpoints that stall; healthy ones are absent
 }
 
-func newDispatcher(s *Service) *dispatcher {
-	return &dispatcher{
-		Service: s, results: make(chan result, s.cfg.Slots),
-		inFlight: map[string]int{}, breakers: map[string]breaker{},
+func newDispatcher(ctx context.Context, s *Service) (*dispatcher, error) {
+	queue, err := s.db.ByIndex(ctx, queueConns)
+	if err != nil {
+		return nil, err
 	}
+	return &dispatcher{
+		Service: s, queue: queue, slots: newSlots(s.cfg.Slots, s.cfg.EndpointConcurrency), results: make(chan result, s.cfg.Slots),
+	}, nil
 }
 
 func (d *dispatcher) run(ctx context.Context) {
@@ -100,17 +111,22 @@ func (d *dispatcher) claimUntil(ctx context.Context, start func(message)) {
 // claim leases what is due and there is room for; more tells that the statement's limit was reached.
 func (d *dispatcher) claim(ctx context.Context, start func(message)) (more bool, err error) {
 	now := d.db.Clock().Now()
-	c := d.plan(now)
-	if c.limit <= 0 {
+	free, rooms := d.slots.plan(now)
+	if free <= 0 {
 		return false, nil
+	}
+	c := claim{
+		now: now, leaseUntil: now.Add(d.cfg.Lease), token: rand.Text(), room: d.cfg.EndpointConcurrency, rooms: rooms,
+		limit: min(maxClaim, free),
 	}
 	// The end of ctx does not abandon the statement: what it leased would have to wait for the end of the lease.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), claimTime)
 	defer cancel()
-	rows, err := claimDue(ctx, d.db.Read(), c)
+	rows, err := claimDue(ctx, d.queue.Read(), c)
 	if err != nil {
 		return false, err
 	}
+	messages := make([]message, 0, len(rows))
 	for _, r := range rows {
 		m, err := d.message(r, c.token)
 		if err != nil {
@@ -118,35 +134,16 @@ func (d *dispatcher) claim(ctx context.Context, start func(message)) (more bool,
 				"application", r.ApplicationID, "delivery", r.ID, "error", err)
 			continue
 		}
-		d.mu.Lock()
-		d.inFlight[r.ApplicationID]++
-		d.total++
-		d.mu.Unlock()
-		d.metrics.inFlight.Inc()
+		messages = append(messages, m)
+	}
+	if waits := d.slots.take(messages, rooms); waits {
+		time.AfterFunc(refill, func() { signal(d.wake) })
+	}
+	d.metrics.inFlight.Add(float64(len(messages)))
+	for _, m := range messages {
 		start(m)
 	}
 	return len(rows) == c.limit, nil
-}
-
-// plan computes the room of every endpoint that may not begin its full share of attempts.
-func (d *dispatcher) plan(now time.Time) claim {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	c := claim{
-		now: now, leaseUntil: now.Add(d.cfg.Lease), token: rand.Text(), room: d.cfg.EndpointConcurrency,
-		limit: min(maxClaim, d.cfg.Slots-d.total),
-	}
-	crowded := 2*d.total > d.cfg.Slots
-	for application, n := range d.inFlight {
-		room := d.breakers[application].room(c.room, n, crowded, now)
-		c.shares = append(c.shares, share{application, room})
-	}
-	for application, b := range d.breakers {
-		if _, done := d.inFlight[application]; !done {
-			c.shares = append(c.shares, share{application, b.room(c.room, 0, crowded, now)})
-		}
-	}
-	return c
 }
 
 func (d *dispatcher) message(r claimedRow, token string) (message, error) {
@@ -169,6 +166,9 @@ func (d *dispatcher) message(r claimedRow, token string) (message, error) {
 }
 
 func (d *dispatcher) attempt(ctx context.Context, m message) result {
+	if m.startIn > 0 {
+		pause(ctx, m.startIn)
+	}
 	startedAt := d.db.Clock().Now()
 	if m.attempt == 1 {
 		d.metrics.firstDelay.Observe(max(0, startedAt.Sub(m.createdAt).Seconds()))
@@ -201,10 +201,7 @@ func (d *dispatcher) collect(first result) []result {
 	timer := time.NewTimer(linger)
 	defer timer.Stop()
 	for len(batch) < maxBatch {
-		d.mu.Lock()
-		alone := d.total == len(batch)
-		d.mu.Unlock()
-		if alone {
+		if d.slots.alone(len(batch)) {
 			return batch
 		}
 		select {
@@ -238,7 +235,7 @@ func (d *dispatcher) flush(ctx context.Context, batch []result) {
 }
 
 func (d *dispatcher) write(ctx context.Context, batch []result) error {
-	tx := d.db.Read()
+	tx := d.queue.Read()
 	rows := make([]completion, len(batch))
 	seen := map[string]health{}
 	for i, r := range batch {
@@ -275,22 +272,10 @@ func (d *dispatcher) write(ctx context.Context, batch []result) error {
 
 // release frees the slots of a batch and looks for what waited for them, or for a first attempt to be over.
 func (d *dispatcher) release(batch []result) {
-	now := d.db.Clock().Now()
-	d.mu.Lock()
-	for _, r := range batch {
-		if d.inFlight[r.applicationID]--; d.inFlight[r.applicationID] == 0 {
-			delete(d.inFlight, r.applicationID)
-		}
-		d.total--
-		d.metrics.inFlight.Dec()
-		if b := d.breakers[r.applicationID].after(r.outcome, now); b == (breaker{}) {
-			delete(d.breakers, r.applicationID)
-		} else {
-			d.breakers[r.applicationID] = b
-		}
+	d.metrics.inFlight.Sub(float64(len(batch)))
+	if ready := d.slots.free(batch, d.db.Clock().Now()); ready {
+		signal(d.wake)
 	}
-	d.mu.Unlock()
-	signal(d.wake)
 }
 
 func values(m map[string]health) []health {

@@ -3,7 +3,6 @@ package webhook
 import (
 	"context"
 	"net/http"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -95,13 +94,13 @@ func TestWhatADeadProcessClaimedIsSentAfterItsLease(t *testing.T) {
 	c := w.consultation(app)
 	w.emit(c, 1, creation...)
 
-	dead := newDispatcher(w.svc)
+	dead := w.dispatcher()
 	var held []message
 	if _, err := dead.claim(t.Context(), func(m message) { held = append(held, m) }); err != nil || len(held) != 1 {
 		t.Fatalf("claimed %d, %v; want the first event alone", len(held), err)
 	}
 	again := func() (n int) {
-		if _, err := newDispatcher(w.svc).claim(t.Context(), func(message) { n++ }); err != nil {
+		if _, err := w.dispatcher().claim(t.Context(), func(message) { n++ }); err != nil {
 			t.Fatal(err)
 		}
 		return n
@@ -224,46 +223,5 @@ func TestSlotsBoundTheAttemptsOfAProcess(t *testing.T) {
 	}
 	if most.Load() > 3 {
 		t.Errorf("%d attempts at once with 3 slots", most.Load())
-	}
-}
-
-// The claim must find its way by index at any number of old deliveries: a plan that reads the whole table is a failure.
-func TestClaimReadsOnlyWhatIsPending(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, clock.System{}, sandbox())
-	app, _ := w.application("")
-	c := w.consultation(app)
-	w.exec(`INSERT INTO webhook_events (id, application_id, consultation_id, sequence, type, body, created_at)
-		SELECT 'evt_' || n, $1, $2, n, 'consultation.created', '{}', now() FROM generate_series(1, 20000) n`, app, c.ConsultationID)
-	w.exec(`INSERT INTO webhook_deliveries (id, event_id, application_id, consultation_id, sequence, state, attempts, next_at, created_at, ended_at)
-		SELECT 'dlv_' || sequence, id, application_id, consultation_id, sequence, 'DELIVERED', 1, now(), now(), now() FROM webhook_events`)
-	w.exec("ANALYZE webhook_events, webhook_deliveries")
-	sql := claimSQL
-	for _, p := range []struct{ name, value string }{
-		{"@now", "now()"}, {"@room", "10"}, {"@shares", "'[]'"}, {"@limit", "500"}, {"@lease", "now()"}, {"@token", "'x'"},
-	} {
-		sql = strings.ReplaceAll(sql, p.name, p.value)
-	}
-	rows, err := w.db.Pool().Query(t.Context(), "EXPLAIN (ANALYZE, SUMMARY) "+sql)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer rows.Close()
-	var plan []string
-	for rows.Next() {
-		var line string
-		if err := rows.Scan(&line); err != nil {
-			t.Fatal(err)
-		}
-		plan = append(plan, line)
-	}
-	text := strings.Join(plan, "\n")
-	for _, forbidden := range []string{"Seq Scan on webhook_deliveries", "Seq Scan on webhook_events", "JIT:"} {
-		if strings.Contains(text, forbidden) {
-			t.Errorf("the plan has %q:\n%s", forbidden, text)
-		}
-	}
-	if !slices.ContainsFunc(plan, func(l string) bool { return strings.Contains(l, "webhook_deliveries_due") }) {
-		t.Errorf("the plan ignores the index of due deliveries:\n%s", text)
 	}
 }

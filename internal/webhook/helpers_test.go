@@ -81,6 +81,17 @@ func (w *world) run(s *Service) (stop func()) {
 	return stop
 }
 
+// dispatcher makes one that does nothing of itself.
+func (w *world) dispatcher() *dispatcher {
+	w.t.Helper()
+	d, err := newDispatcher(w.t.Context(), w.svc)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(d.queue.Close)
+	return d
+}
+
 func (w *world) tx(f func(tx postgres.Tx) error) {
 	w.t.Helper()
 	if err := w.db.InTx(w.t.Context(), f); err != nil {

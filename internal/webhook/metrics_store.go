@@ -22,8 +22,9 @@ WITH RECURSIVE waiting AS (
 	JOIN applications a ON a.id = w.application_id
 	LEFT JOIN webhook_endpoints e ON e.application_id = w.application_id
 	CROSS JOIN LATERAL (
-		SELECT count(*) AS pending, count(*) FILTER (WHERE next_at <= CAST(@now AS timestamptz)) AS due, min(next_at) AS oldest
-		FROM (SELECT next_at FROM webhook_deliveries d WHERE d.application_id = w.application_id AND d.state = 'PENDING'
+		SELECT count(*) AS pending, count(*) FILTER (WHERE next_at <= CAST(@now AS timestamptz)) AS due,
+			min(next_at) FILTER (WHERE lease_until IS NULL OR lease_until <= CAST(@now AS timestamptz)) AS oldest
+		FROM (SELECT next_at, lease_until FROM webhook_deliveries d WHERE d.application_id = w.application_id AND d.state = 'PENDING'
 			ORDER BY d.next_at LIMIT @counted) part) p
 	WHERE w.application_id IS NOT NULL
 ), endpoints AS (

@@ -27,7 +27,7 @@ WITH target AS (
 )
 UPDATE webhook_deliveries d SET state = 'PENDING', ended_at = NULL, next_at = @now,
 	schedule_from = CASE WHEN d.state = 'PENDING' THEN d.schedule_from ELSE d.attempts END
-FROM target t WHERE d.id = t.id AND t.new_id = '' AND (d.state <> 'PENDING' OR d.lease_token IS NULL OR d.next_at <= @now)`
+FROM target t WHERE d.id = t.id AND t.new_id = '' AND (d.lease_until IS NULL OR d.lease_until <= @now)`
 
 func redeliver(ctx context.Context, tx postgres.Tx, targets []redelivery) error {
 	if len(targets) == 0 {

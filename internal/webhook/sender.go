@@ -67,6 +67,7 @@ type message struct {
 	scheduleFrom   int    // attempts before the schedule began anew
 	createdAt      time.Time
 	test           bool
+	startIn        time.Duration // after the claim
 }
 
 // outcome is what came of an attempt.

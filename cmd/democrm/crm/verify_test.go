@@ -1,7 +1,9 @@
 package crm
 
 import (
+	"encoding/json"
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +15,30 @@ const (
 	body   = `{"id":"evt_01","type":"consultation.created"}`
 	header = "t=1780302600,v1=4448a6b7843d1873a282b40ad0a46bd3f0947cedda80b438d70fb28a68a9aeed"
 )
+
+// The vectors that the service checks itself against.
+func TestVerifyAgreesWithTheVectors(t *testing.T) {
+	t.Parallel()
+	raw, err := os.ReadFile("../../../internal/webhook/testdata/signatures.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var vectors []struct {
+		Name, Secret, Header, Body, Result string
+		Now                                int64
+	}
+	if err := json.Unmarshal(raw, &vectors); err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range vectors {
+		if err := Verify(v.Secret, v.Header, []byte(v.Body), time.Unix(v.Now, 0)); (err == nil) != (v.Result == "accepted") {
+			t.Errorf("%s: %v, want %s", v.Name, err, v.Result)
+		}
+	}
+	if len(vectors) == 0 {
+		t.Error("no vectors")
+	}
+}
 
 // A signature is good for less than 300 seconds in either direction.
 func TestSignaturesAge(t *testing.T) {

@@ -248,7 +248,7 @@ func (a *App) Handler() (http.Handler, error) {
 		OpsPassword: ops,
 		DB:          a.DB, Accounts: a.Accounts, Applications: a.Applications, OAuth: a.OAuth, Wallet: a.Wallet, Payments: a.Payments,
 		SelfService: a.SelfService, Privacy: a.Privacy, Consultations: a.Consultations, Catalog: a.Catalog,
-		Limiter: limiter, Logger: a.Logger, BaseURL: a.Config.BaseURL, Sandbox: a.Config.Sandbox(), Contract: openapi.Partner,
+		Limiter: limiter, Logger: a.Logger, BaseURL: a.Config.BaseURL, Sandbox: a.Config.Sandbox(), Contract: openapi.Partner, Platform: openapi.Platform,
 	}
 	if a.SimulatedPayments != nil {
 		d.SandboxPayments = a.SimulatedPayments

@@ -77,8 +77,8 @@ func TestWhatIsPublic(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	for path, media := range map[string]string{
-		"/": "text/html", "/docs": "text/html", "/login": "text/html", "/healthz": "application/json", "/readyz": "application/json",
-		"/openapi.yaml": "application/yaml", "/openapi.json": "application/json", "/.well-known/jwks.json": "application/json",
+		"/": "text/html", "/docs": "text/html", "/docs/platform": "text/html", "/login": "text/html", "/healthz": "application/json", "/readyz": "application/json",
+		"/openapi.yaml": "application/yaml", "/openapi.json": "application/json", "/openapi/platform.yaml": "application/yaml", "/openapi/platform.json": "application/json", "/.well-known/jwks.json": "application/json",
 		"/.well-known/oauth-authorization-server": "application/json",
 	} {
 		r := w.send(t, http.MethodGet, path, nil)

@@ -15,13 +15,30 @@ import (
 	"github.com/labstack/echo/v4"
 )
 
-// docsPage is the documentation, rendered once: it is the same for everybody.
+// docsPage is the documentation of a contract, rendered once: it is the same for everybody.
 type docsPage struct {
 	body []byte
 	etag string
 }
 
+// manual says where a contract is documented and published.
+type manual struct {
+	Path     string // of the page
+	Contract string // address of the published contract, without its ending
+	Other    string // path of the other contract's page
+	What     string // the other one is about
+	Heading  string // key of the page's title
+}
+
+var (
+	partnerManual = manual{"/docs", "/openapi", "/docs/platform",
+		"Platform API: webhook settings, delivery log and redelivery, for your own servers", "docs.title"}
+	platformManual = manual{"/docs/platform", "/openapi/platform", "/docs",
+		"Partner API: clients, wallet, consultations, and what each webhook says", "docs.platform"}
+)
+
 type docs struct {
+	manual
 	Title, Version, Base string
 	Summary              string
 	Lead                 template.HTML
@@ -50,6 +67,7 @@ type operation struct {
 	HTML                      template.HTML
 	Scopes                    []string
 	Open                      bool // needs no token
+	Basic                     bool // needs the credentials of the application
 	Parameters                []row
 	BodyType                  string
 	Body                      []row
@@ -84,13 +102,13 @@ type errorCode struct {
 	Operations []string // ids
 }
 
-func newDocs(contract []byte, base string) (docs, error) {
+func newDocs(m manual, contract []byte, base string) (docs, error) {
 	s, err := readSpec(contract)
 	if err != nil {
 		return docs{}, err
 	}
 	info := s.root.get("info")
-	d := docs{Title: info.text("title"), Version: info.text("version"), Summary: info.text("summary"), Base: base}
+	d := docs{manual: m, Title: info.text("title"), Version: info.text("version"), Summary: info.text("summary"), Base: base}
 	if d.Snippets, err = readSnippets(); err != nil {
 		return docs{}, err
 	}
@@ -173,13 +191,13 @@ func appendOnce(list []string, s string) []string {
 	return append(list, s)
 }
 
-func newDocsPage(contract []byte, base string, views views, sandbox bool) (docsPage, error) {
-	d, err := newDocs(contract, base)
+func newDocsPage(m manual, contract []byte, base string, views views, sandbox bool) (docsPage, error) {
+	d, err := newDocs(m, contract, base)
 	if err != nil {
 		return docsPage{}, err
 	}
 	var body bytes.Buffer
-	v := view{Title: "docs.title", Lang: "en", Sandbox: sandbox, Data: d}
+	v := view{Title: m.Heading, Lang: "en", Sandbox: sandbox, Data: d}
 	if err := views["en/docs"].ExecuteTemplate(&body, "layout", v); err != nil {
 		return docsPage{}, fmt.Errorf("render: %w", err)
 	}
@@ -187,13 +205,13 @@ func newDocsPage(contract []byte, base string, views views, sandbox bool) (docsP
 	return docsPage{body: body.Bytes(), etag: `"` + hex.EncodeToString(sum[:12]) + `"`}, nil
 }
 
-// documentation is in English only, whatever the visitor prefers.
-func (p *Pages) documentation(c echo.Context) error {
+// serve answers in English only, whatever the visitor prefers.
+func (d docsPage) serve(c echo.Context) error {
 	h := c.Response().Header()
 	h.Set("Content-Type", echo.MIMETextHTMLCharsetUTF8)
 	h.Set("Content-Language", "en")
 	h.Set("Cache-Control", "no-cache")
-	h.Set("ETag", p.docs.etag)
-	http.ServeContent(c.Response(), c.Request(), "", time.Time{}, bytes.NewReader(p.docs.body))
+	h.Set("ETag", d.etag)
+	http.ServeContent(c.Response(), c.Request(), "", time.Time{}, bytes.NewReader(d.body))
 	return nil
 }

@@ -105,7 +105,7 @@ func newFixture(t testing.TB, change ...func(*Deps)) *fixture {
 		Consultations: f.consultations, Idempotency: idempotency.New(f.db, box), Mail: f.self.Mail}))
 	d := Deps{SelfService: f.self, Privacy: private, Consultations: f.consultations, Catalog: f.consultations.Catalog, DB: f.db, Accounts: f.accounts, Applications: f.apps, OAuth: f.oauth, Wallet: f.wallet, Payments: f.payments,
 		SandboxPayments: f.provider, Limiter: ratelimit.New(), Logger: slog.New(slog.DiscardHandler), BaseURL: f.base, Sandbox: true,
-		Contract: openapi.Partner}
+		Contract: openapi.Partner, Platform: openapi.Platform}
 	for _, c := range change {
 		c(&d)
 	}

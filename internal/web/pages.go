@@ -55,6 +55,7 @@ type Deps struct {
 	BaseURL         string // absolute, without a trailing slash
 	Sandbox         bool
 	Contract        []byte // the OpenAPI document that /docs shows
+	Platform        []byte // the one that /docs/platform shows
 
 	OpsPassword     string // of the operators' page /ops; empty: there is no such page
 	LoginPerAccount int    // sign-in attempts a minute for one e-mail address; 0 means 10
@@ -68,7 +69,8 @@ type Pages struct {
 	views         views
 	style         asset
 	passkeyScript asset
-	docs          docsPage
+	docs          docsPage // of the Partner API
+	platformDocs  docsPage
 	origin        *http.CrossOriginProtection
 }
 
@@ -98,8 +100,11 @@ func New(d Deps) (*Pages, error) {
 	if p.views, err = parseViews(p.style.path); err != nil {
 		return nil, err
 	}
-	if p.docs, err = newDocsPage(d.Contract, d.BaseURL, p.views, d.Sandbox); err != nil {
+	if p.docs, err = newDocsPage(partnerManual, d.Contract, d.BaseURL, p.views, d.Sandbox); err != nil {
 		return nil, fmt.Errorf("render documentation: %w", err)
+	}
+	if p.platformDocs, err = newDocsPage(platformManual, d.Platform, d.BaseURL, p.views, d.Sandbox); err != nil {
+		return nil, fmt.Errorf("render documentation of the Platform API: %w", err)
 	}
 	return p, nil
 }
@@ -109,7 +114,8 @@ func (p *Pages) Register(e *echo.Echo) {
 	read := []string{http.MethodGet, http.MethodHead}
 	e.Match(read, "/", p.page(p.home))
 	e.Match(read, p.style.path, p.style.serve)
-	e.Match(read, "/docs", p.page(p.documentation))
+	e.Match(read, partnerManual.Path, p.page(p.docs.serve))
+	e.Match(read, platformManual.Path, p.page(p.platformDocs.serve))
 	e.Match(read, "/login", p.page(p.loginForm))
 	e.POST("/login", p.page(p.login))
 	e.POST("/logout", p.page(p.logout))

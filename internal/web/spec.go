@@ -154,7 +154,8 @@ func (s *spec) operations(section, base string) []taggedOperation {
 				HTML: markdown(op.text("description"), op.text("operationId")+"-", 3)}
 			o.Open = len(op.get("security").items()) == 0
 			for _, requirement := range op.get("security").items() {
-				for _, scopes := range requirement.pairs() {
+				for scheme, scopes := range requirement.pairs() {
+					o.Basic = s.root.text("components", "securitySchemes", scheme, "scheme") == "basic"
 					o.Scopes = append(o.Scopes, scopes.texts()...)
 				}
 			}
@@ -248,7 +249,9 @@ func curl(o operation, parameters []node, base string) string {
 			lines = append(lines, fmt.Sprintf("-H '%s: %s'", p.text("name"), value))
 		}
 	}
-	if !o.Open {
+	if o.Basic {
+		lines = append(lines, "-u '<client id>:<client secret>'")
+	} else if !o.Open {
 		lines = append(lines, "-H 'Authorization: Bearer <access token>'")
 	}
 	if len(o.Examples) > 0 {

@@ -170,30 +170,43 @@ func TestMarkdown(t *testing.T) {
 	}
 }
 
-func TestDocumentationCoversTheWholeContract(t *testing.T) {
+func TestDocumentationCoversTheWholeContracts(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	p := f.browser().get("/docs")
-	p.want(t, 200, `<html lang="en">`, f.base+"/api/v1/consultations", "hmac.Equal", "timingSafeEqual", "compare_digest", "hash_equals")
-	s := must(readSpec(f.pages.Contract))
-	var ids []string
+	p.want(t, 200, `<html lang="en">`, f.base+"/api/v1/consultations", "hmac.Equal", "timingSafeEqual", "compare_digest", "hash_equals",
+		`href="/docs/platform"`, `href="/openapi.yaml"`)
+	if count := checkCoverage(t, p.body, f.pages.Contract); count["paths"] < 15 || count["webhooks"] != 12 {
+		t.Errorf("the contract has %v operations", count)
+	}
+	p = f.browser().get("/docs/platform")
+	p.want(t, 200, `<html lang="en">`, f.base+"/api/platform/v1/endpoint", "-u '<client id>:<client secret>'",
+		`href="/docs"`, `href="/openapi/platform.yaml"`)
+	if count := checkCoverage(t, p.body, f.pages.Platform); count["paths"] != 11 || strings.Contains(p.body, "Bearer") {
+		t.Errorf("the contract has %v operations", count)
+	}
+}
+
+// checkCoverage looks for every operation, response and error code of a contract, and counts the operations.
+func checkCoverage(t *testing.T, body string, contract []byte) map[string]int {
+	t.Helper()
 	count := map[string]int{}
+	s := must(readSpec(contract))
 	for _, section := range []string{"paths", "webhooks"} {
 		for path, item := range s.root.get(section).pairs() {
 			for method, op := range item.pairs() {
 				id := op.text("operationId")
-				ids = append(ids, id)
 				count[section]++
-				if !strings.Contains(p.body, `<h3 id="`+id+`">`) || !strings.Contains(p.body, `href="#`+id+`"`) ||
-					!strings.Contains(p.body, "<code>"+path+"</code>") {
+				if !strings.Contains(body, `<h3 id="`+id+`">`) || !strings.Contains(body, `href="#`+id+`"`) ||
+					!strings.Contains(body, "<code>"+path+"</code>") {
 					t.Errorf("%s %s (%s) is not in the documentation and its contents", method, path, id)
 				}
 				for status, r := range op.get("responses").pairs() {
-					if !strings.Contains(p.body, `id="`+id+"-"+status+`"`) {
+					if !strings.Contains(body, `id="`+id+"-"+status+`"`) {
 						t.Errorf("%s: response %s is missing", id, status)
 					}
 					for _, code := range r.resolve().get("x-error-codes").texts() {
-						if !strings.Contains(p.body, "<td><code>"+code+"</code></td>") {
+						if !strings.Contains(body, "<td><code>"+code+"</code></td>") {
 							t.Errorf("error code %s is missing from the table", code)
 						}
 					}
@@ -201,10 +214,8 @@ func TestDocumentationCoversTheWholeContract(t *testing.T) {
 			}
 		}
 	}
-	if count["paths"] < 15 || count["webhooks"] != 12 {
-		t.Errorf("the contract has %v operations", count)
-	}
-	checkAnchors(t, p.body)
+	checkAnchors(t, body)
+	return count
 }
 
 func checkAnchors(t *testing.T, body string) {
@@ -242,7 +253,7 @@ func TestDocumentationIsRevalidatedByETag(t *testing.T) {
 func TestABrokenContractStopsTheStart(t *testing.T) {
 	t.Parallel()
 	for _, src := range []string{"", "a: [", "paths: {/x: {get: {operationId: x, tags: [Nowhere]}}}"} {
-		if _, err := newDocs([]byte(src), "http://localhost"); err == nil {
+		if _, err := newDocs(partnerManual, []byte(src), "http://localhost"); err == nil {
 			t.Errorf("%q was accepted", src)
 		}
 	}

@@ -30,6 +30,10 @@ for (const language of ['en', 'fr']) {
       }
       await visit('/', 'home')
       await visit('/docs', 'docs')
+      await visit('/docs/platform', 'docs-platform')
+      await page.setExtraHTTPHeaders(await program.operator())
+      await visit('/ops', 'ops')
+      await page.setExtraHTTPHeaders({})
       await visit('/login', 'login')
       await page.click('main button[type=submit]')
       await examine(page, name('login-empty'))

@@ -76,6 +76,11 @@ export async function start() {
         '--phone', '+33639980002', '--phone-verified', '--balance-cents', String(balanceCents))
       return email
     },
+    /** The header that opens the operators' page. */
+    async operator() {
+      const secret = (await readFile(join(dir, 'data', 'ops-password'), 'utf8')).trim()
+      return { authorization: `Basic ${Buffer.from(`operator:${secret}`).toString('base64')}` }
+    },
     /** Waits for the newest mail, or text message, to somebody that was not handed out before. */
     mail: (to, seen = new Set()) => newest(join(dir, 'data', 'mail'), to, seen),
     text: (to, seen = new Set()) => newest(join(dir, 'data', 'sms'), to, seen),

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -54,49 +55,15 @@ func resetView(token, email string) formView {
 		Hidden: map[string]string{"token": token, "username": email}, Fields: []field{newPasswordField()}}
 }
 
-func (p *Pages) resetForm(c echo.Context) error {
-	token := c.QueryParam("token")
-	email, err := p.SelfService.PendingReset(c.Request().Context(), p.DB.Read(), token)
-	if errors.Is(err, account.ErrBadLink) {
-		return p.badLink(c, "/password/forgot", "forgot.title")
+// resetPage sets the password, ends every session and signs the owner of the mailbox in.
+func (p *Pages) resetPage() linkPage {
+	return linkPage{
+		again: link{"/password/forgot", "forgot.title"},
+		gone:  link{"/password/forgot", "forgot.title"},
+		read: func(ctx context.Context, tx postgres.Tx, token string) (formView, string, error) {
+			email, err := p.SelfService.PendingReset(ctx, tx, token)
+			return resetView(token, email), "/account/security?done=password", err
+		},
+		use: p.SelfService.Reset,
 	}
-	if err != nil {
-		return err
-	}
-	return p.showForm(c, http.StatusOK, "reset.title", resetView(token, email))
-}
-
-// reset sets the password, ends every session and signs the owner of the mailbox in.
-func (p *Pages) reset(c echo.Context) error {
-	if wait := p.attempt(from(c, "link", linksPerAddress)); wait > 0 {
-		return tooMany(c, wait)
-	}
-	ctx, form := c.Request().Context(), c.Request().PostForm
-	email, err := p.SelfService.PendingReset(ctx, p.DB.Read(), form.Get("token"))
-	if errors.Is(err, account.ErrBadLink) {
-		return p.badLink(c, "/password/forgot", "forgot.title")
-	}
-	if err != nil {
-		return err
-	}
-	v := resetView(form.Get("token"), email)
-	if !p.ownForm(c) {
-		v.Error = "login.stale"
-		return p.showForm(c, http.StatusForbidden, "reset.title", v)
-	}
-	var client account.Client
-	err = p.DB.InTx(ctx, func(tx postgres.Tx) (err error) {
-		client, err = p.SelfService.Reset(ctx, tx, form.Get("token"), form.Get("password"), p.language(c))
-		return err
-	})
-	switch {
-	case errors.Is(err, account.ErrInvalid):
-		v.Fields[0].Fault, v.Fields[0].Focus = "password.weak", true
-		return p.showForm(c, http.StatusUnprocessableEntity, "reset.title", v)
-	case errors.Is(err, account.ErrBadLink):
-		return p.badLink(c, "/password/forgot", "forgot.title")
-	case err != nil:
-		return fmt.Errorf("reset password: %w", err)
-	}
-	return p.signIn(c, client, "/account/security?done=password")
 }

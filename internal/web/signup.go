@@ -1,6 +1,7 @@
 package web
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -110,58 +111,22 @@ func confirmSignUpView(token string, up account.SignUp) formView {
 		Hidden: map[string]string{"token": token, "username": up.Email}, Fields: []field{newPasswordField()}}
 }
 
-// confirmSignUpForm asks for the password. Opening the link uses nothing up: programs that look into mails do that.
-func (p *Pages) confirmSignUpForm(c echo.Context) error {
-	token := c.QueryParam("token")
-	up, err := p.SelfService.PendingSignUp(c.Request().Context(), p.DB.Read(), token)
-	if errors.Is(err, account.ErrBadLink) {
-		return p.badLink(c, "/signup", "signup.title")
+// confirmSignUpPage creates the account and signs its owner in.
+func (p *Pages) confirmSignUpPage() linkPage {
+	return linkPage{
+		again: link{"/signup", "signup.title"},
+		gone:  link{"/login", "login.title"}, // somebody was quicker, most likely the same person in another window
+		read: func(ctx context.Context, tx postgres.Tx, token string) (formView, string, error) {
+			up, err := p.SelfService.PendingSignUp(ctx, tx, token)
+			next := "/account?done=welcome"
+			if up.Next != "" && up.Next != "/account" {
+				next = safeNext(up.Next)
+			}
+			return confirmSignUpView(token, up), next, err
+		},
+		use: func(ctx context.Context, tx postgres.Tx, token, password, _ string) (account.Client, error) {
+			client, _, err := p.SelfService.SignUp(ctx, tx, token, password)
+			return client, err
+		},
 	}
-	if err != nil {
-		return err
-	}
-	return p.showForm(c, http.StatusOK, "signup.confirm", confirmSignUpView(token, up))
-}
-
-// confirmSignUp creates the account and signs its owner in.
-func (p *Pages) confirmSignUp(c echo.Context) error {
-	if wait := p.attempt(from(c, "link", linksPerAddress)); wait > 0 {
-		return tooMany(c, wait)
-	}
-	ctx, form := c.Request().Context(), c.Request().PostForm
-	up, err := p.SelfService.PendingSignUp(ctx, p.DB.Read(), form.Get("token"))
-	if errors.Is(err, account.ErrBadLink) {
-		return p.badLink(c, "/signup", "signup.title")
-	}
-	if err != nil {
-		return err
-	}
-	v := confirmSignUpView(form.Get("token"), up)
-	if !p.ownForm(c) {
-		v.Error = "login.stale"
-		return p.showForm(c, http.StatusForbidden, "signup.confirm", v)
-	}
-	var client account.Client
-	err = p.DB.InTx(ctx, func(tx postgres.Tx) (err error) {
-		client, _, err = p.SelfService.SignUp(ctx, tx, form.Get("token"), form.Get("password"))
-		return err
-	})
-	switch {
-	case errors.Is(err, account.ErrInvalid):
-		v.Fields[0].Fault, v.Fields[0].Focus = "password.weak", true
-		return p.showForm(c, http.StatusUnprocessableEntity, "signup.confirm", v)
-	case errors.Is(err, account.ErrBadLink), errors.Is(err, account.ErrEmailTaken):
-		return p.badLink(c, "/login", "login.title")
-	case err != nil:
-		return fmt.Errorf("sign up: %w", err)
-	}
-	next := "/account?done=welcome"
-	if up.Next != "" && up.Next != "/account" {
-		next = safeNext(up.Next)
-	}
-	return p.signIn(c, client, next)
-}
-
-func (p *Pages) badLink(c echo.Context, url, text string) error {
-	return p.render(c, http.StatusGone, "badlink", view{Title: "badlink.title", Narrow: true, Data: link{url, text}})
 }

@@ -11,19 +11,12 @@ import (
 	"partnerd/internal/dbtest"
 	"partnerd/internal/postgres"
 	"partnerd/internal/problem"
-	"partnerd/internal/seal"
+	"partnerd/internal/seal/sealtest"
 )
 
 func newService(t *testing.T) *Service {
 	t.Helper()
-	key, err := seal.NewKey()
-	if err != nil {
-		t.Fatal(err)
-	}
-	box, err := seal.OpenBox(key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	box := sealtest.Box(t)
 	return New(box)
 }
 

@@ -31,16 +31,7 @@ func (s *Service) ListForClient(ctx context.Context, tx postgres.Tx, clientID st
 	if err != nil {
 		return nil, false, err
 	}
-	if more = len(rows) > limit; more {
-		rows = rows[:limit]
-	}
-	items = make([]Consultation, len(rows))
-	for i, r := range rows {
-		if items[i], err = s.open(r); err != nil {
-			return nil, false, err
-		}
-	}
-	return items, more, nil
+	return s.openPage(rows, limit)
 }
 
 // Usage is what an application has done with a client's account.

@@ -33,6 +33,11 @@ func (s *Service) List(ctx context.Context, tx postgres.Tx, applicationID, clien
 	if err != nil {
 		return nil, false, err
 	}
+	return s.openPage(rows, limit)
+}
+
+// openPage opens the first limit rows; more tells whether there are others.
+func (s *Service) openPage(rows []row, limit int) (items []Consultation, more bool, err error) {
 	if more = len(rows) > limit; more {
 		rows = rows[:limit]
 	}

@@ -22,7 +22,7 @@ import (
 	"partnerd/internal/httpapi"
 	"partnerd/internal/postgres"
 	"partnerd/internal/ratelimit"
-	"partnerd/internal/seal"
+	"partnerd/internal/seal/sealtest"
 	"partnerd/internal/webhook"
 )
 
@@ -38,14 +38,7 @@ var plenty = httpapi.Quotas{ApplicationPerMinute: 10_000, ClientPerMinute: 10_00
 
 func newHouse(t *testing.T, quotas httpapi.Quotas) *house {
 	t.Helper()
-	key, err := seal.NewKey()
-	if err != nil {
-		t.Fatal(err)
-	}
-	box, err := seal.OpenBox(key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	box := sealtest.Box(t)
 	clk := clock.NewManual(time.Date(2026, 6, 1, 8, 30, 0, 0, time.UTC))
 	h := &house{db: dbtest.NewWithClock(t, clk), clock: clk}
 	h.webhooks = webhook.New(h.db, box, webhook.Config{Sandbox: true, AllowLoopback: true, Poll: 20 * time.Millisecond})

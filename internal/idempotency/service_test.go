@@ -17,6 +17,7 @@ import (
 	"partnerd/internal/postgres"
 	"partnerd/internal/problem"
 	"partnerd/internal/seal"
+	"partnerd/internal/seal/sealtest"
 )
 
 var errRefused = &problem.Error{Kind: problem.Conflict, Code: "REFUSED", Message: "No."}
@@ -32,15 +33,7 @@ func request(t *testing.T, key, body string) idempotency.Request {
 
 func newBox(t *testing.T) *seal.Box {
 	t.Helper()
-	key, err := seal.NewKey()
-	if err != nil {
-		t.Fatal(err)
-	}
-	box, err := seal.OpenBox(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return box
+	return sealtest.Box(t)
 }
 
 func effect(runs *atomic.Int64) func(postgres.Tx) (int, any, error) {

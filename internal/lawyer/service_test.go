@@ -10,19 +10,12 @@ import (
 	"partnerd/internal/dbtest"
 	"partnerd/internal/lawyer"
 	"partnerd/internal/postgres"
-	"partnerd/internal/seal"
+	"partnerd/internal/seal/sealtest"
 )
 
 func service(t *testing.T) *lawyer.Service {
 	t.Helper()
-	key, err := seal.NewKey()
-	if err != nil {
-		t.Fatal(err)
-	}
-	box, err := seal.OpenBox(key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	box := sealtest.Box(t)
 	return lawyer.New(box)
 }
 

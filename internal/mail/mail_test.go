@@ -14,7 +14,7 @@ import (
 	"partnerd/internal/mail"
 	"partnerd/internal/postgres"
 	"partnerd/internal/queue"
-	"partnerd/internal/seal"
+	"partnerd/internal/seal/sealtest"
 )
 
 func TestAMailIsSentAfterItsTransactionAndWaitsSealed(t *testing.T) {
@@ -25,14 +25,7 @@ func TestAMailIsSentAfterItsTransactionAndWaitsSealed(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(db.Close)
-	key, err := seal.NewKey()
-	if err != nil {
-		t.Fatal(err)
-	}
-	box, err := seal.OpenBox(key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	box := sealtest.Box(t)
 	log := slog.New(slog.DiscardHandler)
 	q, err := queue.New(db, log)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"partnerd/internal/lawyer"
 	"partnerd/internal/matching"
 	"partnerd/internal/postgres"
-	"partnerd/internal/seal"
+	"partnerd/internal/seal/sealtest"
 )
 
 var pair = matching.Pair{Competence: "FAMILY", Language: "FR"}
@@ -30,14 +30,7 @@ type fixture struct {
 
 func setUp(t *testing.T) *fixture {
 	t.Parallel()
-	key, err := seal.NewKey()
-	if err != nil {
-		t.Fatal(err)
-	}
-	box, err := seal.OpenBox(key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	box := sealtest.Box(t)
 	clk := clock.NewManual(time.Date(2026, 1, 5, 9, 0, 0, 0, time.UTC))
 	f := &fixture{T: t, ctx: t.Context(), clock: clk, db: dbtest.NewWithClock(t, clk), lawyers: lawyer.New(box)}
 	f.match = matching.New(f.lawyers)

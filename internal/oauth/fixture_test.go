@@ -16,6 +16,7 @@ import (
 	"partnerd/internal/dbtest"
 	"partnerd/internal/postgres"
 	"partnerd/internal/seal"
+	"partnerd/internal/seal/sealtest"
 )
 
 const (
@@ -65,15 +66,7 @@ func newWorld(t *testing.T) *world {
 
 func newBox(t *testing.T) *seal.Box {
 	t.Helper()
-	key, err := seal.NewKey()
-	if err != nil {
-		t.Fatal(err)
-	}
-	box, err := seal.OpenBox(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return box
+	return sealtest.Box(t)
 }
 
 // replica makes one more service on the same database.

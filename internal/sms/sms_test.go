@@ -20,7 +20,7 @@ import (
 	"partnerd/internal/dbtest"
 	"partnerd/internal/postgres"
 	"partnerd/internal/queue"
-	"partnerd/internal/seal"
+	"partnerd/internal/seal/sealtest"
 	"partnerd/internal/sms"
 )
 
@@ -53,14 +53,7 @@ func run(t *testing.T, s sms.Sender, lifetime time.Duration) (*sms.Service, *pos
 	t.Helper()
 	clk := clock.NewManual(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))
 	db := dbtest.NewWithClock(t, clk)
-	key, err := seal.NewKey()
-	if err != nil {
-		t.Fatal(err)
-	}
-	box, err := seal.OpenBox(key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	box := sealtest.Box(t)
 	log := slog.New(slog.DiscardHandler)
 	q, err := queue.New(db, log)
 	if err != nil {

@@ -33,19 +33,22 @@ type claimedRow struct {
 	PreviousSecretSealed []byte // null when none is in force
 }
 
-// claimSQL walks the applications that have pending deliveries (one index probe each), leaves out those whose
-// deliveries are held, and takes from each of the rest, in random order, as many due deliveries as it has room for.
-// A first attempt waits for the first attempts of earlier events of its consultation.
-//
-// Parameters: now, room, rooms, limit, end of the lease, token.
-const claimSQL = `
+// waitingSQL finds the applications that have pending deliveries with one index probe each, and a null at the end.
+const waitingSQL = `
 WITH RECURSIVE waiting AS (
 	(SELECT application_id FROM webhook_deliveries WHERE state = 'PENDING' ORDER BY application_id LIMIT 1)
 	UNION ALL
 	SELECT (SELECT d.application_id FROM webhook_deliveries d
 		WHERE d.state = 'PENDING' AND d.application_id > w.application_id ORDER BY d.application_id LIMIT 1)
 	FROM waiting w WHERE w.application_id IS NOT NULL
-), process AS MATERIALIZED (
+)`
+
+// claimSQL walks the applications that have pending deliveries, leaves out those whose deliveries are held, and takes from
+// each of the rest, in random order, as many due deliveries as it has room for. A first attempt waits for the first
+// attempts of earlier events of its consultation.
+//
+// Parameters: now, room, rooms, limit, end of the lease, token.
+const claimSQL = waitingSQL + `, process AS MATERIALIZED (
 	SELECT CAST($3 AS jsonb) AS rooms
 ), ready AS MATERIALIZED (
 	SELECT e.*, coalesce(CAST(p.rooms ->> e.application_id AS integer), $2) AS room

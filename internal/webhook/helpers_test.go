@@ -16,6 +16,7 @@ import (
 	"partnerd/internal/dbtest"
 	"partnerd/internal/postgres"
 	"partnerd/internal/seal"
+	"partnerd/internal/seal/sealtest"
 )
 
 // patience bounds every wait for something that must happen.
@@ -46,14 +47,7 @@ type world struct {
 
 func newWorld(t *testing.T, clk clock.Clock, cfg Config) *world {
 	t.Helper()
-	key, err := seal.NewKey()
-	if err != nil {
-		t.Fatal(err)
-	}
-	box, err := seal.OpenBox(key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	box := sealtest.Box(t)
 	w := &world{t: t, db: dbtest.NewWithClock(t, clk), box: box, log: &syncBuffer{}}
 	w.svc = w.service(cfg)
 	return w

@@ -8,14 +8,7 @@ import (
 )
 
 // figuresSQL visits each application that has pending deliveries once, and counts them in the index of due ones.
-const figuresSQL = `
-WITH RECURSIVE waiting AS (
-	(SELECT application_id FROM webhook_deliveries WHERE state = 'PENDING' ORDER BY application_id LIMIT 1)
-	UNION ALL
-	SELECT (SELECT d.application_id FROM webhook_deliveries d
-		WHERE d.state = 'PENDING' AND d.application_id > w.application_id ORDER BY d.application_id LIMIT 1)
-	FROM waiting w WHERE w.application_id IS NOT NULL
-), counted AS MATERIALIZED (
+const figuresSQL = waitingSQL + `, counted AS MATERIALIZED (
 	SELECT w.application_id, coalesce(e.url IS NULL OR e.disabled_at IS NOT NULL, true) OR a.suspended_at IS NOT NULL AS held,
 		p.pending, p.due, extract(epoch FROM CAST(@now AS timestamptz) - p.oldest) AS oldest
 	FROM waiting w

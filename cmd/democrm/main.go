@@ -16,6 +16,8 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/oauth2"
+
 	"partnerd/cmd/democrm/crm"
 )
 
@@ -54,7 +56,7 @@ func run(ctx context.Context, base, partnerd string) error {
 	server := &http.Server{Handler: d.receiver, ReadHeaderTimeout: 5 * time.Second}
 	go server.Serve(listener)
 	defer server.Close()
-	return d.play(ctx)
+	return d.play(context.WithValue(ctx, oauth2.HTTPClient, crm.TokenClient(http.DefaultTransport)))
 }
 
 // ensureServer uses the server at base, or starts one for the length of the demonstration.

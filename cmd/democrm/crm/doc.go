@@ -3,6 +3,7 @@
 //
 //   - verify.go     checks the signature of a webhook
 //   - receiver.go   takes webhooks, ignores repeated ones and puts events in order
-//   - link.go       links a client with the authorization code flow and PKCE, and keeps the tokens
+//   - link.go       links a client with the authorization code flow and PKCE
+//   - tokens.go     asks the token endpoint again when its answer is lost, without a replay
 //   - browser.go    stands for the client's browser in the demonstration and the tests
 package crm

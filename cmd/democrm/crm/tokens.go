@@ -1,0 +1,62 @@
+package crm
+
+import (
+	"bytes"
+	"crypto/rand"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+)
+
+const (
+	tokenTries = 4
+	tokenPause = 250 * time.Millisecond // before the second try; then twice as long each time
+	tokenBody  = 64 << 10
+)
+
+// TokenClient is the HTTP client for the token endpoint; give it to the OAuth client with [golang.org/x/oauth2.HTTPClient].
+// A refresh token is good for one use and its second use ends the session, so a request whose answer was lost must not
+// simply be repeated: here every request carries an Idempotency-Key of its own, and is sent again with the same key,
+// within the minute for which the service remembers its answer.
+func TokenClient(base http.RoundTripper) *http.Client {
+	return &http.Client{Transport: repeating{base}, Timeout: 30 * time.Second}
+}
+
+type repeating struct{ base http.RoundTripper }
+
+func (t repeating) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	r.Header.Set("Idempotency-Key", rand.Text())
+	for try, wait := 1, tokenPause; ; try, wait = try+1, 2*wait {
+		resp, err := t.once(r)
+		if try == tokenTries || err == nil && resp.StatusCode < 500 {
+			return resp, err
+		}
+		select {
+		case <-r.Context().Done():
+			return resp, err
+		case <-time.After(wait):
+		}
+		if r.GetBody != nil {
+			if r.Body, err = r.GetBody(); err != nil {
+				return nil, fmt.Errorf("repeat the request: %w", err)
+			}
+		}
+	}
+}
+
+// once returns an answer that has arrived whole.
+func (t repeating) once(r *http.Request) (*http.Response, error) {
+	resp, err := t.base.RoundTrip(r)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, tokenBody))
+	if err != nil {
+		return nil, fmt.Errorf("read the answer: %w", err)
+	}
+	resp.Body = io.NopCloser(bytes.NewReader(body))
+	return resp, nil
+}

@@ -27,6 +27,9 @@ func (a *App) Run(ctx context.Context, serve, work bool, started func()) error {
 			wg.Go(func() { a.keepRunning(workers, name, run) })
 		}
 	}
+	if a.cluster != nil {
+		wg.Go(func() { a.cluster.Keep(workers) })
+	}
 	if a.Config.MetricsAddr != "" {
 		stop, err := a.serveMetrics()
 		if err != nil {

@@ -37,6 +37,7 @@ const (
 	clusterRole      = "partnerd"
 	startTimeout     = 2 * time.Minute // a start after a crash replays the log first
 	pollInterval     = 25 * time.Millisecond
+	keepInterval     = time.Second
 	maxClusterLog    = 1 << 20 // bytes; a bigger log is set aside at the next start
 	freshPrefix      = "data.new-"
 	addressInUseText = "could not create any TCP/IP sockets"
@@ -117,6 +118,46 @@ func (c *Cluster) Stop(ctx context.Context) error {
 	c.users = nil
 	_, err := StopCluster(ctx, c.opts)
 	return err
+}
+
+// Keep starts the server again when it ends by itself (killed for want of memory, say), until ctx is over.
+func (c *Cluster) Keep(ctx context.Context) {
+	look := time.NewTicker(keepInterval)
+	defer look.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-look.C:
+		}
+		if err := c.revive(ctx); err != nil && ctx.Err() == nil {
+			c.opts.Logger.Error("own Postgres has ended and does not start", "dir", c.dir, "error", err)
+		}
+	}
+}
+
+func (c *Cluster) revive(ctx context.Context) error {
+	lock, err := tryLock(c.path("server.lock"))
+	if err != nil || lock == nil {
+		return err // nil: it runs
+	}
+	lock.Close()
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	start, err := lockFile(ctx, c.path("start.lock"))
+	if err != nil {
+		return err
+	}
+	defer start.Close()
+	again := *c
+	if err := again.start(ctx); err != nil {
+		return err
+	}
+	if again.port != c.port {
+		return fmt.Errorf("port %d was taken meanwhile: restart the program, which expects the server there and not at %d", c.port, again.port)
+	}
+	c.opts.Logger.Warn("own Postgres had ended and runs again", "dir", c.dir)
+	return nil
 }
 
 // URL returns the address of a database of the cluster for pgx. It creates nothing.

@@ -82,26 +82,41 @@ func (s *Service) checkAuthorize(r *AuthorizeRequest, q url.Values) (code, descr
 	return "", ""
 }
 
+const descriptionDenied = "The client refused."
+
 // Approve records the client's consent to granted, a part of r.Scopes, and returns where to send the browser: the
-// redirect URI with a code for [CodeLifetime]. Consent to nothing, or by a disabled client, is a refusal. A scope that was not asked for is a
-// *[PageError].
+// redirect URI with a code for [CodeLifetime]. Consent to nothing, or by a disabled client, is a refusal. A scope that
+// was not asked for is a *[PageError].
 func (s *Service) Approve(ctx context.Context, tx postgres.Tx, r AuthorizeRequest, clientID string, granted []application.Scope) (redirectURL string, err error) {
 	if !application.Within(granted, r.Scopes) {
 		return "", &PageError{PageMalformed, "Consent was given to a scope that was not asked for."}
 	}
+	if err := remember(ctx, tx, clientID, r.Application.ID, r.Scopes, granted); err != nil {
+		return "", err
+	}
+	return s.grant(ctx, tx, r, clientID, granted, reasonConsent)
+}
+
+// ApproveAsBefore does what [Service.Approve] does with all of r.Scopes when the client has agreed to each of them
+// before, so that there is nothing to ask; otherwise it does nothing and returns "".
+func (s *Service) ApproveAsBefore(ctx context.Context, tx postgres.Tx, r AuthorizeRequest, clientID string) (redirectURL string, err error) {
+	remembered, err := s.Remembered(ctx, tx, clientID, r.Application.ID)
+	if err != nil || len(MustAsk(r.Scopes, remembered)) > 0 {
+		return "", err
+	}
+	return s.grant(ctx, tx, r, clientID, r.Scopes, reasonRemembered)
+}
+
+func (s *Service) grant(ctx context.Context, tx postgres.Tx, r AuthorizeRequest, clientID string, scopes []application.Scope, reason string) (redirectURL string, err error) {
 	client, err := s.accounts.Get(ctx, tx, clientID)
 	if err != nil {
 		return "", err
 	}
-	granted = application.Ordered(granted)
-	if len(granted) == 0 || client.Disabled {
-		return s.Deny(r), nil
+	if len(scopes) == 0 || client.Disabled {
+		return s.refuse(r, CodeAccessDenied, descriptionDenied).URL, nil
 	}
-	g := grantRow{ID: tx.NewID(id.Grant), ApplicationID: r.Application.ID, ClientID: clientID, Scopes: granted}
-	if err := insertGrant(ctx, tx, g); err != nil {
-		return "", err
-	}
-	if err := remember(ctx, tx, clientID, r.Application.ID, r.Scopes, granted); err != nil {
+	g := grantRow{ID: tx.NewID(id.Grant), ApplicationID: r.Application.ID, ClientID: clientID, Scopes: application.Ordered(scopes)}
+	if err := insertGrant(ctx, tx, g, reason); err != nil {
 		return "", err
 	}
 	code := tx.NewSecret("cod")
@@ -111,9 +126,13 @@ func (s *Service) Approve(ctx context.Context, tx postgres.Tx, r AuthorizeReques
 	return s.answer(r, url.Values{"code": {code}}), nil
 }
 
-// Deny returns where to send the browser of a client who refuses.
-func (s *Service) Deny(r AuthorizeRequest) (redirectURL string) {
-	return s.refuse(r, CodeAccessDenied, "The client refused.").URL
+// Deny takes back what the client may have agreed to before of what is asked for, and returns where to send the browser.
+// Sessions that the application has go on.
+func (s *Service) Deny(ctx context.Context, tx postgres.Tx, r AuthorizeRequest, clientID string) (redirectURL string, err error) {
+	if err := remember(ctx, tx, clientID, r.Application.ID, r.Scopes, nil); err != nil {
+		return "", err
+	}
+	return s.refuse(r, CodeAccessDenied, descriptionDenied).URL, nil
 }
 
 func (s *Service) refuse(r AuthorizeRequest, code, description string) *RedirectError {

@@ -43,8 +43,11 @@ func TestDenialEmptyConsentAndDisabledClientsAreAccessDenied(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	targets := []string{w.svc.Deny(r), "", ""}
+	targets := make([]string, 3)
 	w.tx(t, func(tx postgres.Tx) (err error) {
+		if targets[0], err = w.svc.Deny(t.Context(), tx, r, w.client.ID); err != nil {
+			return err
+		}
 		if targets[1], err = w.svc.Approve(t.Context(), tx, r, w.client.ID, nil); err != nil {
 			return err
 		}

@@ -38,7 +38,7 @@ func TestConnectionsAreGroupedAndDisconnectedTogether(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	start := w.clk.Now()
-	first := w.link(t, "scope", "profile:read wallet:read")
+	first := w.link(t, "scope", "profile:read wallet:read offline_access")
 	w.clk.Advance(time.Hour)
 	second, pending := w.link(t, "scope", "notes:read offline_access"), w.code(t)
 	foreign := w.token(t, w.codeForm(w.code(t, "client_id", w.other.ID, "scope", "profile:read"), "client_id", w.other.ID, "client_secret", w.otherSecret))

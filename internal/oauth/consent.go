@@ -11,7 +11,8 @@ import (
 // askAlways are the scopes that are never granted without asking.
 var askAlways = []application.Scope{application.WalletTopUp}
 
-// Remembered returns what the client has agreed to with the application before and not taken back.
+// Remembered returns what the client has agreed to with the application before and not taken back. It lasts as long as
+// the application is linked to the client, so that the account page shows it and can end it.
 func (s *Service) Remembered(ctx context.Context, tx postgres.Tx, clientID, applicationID string) ([]application.Scope, error) {
 	return consents(ctx, tx, clientID, applicationID)
 }

@@ -10,7 +10,9 @@ import (
 
 func consents(ctx context.Context, tx postgres.Tx, clientID, applicationID string) ([]application.Scope, error) {
 	var scopes []application.Scope
-	err := tx.Gorm(ctx).Raw(`SELECT scope FROM oauth_consents WHERE client_id = ? AND application_id = ?`, clientID, applicationID).Scan(&scopes).Error
+	err := tx.Gorm(ctx).Raw(`SELECT scope FROM oauth_consents WHERE client_id = @client AND application_id = @application
+		AND EXISTS (SELECT FROM oauth_grants g WHERE g.client_id = @client AND g.application_id = @application AND `+aliveSQL+`)`,
+		aliveAt(tx.Now), map[string]any{"client": clientID, "application": applicationID}).Scan(&scopes).Error
 	if err != nil {
 		return nil, fmt.Errorf("read consents: %w", err)
 	}

@@ -18,9 +18,10 @@ const (
 
 // Why it happened, where it is not a reason of revocation.
 const (
-	reasonConsent  = "client_consented"
-	reasonRedeemed = "code_redeemed"
-	reasonUsed     = "refresh_token_used"
+	reasonConsent    = "client_consented"
+	reasonRemembered = "consent_remembered" // nothing new was asked for, so no page was shown
+	reasonRedeemed   = "code_redeemed"
+	reasonUsed       = "refresh_token_used"
 )
 
 // How long events are kept. Refreshes are most of them and say least.

@@ -19,12 +19,12 @@ type grantRow struct {
 	ClientDisabled bool
 }
 
-// insertGrant makes a grant that the client consented to.
-func insertGrant(ctx context.Context, tx postgres.Tx, g grantRow) error {
+// insertGrant makes a grant that the client consented to, in the way that reason says.
+func insertGrant(ctx context.Context, tx postgres.Tx, g grantRow, reason string) error {
 	_, err := tx.SQL().ExecContext(ctx, `WITH made AS (INSERT INTO oauth_grants (id, application_id, client_id, scopes, created_at)
 			VALUES ($1, $2, $3, string_to_array($4, ' '), $5) RETURNING id, application_id, client_id)
 		`+recordEvent+` SELECT id, application_id, client_id, $6, $7, $5 FROM made`,
-		g.ID, g.ApplicationID, g.ClientID, application.FormatScopes(g.Scopes), tx.Now, EventCreated, reasonConsent)
+		g.ID, g.ApplicationID, g.ClientID, application.FormatScopes(g.Scopes), tx.Now, EventCreated, reason)
 	if err != nil {
 		return fmt.Errorf("insert grant: %w", err)
 	}
@@ -108,9 +108,18 @@ type activeGrantRow struct {
 	LastUsedAt    *time.Time
 }
 
+// aliveSQL holds for a grant g with which something can still be done: one of its tokens has not expired.
+const aliveSQL = `g.revoked_at IS NULL AND g.activated_at IS NOT NULL AND (g.activated_at > @issued
+	OR EXISTS (SELECT FROM oauth_refresh_tokens t WHERE t.grant_id = g.id AND t.used_at IS NULL AND t.expires_at > @now))`
+
+// aliveAt gives the parameters of aliveSQL.
+func aliveAt(now time.Time) map[string]any {
+	return map[string]any{"now": now, "issued": now.Add(-AccessTokenLifetime)}
+}
+
 func activeGrants(ctx context.Context, tx postgres.Tx, clientID string) ([]activeGrantRow, error) {
-	rows, err := tx.Gorm(ctx).Raw(`SELECT application_id, array_to_string(scopes, ' '), activated_at, last_used_at FROM oauth_grants
-		WHERE client_id = ? AND revoked_at IS NULL AND activated_at IS NOT NULL ORDER BY activated_at, id`, clientID).Rows()
+	rows, err := tx.Gorm(ctx).Raw(`SELECT g.application_id, array_to_string(g.scopes, ' '), g.activated_at, g.last_used_at FROM oauth_grants g
+		WHERE g.client_id = @client AND `+aliveSQL+` ORDER BY g.activated_at, g.id`, aliveAt(tx.Now), map[string]any{"client": clientID}).Rows()
 	if err != nil {
 		return nil, fmt.Errorf("read grants: %w", err)
 	}

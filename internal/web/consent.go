@@ -1,12 +1,13 @@
 package web
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
-	"regexp"
 	"slices"
+	"strings"
 
 	"github.com/labstack/echo/v4"
 
@@ -62,16 +63,18 @@ func (p *Pages) authorize(c echo.Context) error {
 	if client == nil {
 		return toLogin(c, self)
 	}
-	remembered, err := p.OAuth.Remembered(c.Request().Context(), p.DB.Read(), client.ID, r.Application.ID)
-	if err != nil {
-		return err
+	ask := r.Scopes
+	if q.Get("prompt") != "consent" {
+		remembered, err := p.OAuth.Remembered(c.Request().Context(), p.DB.Read(), client.ID, r.Application.ID)
+		if err != nil {
+			return err
+		}
+		ask = oauth.MustAsk(r.Scopes, remembered)
 	}
-	ask := oauth.MustAsk(r.Scopes, remembered)
-	switch {
-	case q.Get("prompt") == "consent":
-		ask = r.Scopes
-	case len(ask) == 0:
-		return p.approve(c, r, client, r.Scopes)
+	if len(ask) == 0 {
+		return p.answerApplication(c, func(ctx context.Context, tx postgres.Tx) (string, error) {
+			return p.OAuth.ApproveAsBefore(ctx, tx, r, client.ID)
+		})
 	}
 	return p.showConsent(c, http.StatusOK, r, client, newConsentView(r, ask, q.Encode(), self))
 }
@@ -94,7 +97,8 @@ func (p *Pages) refuseAuthorize(c echo.Context, err error) error {
 	return err
 }
 
-// newConsentView shows all that the application asks for, and asks about ask.
+// newConsentView shows all that the application asks for, and asks about ask and, since a page is shown anyway, about
+// every scope that may be refused alone.
 func newConsentView(r oauth.AuthorizeRequest, ask []application.Scope, request, self string) consentView {
 	v := consentView{Application: r.Application.Name, Host: hostOf(r.RedirectURI), Request: request, Self: self,
 		Chosen: map[application.Scope]bool{}}
@@ -104,10 +108,10 @@ func newConsentView(r oauth.AuthorizeRequest, ask []application.Scope, request, 
 		}
 		v.Chosen[s] = true
 		switch {
-		case !slices.Contains(ask, s):
-			v.Before = append(v.Before, s)
 		case slices.Contains(optionalScopes, s):
 			v.Optional = append(v.Optional, s)
+		case !slices.Contains(ask, s):
+			v.Before = append(v.Before, s)
 		default:
 			v.Fixed = append(v.Fixed, s)
 		}
@@ -116,7 +120,7 @@ func newConsentView(r oauth.AuthorizeRequest, ask []application.Scope, request, 
 }
 
 func (p *Pages) showConsent(c echo.Context, status int, r oauth.AuthorizeRequest, client *account.Client, v consentView) error {
-	c.Response().Header().Set("Content-Security-Policy", policy(formOrigin(r.RedirectURI)))
+	allowFormsToLeave(c)
 	title := "consent.title"
 	if v.Nothing {
 		title = "consent.title.error"
@@ -149,7 +153,9 @@ func (p *Pages) consent(c echo.Context) error {
 	case "allow":
 		return p.allow(c, r, client, q)
 	case "deny":
-		return c.Redirect(http.StatusFound, p.OAuth.Deny(r))
+		return p.answerApplication(c, func(ctx context.Context, tx postgres.Tx) (string, error) {
+			return p.OAuth.Deny(ctx, tx, r, client.ID)
+		})
 	}
 	return statusError(http.StatusBadRequest)
 }
@@ -170,35 +176,33 @@ func (p *Pages) allow(c echo.Context, r oauth.AuthorizeRequest, client *account.
 		v.Chosen, v.Nothing = nil, true
 		return p.showConsent(c, http.StatusUnprocessableEntity, r, client, v)
 	}
-	return p.approve(c, r, client, granted)
+	return p.answerApplication(c, func(ctx context.Context, tx postgres.Tx) (string, error) {
+		return p.OAuth.Approve(ctx, tx, r, client.ID, granted)
+	})
 }
 
-func (p *Pages) approve(c echo.Context, r oauth.AuthorizeRequest, client *account.Client, granted []application.Scope) error {
+// answerApplication sends the browser to where decide says; to this page once more when it says nothing, because what
+// was to be approved without asking was taken back meanwhile.
+func (p *Pages) answerApplication(c echo.Context, decide func(context.Context, postgres.Tx) (target string, err error)) error {
 	ctx := c.Request().Context()
 	var target string
 	err := p.DB.InTx(ctx, func(tx postgres.Tx) (err error) {
-		target, err = p.OAuth.Approve(ctx, tx, r, client.ID, granted)
+		target, err = decide(ctx, tx)
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("approve authorization: %w", err)
+		return fmt.Errorf("answer authorization: %w", err)
+	}
+	if target == "" {
+		target = c.Request().URL.String()
 	}
 	return c.Redirect(http.StatusFound, target)
 }
 
-var plainHost = regexp.MustCompile(`^[A-Za-z0-9.-]+(:[0-9]+)?$`)
-
-// formOrigin is the source expression for where a form may end. A host that the expression cannot name (an IPv6
-// address) is widened to its scheme.
-func formOrigin(raw string) string {
-	u, err := url.Parse(raw)
-	if err != nil {
-		return ""
-	}
-	if !plainHost.MatchString(u.Host) {
-		return u.Scheme + ":"
-	}
-	return u.Scheme + "://" + u.Host
+// leadsToApplication tells whether the page at next may answer with a redirect to an application.
+func leadsToApplication(next string) bool {
+	path, _, _ := strings.Cut(next, "?")
+	return path == authorizePath
 }
 
 func hostOf(raw string) string {

@@ -48,6 +48,9 @@ func (p *Pages) showLogin(c echo.Context, status int, v loginView) error {
 		title = "login.title.error"
 	}
 	v.Passkeys = p.SelfService.HasPasskeys()
+	if leadsToApplication(v.Next) {
+		allowFormsToLeave(c)
+	}
 	return p.render(c, status, "login", view{Title: title, CSRF: p.csrf(c), Narrow: true, Data: v})
 }
 

@@ -216,9 +216,11 @@ func (p *Pages) readForm(c echo.Context) error {
 	return nil
 }
 
+const formsStay = "form-action 'self'; "
+
 func (p *Pages) setHeaders(c echo.Context) {
 	h := c.Response().Header()
-	h.Set("Content-Security-Policy", policy(""))
+	h.Set("Content-Security-Policy", policy(formsStay))
 	h.Set("X-Content-Type-Options", "nosniff")
 	// Not no-referrer: it would make browsers send "Origin: null" with our own forms.
 	h.Set("Referrer-Policy", "same-origin")
@@ -231,11 +233,16 @@ func (p *Pages) setHeaders(c echo.Context) {
 	}
 }
 
-// policy is the content security policy of a page whose forms may end at one other origin.
-// Chromium applies form-action to the whole chain of redirects after a form was sent.
-func policy(formOrigin string) string {
-	return "default-src 'none'; style-src 'self'; img-src 'self' data:; form-action " +
-		strings.TrimSpace("'self' "+formOrigin) + "; base-uri 'none'; frame-ancestors 'none'"
+// policy is the content security policy of a page; more holds further directives, each with its semicolon.
+func policy(more string) string {
+	return "default-src 'none'; style-src 'self'; img-src 'self' data:; " + more + "base-uri 'none'; frame-ancestors 'none'"
+}
+
+// allowFormsToLeave is for pages whose forms lead on to an application: Chromium applies form-action to the whole chain
+// of redirects after a form was sent, and nobody but the application knows where its redirect URI sends the browser.
+func allowFormsToLeave(c echo.Context) {
+	h := c.Response().Header()
+	h.Set("Content-Security-Policy", strings.Replace(h.Get("Content-Security-Policy"), formsStay, "", 1))
 }
 
 // Error answers with the page for an HTTP status, in the visitor's language.

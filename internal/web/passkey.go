@@ -27,7 +27,10 @@ type passkeyView struct {
 }
 
 func (p *Pages) showPasskey(c echo.Context, status int, client *account.Client, v passkeyView) error {
-	c.Response().Header().Set("Content-Security-Policy", policy("")+"; script-src 'self'")
+	c.Response().Header().Set("Content-Security-Policy", policy(formsStay+"script-src 'self'; "))
+	if leadsToApplication(v.Next) {
+		allowFormsToLeave(c)
+	}
 	title := v.Heading
 	if v.Error != "" {
 		title += ".error"

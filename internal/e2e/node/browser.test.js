@@ -31,6 +31,40 @@ async function allowed(w, email, scopes) {
   return begun.redeem(await back(w.page))
 }
 
+test('a client who returns signs in and goes on, and allows or refuses, also where the partner redirects to another origin', async () => {
+  const elsewhere = await program.application('Cabinet Ailleurs', site.elsewhere)
+  const config = await discover(program.base, elsewhere)
+  const email = await program.client()
+  const home = async w => {
+    await w.page.waitForURL(url => url.hostname === 'localhost' && url.pathname === '/home')
+    return new URL(site.elsewhere + new URL(w.page.url()).search)
+  }
+  const begin = async () => {
+    const w = await open(browser)
+    const begun = await beginLink(config, site.elsewhere, ['profile:read', 'offline_access'])
+    return { w, begun }
+  }
+
+  let { w, begun } = await begin()
+  await w.page.goto(begun.url)
+  await signIn(w.page, email, password)
+  await w.page.click('button[value=allow]')
+  await begun.redeem(await home(w))
+  await w.close();
+
+  ({ w, begun } = await begin())
+  await w.page.goto(begun.url)
+  await signIn(w.page, email, password) // and nothing is asked
+  await begun.redeem(await home(w))
+  begun = await beginLink(config, site.elsewhere, ['profile:read', 'offline_access'])
+  await w.page.goto(`${begun.url}&prompt=consent`)
+  await w.page.click('button[value=deny]')
+  assert.equal((await home(w)).searchParams.get('error'), 'access_denied')
+  await w.page.goto(begun.url)
+  await w.page.locator('button[value=allow]').waitFor() // what was refused is asked about again
+  await w.close()
+})
+
 for (const [language, viewport] of [['en', wide], ['fr', narrow]]) {
   const say = words[language]
 

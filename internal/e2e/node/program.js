@@ -93,16 +93,20 @@ export async function start() {
   }
 }
 
-/** Plays the partner's own site, which the client's browser returns to. */
+/** Plays the partner's own site, which the client's browser returns to. Its second callback sends on to another origin. */
 export async function startSite() {
-  const server = createServer((_, response) => {
+  const server = createServer((request, response) => {
+    if (request.url.startsWith('/elsewhere?')) {
+      response.writeHead(302, { Location: request.url.replace('/elsewhere', `http://localhost:${server.address().port}/home`) }).end()
+      return
+    }
     response.setHeader('Content-Type', 'text/html; charset=utf-8')
     response.end('<!doctype html><html lang="en"><title>Partner</title><h1>Back at the partner</h1>')
   }).listen(0, '127.0.0.1')
   await once(server, 'listening')
   const base = `http://127.0.0.1:${server.address().port}`
   return {
-    base, callback: `${base}/callback`,
+    base, callback: `${base}/callback`, elsewhere: `${base}/elsewhere`,
     async stop() {
       server.closeAllConnections()
       server.close()

@@ -34,7 +34,7 @@ type Config struct {
 
 	RateApplication   int      `env:"PARTNERD_RATE_APPLICATION" default:"3000" help:"Requests a minute of an application, all its clients together."`
 	RateClient        int      `env:"PARTNERD_RATE_CLIENT" default:"600" help:"Requests a minute of one client with one application."`
-	RateUnauthorized  int      `env:"PARTNERD_RATE_UNAUTHORIZED" default:"600" help:"Requests a minute with refused tokens, by address."`
+	RateUnauthorized  int      `env:"PARTNERD_RATE_UNAUTHORIZED" default:"600" help:"Requests a minute with refused tokens, and visits of the authorize page, by address."`
 	RateTokenFailures int      `env:"PARTNERD_RATE_TOKEN_FAILURES" default:"60" help:"Refused application credentials a minute, by address."`
 	TrustedProxies    []string `env:"PARTNERD_TRUSTED_PROXIES" help:"Networks (CIDR) of proxies whose X-Forwarded-For is believed."`
 

@@ -151,8 +151,11 @@ func TestEveryOperationNeedsAGoodToken(t *testing.T) {
 			}
 		}
 	})
-	if r := k.valid(spec.operation("getProfile")).raw(t, k.world, "Authorization", "bearer "+k.s.token.AccessToken); r.Status != http.StatusOK {
-		t.Errorf("the scheme's name is not case-sensitive (RFC 9110): %s", r)
+	if r := k.valid(spec.operation("getProfile")).raw(t, k.world, "Authorization", "bearer  "+k.s.token.AccessToken); r.Status != http.StatusOK {
+		t.Errorf("the scheme's name is not case-sensitive, and spaces may follow it (RFC 9110): %s", r)
+	}
+	if challenge := k.valid(spec.operation("getProfile")).raw(t, k.world).Header.Get("WWW-Authenticate"); challenge != `Bearer realm="partnerd"` {
+		t.Errorf("who sends no token is told %s", challenge)
 	}
 }
 
@@ -174,7 +177,7 @@ func TestEveryScopeOpensItsOperationsOnly(t *testing.T) {
 			default:
 				r := k.valid(op).as(t, only)
 				r.is(t, op.id+" with only "+scope, http.StatusForbidden, "INSUFFICIENT_SCOPE")
-				if !strings.Contains(r.Header.Get("WWW-Authenticate"), "insufficient_scope") {
+				if !strings.Contains(r.Header.Get("WWW-Authenticate"), `error="insufficient_scope", scope="`+op.scopes[0]+`"`) {
 					t.Errorf("%s: WWW-Authenticate %q", op.id, r.Header.Get("WWW-Authenticate"))
 				}
 			}

@@ -77,13 +77,15 @@ func TestWhatIsPublic(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	for path, media := range map[string]string{
-		"/": "text/html", "/docs": "text/html", "/docs/platform": "text/html", "/login": "text/html", "/healthz": "application/json", "/readyz": "application/json",
+		"/": "text/html", "/docs": "text/html", "/docs/platform": "text/html", "/login": "text/html", "/healthz": "application/json", "/readyz": "application/json", "/status": "application/json",
 		"/openapi.yaml": "application/yaml", "/openapi.json": "application/json", "/openapi/platform.yaml": "application/yaml", "/openapi/platform.json": "application/json", "/.well-known/jwks.json": "application/json",
 		"/.well-known/oauth-authorization-server": "application/json",
 	} {
-		r := w.send(t, http.MethodGet, path, nil)
-		if r.Status != http.StatusOK || !strings.HasPrefix(r.Header.Get("Content-Type"), media) {
-			t.Errorf("%s: %d %s", path, r.Status, r.Header.Get("Content-Type"))
+		for _, method := range []string{http.MethodGet, http.MethodHead} {
+			r := w.send(t, method, path, nil)
+			if r.Status != http.StatusOK || !strings.HasPrefix(r.Header.Get("Content-Type"), media) {
+				t.Errorf("%s %s: %d %s", method, path, r.Status, r.Header.Get("Content-Type"))
+			}
 		}
 	}
 	if r := w.send(t, http.MethodGet, "/account/apps", nil); r.Status != http.StatusFound || !strings.HasPrefix(r.Header.Get("Location"), "/login") {

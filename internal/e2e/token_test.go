@@ -56,11 +56,11 @@ func TestATokenRequestCanBeRepeated(t *testing.T) {
 	k.session(k.a, k.c1, v).get(t, "/api/v1/me").is(t, "after the replay", http.StatusUnauthorized, "UNAUTHORIZED")
 }
 
-// RFC 6749 section 10.10: whoever guesses an application's secret is slowed down before the quota of the address ends,
-// and neither the owner of the secret nor other applications notice, not even at the same address.
+// H27, RFC 6749 section 10.10: an address that guesses secrets is slowed down when its quota ends, and neither the owner of
+// the secret nor other applications notice, not even at the same address.
 func TestGuessingASecretDoesNotLockTheOwnerOut(t *testing.T) {
 	t.Parallel()
-	k := newCast(t, func(s *setup) { s.RateTokenFailures = 400 })
+	k := newCast(t, func(s *setup) { s.RateTokenFailures = 60 })
 	guess := k.a.refreshForm("x", "client_secret", "wrong")
 	refused := 0
 	eventually(t, "429 for the guesser", func() bool {
@@ -73,11 +73,11 @@ func TestGuessingASecretDoesNotLockTheOwnerOut(t *testing.T) {
 		r.is(t, "guessing", http.StatusTooManyRequests, "temporarily_unavailable")
 		return true
 	})
-	if refused < 100 || refused >= 400 {
-		t.Errorf("slowed down after %d guesses: the quota of the pair is 100, of the address 400", refused)
+	if refused < 60 || refused > 180 { // the quota fills up again while we guess
+		t.Errorf("slowed down after %d guesses: the quota of the address is 60", refused)
 	}
 	k.postToken(t, k.a.refreshForm(k.s.token.RefreshToken)).is(t, "the owner refreshes", http.StatusOK, "")
-	k.postToken(t, k.b.refreshForm("x", "client_secret", "wrong")).is(t, "another application", http.StatusUnauthorized, "invalid_client")
+	k.postToken(t, k.b.refreshForm("stale")).is(t, "another application", http.StatusBadRequest, "invalid_grant")
 	k.postToken(t, k.a.refreshForm("stale")).is(t, "a stale token", http.StatusBadRequest, "invalid_grant")
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/labstack/echo/v4"
 	"golang.org/x/text/language"
 
+	"partnerd/internal/application"
 	"partnerd/internal/idempotency"
 	"partnerd/internal/oauth"
 	"partnerd/internal/problem"
@@ -147,8 +148,8 @@ func bearer(h http.Header) (string, error) {
 	if len(values) != 1 {
 		return "", oauth.ErrUnauthorized
 	}
-	scheme, token, ok := strings.Cut(values[0], " ")
-	if !ok || !strings.EqualFold(scheme, "Bearer") || token == "" {
+	scheme, token, _ := strings.Cut(values[0], " ")
+	if token = strings.TrimLeft(token, " "); !strings.EqualFold(scheme, "Bearer") || token == "" {
 		return "", oauth.ErrUnauthorized
 	}
 	return token, nil
@@ -184,8 +185,10 @@ func tighter(a, b ratelimit.Decision) ratelimit.Decision {
 func requireScope(op *operation) echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
+			r := requestOf(c.Request().Context())
 			for _, scope := range op.scopes {
-				if !requestOf(c.Request().Context()).Principal.Has(scope) {
+				if !r.Principal.Has(scope) {
+					r.scope = application.FormatScopes(op.scopes)
 					return errScope.Because("The access token lacks the scope %s.", scope)
 				}
 			}

@@ -12,11 +12,8 @@ import (
 	"partnerd/internal/oauth"
 )
 
-// Refused authentications a minute, beside those of one address: a part of them against one application from one
-// address, a multiple of them against one application from everywhere.
 const (
-	failuresOfPair        = 4
-	failuresOfApplication = 10
+	failuresOfApplication = 10 // times as many refused authentications a minute from everywhere as from one address
 	maxApplicationID      = 64 // longer ones name nothing and are not worth remembering
 )
 
@@ -77,9 +74,6 @@ func (s *Server) countTokenFailure(c echo.Context, applicationID string, err err
 	}
 	address, quota, now := requestOf(c.Request().Context()).Address, s.deps.Quotas.TokenFailurePerMinute, s.deps.DB.Clock().Now()
 	d := s.deps.Limiter.Allow("token "+address, quota, now)
-	if d.Allowed && len(applicationID) <= maxApplicationID {
-		d = s.deps.Limiter.Allow("token "+applicationID+" "+address, max(1, quota/failuresOfPair), now)
-	}
 	if d.Allowed && len(applicationID) <= maxApplicationID {
 		if d = s.deps.Limiter.Allow("token "+applicationID, quota*failuresOfApplication, now); !d.Allowed && s.deps.Limiter.Allow("warn "+applicationID, 1, now).Allowed {
 			s.deps.Logger.Warn("many refused authentications from many addresses", "applicationId", applicationID)

@@ -31,6 +31,22 @@ func (s *Server) ready(c echo.Context) error {
 	return writeJSON(c, http.StatusOK, map[string]string{"status": "ok", "database": "ok"})
 }
 
+// status tells a partner, or a page that watches the service, how it is and which environment answers (decision H59).
+func (s *Server) status(c echo.Context) error {
+	state, code := "operational", http.StatusOK
+	ctx, cancel := context.WithTimeout(c.Request().Context(), 2*time.Second)
+	defer cancel()
+	if err := s.deps.DB.Ping(ctx); err != nil {
+		state, code = "unavailable", http.StatusServiceUnavailable
+	}
+	environment := "live"
+	if s.deps.Test {
+		environment = "sandbox"
+	}
+	c.Response().Header().Set("Cache-Control", "no-store")
+	return writeJSON(c, code, map[string]string{"status": state, "environment": environment, "time": s.deps.DB.Clock().Now().UTC().Format(time.RFC3339)})
+}
+
 // paymentNotice takes a signed notice of a payment provider. 2xx tells the provider not to send it again.
 func (s *Server) paymentNotice(c echo.Context) error {
 	body, err := io.ReadAll(io.LimitReader(c.Request().Body, maxNotice+1))

@@ -3,6 +3,7 @@ package httpapi
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"net/http"
 	"strconv"
@@ -99,9 +100,13 @@ func (s *Server) writeProblem(c echo.Context, p *problem.Error) error {
 			h.Set("WWW-Authenticate", `Basic realm="partnerd", charset="UTF-8"`)
 			break
 		}
-		h.Set("WWW-Authenticate", `Bearer realm="partnerd", error="invalid_token"`)
+		challenge := `Bearer realm="partnerd"`
+		if c.Request().Header.Get("Authorization") != "" { // RFC 6750 section 3.1: no error for who does not try
+			challenge += `, error="invalid_token"`
+		}
+		h.Set("WWW-Authenticate", challenge)
 	case problem.Forbidden:
-		h.Set("WWW-Authenticate", `Bearer realm="partnerd", error="insufficient_scope"`)
+		h.Set("WWW-Authenticate", fmt.Sprintf(`Bearer realm="partnerd", error="insufficient_scope", scope=%q`, requestOf(c.Request().Context()).scope))
 	}
 	setRetryAfter(h, p.RetryAfter)
 	body := models.Error{Code: models.ErrorCode(p.Code), Message: p.Message}

@@ -16,6 +16,7 @@ type request struct {
 	Principal   oauth.Principal
 	Idempotency idempotency.Request // zero when the caller sent no key
 	rate        ratelimit.Decision  // what the X-RateLimit headers say
+	scope       string              // that the operation needs, when the token lacks it
 }
 
 type requestKey struct{}

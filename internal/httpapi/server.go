@@ -33,6 +33,9 @@ import (
 // exampleBase is the base address that the contract is written with; published copies carry the real one.
 const exampleBase = "http://localhost:8080"
 
+// exampleServer is what the contract says of its server.
+const exampleServer = "A local server. A running service puts its own base URL here in the copy that it serves."
+
 // Deps is what the server needs.
 type Deps struct {
 	DB            *postgres.DB
@@ -98,6 +101,7 @@ func New(d Deps) (*Server, error) {
 // publish keeps a copy of a contract with the real address, as YAML and as JSON.
 func (s *Server) publish(path string, source []byte) error {
 	asYAML := bytes.ReplaceAll(source, []byte(exampleBase), []byte(s.deps.BaseURL))
+	asYAML = bytes.Replace(asYAML, []byte(exampleServer), []byte("The service that serves this copy."), 1)
 	var tree any
 	if err := yaml.Unmarshal(asYAML, &tree); err != nil {
 		return fmt.Errorf("publish contract: %w", err)
@@ -136,14 +140,16 @@ func (s *Server) Register(e *echo.Echo) {
 	for _, path := range append(s.doc.routes(isPartner), "/api/v1", "/api/v1/*") {
 		e.RouteNotFound(path, unknown(s.doc), append(slices.Clone(known), limitHeader)...)
 	}
-	e.GET("/.well-known/oauth-authorization-server", s.metadata)
-	e.GET("/.well-known/jwks.json", s.jwks)
+	read := []string{http.MethodGet, http.MethodHead}
+	e.Match(read, "/.well-known/oauth-authorization-server", s.metadata)
+	e.Match(read, "/.well-known/jwks.json", s.jwks)
 	for path, content := range s.copies {
-		e.GET(path, func(c echo.Context) error { return c.Blob(http.StatusOK, "application/"+path[len(path)-4:], content) })
+		e.Match(read, path, func(c echo.Context) error { return c.Blob(http.StatusOK, "application/"+path[len(path)-4:], content) })
 	}
 	s.registerPlatform(e)
-	e.GET("/healthz", s.health)
-	e.GET("/readyz", s.ready)
+	e.Match(read, "/healthz", s.health)
+	e.Match(read, "/readyz", s.ready)
+	e.Match(read, "/status", s.status)
 	e.POST("/payments/notices/:provider", s.paymentNotice)
 }
 
@@ -155,7 +161,7 @@ func instead(h echo.HandlerFunc) echo.MiddlewareFunc {
 // unknown answers a path or method below a versioned prefix that the contract does not have (T20).
 func unknown(d *document) echo.HandlerFunc {
 	return func(c echo.Context) error {
-		if methods := d.allowed(c.Request().URL.Path); methods != nil {
+		if methods := d.allowed(c.Request().URL.EscapedPath()); methods != nil {
 			c.Response().Header().Set("Allow", strings.Join(methods, ", "))
 			return problem.ErrMethodNotAllowed
 		}

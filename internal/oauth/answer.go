@@ -3,10 +3,13 @@ package oauth
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"net/url"
 	"time"
+
+	library "github.com/go-oauth2/oauth2/v4/errors"
 
 	"partnerd/internal/id"
 	"partnerd/internal/postgres"
@@ -59,6 +62,14 @@ func (s *Service) earlierAnswer(ctx context.Context, x *exchange) (*TokenRespons
 	r := &TokenResponse{Replayed: true}
 	if err := json.Unmarshal(plain, r); err != nil {
 		return nil, fmt.Errorf("read token answer: %w", err)
+	}
+	// What ended since is not handed out again.
+	t, err := s.verify(ctx, r.AccessToken, x.tx.Now)
+	if err != nil {
+		return nil, err
+	}
+	if _, live, err := liveGrant(ctx, x.tx, t.claims); err != nil || !live {
+		return nil, errors.Join(err, library.ErrInvalidGrant)
 	}
 	return r, nil
 }

@@ -2,6 +2,8 @@ package oauth
 
 import (
 	"bytes"
+	"errors"
+	"maps"
 	"net/url"
 	"strings"
 	"sync"
@@ -125,6 +127,34 @@ func TestAnAnswerNeedsTheSameApplication(t *testing.T) {
 	})
 	if again := w.once(t, repeat("client_secret", fresh)); again.AccessToken != got.AccessToken {
 		t.Error("a rotated secret lost the answer")
+	}
+}
+
+// R8: what the client has ended is over, also for a request that was answered before.
+func TestAnAnswerIsNotRepeatedWhenTheSessionHasEnded(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	form := w.codeForm(w.code(t))
+	w.once(t, form)
+	w.tx(t, func(tx postgres.Tx) error { return w.svc.Disconnect(t.Context(), tx, w.client.ID, w.app.ID) })
+	w.refusedOnce(t, "after the disconnection", form, 400, CodeInvalidGrant)
+}
+
+func TestAFaultNamesTheMissingParameter(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for grantType, form := range map[string]url.Values{"code": w.codeForm(w.code(t)), "refresh": w.refreshForm(w.link(t).RefreshToken)} {
+		for name := range form {
+			if name == "client_secret" {
+				continue // 401 without a word on what is wrong
+			}
+			without := maps.Clone(form)
+			without.Del(name)
+			var refused *Error
+			if _, err := w.svc.Token(t.Context(), without); !errors.As(err, &refused) || refused.Status != 400 || refused.Description != name+" is required." {
+				t.Errorf("%s without %s: %v", grantType, name, err)
+			}
+		}
 	}
 }
 

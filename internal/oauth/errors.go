@@ -2,6 +2,7 @@ package oauth
 
 import (
 	"errors"
+	"net/url"
 
 	library "github.com/go-oauth2/oauth2/v4/errors"
 
@@ -78,7 +79,8 @@ const (
 
 // tokenError turns what the library reports into what the contract promises: the library answers invalid_grant with
 // 401 and several client mistakes with 500. Faults that are not the caller's pass unchanged.
-func tokenError(err error, grantType string) error {
+func tokenError(err error, form url.Values) error {
+	grantType := form.Get("grant_type")
 	description := descriptionCode
 	if grantType == grantRefresh {
 		description = descriptionRefresh
@@ -91,7 +93,7 @@ func tokenError(err error, grantType string) error {
 	case isAny(err, library.ErrInvalidScope):
 		return invalidRequest("invalid_scope: scope must be a part of what the client granted.")
 	case isAny(err, library.ErrInvalidRequest, library.ErrUnsupportedGrantType, library.ErrUnauthorizedClient):
-		return invalidRequest("A required parameter is missing or malformed.")
+		return invalidRequest(missing(form))
 	case isAny(err, errSuspended):
 		return invalidGrant("The application is suspended.")
 	case isAny(err, library.ErrInvalidGrant, library.ErrInvalidAuthorizeCode, library.ErrInvalidRefreshToken, library.ErrExpiredRefreshToken,
@@ -101,6 +103,20 @@ func tokenError(err error, grantType string) error {
 		return problem.ErrUnavailable
 	}
 	return err
+}
+
+// missing names the first parameter that a token request lacks.
+func missing(form url.Values) string {
+	names := []string{"client_id", "code", "redirect_uri", "code_verifier"}
+	if form.Get("grant_type") == grantRefresh {
+		names = []string{"client_id", "refresh_token"}
+	}
+	for _, name := range names {
+		if form.Get(name) == "" {
+			return name + " is required."
+		}
+	}
+	return "A required parameter is missing or malformed."
 }
 
 func isAny(err error, targets ...error) bool {

@@ -12,12 +12,15 @@ import (
 const maxFormBytes = 64 << 10
 
 // ParseForm reads the body of a token or revocation request, at most 64 KiB, and refuses what cannot be read in one way
-// only: another media type, a malformed encoding, a parameter given twice, NUL or text that is not UTF-8. The URL's
-// query and the Authorization header are never looked at. Parameters that nobody knows stay in and are ignored.
+// only: another media type, a malformed encoding, a parameter given twice, NUL or text that is not UTF-8. Credentials in
+// the URL's query or the Authorization header do not count. Parameters that nobody knows stay in and are ignored.
 func ParseForm(r *http.Request) (url.Values, *Error) {
 	types := r.Header.Values("Content-Type")
-	if len(types) != 1 || !isForm(types[0]) || r.Header.Get("Content-Encoding") != "" {
+	if len(types) != 1 || !isForm(types[0]) {
 		return nil, invalidRequest("The body must be application/x-www-form-urlencoded.")
+	}
+	if r.Header.Get("Content-Encoding") != "" {
+		return nil, invalidRequest("Content-Encoding is not supported: send the body as it is.")
 	}
 	if r.Body == nil {
 		return nil, invalidRequest("The body is empty.")
@@ -40,6 +43,9 @@ func ParseForm(r *http.Request) (url.Values, *Error) {
 		if !isText(name) || !isText(values[0]) {
 			return nil, invalidRequest("A parameter holds NUL or is not UTF-8.")
 		}
+	}
+	if form.Get("client_id") == "" && r.Header.Get("Authorization") != "" {
+		return nil, invalidRequest("Send client_id and client_secret in the body (client_secret_post), not in the Authorization header.")
 	}
 	return form, nil
 }

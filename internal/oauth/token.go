@@ -57,7 +57,7 @@ func (s *Service) TokenOnce(ctx context.Context, form url.Values, key string) (T
 		}
 	}
 	if err != nil {
-		return TokenResponse{}, tokenError(err, grantType)
+		return TokenResponse{}, tokenError(err, form)
 	}
 	return response, nil
 }

@@ -49,7 +49,11 @@ func (p *Pages) Authorize(c echo.Context) error {
 }
 
 func (p *Pages) authorize(c echo.Context) error {
-	q := c.QueryParams()
+	// A semicolon is an ordinary character of a query (WHATWG URL), also of a state.
+	q, err := url.ParseQuery(strings.ReplaceAll(c.Request().URL.RawQuery, ";", "%3B"))
+	if err != nil {
+		return p.refuseAuthorize(c, &oauth.PageError{Code: oauth.PageMalformed, Description: "The query is not well-formed."})
+	}
 	q.Del("lang")
 	r, err := p.parseAuthorize(c, q)
 	if err != nil {

@@ -175,6 +175,12 @@ func TestFaultyAuthorizeRequests(t *testing.T) {
 				t.Errorf("%v: %v", change, p.Header)
 			}
 		}
+		broken := b.get(f.authorizeURL("profile:read") + "&x=%zz")
+		broken.want(t, 400, "This application cannot be connected", "not well-formed")
+		p := b.get(strings.Replace(f.authorizeURL("all"), "state=", "state=a;b", 1)) // as some build it by hand
+		if state := must(url.Parse(p.Header.Get("Location"))).Query().Get("state"); !strings.HasPrefix(state, "a;b") {
+			t.Errorf("state came back as %q", state)
+		}
 		for want, change := range map[string][]string{"unsupported_response_type": {"response_type", "token"}, "invalid_scope": {"scope", "all"},
 			"invalid_request": {"code_challenge_method", "plain"}} {
 			p := b.get(f.authorizeURL("profile:read", change...))

@@ -102,6 +102,9 @@ type ClientInterface interface {
 	//   `invalid_request`, `unauthorized_client`, `access_denied`, `unsupported_response_type`, `invalid_scope`,
 	//   `server_error`, `temporarily_unavailable`.
 	//
+	// A client who is linked to you and asks for nothing new is sent on without the page, except for `wallet:topup`, which
+	// is always asked about. Add `prompt=consent` to show the page in any case; other values of `prompt` are ignored.
+	//
 	// Check that `state` is the value you sent and that `iss` is the issuer you expect before you use the code.
 	// When `client_id` is unknown or `redirect_uri` is not registered, there is no redirect: the browser shows an error page
 	// with status 400.
@@ -143,6 +146,7 @@ type ClientInterface interface {
 	//
 	// - `authorization_code`: send `code`, the same `redirect_uri` as at the authorize step, and `code_verifier`.
 	// - `refresh_token`: send `refresh_token`. You get a new access token and a new refresh token; the one you sent is spent.
+	//   An optional `scope` may name a part of what the client granted, for this access token alone.
 	//
 	// `client_id` and `client_secret` go into the body in both cases. Parameters in the query string are not read, a parameter sent
 	// twice is refused, unknown parameters are ignored.
@@ -154,8 +158,8 @@ type ClientInterface interface {
 	// and what the winning one received stops working. A failed client authentication spends nothing.
 	//
 	// Send an `Idempotency-Key` and a lost answer costs nothing: for 60 seconds, the same parameters from the same application
-	// under the same key get the same answer, with `Idempotent-Replayed: true`, and spend nothing again. `client_secret` may
-	// differ. A second request that arrives while the first is still running waits for it. Other parameters under the
+	// under the same key get the same answer, with `Idempotent-Replayed: true`, and spend nothing again, unless the session has
+	// ended since. `client_secret` may differ. A second request that arrives while the first is still running waits for it. Other parameters under the
 	// key are `invalid_request`. Refusals are not kept: after one, the key is free. Use a fresh key for every exchange.
 	//
 	// An unknown `grant_type` is `invalid_request`.
@@ -171,6 +175,7 @@ type ClientInterface interface {
 	//
 	// - `authorization_code`: send `code`, the same `redirect_uri` as at the authorize step, and `code_verifier`.
 	// - `refresh_token`: send `refresh_token`. You get a new access token and a new refresh token; the one you sent is spent.
+	//   An optional `scope` may name a part of what the client granted, for this access token alone.
 	//
 	// `client_id` and `client_secret` go into the body in both cases. Parameters in the query string are not read, a parameter sent
 	// twice is refused, unknown parameters are ignored.
@@ -182,8 +187,8 @@ type ClientInterface interface {
 	// and what the winning one received stops working. A failed client authentication spends nothing.
 	//
 	// Send an `Idempotency-Key` and a lost answer costs nothing: for 60 seconds, the same parameters from the same application
-	// under the same key get the same answer, with `Idempotent-Replayed: true`, and spend nothing again. `client_secret` may
-	// differ. A second request that arrives while the first is still running waits for it. Other parameters under the
+	// under the same key get the same answer, with `Idempotent-Replayed: true`, and spend nothing again, unless the session has
+	// ended since. `client_secret` may differ. A second request that arrives while the first is still running waits for it. Other parameters under the
 	// key are `invalid_request`. Refusals are not kept: after one, the key is free. Use a fresh key for every exchange.
 	//
 	// An unknown `grant_type` is `invalid_request`.
@@ -354,6 +359,9 @@ type ClientInterface interface {
 //     `invalid_request`, `unauthorized_client`, `access_denied`, `unsupported_response_type`, `invalid_scope`,
 //     `server_error`, `temporarily_unavailable`.
 //
+// A client who is linked to you and asks for nothing new is sent on without the page, except for `wallet:topup`, which
+// is always asked about. Add `prompt=consent` to show the page in any case; other values of `prompt` are ignored.
+//
 // Check that `state` is the value you sent and that `iss` is the issuer you expect before you use the code.
 // When `client_id` is unknown or `redirect_uri` is not registered, there is no redirect: the browser shows an error page
 // with status 400.
@@ -423,8 +431,9 @@ func (c *Client) RevokeTokenWithFormdataBody(ctx context.Context, body RevokeTok
 //
 // Two uses, told apart by `grant_type`:
 //
-// - `authorization_code`: send `code`, the same `redirect_uri` as at the authorize step, and `code_verifier`.
-// - `refresh_token`: send `refresh_token`. You get a new access token and a new refresh token; the one you sent is spent.
+//   - `authorization_code`: send `code`, the same `redirect_uri` as at the authorize step, and `code_verifier`.
+//   - `refresh_token`: send `refresh_token`. You get a new access token and a new refresh token; the one you sent is spent.
+//     An optional `scope` may name a part of what the client granted, for this access token alone.
 //
 // `client_id` and `client_secret` go into the body in both cases. Parameters in the query string are not read, a parameter sent
 // twice is refused, unknown parameters are ignored.
@@ -436,8 +445,8 @@ func (c *Client) RevokeTokenWithFormdataBody(ctx context.Context, body RevokeTok
 // and what the winning one received stops working. A failed client authentication spends nothing.
 //
 // Send an `Idempotency-Key` and a lost answer costs nothing: for 60 seconds, the same parameters from the same application
-// under the same key get the same answer, with `Idempotent-Replayed: true`, and spend nothing again. `client_secret` may
-// differ. A second request that arrives while the first is still running waits for it. Other parameters under the
+// under the same key get the same answer, with `Idempotent-Replayed: true`, and spend nothing again, unless the session has
+// ended since. `client_secret` may differ. A second request that arrives while the first is still running waits for it. Other parameters under the
 // key are `invalid_request`. Refusals are not kept: after one, the key is free. Use a fresh key for every exchange.
 //
 // An unknown `grant_type` is `invalid_request`.
@@ -461,8 +470,9 @@ func (c *Client) IssueTokenWithBody(ctx context.Context, params *IssueTokenParam
 //
 // Two uses, told apart by `grant_type`:
 //
-// - `authorization_code`: send `code`, the same `redirect_uri` as at the authorize step, and `code_verifier`.
-// - `refresh_token`: send `refresh_token`. You get a new access token and a new refresh token; the one you sent is spent.
+//   - `authorization_code`: send `code`, the same `redirect_uri` as at the authorize step, and `code_verifier`.
+//   - `refresh_token`: send `refresh_token`. You get a new access token and a new refresh token; the one you sent is spent.
+//     An optional `scope` may name a part of what the client granted, for this access token alone.
 //
 // `client_id` and `client_secret` go into the body in both cases. Parameters in the query string are not read, a parameter sent
 // twice is refused, unknown parameters are ignored.
@@ -474,8 +484,8 @@ func (c *Client) IssueTokenWithBody(ctx context.Context, params *IssueTokenParam
 // and what the winning one received stops working. A failed client authentication spends nothing.
 //
 // Send an `Idempotency-Key` and a lost answer costs nothing: for 60 seconds, the same parameters from the same application
-// under the same key get the same answer, with `Idempotent-Replayed: true`, and spend nothing again. `client_secret` may
-// differ. A second request that arrives while the first is still running waits for it. Other parameters under the
+// under the same key get the same answer, with `Idempotent-Replayed: true`, and spend nothing again, unless the session has
+// ended since. `client_secret` may differ. A second request that arrives while the first is still running waits for it. Other parameters under the
 // key are `invalid_request`. Refusals are not kept: after one, the key is free. Use a fresh key for every exchange.
 //
 // An unknown `grant_type` is `invalid_request`.
@@ -1582,6 +1592,9 @@ type ClientWithResponsesInterface interface {
 	//   `invalid_request`, `unauthorized_client`, `access_denied`, `unsupported_response_type`, `invalid_scope`,
 	//   `server_error`, `temporarily_unavailable`.
 	//
+	// A client who is linked to you and asks for nothing new is sent on without the page, except for `wallet:topup`, which
+	// is always asked about. Add `prompt=consent` to show the page in any case; other values of `prompt` are ignored.
+	//
 	// Check that `state` is the value you sent and that `iss` is the issuer you expect before you use the code.
 	// When `client_id` is unknown or `redirect_uri` is not registered, there is no redirect: the browser shows an error page
 	// with status 400.
@@ -1625,6 +1638,7 @@ type ClientWithResponsesInterface interface {
 	//
 	// - `authorization_code`: send `code`, the same `redirect_uri` as at the authorize step, and `code_verifier`.
 	// - `refresh_token`: send `refresh_token`. You get a new access token and a new refresh token; the one you sent is spent.
+	//   An optional `scope` may name a part of what the client granted, for this access token alone.
 	//
 	// `client_id` and `client_secret` go into the body in both cases. Parameters in the query string are not read, a parameter sent
 	// twice is refused, unknown parameters are ignored.
@@ -1636,8 +1650,8 @@ type ClientWithResponsesInterface interface {
 	// and what the winning one received stops working. A failed client authentication spends nothing.
 	//
 	// Send an `Idempotency-Key` and a lost answer costs nothing: for 60 seconds, the same parameters from the same application
-	// under the same key get the same answer, with `Idempotent-Replayed: true`, and spend nothing again. `client_secret` may
-	// differ. A second request that arrives while the first is still running waits for it. Other parameters under the
+	// under the same key get the same answer, with `Idempotent-Replayed: true`, and spend nothing again, unless the session has
+	// ended since. `client_secret` may differ. A second request that arrives while the first is still running waits for it. Other parameters under the
 	// key are `invalid_request`. Refusals are not kept: after one, the key is free. Use a fresh key for every exchange.
 	//
 	// An unknown `grant_type` is `invalid_request`.
@@ -1653,6 +1667,7 @@ type ClientWithResponsesInterface interface {
 	//
 	// - `authorization_code`: send `code`, the same `redirect_uri` as at the authorize step, and `code_verifier`.
 	// - `refresh_token`: send `refresh_token`. You get a new access token and a new refresh token; the one you sent is spent.
+	//   An optional `scope` may name a part of what the client granted, for this access token alone.
 	//
 	// `client_id` and `client_secret` go into the body in both cases. Parameters in the query string are not read, a parameter sent
 	// twice is refused, unknown parameters are ignored.
@@ -1664,8 +1679,8 @@ type ClientWithResponsesInterface interface {
 	// and what the winning one received stops working. A failed client authentication spends nothing.
 	//
 	// Send an `Idempotency-Key` and a lost answer costs nothing: for 60 seconds, the same parameters from the same application
-	// under the same key get the same answer, with `Idempotent-Replayed: true`, and spend nothing again. `client_secret` may
-	// differ. A second request that arrives while the first is still running waits for it. Other parameters under the
+	// under the same key get the same answer, with `Idempotent-Replayed: true`, and spend nothing again, unless the session has
+	// ended since. `client_secret` may differ. A second request that arrives while the first is still running waits for it. Other parameters under the
 	// key are `invalid_request`. Refusals are not kept: after one, the key is free. Use a fresh key for every exchange.
 	//
 	// An unknown `grant_type` is `invalid_request`.
@@ -4181,6 +4196,9 @@ func (r ListWalletTransactionsResult) ContentType() string {
 //     `invalid_request`, `unauthorized_client`, `access_denied`, `unsupported_response_type`, `invalid_scope`,
 //     `server_error`, `temporarily_unavailable`.
 //
+// A client who is linked to you and asks for nothing new is sent on without the page, except for `wallet:topup`, which
+// is always asked about. Add `prompt=consent` to show the page in any case; other values of `prompt` are ignored.
+//
 // Check that `state` is the value you sent and that `iss` is the issuer you expect before you use the code.
 // When `client_id` is unknown or `redirect_uri` is not registered, there is no redirect: the browser shows an error page
 // with status 400.
@@ -4240,8 +4258,9 @@ func (c *ClientWithResponses) RevokeTokenWithFormdataBodyWithResponse(ctx contex
 //
 // Two uses, told apart by `grant_type`:
 //
-// - `authorization_code`: send `code`, the same `redirect_uri` as at the authorize step, and `code_verifier`.
-// - `refresh_token`: send `refresh_token`. You get a new access token and a new refresh token; the one you sent is spent.
+//   - `authorization_code`: send `code`, the same `redirect_uri` as at the authorize step, and `code_verifier`.
+//   - `refresh_token`: send `refresh_token`. You get a new access token and a new refresh token; the one you sent is spent.
+//     An optional `scope` may name a part of what the client granted, for this access token alone.
 //
 // `client_id` and `client_secret` go into the body in both cases. Parameters in the query string are not read, a parameter sent
 // twice is refused, unknown parameters are ignored.
@@ -4253,8 +4272,8 @@ func (c *ClientWithResponses) RevokeTokenWithFormdataBodyWithResponse(ctx contex
 // and what the winning one received stops working. A failed client authentication spends nothing.
 //
 // Send an `Idempotency-Key` and a lost answer costs nothing: for 60 seconds, the same parameters from the same application
-// under the same key get the same answer, with `Idempotent-Replayed: true`, and spend nothing again. `client_secret` may
-// differ. A second request that arrives while the first is still running waits for it. Other parameters under the
+// under the same key get the same answer, with `Idempotent-Replayed: true`, and spend nothing again, unless the session has
+// ended since. `client_secret` may differ. A second request that arrives while the first is still running waits for it. Other parameters under the
 // key are `invalid_request`. Refusals are not kept: after one, the key is free. Use a fresh key for every exchange.
 //
 // An unknown `grant_type` is `invalid_request`.
@@ -4274,8 +4293,9 @@ func (c *ClientWithResponses) IssueTokenWithBodyWithResponse(ctx context.Context
 //
 // Two uses, told apart by `grant_type`:
 //
-// - `authorization_code`: send `code`, the same `redirect_uri` as at the authorize step, and `code_verifier`.
-// - `refresh_token`: send `refresh_token`. You get a new access token and a new refresh token; the one you sent is spent.
+//   - `authorization_code`: send `code`, the same `redirect_uri` as at the authorize step, and `code_verifier`.
+//   - `refresh_token`: send `refresh_token`. You get a new access token and a new refresh token; the one you sent is spent.
+//     An optional `scope` may name a part of what the client granted, for this access token alone.
 //
 // `client_id` and `client_secret` go into the body in both cases. Parameters in the query string are not read, a parameter sent
 // twice is refused, unknown parameters are ignored.
@@ -4287,8 +4307,8 @@ func (c *ClientWithResponses) IssueTokenWithBodyWithResponse(ctx context.Context
 // and what the winning one received stops working. A failed client authentication spends nothing.
 //
 // Send an `Idempotency-Key` and a lost answer costs nothing: for 60 seconds, the same parameters from the same application
-// under the same key get the same answer, with `Idempotent-Replayed: true`, and spend nothing again. `client_secret` may
-// differ. A second request that arrives while the first is still running waits for it. Other parameters under the
+// under the same key get the same answer, with `Idempotent-Replayed: true`, and spend nothing again, unless the session has
+// ended since. `client_secret` may differ. A second request that arrives while the first is still running waits for it. Other parameters under the
 // key are `invalid_request`. Refusals are not kept: after one, the key is free. Use a fresh key for every exchange.
 //
 // An unknown `grant_type` is `invalid_request`.

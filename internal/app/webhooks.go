@@ -42,17 +42,32 @@ func (w webhookMail) Notify(ctx context.Context, tx postgres.Tx, applicationID s
 	return w.app.Mail.Send(ctx, tx, webhookNotice(to, kind, since, w.app.Config.BaseURL))
 }
 
+// webhookNotice says only what holds at its kind: a delivery ends as failed some 71 hours after its first attempt, so that
+// after three days the first ones of an outage have, and only a disabled endpoint can be enabled.
 func webhookNotice(to application.Application, kind webhook.NoticeKind, since time.Time, base string) mail.Message {
+	const platform = "/api/platform/v1"
+	const day = 24 * time.Hour
+	at := since.UTC().Format("2 January 2006 15:04 UTC")
 	subject := fmt.Sprintf("Webhooks of %s are failing", to.Name)
-	text := fmt.Sprintf("Since %s no webhook to %s (%s) has succeeded. We keep trying; nothing is lost.\n"+
-		"Without a success for five days the endpoint is disabled and its deliveries are held.\n", since.UTC().Format("2 January 2006 15:04 UTC"), to.Name, to.ID)
-	if kind == webhook.NoticeDisabled {
+	text := fmt.Sprintf("Since %s no webhook to %s (%s) has succeeded.\n", at, to.Name, to.ID)
+	const disabling = "Without a success for five days the endpoint is disabled and its deliveries are held.\n"
+	from, enable := since.Add(-3*day), ""
+	switch kind {
+	case webhook.NoticeFailing72h:
+		text += "Each delivery is tried for about 71 hours. Those that are older have ended as failed: they are not tried again by\n" +
+			"themselves, you must have them sent again when your endpoint works. Younger ones are still being tried.\n" + disabling
+	case webhook.NoticeDisabled:
 		subject = fmt.Sprintf("Webhooks of %s are held", to.Name)
-		text = fmt.Sprintf("On %s the webhook endpoint of %s (%s) was disabled: it failed for five days, or answered 410.\n"+
-			"Deliveries are held and none is dropped. They go on when you enable the endpoint or set another URL.\n", since.UTC().Format("2 January 2006 15:04 UTC"), to.Name, to.ID)
+		text = fmt.Sprintf("On %s the webhook endpoint of %s (%s) was disabled: it failed for five days, or answered 410.\n", at, to.Name, to.ID) +
+			"Deliveries that had not ended are held and none of them is dropped. They go on when you enable the endpoint or set\n" +
+			"another URL. Deliveries that were tried for about 71 hours before have ended as failed: have them sent again then.\n"
+		from, enable = since.Add(-webhook.DisableAfter-3*day), "Enable it again:    POST "+base+platform+"/endpoint/enable\n"
+	default:
+		text += "Each delivery is tried again for about 71 hours and ends as failed after that. It stays in the log and can be sent\n" +
+			"again from there.\n" + disabling
 	}
 	return mail.Message{To: to.ContactEmail, Subject: subject, Text: text + "\n" +
-		"What was answered:  GET  " + base + "/api/platform/v1/deliveries\n" +
-		"Enable it again:    POST " + base + "/api/platform/v1/endpoint/enable\n" +
-		"Send all again:     POST " + base + "/api/platform/v1/redeliveries\n"}
+		"What was answered:  GET  " + base + platform + "/deliveries\n" + enable +
+		"Send failed again:  POST " + base + platform + "/redeliveries\n" +
+		fmt.Sprintf("                    {\"from\": %q, \"to\": \"<now>\", \"select\": \"FAILED\"}\n", from.UTC().Format(time.RFC3339))}
 }

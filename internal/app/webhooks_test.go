@@ -39,12 +39,36 @@ func TestAFailingEndpointIsMailedToItsContact(t *testing.T) {
 			t.Errorf("after the contact %q: %d mails, %v", contact, jobs, err)
 		}
 	}
+}
+
+func TestTheMailAboutAnEndpointSaysWhatHoldsAtItsKind(t *testing.T) {
+	t.Parallel()
 	since := time.Date(2026, 5, 4, 9, 30, 0, 0, time.UTC)
 	to := application.Application{ID: "app_1", Name: "Demo CRM", ContactEmail: "ops@crm.example"}
-	for kind, want := range map[webhook.NoticeKind]string{webhook.NoticeFailing1h: "are failing", webhook.NoticeFailing72h: "are failing", webhook.NoticeDisabled: "are held"} {
+	const always, ended, enable, held = "https://api.example/api/platform/v1/redeliveries", "have ended as failed", "/endpoint/enable", "are held and none of them is dropped"
+	for kind, c := range map[webhook.NoticeKind]struct {
+		subject   string
+		has, not  []string
+		rangeFrom string
+	}{
+		webhook.NoticeFailing1h:  {"are failing", []string{"about 71 hours"}, []string{ended, enable, held}, "2026-05-01T09:30:00Z"},
+		webhook.NoticeFailing24h: {"are failing", []string{"about 71 hours"}, []string{ended, enable, held}, "2026-05-01T09:30:00Z"},
+		webhook.NoticeFailing72h: {"are failing", []string{ended, "sent again"}, []string{enable, held, "lost"}, "2026-05-01T09:30:00Z"},
+		webhook.NoticeDisabled:   {"are held", []string{ended, enable, held}, []string{"still being tried"}, "2026-04-26T09:30:00Z"},
+	} {
 		m := webhookNotice(to, kind, since, "https://api.example")
-		if !strings.Contains(m.Subject, want) || m.To != to.ContactEmail || !strings.Contains(m.Text, "4 May 2026 09:30 UTC") || !strings.Contains(m.Text, "https://api.example/api/platform/v1/redeliveries") {
+		if !strings.Contains(m.Subject, c.subject) || m.To != to.ContactEmail {
 			t.Errorf("%s: %+v", kind, m)
+		}
+		for _, text := range append(c.has, always, "4 May 2026 09:30 UTC", `{"from": "`+c.rangeFrom+`"`) {
+			if !strings.Contains(m.Text, text) {
+				t.Errorf("%s lacks %q:\n%s", kind, text, m.Text)
+			}
+		}
+		for _, text := range c.not {
+			if strings.Contains(m.Text, text) {
+				t.Errorf("%s says %q:\n%s", kind, text, m.Text)
+			}
 		}
 	}
 }

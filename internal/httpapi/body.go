@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"io"
-	"math"
 	"mime"
 	"net/http"
 	"regexp"
@@ -23,8 +22,11 @@ const maxBody = 64 << 10
 // readBody returns the raw JSON of a request and its value. Faults are 400: media type, size, syntax (decision H48).
 func readBody(r *http.Request) ([]byte, map[string]any, error) {
 	media, params, err := mime.ParseMediaType(strings.Join(r.Header.Values("Content-Type"), ",")) // two are none
-	if err != nil || r.Header.Get("Content-Encoding") != "" || media != "application/json" || params["charset"] != "" && !strings.EqualFold(params["charset"], "utf-8") {
+	if err != nil || media != "application/json" || params["charset"] != "" && !strings.EqualFold(params["charset"], "utf-8") {
 		return nil, nil, problem.ErrMalformed.Because("The request body must be application/json in UTF-8.")
+	}
+	if encoding := strings.Join(r.Header.Values("Content-Encoding"), ","); encoding != "" && !strings.EqualFold(encoding, "identity") {
+		return nil, nil, problem.ErrMalformed.Because("Content-Encoding is not supported; send the body as it is.")
 	}
 	raw, err := io.ReadAll(io.LimitReader(r.Body, maxBody+1))
 	switch {
@@ -53,7 +55,7 @@ func readBody(r *http.Request) ([]byte, map[string]any, error) {
 
 // check brings the value to its normal form (defaults, trimmed NFC text, plain integers) and returns it with its faults.
 func (b *body) check(raw []byte, value map[string]any) (map[string]any, []problem.Issue) {
-	var issues []problem.Issue
+	issues := lostIssues(raw)
 	normal := make(map[string]any, len(value))
 	for name, v := range value {
 		v = plainNumbers(v)
@@ -72,27 +74,35 @@ func (b *body) check(raw []byte, value map[string]any) (map[string]any, []proble
 			normal[name] = p.fallback
 		}
 	}
-	if hasLoneSurrogate(raw) {
-		issues = append(issues, problem.Issue{Code: problem.IssueInvalidValue, Message: "A text holds half of a surrogate pair."})
-	}
 	return normal, append(issues, issuesOf(b.schema.Validate(normal), "")...)
 }
 
-// plainNumbers turns 2000, 2000.0 and 2e3 into the same integer (T38); other numbers stay fractions, which no schema accepts.
+// lostIssues finds what the decoder drops without a word from the object raw: all but the last of several properties with
+// one name, and halves of surrogate pairs.
+func lostIssues(raw []byte) (issues []problem.Issue) {
+	d := json.NewDecoder(bytes.NewReader(raw))
+	_, err := d.Token() // {
+	seen := map[string]int{}
+	for err == nil && d.More() {
+		key, _ := d.Token()
+		name, _ := key.(string)
+		if seen[name]++; seen[name] == 2 {
+			issues = append(issues, problem.Issue{Path: name, Code: problem.IssueInvalidValue, Message: "Must be given once."})
+		}
+		var value json.RawMessage
+		if err = d.Decode(&value); hasLoneSurrogate(value) {
+			issues = append(issues, problem.Issue{Path: name, Code: problem.IssueInvalidValue, Message: "Must not contain half of a surrogate pair."})
+		}
+	}
+	return issues
+}
+
+// plainNumbers turns 2000, 2000.0 and 2e3 into the same integer (T38), and every fraction into one that no schema takes
+// for an integer.
 func plainNumbers(v any) any {
 	switch v := v.(type) {
 	case json.Number:
-		if i, err := v.Int64(); err == nil {
-			return i
-		}
-		f, err := strconv.ParseFloat(v.String(), 64)
-		switch {
-		case err != nil:
-			return math.MaxInt64 // out of every range
-		case f == math.Trunc(f) && math.Abs(f) < 1<<53:
-			return int64(f)
-		}
-		return f
+		return plainNumber(v.String())
 	case []any:
 		for i := range v {
 			v[i] = plainNumbers(v[i])
@@ -103,6 +113,38 @@ func plainNumbers(v any) any {
 		}
 	}
 	return v
+}
+
+// plainNumber works on the digits of a JSON number, because floats round: 1999.9999999999999999 is no integer. What an
+// int64 does not hold becomes the int64 next to it, which is out of every range.
+func plainNumber(text string) any {
+	sign, mantissa, exponent := "", strings.TrimPrefix(text, "-"), 0
+	if mantissa != text {
+		sign = "-"
+	}
+	if i := strings.IndexAny(mantissa, "eE"); i >= 0 {
+		exponent, _ = strconv.Atoi(mantissa[i+1:])           // out of range: the nearest int
+		exponent = min(max(exponent, -2*maxBody), 2*maxBody) // no mantissa is long enough to make up for more
+		mantissa = mantissa[:i]
+	}
+	whole, part, _ := strings.Cut(mantissa, ".")
+	all := whole + part
+	digits := strings.TrimLeft(all, "0")
+	point := len(whole) - (len(all) - len(digits)) + exponent // the number is 0.digits times ten to this
+	digits = strings.TrimRight(digits, "0")
+	switch {
+	case digits == "":
+		return int64(0)
+	case point > 19:
+		digits, point = strings.Repeat("9", 20), 20
+	case point < 0:
+		point = 0
+	}
+	if point < len(digits) {
+		return json.Number(sign + "0" + digits[:point] + ".5")
+	}
+	n, _ := strconv.ParseInt(sign+digits+strings.Repeat("0", point-len(digits)), 10, 64)
+	return n
 }
 
 var unicodeEscape = regexp.MustCompile(`\\(?:u([0-9a-fA-F]{4})|.)`)

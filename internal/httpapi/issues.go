@@ -55,9 +55,9 @@ func describe(k jsonschema.ErrorKind) (code, message string) {
 	case *kind.Type:
 		return problem.IssueInvalidType, "Must be of type " + strings.Join(k.Want, " or ") + ", not " + k.Got + "."
 	case *kind.MinLength:
-		return problem.IssueTooShort, fmt.Sprintf("Must have at least %d characters.", k.Want)
+		return problem.IssueTooShort, "Must have at least " + characters(k.Want) + "."
 	case *kind.MaxLength:
-		return problem.IssueTooLong, fmt.Sprintf("Must have at most %d characters.", k.Want)
+		return problem.IssueTooLong, "Must have at most " + characters(k.Want) + "."
 	case *kind.Minimum:
 		return problem.IssueTooSmall, "Must be at least " + k.Want.RatString() + "."
 	case *kind.Maximum:
@@ -77,6 +77,13 @@ func describe(k jsonschema.ErrorKind) (code, message string) {
 	default:
 		return problem.IssueInvalidValue, "Is not acceptable."
 	}
+}
+
+func characters(n int) string {
+	if n == 1 {
+		return "1 character"
+	}
+	return fmt.Sprintf("%d characters", n)
 }
 
 func join(prefix string, names ...string) string {

@@ -9,6 +9,7 @@ import (
 	"partnerd/gen/platform/models"
 	"partnerd/gen/platform/server"
 	"partnerd/internal/postgres"
+	"partnerd/internal/problem"
 	"partnerd/internal/webhook"
 )
 
@@ -22,7 +23,8 @@ func (p platform) ListEvents(ctx context.Context, r server.ListEventsRequestObje
 	app := requestOf(ctx).Principal.ApplicationID
 	list := "events:" + app
 	var after feedPosition
-	if err := p.cursors.decode(list, r.Params.After, &after); err != nil {
+	otherwise := problem.Issue{Path: "after", Message: "Pass the cursor of a page of this list, or leave it out to begin with the oldest event."}
+	if err := p.cursors.read(list, r.Params.After, &after, otherwise); err != nil {
 		return nil, err
 	}
 	page, err := p.deps.Webhooks.Events(ctx, app, after.Position, *r.Params.Limit)

@@ -219,6 +219,34 @@ func TestGoneDisablesTheEndpointAndHoldsItsDeliveries(t *testing.T) {
 	}
 }
 
+func TestEnablingChangesNothingOfAnEndpointThatIsNotDisabledAndNeverWhenItWasSet(t *testing.T) {
+	t.Parallel()
+	clk := clock.NewManual(time.Date(2026, 5, 4, 9, 30, 0, 0, time.UTC))
+	w := newWorld(t, clk, sandbox())
+	app, _ := w.application("http://127.0.0.1:9/")
+	set := clk.Now()
+	w.exec("UPDATE webhook_endpoints SET failing_since = $1", set)
+	clk.Advance(time.Hour)
+	enable := func() Endpoint {
+		w.tx(func(tx postgres.Tx) error { return w.svc.EnableEndpoint(t.Context(), tx, app) })
+		e, err := w.svc.Endpoint(t.Context(), w.db.Read(), app)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return e
+	}
+	if e := enable(); !e.UpdatedAt.Equal(set) || e.FailingSince == nil || !e.FailingSince.Equal(set) {
+		t.Errorf("not disabled: %+v", e)
+	}
+	w.exec("UPDATE webhook_endpoints SET disabled_at = $1, disabled_reason = 'failing'", clk.Now())
+	if e := enable(); !e.UpdatedAt.Equal(set) || e.FailingSince != nil || e.DisabledAt != nil {
+		t.Errorf("disabled: %+v", e)
+	}
+	if err := w.svc.EnableEndpoint(t.Context(), w.db.Read(), "app_nobody"); !errors.Is(err, problem.ErrNotFound) {
+		t.Errorf("nobody's: %v", err)
+	}
+}
+
 func (w *world) eventuallyDisabled(app, reason string) {
 	w.t.Helper()
 	eventually(w.t, "endpoint disabled", func() bool {
@@ -354,11 +382,28 @@ func TestRotationSignsWithBothSecretsForADay(t *testing.T) {
 	if err := Verify(old, p.header.Get(HeaderSignaturePrevious), p.body, p.at); err != nil {
 		t.Errorf("old secret: %v", err)
 	}
+	if err := w.svc.ChangeURL(t.Context(), app, r.URL); err != nil {
+		t.Fatal(err)
+	}
+	ping := r.seen()[1]
+	for name := range p.header {
+		if ping.header.Get(name) == "" && name != HeaderTest {
+			t.Errorf("the ping lacks the header %s of every event", name)
+		}
+	}
+	if err := Verify(old, ping.header.Get(HeaderSignaturePrevious), ping.body, ping.at); err != nil {
+		t.Errorf("old secret of the ping: %v", err)
+	}
 	clk.Advance(SecretOverlap)
 	w.emit(c, 2, creation[1])
 	w.settled(app, 1)
-	if p := r.seen()[1]; p.header.Get(HeaderSignaturePrevious) != "" {
-		t.Error("the old secret signs after its day")
+	if err := w.svc.ChangeURL(t.Context(), app, r.URL); err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range r.seen()[2:] {
+		if p.header.Get(HeaderSignaturePrevious) != "" {
+			t.Errorf("the old secret signs after its day: %s", p.header.Get(HeaderEvent))
+		}
 	}
 }
 

@@ -147,18 +147,12 @@ func (d *dispatcher) claim(ctx context.Context, start func(message)) (more bool,
 }
 
 func (d *dispatcher) message(r claimedRow, token string) (message, error) {
-	secret, err := d.box.Open(secretPlace(r.ApplicationID), r.SecretSealed)
+	secret, previous, err := d.openSecrets(r.ApplicationID, sealedSecrets{r.SecretSealed, r.PreviousSecretSealed})
 	if err != nil {
 		return message{}, err
 	}
-	var previous []byte
-	if len(r.PreviousSecretSealed) > 0 {
-		if previous, err = d.box.Open(secretPlace(r.ApplicationID), r.PreviousSecretSealed); err != nil {
-			return message{}, err
-		}
-	}
 	return message{
-		url: r.URL, secret: string(secret), previousSecret: string(previous), deliveryID: r.ID, kind: r.Type,
+		url: r.URL, secret: secret, previousSecret: previous, deliveryID: r.ID, kind: r.Type,
 		sequence: r.Sequence, attempt: r.Attempts + 1, body: r.Body, applicationID: r.ApplicationID,
 		consultationID: r.ConsultationID, token: token, scheduleFrom: r.ScheduleFrom, createdAt: r.CreatedAt,
 		test: r.ConsultationID == "",
@@ -180,9 +174,8 @@ func (d *dispatcher) attempt(ctx context.Context, m message) result {
 	if o.class != "" {
 		level = slog.LevelWarn
 	}
-	d.log.Log(ctx, level, "webhook attempt", "application", m.applicationID, "consultation", m.consultationID,
-		"delivery", m.deliveryID, "event", m.kind, "sequence", m.sequence, "attempt", m.attempt,
-		"status", o.status, "duration_ms", o.duration.Milliseconds(), "error_class", o.class)
+	d.log.With("application", m.applicationID, "consultation", m.consultationID, "delivery", m.deliveryID,
+		"event", m.kind, "sequence", m.sequence, "attempt", m.attempt).Log(ctx, level, "webhook attempt", o.logged()...)
 	return result{m, o}
 }
 
@@ -246,6 +239,9 @@ func (d *dispatcher) write(ctx context.Context, batch []result) error {
 		}
 		if r.status != 0 {
 			rows[i].StatusCode = &r.status
+		}
+		if r.class == classProxy { // our fault, not the endpoint's
+			continue
 		}
 		h := seen[r.applicationID]
 		if h.URL != r.url { // the URL changed within the batch: the newer results count

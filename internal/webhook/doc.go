@@ -34,7 +34,8 @@
 // than Config.Retention, in short transactions. A URL is proven by a signed ping before it is used ([Service.ChangeURL]).
 //
 // Every address is judged when it is dialled. Through an egress proxy, the name is resolved and judged here and the proxy
-// is asked for the address by number.
+// is asked for the address by number. What that proxy does wrong says nothing about an endpoint: it takes an attempt of the
+// delivery, and disables and slows nothing.
 //
 // It does not decide which transition sends which events (package consultation), and does not know HTTP APIs or mail:
 // package httpapi shows the log to partners, and a [Notifier] tells them what fails. README.md has the metrics and alarms.

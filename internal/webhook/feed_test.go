@@ -173,6 +173,46 @@ func TestARedeliveredDeliveryHasItsWholeSchedule(t *testing.T) {
 	}
 }
 
+// One that waits near the end of its schedule gets a whole one, too; one that is under way stays as it is.
+func TestARedeliveredPendingDeliveryHasItsWholeSchedule(t *testing.T) {
+	t.Parallel()
+	for form, again := range map[string]func(w *world, tx postgres.Tx, app string) error{
+		"one": func(w *world, tx postgres.Tx, app string) error {
+			for _, id := range w.deliveriesOf("state = 'PENDING'") {
+				if _, err := w.svc.Redeliver(t.Context(), tx, app, id, false); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+		"range": func(w *world, tx postgres.Tx, app string) error {
+			_, _, err := w.svc.RedeliverRange(t.Context(), tx, app, RedeliveryFilter{From: tx.Now, To: tx.Now.Add(time.Hour)})
+			return err
+		},
+	} {
+		t.Run(form, func(t *testing.T) {
+			t.Parallel()
+			clk := clock.NewManual(time.Date(2026, 5, 4, 9, 30, 0, 0, time.UTC))
+			w := newWorld(t, clk, sandbox())
+			r := newReceiver(t, status(500))
+			app, _ := w.application(r.URL)
+			w.emit(w.consultation(app), 1, creation[:2]...)
+			w.exec("UPDATE webhook_deliveries SET attempts = 11, next_at = next_at + interval '1 day'")
+			w.exec("UPDATE webhook_deliveries SET lease_until = $1, lease_token = 'x' WHERE sequence = 2", clk.Now().Add(time.Minute))
+			w.tx(func(tx postgres.Tx) error { return again(w, tx, app) })
+			if got := w.deliveriesOf("sequence = 2 AND schedule_from = 0 AND lease_token = 'x' AND next_at > created_at"); len(got) != 1 {
+				t.Error("the one under way was changed")
+			}
+			w.run(w.svc)
+			var d Delivery
+			eventually(t, "sent again", func() bool { d = w.deliveries(app)[0]; return d.Attempts == 12 })
+			if d.State != Pending || d.NextAt == nil || d.NextAt.Sub(clk.Now()) > 6*time.Second {
+				t.Errorf("after attempt 12: %+v, want a retry in about 5 s", d)
+			}
+		})
+	}
+}
+
 func TestARangeIsSentAgainAfterAnOutage(t *testing.T) {
 	t.Parallel()
 	clk := clock.NewManual(time.Date(2026, 5, 4, 9, 30, 0, 0, time.UTC))

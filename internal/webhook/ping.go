@@ -17,7 +17,7 @@ const Ping Type = "webhook.ping"
 
 // ChangeURL sets the URL of an endpoint once it has answered a signed ping with 2xx; everything from then on goes there,
 // waiting deliveries included, and the endpoint is enabled. An empty URL makes events wait, and is not pinged.
-// Problems: VALIDATION_ERROR with issue invalid_url, NOT_FOUND.
+// Problems: VALIDATION_ERROR with issue invalid_url, NOT_FOUND, UNAVAILABLE when our own way out fails.
 func (s *Service) ChangeURL(ctx context.Context, applicationID, rawURL string) error {
 	if rawURL != "" {
 		if err := s.checkURL(rawURL); err != nil {
@@ -38,11 +38,11 @@ func (s *Service) ChangeURL(ctx context.Context, applicationID, rawURL string) e
 // ping posts to a URL that is not the endpoint's yet, by the rules of every attempt.
 func (s *Service) ping(ctx context.Context, applicationID, rawURL string) error {
 	tx := s.db.Read()
-	sealed, err := selectSecret(ctx, tx, applicationID)
+	sealed, err := selectSecrets(ctx, tx, applicationID)
 	if err != nil {
 		return err
 	}
-	secret, err := s.box.Open(secretPlace(applicationID), sealed)
+	secret, previous, err := s.openSecrets(applicationID, sealed)
 	if err != nil {
 		return err
 	}
@@ -53,13 +53,16 @@ func (s *Service) ping(ctx context.Context, applicationID, rawURL string) error 
 		return fmt.Errorf("encode ping: %w", err)
 	}
 	o := s.sender.send(ctx, message{
-		url: rawURL, secret: string(secret), deliveryID: tx.NewID(id.Delivery), kind: Ping, sequence: 1, attempt: 1,
-		body: body, applicationID: applicationID, test: true,
+		url: rawURL, secret: secret, previousSecret: previous, deliveryID: tx.NewID(id.Delivery), kind: Ping,
+		sequence: 1, attempt: 1, body: body, applicationID: applicationID, test: true,
 	})
 	s.metrics.attempted(purposePing, o)
-	s.log.Info("webhook ping", "application", applicationID, "status", o.status, "duration_ms", o.duration.Milliseconds(), "error_class", o.class)
+	s.log.With("application", applicationID).Info("webhook ping", o.logged()...)
 	if ctx.Err() != nil {
 		return fmt.Errorf("ping: %w", ctx.Err())
+	}
+	if o.class == classProxy {
+		return problem.ErrUnavailable.Because("The URL cannot be tried right now: our way out to the internet failed. Try again.")
 	}
 	if o.class != "" {
 		return problem.ErrValidation.With(problem.Issue{Path: "url", Code: problem.IssueInvalidURL,

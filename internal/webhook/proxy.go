@@ -14,7 +14,12 @@ import (
 	"time"
 )
 
-var errNoAddress = errors.New("the name has no address")
+var (
+	errNoAddress = errors.New("the name has no address")
+	errProxy     = errors.New("egress proxy")
+
+	errUnreachable = errors.New("the proxy does not reach the target")
+)
 
 // dialContext makes the connections of deliveries. Without a proxy, the guard judges every address that is dialled.
 // With one, the name is resolved here, all its addresses are judged, and the proxy is asked for one of them by number:
@@ -72,11 +77,12 @@ type proxy struct {
 	dialer *net.Dialer
 }
 
-// connect opens a tunnel to target, an address and port.
+// connect opens a tunnel to target, an address and port. What the proxy does wrong is an errProxy; that it does not
+// reach the target is a failure to connect, like without a proxy.
 func (p proxy) connect(ctx context.Context, target string) (net.Conn, error) {
 	conn, err := p.dialer.DialContext(ctx, "tcp", p.address())
 	if err != nil {
-		return nil, fmt.Errorf("connect to the egress proxy: %w", err)
+		return nil, fmt.Errorf("%w: %w", errProxy, err)
 	}
 	if p.url.Scheme == "https" {
 		conn = tls.Client(conn, &tls.Config{ServerName: p.url.Hostname(), MinVersion: tls.VersionTLS12})
@@ -84,14 +90,17 @@ func (p proxy) connect(ctx context.Context, target string) (net.Conn, error) {
 	// The connection is closed when time is up, whatever the proxy does.
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
 	err = p.tunnel(conn, target)
-	if !stop() || err != nil {
-		conn.Close()
-		if err == nil {
-			err = ctx.Err()
-		}
-		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: fmt.Errorf("egress proxy: %w", err)}
+	if stop() && err == nil {
+		return conn, nil
 	}
-	return conn, nil
+	conn.Close()
+	switch {
+	case ctx.Err() != nil:
+		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: context.DeadlineExceeded}
+	case errors.Is(err, errUnreachable):
+		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: errUnreachable}
+	}
+	return nil, fmt.Errorf("%w: %w", errProxy, err)
 }
 
 func (p proxy) tunnel(conn net.Conn, target string) error {
@@ -109,6 +118,8 @@ func (p proxy) tunnel(conn net.Conn, target string) error {
 	switch {
 	case err != nil:
 		return err
+	case resp.StatusCode >= 500: // so proxies speak of a target that refuses or does not answer
+		return errUnreachable
 	case resp.StatusCode != http.StatusOK:
 		return fmt.Errorf("answered %d", resp.StatusCode)
 	case reader.Buffered() > 0:

@@ -25,8 +25,7 @@ WITH target AS (
 	SELECT t.new_id, d.event_id, d.application_id, d.consultation_id, d.sequence, 'PENDING', @now, @now
 	FROM target t JOIN webhook_deliveries d USING (id) WHERE t.new_id <> ''
 )
-UPDATE webhook_deliveries d SET state = 'PENDING', ended_at = NULL, next_at = @now,
-	schedule_from = CASE WHEN d.state = 'PENDING' THEN d.schedule_from ELSE d.attempts END
+UPDATE webhook_deliveries d SET state = 'PENDING', ended_at = NULL, next_at = @now, schedule_from = d.attempts
 FROM target t WHERE d.id = t.id AND t.new_id = '' AND (d.lease_until IS NULL OR d.lease_until <= @now)`
 
 func redeliver(ctx context.Context, tx postgres.Tx, targets []redelivery) error {

@@ -2,12 +2,14 @@ package webhook
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"net/netip"
 	"net/url"
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -35,7 +37,8 @@ func retryDelay(attempt int, retryAfter time.Duration, random float64) (time.Dur
 // parseRetryAfter reads a Retry-After header, seconds or HTTP date; 0 when absent, past or unreadable.
 func parseRetryAfter(header string, now time.Time) time.Duration {
 	header = strings.TrimSpace(header)
-	if seconds, err := strconv.ParseUint(header, 10, 31); err == nil {
+	seconds, err := strconv.ParseUint(header, 10, 31)
+	if err == nil || errors.Is(err, strconv.ErrRange) { // out of range, it is the greatest number in range
 		return time.Duration(seconds) * time.Second
 	}
 	if at, err := http.ParseTime(header); err == nil {
@@ -88,6 +91,9 @@ type breaker struct {
 }
 
 func (b breaker) after(o outcome, now time.Time) breaker {
+	if o.class == classProxy {
+		return b
+	}
 	if o.class == "" || o.duration < stallTime {
 		return breaker{}
 	}
@@ -112,34 +118,53 @@ func (b breaker) room(limit, inFlight int, crowded bool, now time.Time) int {
 
 const maxURL = 2048
 
-// checkURL tells why raw cannot be the URL of an endpoint (decisions H21, H22). Names are resolved, and their
-// addresses judged, at each connection; here only addresses written out are.
-func checkURL(raw string, sandbox bool, guard guard) error {
-	u, err := url.Parse(raw)
+// checkURL tells why raw cannot be the URL of an endpoint (decisions H21, H22), as the message of an issue; empty when it
+// can. Names are resolved, and their addresses judged, at each connection; here only addresses written out are. A URL is
+// ASCII, so that what is judged here is what is dialled: full-width digits and dots become others on the way to a name
+// server.
+func checkURL(raw string, sandbox bool, guard guard) (fault string) {
 	switch {
-	case err != nil || len(raw) > maxURL || !utf8.ValidString(raw) || strings.ContainsFunc(raw, isControl):
-		return errors.New("is not a URL of at most 2048 characters")
+	case strings.ContainsFunc(raw, isControl):
+		return "Must not contain blanks or control characters."
+	case strings.ContainsFunc(raw, notASCII):
+		return "Must be in ASCII: a host in Punycode (xn--…), other characters percent-encoded."
+	case len(raw) > maxURL:
+		return fmt.Sprintf("Must have at most %d characters.", maxURL)
+	}
+	u, err := url.Parse(raw)
+	var broken *url.Error
+	switch {
+	case errors.As(err, &broken):
+		return fmt.Sprintf("Must be a valid URL: %v.", broken.Err)
 	case u.Scheme != "https" && !(sandbox && u.Scheme == "http"):
-		return errors.New("must begin with https://")
+		if sandbox {
+			return "Must begin with https:// or http://."
+		}
+		return "Must begin with https://."
 	case u.Opaque != "" || u.Hostname() == "":
-		return errors.New("must be absolute, with a host")
+		return "Must be absolute, with a host."
+	case strings.ContainsFunc(u.Host, notASCII): // it was percent-encoded
+		return "Must have a host in ASCII: Punycode (xn--…), not percent-encoded."
 	case u.User != nil:
-		return errors.New("must not contain user name or password")
+		return "Must not contain a user name or password."
 	case strings.Contains(raw, "#"):
-		return errors.New("must not have a fragment")
+		return "Must not have a fragment."
 	}
 	port, err := portOf(u)
 	if err != nil || !guard.allowsPort(port) {
-		return errors.New("has a port that is not allowed")
+		if guard.ports == nil {
+			return "Must have a port from 1 to 65535."
+		}
+		return fmt.Sprintf("Must have a port that is allowed: %s.", strings.Trim(fmt.Sprint(guard.ports), "[]"))
 	}
 	host := u.Hostname()
 	if addr, err := netip.ParseAddr(host); err == nil && guard.SafeAddr(addr.WithZone("")) != nil {
-		return errors.New("has an address that is not public")
+		return "Must not have an address that is not public."
 	}
 	if isLocalName(host) && !guard.loopback {
-		return errors.New("has a host that is not public")
+		return "Must not have a host that is not public."
 	}
-	return nil
+	return ""
 }
 
 func portOf(u *url.URL) (uint16, error) {
@@ -159,6 +184,8 @@ func isLocalName(host string) bool {
 }
 
 func isControl(r rune) bool { return r <= ' ' || r == 0x7f }
+
+func notASCII(r rune) bool { return r > unicode.MaxASCII }
 
 // excerpt makes text that the database can store out of the first n bytes of what a receiver answered.
 func excerpt(b []byte, n int) string {

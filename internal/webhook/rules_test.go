@@ -47,7 +47,7 @@ func TestParseRetryAfter(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 5, 4, 9, 30, 0, 0, time.UTC)
 	for header, want := range map[string]time.Duration{
-		"": 0, "120": 2 * time.Minute, " 7 ": 7 * time.Second, "-5": 0, "1.5": 0, "soon": 0, "99999999999999999999": 0,
+		"": 0, "120": 2 * time.Minute, " 7 ": 7 * time.Second, "-5": 0, "1.5": 0, "soon": 0, "99999999999999999999": (1<<31 - 1) * time.Second,
 		now.Add(90 * time.Second).Format(http.TimeFormat): 90 * time.Second,
 		now.Add(-time.Hour).Format(http.TimeFormat):       0,
 	} {
@@ -165,9 +165,52 @@ func TestCheckURL(t *testing.T) {
 	} {
 		for name, want := range map[string]bool{"live": c.live, "sandbox": c.sandbox, "sandbox without loopback": c.closed} {
 			cfg := map[string]Config{"live": live, "sandbox": sandbox, "sandbox without loopback": closed}[name]
-			if err := checkURL(c.url, cfg.Sandbox, newGuard(cfg)); (err == nil) != want {
-				t.Errorf("%q in %s: %v, want accepted %v", c.url, name, err, want)
+			if fault := checkURL(c.url, cfg.Sandbox, newGuard(cfg)); (fault == "") != want {
+				t.Errorf("%q in %s: %q, want accepted %v", c.url, name, fault, want)
 			}
+		}
+	}
+}
+
+func TestTheMessageOfABadURLSaysWhatIsWrong(t *testing.T) {
+	t.Parallel()
+	live, sandbox := Config{Ports: []uint16{8443}}, Config{Sandbox: true}
+	for _, c := range []struct {
+		cfg       Config
+		url, want string
+	}{
+		{live, "https://crm.example/%zz", `Must be a valid URL: invalid URL escape "%zz".`},
+		{live, "https://crm.example:443a/", `Must be a valid URL: invalid port ":443a" after host.`},
+		{live, "https://crm.example/a b", "Must not contain blanks or control characters."},
+		{live, "https://crm.example/" + strings.Repeat("a", maxURL), "Must have at most 2048 characters."},
+		{live, "https://crm.example/" + strings.Repeat("é", maxURL), "Must be in ASCII: a host in Punycode (xn--…), other characters percent-encoded."},
+		{live, "https://crm.example/?name=é", "Must be in ASCII: a host in Punycode (xn--…), other characters percent-encoded."},
+		{live, "https://127。0。0。1/", "Must be in ASCII: a host in Punycode (xn--…), other characters percent-encoded."},
+		{live, "https://１２７.0.0.1/", "Must be in ASCII: a host in Punycode (xn--…), other characters percent-encoded."},
+		{live, "https://127%E3%80%820%E3%80%820%E3%80%821/", "Must have a host in ASCII: Punycode (xn--…), not percent-encoded."},
+		{live, "http://crm.example/", "Must begin with https://."},
+		{sandbox, "ftp://crm.example/", "Must begin with https:// or http://."},
+		{live, "https://crm.example:444/", "Must have a port that is allowed: 443 8443."},
+		{sandbox, "https://crm.example:99999/", "Must have a port from 1 to 65535."},
+		{live, "https://xn--bcher-kva.example/b%C3%BCcher", ""},
+		{live, "https://crm.example/" + strings.Repeat("a", maxURL-len("https://crm.example/")), ""},
+	} {
+		if got := checkURL(c.url, c.cfg.Sandbox, newGuard(c.cfg)); got != c.want {
+			t.Errorf("%.60q: %q, want %q", c.url, got, c.want)
+		}
+	}
+}
+
+func TestARetryAfterBeyondEveryNumberIsStretchedLikeAGreatOne(t *testing.T) {
+	t.Parallel()
+	for _, header := range []string{"3600", "99999999999999999999", "4294967296"} {
+		if got, ok := retryDelay(1, parseRetryAfter(header, time.Time{}), 0.5); !ok || got != 10*time.Second {
+			t.Errorf("%s: %v, want twice the delay", header, got)
+		}
+	}
+	for _, header := range []string{"", "-1", "-99999999999999999999", "soon", "1.5"} {
+		if got := parseRetryAfter(header, time.Time{}); got != 0 {
+			t.Errorf("%q: %v", header, got)
 		}
 	}
 }

@@ -4,13 +4,13 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"strconv"
+	"syscall"
 	"time"
 
 	"code.dny.dev/ssrf"
@@ -46,9 +46,10 @@ const (
 	classConnect  = "connect"
 	classTLS      = "tls"
 	classTimeout  = "timeout"
-	classResponse = "response" // the answer broke off or is not HTTP
+	classResponse = "response" // the answer broke off or is none that HTTP has for a POST
 	classRedirect = "redirect"
 	classStatus   = "status"
+	classProxy    = "proxy" // our egress proxy failed: nothing is known about the receiver
 )
 
 // message is one attempt to be made.
@@ -79,6 +80,16 @@ type outcome struct {
 	detail     string
 	body       string
 	retryAfter time.Duration
+	cause      error // of a failure without a complete answer; for the log only, because it can name what is inside
+}
+
+// logged are the attributes of a log line.
+func (o outcome) logged() []any {
+	attributes := []any{"status", o.status, "duration_ms", o.duration.Milliseconds(), "error_class", o.class}
+	if o.cause != nil {
+		attributes = append(attributes, "error", o.cause)
+	}
+	return attributes
 }
 
 func (o outcome) errorText() string {
@@ -120,6 +131,7 @@ func (s *sender) send(ctx context.Context, m message) outcome {
 	o, err := s.post(ctx, m)
 	if err != nil {
 		o.class, o.detail = classify(ctx, err)
+		o.cause = err
 	}
 	o.duration = max(0, clock.System{}.Now().Sub(started))
 	return o
@@ -153,7 +165,14 @@ func (s *sender) post(ctx context.Context, m message) (outcome, error) {
 		return outcome{}, err
 	}
 	defer resp.Body.Close()
+	// Reads of a body end with ctx by themselves, except when it is the bare connection. That is so after a 101, which is
+	// not read; the bound does not hang on net/http having no other such case.
+	defer context.AfterFunc(ctx, func() { resp.Body.Close() })()
 	o := outcome{status: resp.StatusCode, retryAfter: parseRetryAfter(resp.Header.Get("Retry-After"), now)}
+	if o.status == http.StatusSwitchingProtocols {
+		o.class, o.detail = classResponse, "answered 101; no other protocol was asked for"
+		return o, nil
+	}
 	answer, err := io.ReadAll(io.LimitReader(resp.Body, maxRead))
 	o.body = excerpt(answer, maxStored)
 	if err != nil {
@@ -169,27 +188,70 @@ func (s *sender) post(ctx context.Context, m message) (outcome, error) {
 	return o, nil
 }
 
-// classify names the class of a failure without a complete answer, and describes it.
+// classify names the class of a failure without a complete answer, and describes it to the partner: in words of our own,
+// because the texts of errors name our addresses, name servers and proxies.
 func classify(ctx context.Context, err error) (class, detail string) {
 	var dns *net.DNSError
 	var op *net.OpError
-	var certificate *tls.CertificateVerificationError
-	var record tls.RecordHeaderError
-	var alert tls.AlertError
-	var unknownAuthority x509.UnknownAuthorityError
 	switch {
 	case isBlocked(err):
 		return classBlocked, "the address or port is not one that deliveries may go to"
+	case errors.Is(err, errProxy):
+		return classProxy, "our way out to the internet failed; the endpoint was not asked"
 	case ctx.Err() != nil:
 		return classTimeout, "no complete answer in time"
+	case errors.As(err, &dns) && dns.IsNotFound:
+		return classDNS, "name not found"
 	case errors.As(err, &dns):
-		return classDNS, err.Error()
-	case errors.As(err, &certificate), errors.As(err, &record), errors.As(err, &alert), errors.As(err, &unknownAuthority):
-		return classTLS, err.Error()
+		return classDNS, "name server did not answer"
+	case errors.Is(err, errNoAddress):
+		return classDNS, "name has no address"
 	case errors.As(err, &op) && op.Op == "dial":
-		return classConnect, err.Error()
+		return classConnect, describeConnect(err)
 	}
-	return classResponse, err.Error()
+	if reason, ok := tlsReason(err); ok {
+		return classTLS, reason
+	}
+	return classResponse, describeResponse(err)
+}
+
+func describeConnect(err error) string {
+	var timeout net.Error
+	switch {
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return "connection refused"
+	case errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH):
+		return "no route"
+	case errors.As(err, &timeout) && timeout.Timeout():
+		return "timed out"
+	}
+	return "no connection"
+}
+
+func describeResponse(err error) string {
+	switch {
+	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
+		return "connection reset before a complete answer"
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return "connection closed before a complete answer"
+	}
+	return "not a valid answer of HTTP/1.1 or, for https, of TLS 1.2 or later"
+}
+
+// tlsReason says why TLS failed, if it did. What it quotes is about the receiver's certificate and protocol.
+func tlsReason(err error) (reason string, ok bool) {
+	var certificate *tls.CertificateVerificationError
+	var record tls.RecordHeaderError
+	var op *net.OpError
+	switch {
+	case errors.As(err, &certificate):
+		return certificate.Err.Error(), true
+	case errors.As(err, &record):
+		return record.Msg, true
+	case errors.As(err, &op) && (op.Op == "remote error" || op.Op == "local error"): // alerts
+		return op.Err.Error(), true
+	}
+	return "", false
 }
 
 func isBlocked(err error) bool {

@@ -1,15 +1,20 @@
 package webhook
 
 import (
+	"context"
+	"errors"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
 
 	"partnerd/internal/clock"
+	"partnerd/internal/problem"
 )
 
 func (r *receiver) message() message {
@@ -126,6 +131,71 @@ func TestFailuresAreClassified(t *testing.T) {
 			t.Errorf("%s: %+v, want class %q", url, o, class)
 		}
 	}
+}
+
+// Partners read these texts. Addresses, name servers and proxies of ours are in the log only.
+func TestErrorTextsTellNothingOfOurNetwork(t *testing.T) {
+	t.Parallel()
+	listener, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	refused := "http://" + listener.Addr().String()
+	listener.Close()
+	secure := httptest.NewTLSServer(http.NotFoundHandler())
+	secure.Config.ErrorLog = nil
+	t.Cleanup(secure.Close)
+	silent := &net.Resolver{PreferGo: true, Dial: func(context.Context, string, string) (net.Conn, error) {
+		return nil, errors.New("10.255.255.53:53 is away")
+	}}
+	knowing := newNameServer(t, func(string, int) []netip.Addr { return nil })
+	inside := regexp.MustCompile(`\d+\.\d+\.\d+\.\d+|lookup|127|->`)
+	for want, c := range map[string]struct {
+		url      string
+		resolver *net.Resolver
+	}{
+		"connect: connection refused":                                {refused, nil},
+		"dns: name server did not answer":                            {"http://crm.example/", silent},
+		"dns: name not found":                                        {"http://crm.example/", knowing.Resolver},
+		"response: connection closed before a complete answer":       {rawServer(t, func(net.Conn) {}), nil},
+		"response: connection reset before a complete answer":        {rawServer(t, func(c net.Conn) { c.(*net.TCPConn).SetLinger(0) }), nil},
+		"response: not a valid answer of HTTP/1.1 or, for https, of": {rawServer(t, func(c net.Conn) { io.WriteString(c, "220 mail.example ready\r\n") }), nil},
+		"tls: x509: certificate signed by unknown authority":         {secure.URL, nil},
+	} {
+		cfg := sandbox()
+		cfg.Resolver = c.resolver
+		o := sendTo(t, cfg, message{url: c.url, attempt: 1})
+		if got := o.errorText(); !strings.HasPrefix(got, want) || inside.MatchString(got) || o.cause == nil {
+			t.Errorf("%s: %q with cause %v, want %q", c.url, got, o.cause, want)
+		}
+	}
+}
+
+// After a 101 net/http hands over the bare connection, whose reads know no deadline: it must not be read.
+func TestAnEndpointThatSwitchesProtocolsAndStaysSilentIsAFailure(t *testing.T) {
+	t.Parallel()
+	gone := make(chan struct{}, 2) // the connection was closed from our side
+	url := rawServer(t, func(c net.Conn) {
+		io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: none\r\n\r\n")
+		io.Copy(io.Discard, c)
+		gone <- struct{}{}
+	})
+	const want = "response: answered 101; no other protocol was asked for"
+	w := newWorld(t, clock.System{}, sandbox())
+	app, _ := w.application(url)
+	var p *problem.Error
+	if err := w.svc.ChangeURL(t.Context(), app, url); !errors.As(err, &p) || !strings.Contains(p.Issues[0].Message, want) {
+		t.Errorf("ping: %v", err)
+	}
+	<-gone
+	stop := w.run(w.svc)
+	w.emit(w.consultation(app), 1, creation[0])
+	d := w.settled(app, 1)[0]
+	if a := w.attempts(d, app)[0]; d.State != Pending || a.Error != want || a.StatusCode != 101 || a.Duration >= receiverTime {
+		t.Errorf("%+v, attempt %+v", d, a)
+	}
+	<-gone
+	stop()
 }
 
 // rawServer answers the first bytes of every connection with whatever answer writes.

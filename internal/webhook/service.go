@@ -124,9 +124,9 @@ type Endpoint struct {
 	PreviousSecretUntil *time.Time
 	DisabledAt          *time.Time // deliveries are held since
 	DisabledReason      string
-	FailingSince        *time.Time // first failure after the last success
+	FailingSince        *time.Time // first failure after the last success, or after it was enabled or its URL set
 	CreatedAt           time.Time
-	UpdatedAt           time.Time
+	UpdatedAt           time.Time // when URL or secret was set last
 }
 
 // SecretOverlap is how long X-Service-Signature-Previous accompanies a new secret (decision T11).
@@ -172,7 +172,8 @@ func (s *Service) SetURL(ctx context.Context, tx postgres.Tx, applicationID, raw
 	return nil
 }
 
-// EnableEndpoint lets held deliveries go again, each when its next attempt is due. Problem: NOT_FOUND.
+// EnableEndpoint lets held deliveries go again, each when its next attempt is due; an endpoint that is not disabled stays
+// as it is. Problem: NOT_FOUND.
 func (s *Service) EnableEndpoint(ctx context.Context, tx postgres.Tx, applicationID string) error {
 	if err := enableEndpoint(ctx, tx, applicationID); err != nil {
 		return err
@@ -196,12 +197,22 @@ func (s *Service) RotateSecret(ctx context.Context, tx postgres.Tx, applicationI
 }
 
 func (s *Service) checkURL(raw string) error {
-	if err := checkURL(raw, s.cfg.Sandbox, s.sender.guard); err != nil {
+	if fault := checkURL(raw, s.cfg.Sandbox, s.sender.guard); fault != "" {
 		s.metrics.urlsRefused.Inc()
-		s.log.Warn("webhook URL refused", "reason", err)
-		return problem.ErrValidation.With(problem.Issue{Path: "url", Code: problem.IssueInvalidURL, Message: err.Error()})
+		s.log.Warn("webhook URL refused", "reason", fault)
+		return problem.ErrValidation.With(problem.Issue{Path: "url", Code: problem.IssueInvalidURL, Message: fault})
 	}
 	return nil
+}
+
+// openSecrets returns the signing secret of an endpoint, and the one before while it is in force.
+func (s *Service) openSecrets(applicationID string, sealed sealedSecrets) (secret, previous string, err error) {
+	opened, err := s.box.Open(secretPlace(applicationID), sealed.SecretSealed)
+	if err != nil || len(sealed.PreviousSecretSealed) == 0 {
+		return string(opened), "", err
+	}
+	before, err := s.box.Open(secretPlace(applicationID), sealed.PreviousSecretSealed)
+	return string(opened), string(before), err
 }
 
 func secretPlace(applicationID string) string { return "webhook_endpoints.secret:" + applicationID }

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"crypto/tls"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -19,6 +20,7 @@ import (
 	"golang.org/x/net/dns/dnsmessage"
 
 	"partnerd/internal/clock"
+	"partnerd/internal/problem"
 )
 
 // nameServer answers every question about a name with what answer says, and counts the questions.
@@ -215,6 +217,39 @@ func TestRebindingIsBlockedLoggedAndCounted(t *testing.T) {
 	}
 }
 
+// Nobody's endpoint is disabled, and nobody is sent mail, because our egress proxy is broken.
+func TestAFailureOfTheEgressProxyIsNotTheEndpoints(t *testing.T) {
+	t.Parallel()
+	clk := clock.NewManual(time.Date(2026, 5, 4, 9, 30, 0, 0, time.UTC))
+	p := newEgress(t, "127.0.0.1:9", "HTTP/1.1 407 Proxy Authentication Required\r\n\r\n")
+	cfg := Config{Sandbox: true, Poll: 20 * time.Millisecond, Proxy: &url.URL{Scheme: "http", Host: p.Addr().String()},
+		Resolver: newNameServer(t, func(string, int) []netip.Addr { return addresses("93.184.216.34") }).Resolver}
+	w := newWorld(t, clk, cfg)
+	app, _ := w.application("http://crm.example/")
+	failing, _ := w.application("http://crm.example/")
+	since := clk.Now().Add(-DisableAfter)
+	w.exec("UPDATE webhook_endpoints SET failing_since = $1 WHERE application_id = $2", since, failing)
+	w.run(w.svc)
+	for _, a := range []string{app, failing} {
+		w.emit(w.consultation(a), 1, creation[0])
+		d := w.settled(a, 1)[0]
+		if log := w.attempts(d, a); d.State != Pending || !strings.HasPrefix(log[0].Error, classProxy+": ") {
+			t.Errorf("%+v, attempts %+v", d, log)
+		}
+		e, err := w.svc.Endpoint(t.Context(), w.db.Read(), a)
+		if err != nil || e.DisabledAt != nil || a == app && e.FailingSince != nil || a == failing && !e.FailingSince.Equal(since) {
+			t.Errorf("%+v, %v", e, err)
+		}
+	}
+	if err := w.svc.ChangeURL(t.Context(), app, "http://crm.example/"); !errors.Is(err, problem.ErrUnavailable) {
+		t.Errorf("ping: %v", err)
+	}
+	stalled := breaker{stalls: 4}
+	if got := stalled.after(outcome{class: classProxy, duration: 2 * time.Second}, clk.Now()); got != stalled {
+		t.Errorf("the breaker counted it: %+v", got)
+	}
+}
+
 // egress is a proxy that tunnels everything to one address, whatever it is asked for.
 type egress struct {
 	net.Listener
@@ -318,11 +353,13 @@ func TestTheEgressProxyIsAskedForTheJudgedAddressByNumber(t *testing.T) {
 	}
 }
 
-func TestABadEgressProxyIsAFailedAttempt(t *testing.T) {
+func TestABadEgressProxyIsAFailureOfOursAndOneThatReachesNobodyIsTheEndpoints(t *testing.T) {
 	t.Parallel()
 	ns := newNameServer(t, func(string, int) []netip.Addr { return addresses("93.184.216.34") })
 	for answer, class := range map[string]string{
-		"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n": classConnect, "220 mail\r\n": classConnect, "": classConnect, tunnelOpen + "hello": classConnect,
+		"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n": classProxy, "HTTP/1.1 407 Proxy Authentication Required\r\n\r\n": classProxy,
+		"HTTP/1.1 502 Bad Gateway\r\n\r\n": classConnect, "HTTP/1.1 504 Gateway Timeout\r\n\r\n": classConnect,
+		"220 mail\r\n": classProxy, "": classProxy, tunnelOpen + "hello": classProxy,
 	} {
 		p := newEgress(t, "127.0.0.1:9", answer)
 		s := New(nil, nil, Config{Sandbox: true, Resolver: ns.Resolver, Proxy: &url.URL{Scheme: "http", Host: p.Addr().String()}, ConnectTimeout: time.Second}).sender
@@ -330,6 +367,12 @@ func TestABadEgressProxyIsAFailedAttempt(t *testing.T) {
 			t.Errorf("%q: %+v", answer, o)
 		}
 		s.close()
+	}
+	gone := newEgress(t, "127.0.0.1:9", "")
+	gone.Close()
+	s := New(nil, nil, Config{Sandbox: true, Resolver: ns.Resolver, Proxy: &url.URL{Scheme: "http", Host: gone.Addr().String()}}).sender
+	if o := s.send(t.Context(), message{url: "http://crm.example/", attempt: 1}); o.class != classProxy {
+		t.Errorf("unreachable: %+v", o)
 	}
 	for raw, ok := range map[string]bool{
 		"http://proxy:3128": true, "https://u:p@proxy.example": true, "proxy:3128": false, "socks5://proxy": false, "http://": false, "http://proxy/path": false, "http://proxy:99999": false,

@@ -72,17 +72,23 @@ func selectEndpoint(ctx context.Context, tx postgres.Tx, applicationID string) (
 	}, nil
 }
 
-// selectSecret returns the sealed signing secret of an endpoint.
-func selectSecret(ctx context.Context, tx postgres.Tx, applicationID string) ([]byte, error) {
-	var rows []struct{ SecretSealed []byte }
-	err := tx.Gorm(ctx).Raw("SELECT secret_sealed FROM webhook_endpoints WHERE application_id = ?", applicationID).Scan(&rows).Error
+// sealedSecrets are the signing secrets of an endpoint that are in force; the previous one is empty when none is.
+type sealedSecrets struct {
+	SecretSealed         []byte
+	PreviousSecretSealed []byte
+}
+
+func selectSecrets(ctx context.Context, tx postgres.Tx, applicationID string) (sealedSecrets, error) {
+	var rows []sealedSecrets
+	err := tx.Gorm(ctx).Raw(`SELECT secret_sealed, CASE WHEN previous_secret_until > ? THEN previous_secret_sealed END AS previous_secret_sealed
+		FROM webhook_endpoints WHERE application_id = ?`, tx.Now, applicationID).Scan(&rows).Error
 	if err != nil {
-		return nil, fmt.Errorf("read webhook secret of %s: %w", applicationID, err)
+		return sealedSecrets{}, fmt.Errorf("read webhook secrets of %s: %w", applicationID, err)
 	}
 	if len(rows) == 0 {
-		return nil, problem.ErrNotFound
+		return sealedSecrets{}, problem.ErrNotFound
 	}
-	return rows[0].SecretSealed, nil
+	return rows[0], nil
 }
 
 func updateEndpointURL(ctx context.Context, tx postgres.Tx, applicationID, url string) error {
@@ -90,9 +96,10 @@ func updateEndpointURL(ctx context.Context, tx postgres.Tx, applicationID, url s
 		disabled_reason = NULL, failing_since = NULL, updated_at = ? WHERE application_id = ?`, url, tx.Now, applicationID)
 }
 
+// enableEndpoint changes nothing of an endpoint that is not disabled.
 func enableEndpoint(ctx context.Context, tx postgres.Tx, applicationID string) error {
 	return updateEndpoint(ctx, tx, applicationID, `UPDATE webhook_endpoints SET disabled_at = NULL, disabled_reason = NULL,
-		failing_since = NULL, updated_at = ? WHERE application_id = ?`, tx.Now, applicationID)
+		failing_since = CASE WHEN disabled_at IS NULL THEN failing_since END WHERE application_id = ?`, applicationID)
 }
 
 func rotateSecret(ctx context.Context, tx postgres.Tx, applicationID string, secretSealed []byte, previousUntil time.Time) error {

@@ -110,7 +110,8 @@ type ClientInterface interface {
 	//
 	// Sends it as soon as your endpoint takes deliveries, with the whole schedule of retries before it. `X-Service-Delivery` stays the
 	// same, so a receiver that has handled it ignores it. Pass `asNew=true` when you lost data: the event, with its id, comes
-	// under a new delivery id. A delivery that waits for a retry gets it now; one that is under way is left alone.
+	// under a new delivery id. A delivery that waits for a retry gets it now and the whole schedule
+	// after it; one that is under way is left as it is.
 	//
 	// Corresponds with POST /api/platform/v1/deliveries/{id}/redeliver (the `Redeliver` operationId).
 	Redeliver(ctx context.Context, id DeliveryID, params *RedeliverParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -126,7 +127,7 @@ type ClientInterface interface {
 	//
 	// Before the URL is used, a signed ping is posted to it: type `webhook.ping`, an empty `data`, the same headers as every event.
 	// It must be answered with 2xx within 5 seconds; otherwise nothing changes and the answer is 422 with an `invalid_url`
-	// issue that says what happened.
+	// issue that says what happened. When the ping could not be sent because of a fault on our side, the answer is 503.
 	//
 	// From then on everything goes to the new URL, what is waiting for a retry included, and a disabled endpoint is
 	// enabled. With `null` your events are kept and wait until there is a URL.
@@ -140,7 +141,7 @@ type ClientInterface interface {
 	//
 	// Before the URL is used, a signed ping is posted to it: type `webhook.ping`, an empty `data`, the same headers as every event.
 	// It must be answered with 2xx within 5 seconds; otherwise nothing changes and the answer is 422 with an `invalid_url`
-	// issue that says what happened.
+	// issue that says what happened. When the ping could not be sent because of a fault on our side, the answer is 503.
 	//
 	// From then on everything goes to the new URL, what is waiting for a retry included, and a disabled endpoint is
 	// enabled. With `null` your events are kept and wait until there is a URL.
@@ -153,7 +154,7 @@ type ClientInterface interface {
 	// EnableEndpoint Enable a disabled endpoint
 	//
 	// Lets the deliveries go that were held since the endpoint was disabled, each when its next attempt is due. To send everything
-	// at once, follow with `createRedelivery`.
+	// at once, follow with `createRedelivery`. An endpoint that is not disabled stays as it is.
 	//
 	// Corresponds with POST /api/platform/v1/endpoint/enable (the `EnableEndpoint` operationId).
 	EnableEndpoint(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -266,7 +267,8 @@ func (c *Client) GetDelivery(ctx context.Context, id DeliveryID, reqEditors ...R
 //
 // Sends it as soon as your endpoint takes deliveries, with the whole schedule of retries before it. `X-Service-Delivery` stays the
 // same, so a receiver that has handled it ignores it. Pass `asNew=true` when you lost data: the event, with its id, comes
-// under a new delivery id. A delivery that waits for a retry gets it now; one that is under way is left alone.
+// under a new delivery id. A delivery that waits for a retry gets it now and the whole schedule
+// after it; one that is under way is left as it is.
 //
 // Corresponds with POST /api/platform/v1/deliveries/{id}/redeliver (the `Redeliver` operationId).
 func (c *Client) Redeliver(ctx context.Context, id DeliveryID, params *RedeliverParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -302,7 +304,7 @@ func (c *Client) GetEndpoint(ctx context.Context, reqEditors ...RequestEditorFn)
 //
 // Before the URL is used, a signed ping is posted to it: type `webhook.ping`, an empty `data`, the same headers as every event.
 // It must be answered with 2xx within 5 seconds; otherwise nothing changes and the answer is 422 with an `invalid_url`
-// issue that says what happened.
+// issue that says what happened. When the ping could not be sent because of a fault on our side, the answer is 503.
 //
 // From then on everything goes to the new URL, what is waiting for a retry included, and a disabled endpoint is
 // enabled. With `null` your events are kept and wait until there is a URL.
@@ -326,7 +328,7 @@ func (c *Client) SetEndpointWithBody(ctx context.Context, contentType string, bo
 //
 // Before the URL is used, a signed ping is posted to it: type `webhook.ping`, an empty `data`, the same headers as every event.
 // It must be answered with 2xx within 5 seconds; otherwise nothing changes and the answer is 422 with an `invalid_url`
-// issue that says what happened.
+// issue that says what happened. When the ping could not be sent because of a fault on our side, the answer is 503.
 //
 // From then on everything goes to the new URL, what is waiting for a retry included, and a disabled endpoint is
 // enabled. With `null` your events are kept and wait until there is a URL.
@@ -349,7 +351,7 @@ func (c *Client) SetEndpoint(ctx context.Context, body SetEndpointJSONRequestBod
 // EnableEndpoint Enable a disabled endpoint
 //
 // Lets the deliveries go that were held since the endpoint was disabled, each when its next attempt is due. To send everything
-// at once, follow with `createRedelivery`.
+// at once, follow with `createRedelivery`. An endpoint that is not disabled stays as it is.
 //
 // Corresponds with POST /api/platform/v1/endpoint/enable (the `EnableEndpoint` operationId).
 func (c *Client) EnableEndpoint(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -1091,7 +1093,8 @@ type ClientWithResponsesInterface interface {
 	//
 	// Sends it as soon as your endpoint takes deliveries, with the whole schedule of retries before it. `X-Service-Delivery` stays the
 	// same, so a receiver that has handled it ignores it. Pass `asNew=true` when you lost data: the event, with its id, comes
-	// under a new delivery id. A delivery that waits for a retry gets it now; one that is under way is left alone.
+	// under a new delivery id. A delivery that waits for a retry gets it now and the whole schedule
+	// after it; one that is under way is left as it is.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -1111,7 +1114,7 @@ type ClientWithResponsesInterface interface {
 	//
 	// Before the URL is used, a signed ping is posted to it: type `webhook.ping`, an empty `data`, the same headers as every event.
 	// It must be answered with 2xx within 5 seconds; otherwise nothing changes and the answer is 422 with an `invalid_url`
-	// issue that says what happened.
+	// issue that says what happened. When the ping could not be sent because of a fault on our side, the answer is 503.
 	//
 	// From then on everything goes to the new URL, what is waiting for a retry included, and a disabled endpoint is
 	// enabled. With `null` your events are kept and wait until there is a URL.
@@ -1125,7 +1128,7 @@ type ClientWithResponsesInterface interface {
 	//
 	// Before the URL is used, a signed ping is posted to it: type `webhook.ping`, an empty `data`, the same headers as every event.
 	// It must be answered with 2xx within 5 seconds; otherwise nothing changes and the answer is 422 with an `invalid_url`
-	// issue that says what happened.
+	// issue that says what happened. When the ping could not be sent because of a fault on our side, the answer is 503.
 	//
 	// From then on everything goes to the new URL, what is waiting for a retry included, and a disabled endpoint is
 	// enabled. With `null` your events are kept and wait until there is a URL.
@@ -1138,7 +1141,7 @@ type ClientWithResponsesInterface interface {
 	// EnableEndpointWithResponse Enable a disabled endpoint
 	//
 	// Lets the deliveries go that were held since the endpoint was disabled, each when its next attempt is due. To send everything
-	// at once, follow with `createRedelivery`.
+	// at once, follow with `createRedelivery`. An endpoint that is not disabled stays as it is.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -2988,7 +2991,8 @@ func (c *ClientWithResponses) GetDeliveryWithResponse(ctx context.Context, id De
 //
 // Sends it as soon as your endpoint takes deliveries, with the whole schedule of retries before it. `X-Service-Delivery` stays the
 // same, so a receiver that has handled it ignores it. Pass `asNew=true` when you lost data: the event, with its id, comes
-// under a new delivery id. A delivery that waits for a retry gets it now; one that is under way is left alone.
+// under a new delivery id. A delivery that waits for a retry gets it now and the whole schedule
+// after it; one that is under way is left as it is.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -3020,7 +3024,7 @@ func (c *ClientWithResponses) GetEndpointWithResponse(ctx context.Context, reqEd
 //
 // Before the URL is used, a signed ping is posted to it: type `webhook.ping`, an empty `data`, the same headers as every event.
 // It must be answered with 2xx within 5 seconds; otherwise nothing changes and the answer is 422 with an `invalid_url`
-// issue that says what happened.
+// issue that says what happened. When the ping could not be sent because of a fault on our side, the answer is 503.
 //
 // From then on everything goes to the new URL, what is waiting for a retry included, and a disabled endpoint is
 // enabled. With `null` your events are kept and wait until there is a URL.
@@ -3040,7 +3044,7 @@ func (c *ClientWithResponses) SetEndpointWithBodyWithResponse(ctx context.Contex
 //
 // Before the URL is used, a signed ping is posted to it: type `webhook.ping`, an empty `data`, the same headers as every event.
 // It must be answered with 2xx within 5 seconds; otherwise nothing changes and the answer is 422 with an `invalid_url`
-// issue that says what happened.
+// issue that says what happened. When the ping could not be sent because of a fault on our side, the answer is 503.
 //
 // From then on everything goes to the new URL, what is waiting for a retry included, and a disabled endpoint is
 // enabled. With `null` your events are kept and wait until there is a URL.
@@ -3059,7 +3063,7 @@ func (c *ClientWithResponses) SetEndpointWithResponse(ctx context.Context, body 
 // EnableEndpointWithResponse Enable a disabled endpoint
 //
 // Lets the deliveries go that were held since the endpoint was disabled, each when its next attempt is due. To send everything
-// at once, follow with `createRedelivery`.
+// at once, follow with `createRedelivery`. An endpoint that is not disabled stays as it is.
 //
 // Returns a wrapper object for the known response body format(s).
 //

@@ -171,7 +171,7 @@ type Attempt struct {
 	// DurationMs How long it took, in milliseconds.
 	DurationMs int64 `json:"durationMs"`
 
-	// Error What went wrong, beginning with its class and a colon; `null` on success.
+	// Error What went wrong, beginning with its class and a colon; `null` on success. With the class `proxy` our way out to the internet failed, which does not count against the endpoint.
 	Error *string `json:"error"`
 
 	// Number Which attempt it was, from 1; sent as `X-Service-Attempt`.
@@ -300,13 +300,13 @@ type Endpoint struct {
 	// DisabledReason Why, `gone` (410 was answered) or `failing` (five days without a success); `null` when enabled.
 	DisabledReason *string `json:"disabledReason"`
 
-	// FailingSince The first failure after the last success; `null` when the last delivery succeeded.
+	// FailingSince The first failure since a delivery succeeded, the endpoint was enabled or a URL was set, whichever came last; `null` when none failed since.
 	FailingSince *time.Time `json:"failingSince"`
 
 	// PreviousSecretUntil Until when the previous signing secret signs, too; `null` when none does.
 	PreviousSecretUntil *time.Time `json:"previousSecretUntil"`
 
-	// UpdatedAt When URL or secret changed last.
+	// UpdatedAt When the URL or the secret was set last.
 	UpdatedAt time.Time `json:"updatedAt"`
 
 	// URL The URL that events are posted to; `null` when there is none and events wait.
@@ -411,7 +411,7 @@ type SendTestEventRequest struct {
 
 // SetEndpointRequest The URL to set.
 type SetEndpointRequest struct {
-	// URL `https` with a public host, at most 2048 characters; `null` for none. A sandbox also takes `http` and its own machine.
+	// URL `https` with a public host, in ASCII (the host in Punycode, other characters percent-encoded), at most 2048 characters; `null` for none. A sandbox also takes `http` and its own machine.
 	URL *string `json:"url"`
 }
 

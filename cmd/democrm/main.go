@@ -21,9 +21,17 @@ import (
 	"partnerd/cmd/democrm/crm"
 )
 
+// sameInstallation is what goes wrong most easily.
+const sameInstallation = "The partnerd command registers its application in the installation that PARTNERD_DATA_DIR (default .data) and " +
+	"PARTNERD_DATABASE_URL name: set them as for that server."
+
 func main() {
 	base := flag.String("base-url", "http://localhost:8080", "address of the service")
 	partnerd := flag.String("partnerd", "bin/partnerd", "the partnerd command: registers the demonstration's application, and serves when nothing answers at base-url")
+	flag.Usage = func() {
+		fmt.Fprintln(flag.CommandLine.Output(), "democrm plays a partner's CRM against the server at base-url. "+sameInstallation+"\n\nFlags:")
+		flag.PrintDefaults()
+	}
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()

@@ -98,7 +98,26 @@ func (d *demo) discover(ctx context.Context) (saw string, err error) {
 		return "", err
 	}
 	d.oauth = d.app.Config(d.meta, crm.AllScopes...)
-	return fmt.Sprintf("issuer %s, token endpoint %s", d.meta.Issuer, d.meta.TokenEndpoint), nil
+	return fmt.Sprintf("issuer %s, token endpoint %s", d.meta.Issuer, d.meta.TokenEndpoint), d.known(ctx)
+}
+
+// known fails when the server has never heard of our application: then it was registered elsewhere.
+func (d *demo) known(ctx context.Context) error {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, d.oauth.AuthCodeURL("known", oauth2.S256ChallengeOption(oauth2.GenerateVerifier())), nil)
+	if err != nil {
+		return err
+	}
+	once := *d.http
+	once.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	resp, err := once.Do(r)
+	if err != nil {
+		return err
+	}
+	resp.Body.Close()
+	if resp.StatusCode == http.StatusBadRequest {
+		return fmt.Errorf("the server at %s does not know the application that was just registered. %s", d.base, sameInstallation)
+	}
+	return nil
 }
 
 func (d *demo) link(ctx context.Context) (saw string, err error) {

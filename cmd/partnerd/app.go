@@ -48,7 +48,7 @@ func (c *appCreateCmd) Run(ctx context.Context, cfg *app.Config) error {
 	if err != nil {
 		return err
 	}
-	return with(ctx, cfg, func(a *app.App) error {
+	return withNew(ctx, cfg, func(a *app.App) error {
 		made, err := a.RegisterApplication(ctx, app.Act{Actor: act{By: c.By}.actor(), Reason: c.Reason},
 			application.NewApplication{Name: c.Name, RedirectURIs: c.RedirectURI, Scopes: scopes, ContactEmail: c.Contact,
 				RatePerMinute: c.Rate, ClientRatePerMinute: c.ClientRate, RecordingEnabled: c.Recording}, c.WebhookURL)
@@ -234,9 +234,12 @@ type appHistoryCmd struct {
 
 func (c *appHistoryCmd) Run(ctx context.Context, cfg *app.Config) error {
 	return with(ctx, cfg, func(a *app.App) error {
-		events, err := a.OAuth.History(ctx, a.DB.Read(), c.Client, c.App, min(max(c.Limit, 1), 10_000))
+		events, err := a.LinkHistory(ctx, c.App, c.Client, min(max(c.Limit, 1), 10_000))
 		if err != nil {
-			return err
+			return unknown(err, c.App)
+		}
+		if len(events) == 0 && !c.JSON {
+			return c.print(nil, "The client was never linked with the application.")
 		}
 		events, lines := append([]oauth.Event{}, events...), []string{}
 		for _, e := range events {

@@ -13,6 +13,7 @@ import (
 	"partnerd/internal/app"
 	"partnerd/internal/lawyer"
 	"partnerd/internal/money"
+	"partnerd/internal/wallet"
 )
 
 // output prints a result for people, or as one JSON object.
@@ -28,8 +29,17 @@ func (o output) print(result any, lines ...string) error {
 	return nil
 }
 
-// with opens the program beside a running server for the length of f.
+// with opens the program beside a running server for the length of f, where there is an installation: a command in the
+// wrong folder must not make one and find it in order.
 func with(ctx context.Context, cfg *app.Config, f func(a *app.App) error) error {
+	if err := cfg.CheckInstalled(ctx); err != nil {
+		return err
+	}
+	return withNew(ctx, cfg, f)
+}
+
+// withNew is for what may come before the first start: it makes an installation where there is none.
+func withNew(ctx context.Context, cfg *app.Config, f func(a *app.App) error) error {
 	cfg.LogLevel = max(cfg.LogLevel, slog.LevelWarn) // the result is what matters here
 	a, err := app.Open(ctx, *cfg, logger(cfg))
 	if err != nil {
@@ -54,10 +64,10 @@ type clientCreateCmd struct {
 }
 
 func (c *clientCreateCmd) Run(ctx context.Context, cfg *app.Config) error {
-	if c.BalanceCents < 0 || c.BalanceCents > 100_000_000 {
-		return errors.New("--balance-cents must be between 0 and 100000000")
+	if c.BalanceCents < 0 || c.BalanceCents > int64(wallet.MaxAdjustment) {
+		return fmt.Errorf("--balance-cents must be between 0 and %d", wallet.MaxAdjustment)
 	}
-	return with(ctx, cfg, func(a *app.App) error {
+	return withNew(ctx, cfg, func(a *app.App) error {
 		made, err := a.CreateClient(ctx, account.NewClient{
 			Email: c.Email, Password: c.Password, Name: c.Name, Phone: c.Phone, PhoneVerified: c.PhoneVerified}, money.Cents(c.BalanceCents))
 		if err != nil {
@@ -86,7 +96,7 @@ func (c *lawyerCreateCmd) Run(ctx context.Context, cfg *app.Config) error {
 	if c.Simulated && !cfg.Sandbox() {
 		return errors.New("--simulated exists in a sandbox only")
 	}
-	return with(ctx, cfg, func(a *app.App) error {
+	return withNew(ctx, cfg, func(a *app.App) error {
 		made, err := a.CreateLawyer(ctx, lawyer.NewLawyer{
 			Email: c.Email, Password: c.Password, Name: c.Name, Phone: c.Phone, Competences: c.Competence, Languages: c.Language, Simulated: c.Simulated})
 		if err != nil {

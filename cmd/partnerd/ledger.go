@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/user"
@@ -54,7 +55,7 @@ func (c *walletStatementCmd) Run(ctx context.Context, cfg *app.Config) error {
 		return fmt.Errorf("--month: %q is not like 2026-03", c.Month)
 	}
 	return with(ctx, cfg, func(a *app.App) error {
-		if _, err := a.Accounts.Get(ctx, a.DB.Read(), c.Client); err != nil {
+		if err := a.KnownClient(ctx, a.DB.Read(), c.Client); err != nil {
 			return err
 		}
 		st, err := a.Wallet.Statement(ctx, a.DB.Read(), c.Client, month)
@@ -108,13 +109,19 @@ type walletRefundCmd struct {
 	act
 	Client      string `required:"" help:"Identifier of the client."`
 	Topup       string `help:"One top-up. Default: all, newest first."`
-	AmountCents int64  `help:"Cents to send back. Default: everything that is unused."`
+	AmountCents *int64 `help:"Cents to send back. Default: everything that is unused."`
 }
 
 func (c *walletRefundCmd) Run(ctx context.Context, cfg *app.Config) error {
+	var amount money.Cents
+	if c.AmountCents != nil {
+		if amount = money.Cents(*c.AmountCents); amount <= 0 {
+			return errors.New("--amount-cents must be positive; leave it out to send everything back that is unused")
+		}
+	}
 	return with(ctx, cfg, func(a *app.App) error {
 		parts, err := a.RefundTopUps(ctx, payment.RefundCommand{
-			ClientID: c.Client, TopUpID: c.Topup, Amount: money.Cents(c.AmountCents), Actor: c.actor(), Reason: c.Reason})
+			ClientID: c.Client, TopUpID: c.Topup, Amount: amount, Actor: c.actor(), Reason: c.Reason})
 		if err != nil {
 			return err
 		}

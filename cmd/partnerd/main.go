@@ -7,11 +7,14 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
+	"unicode/utf8"
 
 	"github.com/alecthomas/kong"
 
 	"partnerd/internal/app"
+	"partnerd/internal/problem"
 )
 
 type cli struct {
@@ -32,15 +35,39 @@ type cli struct {
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	for _, argument := range os.Args[1:] {
+		if !utf8.ValidString(argument) {
+			fmt.Fprintf(os.Stderr, "partnerd: the argument %q is not valid UTF-8\n", argument)
+			stop()
+			os.Exit(1)
+		}
+	}
 	var c cli
 	k := kong.Parse(&c, kong.Name("partnerd"), kong.Description("The Partner API for delegated legal consultations."),
 		kong.UsageOnError(), kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
 		kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(&c.Config))
 	if err := k.Run(); err != nil {
-		fmt.Fprintln(os.Stderr, "partnerd:", err)
+		fmt.Fprintln(os.Stderr, "partnerd:", explain(err))
 		stop()
 		os.Exit(1)
 	}
+}
+
+// explain is an error in words for an operator, who knows neither the codes of the API nor its request bodies.
+func explain(err error) string {
+	p, ok := problem.As(err)
+	if !ok {
+		return err.Error()
+	}
+	words := p.Message
+	if len(p.Issues) > 0 {
+		lines := make([]string, len(p.Issues))
+		for i, issue := range p.Issues {
+			lines[i] = strings.TrimPrefix(issue.Path+": "+issue.Message, ": ")
+		}
+		words = strings.Join(lines, " ")
+	}
+	return strings.Replace(err.Error(), p.Error(), words, 1)
 }
 
 // logger makes the logger, and gives it to libraries that log by themselves.

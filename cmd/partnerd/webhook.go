@@ -121,6 +121,9 @@ type webhookEventsCmd struct {
 }
 
 func (c *webhookEventsCmd) Run(ctx context.Context, cfg *app.Config) error {
+	if err := checkLimit(c.Limit); err != nil {
+		return err
+	}
 	return with(ctx, cfg, func(a *app.App) error {
 		page, err := a.Webhooks.Events(ctx, c.Application, c.After, c.Limit)
 		if err != nil {
@@ -139,6 +142,13 @@ func (c *webhookEventsCmd) Run(ctx context.Context, cfg *app.Config) error {
 	})
 }
 
+func checkLimit(n int) error {
+	if n < 1 || n > 100 {
+		return fmt.Errorf("--limit must be 1 to 100, not %d", n)
+	}
+	return nil
+}
+
 type webhookDeliveriesCmd struct {
 	ofApplication
 	ID    string `help:"Delivery to show with its attempts."`
@@ -147,6 +157,9 @@ type webhookDeliveriesCmd struct {
 }
 
 func (c *webhookDeliveriesCmd) Run(ctx context.Context, cfg *app.Config) error {
+	if err := checkLimit(c.Limit); err != nil {
+		return err
+	}
 	return with(ctx, cfg, func(a *app.App) error {
 		if c.ID != "" {
 			return c.detail(ctx, a)

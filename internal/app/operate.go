@@ -54,6 +54,18 @@ func settingsOf(a application.Application) applicationSettings {
 	return applicationSettings{a.Name, a.RedirectURIs, a.Scopes, a.ContactEmail, a.RecordingEnabled, a.RatePerMinute, a.ClientRatePerMinute}
 }
 
+// LinkHistory tells what happened to the links of a client with an application, the newest first.
+func (a *App) LinkHistory(ctx context.Context, applicationID, clientID string, limit int) ([]oauth.Event, error) {
+	tx := a.DB.Read()
+	if _, err := a.Applications.Get(ctx, tx, applicationID); err != nil {
+		return nil, err
+	}
+	if err := a.KnownClient(ctx, tx, clientID); err != nil {
+		return nil, err
+	}
+	return a.OAuth.History(ctx, tx, clientID, applicationID, limit)
+}
+
 // UpdateApplication changes an application; see [application.Service.Update].
 func (a *App) UpdateApplication(ctx context.Context, by Act, applicationID string, c application.Change) (after application.Application, err error) {
 	err = a.DB.InTx(ctx, func(tx postgres.Tx) error {

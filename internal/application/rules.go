@@ -6,7 +6,9 @@ import (
 	"net/netip"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"golang.org/x/text/unicode/norm"
@@ -79,8 +81,8 @@ func Within(scopes, limit []Scope) bool {
 
 func checked(n NewApplication) (NewApplication, error) {
 	n.Name = norm.NFC.String(strings.TrimSpace(n.Name))
-	if l := utf8.RuneCountInString(n.Name); l == 0 || l > maxNameLength || !storable(n.Name) {
-		return n, fmt.Errorf("%w: the name must have 1 to %d characters", ErrInvalid, maxNameLength)
+	if l := utf8.RuneCountInString(n.Name); l == 0 || l > maxNameLength || !storable(n.Name) || strings.ContainsFunc(n.Name, unicode.IsControl) {
+		return n, fmt.Errorf("%w: the name must have 1 to %d characters on one line", ErrInvalid, maxNameLength)
 	}
 	if len(n.RedirectURIs) == 0 || len(n.RedirectURIs) > maxRedirectURIs {
 		return n, fmt.Errorf("%w: 1 to %d redirect URIs are needed", ErrInvalid, maxRedirectURIs)
@@ -153,6 +155,11 @@ func checkRedirectURI(uri string, live bool) error {
 	u, err := url.Parse(uri)
 	if err != nil || u.Host == "" || u.Hostname() == "" || u.Opaque != "" {
 		return refuse("is not an absolute URL")
+	}
+	if port := u.Port(); port != "" || strings.HasSuffix(u.Host, ":") {
+		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+			return refuse("has an impossible port")
+		}
 	}
 	switch {
 	case strings.Contains(uri, "#"):

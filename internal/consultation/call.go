@@ -12,7 +12,7 @@ import (
 
 // StartCall begins the first call of an assignment: the lawyer's phone rings, then the client's. Later attempts follow
 // by themselves, 5 and 15 minutes after the first. While one is being set up it does nothing.
-// Faults: [telephony.ErrLineBusy] (the client is on another call; the next attempt begins by itself in a minute),
+// Faults: [telephony.ErrLineBusy] (the client is on another call; the next attempts begin by themselves, until the dial deadline),
 // [ErrTooEarly], [ErrPhoneLost], [ErrNotYours], [ErrForbidden].
 func (s *Service) StartCall(ctx context.Context, lawyerID, consultationID string) error {
 	var busy error
@@ -50,8 +50,8 @@ func (s *Service) checkPhone(ctx context.Context, tx postgres.Tx, c Consultation
 	return nil
 }
 
-// dial begins one attempt. With [telephony.ErrLineBusy] the attempt is set for a minute later and the transaction can
-// be committed.
+// dial begins one attempt. With [telephony.ErrLineBusy] the attempt is set for [lineBusyRetry] later and the transaction
+// can be committed.
 func (s *Service) dial(ctx context.Context, tx postgres.Tx, c *Consultation) error {
 	app, err := s.Applications.Get(ctx, tx, c.ApplicationID)
 	if err != nil {

@@ -17,7 +17,7 @@ const (
 	CallLimit         = 20 * time.Minute // of joined time
 	LineRestore       = 3 * time.Minute  // for a line that dropped
 	UsefulCall        = time.Minute      // a call shorter than this may be declared useless for that alone
-	lineBusyRetry     = time.Minute      // the client is on the line with another lawyer
+	lineBusyRetry     = 10 * time.Second // the client is on the line with another lawyer
 	callbackBoost     = 12 * time.Hour   // before it is due, a callback starts to overtake
 )
 
@@ -71,6 +71,10 @@ func refundable(c Consultation, _ time.Time) bool {
 	return c.RefundedAt == nil && c.Refunded > 0 && c.Refunded <= c.Price
 }
 
+// dialDeadline is when an assigned consultation goes back unless a dial was begun (X7, X8), also when the client's line was
+// busy all the time: whoever is free then may take it up.
+func dialDeadline(c Consultation) time.Time { return c.AssignedAt.Add(DialDeadline) }
+
 // lawyerLost names the step for a lawyer who is gone: back to the search, or to the callback.
 func lawyerLost(c Consultation, now time.Time) trigger {
 	if searchRunning(c, now) {
@@ -89,8 +93,8 @@ func nextTimer(c Consultation) *time.Time {
 		return c.CallbackDueAt
 	case Assigned:
 		switch {
-		case c.DialAttempts == 0 && c.NextDialAt == nil:
-			return at(c.AssignedAt.Add(DialDeadline))
+		case c.DialAttempts == 0 && (c.NextDialAt == nil || dialDeadline(c).Before(*c.NextDialAt)):
+			return at(dialDeadline(c))
 		case c.NextDialAt != nil:
 			return c.NextDialAt
 		default:
@@ -119,7 +123,7 @@ const (
 	taskNone         task = ""
 	taskSearchOver   task = "search_over"
 	taskCallbackOver task = "callback_over"
-	taskLawyerIdle   task = "lawyer_idle" // assigned, and no dial was begun in time
+	taskNotDialled   task = "not_dialled" // assigned, and no dial was begun in time
 	taskDial         task = "dial"        // next attempt to reach the client
 	taskDialStuck    task = "dial_stuck"  // an attempt that neither joined nor failed
 	taskLineLost     task = "line_lost"   // not restored
@@ -140,10 +144,10 @@ func dueTask(c Consultation, now time.Time) task {
 		return taskCallbackOver
 	case Assigned:
 		switch {
+		case c.DialAttempts == 0 && !now.Before(dialDeadline(c)):
+			return taskNotDialled
 		case c.NextDialAt != nil:
 			return taskDial
-		case c.DialAttempts == 0:
-			return taskLawyerIdle
 		default:
 			return taskDialStuck
 		}

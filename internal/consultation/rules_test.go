@@ -21,10 +21,11 @@ func TestTimers(t *testing.T) {
 	}{
 		{"search", base(Matching), SearchLimit, taskSearchOver},
 		{"callback", with(base(PendingCallback), func(c *Consultation) { c.CallbackDueAt = at(time.Hour) }), time.Hour, taskCallbackOver},
-		{"no dial", base(Assigned), DialDeadline, taskLawyerIdle},
+		{"no dial", base(Assigned), DialDeadline, taskNotDialled},
 		{"dialling", with(base(Assigned), func(c *Consultation) { c.DialAttempts, c.LastDialAt = 1, at(time.Minute) }), time.Minute + DialLimit, taskDialStuck},
 		{"next attempt", with(base(Assigned), func(c *Consultation) { c.DialAttempts, c.NextDialAt = 1, at(5*time.Minute) }), 5 * time.Minute, taskDial},
 		{"line was busy at the first attempt", with(base(Assigned), func(c *Consultation) { c.NextDialAt = at(time.Minute) }), time.Minute, taskDial},
+		{"line busy until after the deadline", with(base(Assigned), func(c *Consultation) { c.NextDialAt = at(DialDeadline + time.Second) }), DialDeadline, taskNotDialled},
 		{"in call", with(base(InCall), func(c *Consultation) { c.CallCapAt = at(CallLimit) }), CallLimit, taskCallCap},
 		{"line lost", with(base(InCall), func(c *Consultation) { c.CallCapAt, c.LineLostAt = at(CallLimit), at(time.Minute) }), 4 * time.Minute, taskLineLost},
 		{"first reminder", with(base(CallEnded), func(c *Consultation) { c.CallEndedAt = at(0) }), time.Hour, taskRemind},

@@ -413,6 +413,39 @@ func TestClientIsNeverDialledByTwoLawyers(t *testing.T) { // H40
 	}
 }
 
+// X7: nobody keeps a consultation for more than two minutes without a dial, also when the client's line is busy all the
+// time. The lawyer, who tried, stays available.
+func TestABusyLineDoesNotOutlastTheDialDeadline(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	first, second := w.online(), w.online()
+	one, two := w.create(), w.create()
+	w.sweep()
+	for _, l := range []string{first, second} {
+		w.do(w.AcceptOffer(t.Context(), l, w.offerOf(l).ID))
+	}
+	if w.read(one).LawyerID != first {
+		one, two = two, one
+	}
+	w.confirmed(first, one)
+	if err := w.StartCall(t.Context(), second, two); !errors.Is(err, telephony.ErrLineBusy) {
+		t.Fatalf("second dial: %v", err)
+	}
+	assigned := *w.read(two).AssignedAt
+	for w.clock.Now().Add(lineBusyRetry).Before(assigned.Add(DialDeadline)) {
+		w.pass(lineBusyRetry)
+		if c := w.read(two); c.Status != Assigned || c.LawyerID != second {
+			t.Fatalf("%s of %s after %s", c.Status, c.LawyerID, w.clock.Now().Sub(assigned))
+		}
+	}
+	w.do(w.Matching.Withdrawn(t.Context(), w.DB.Read(), two, second, string(Unavailable))) // so that no new offer hides the state
+	w.pass(assigned.Add(DialDeadline).Sub(w.clock.Now()))
+	if c := w.read(two); c.Status != Matching || c.LawyerID != "" || c.NextDialAt != nil {
+		t.Errorf("after the deadline: %s of %q", c.Status, c.LawyerID)
+	}
+	w.expectLawyer(second, lawyer.Available)
+}
+
 func TestCreateRefuses(t *testing.T) { // R54, R93, R94
 	t.Parallel()
 	w := newWorld(t)

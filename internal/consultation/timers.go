@@ -160,8 +160,12 @@ func (s *Service) fire(ctx context.Context, tx postgres.Tx, c *Consultation) err
 		return s.apply(ctx, tx, c, onSearchOver)
 	case taskCallbackOver:
 		return s.missGuarantee(ctx, tx, c)
-	case taskLawyerIdle:
-		return s.giveBack(ctx, tx, c, lawyer.Away)
+	case taskNotDialled:
+		to := lawyer.Away
+		if c.NextDialAt != nil {
+			to = lawyer.Available // has dialled, and the line was busy
+		}
+		return s.giveBack(ctx, tx, c, to)
 	case taskDial:
 		return s.redial(ctx, tx, c)
 	case taskDialStuck:

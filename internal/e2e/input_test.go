@@ -143,6 +143,9 @@ func faultsOf(b *body) (out []fault) {
 		if n, ok := number(p, "maximum"); ok {
 			add("too large", "invalid_value", plus(n, 1))
 			add("huge", "invalid_value", json.Number("1e300"))
+			add("of an absurd exponent", "invalid_value", json.Number("1e999999999"))
+			add("a fraction that a float rounds up", "invalid_type", json.Number("2999.9999999999999999"))
+			add("a fraction that a float rounds down", "invalid_type", json.Number("3000.00000000000000001"))
 			add("beyond every number", "invalid_value", json.Number("1"+strings.Repeat("0", 400)))
 		}
 		switch {
@@ -245,6 +248,16 @@ func TestUnreadableBodiesAreRefused(t *testing.T) {
 			c.body, c.header = open+`,"a":"`+pair+`"}`, append(c.header, "Content-Type", "application/json")
 			c.as(t, k.s).is(t, op.id+" with half a pair "+pair, http.StatusUnprocessableEntity, "VALIDATION_ERROR")
 		}
+		for name := range op.body.example {
+			c := k.valid(op)
+			value, _ := json.Marshal(op.body.example[name])
+			c.body, c.header = fmt.Sprintf("%s,%q:%s}", open, name, value), append(c.header, "Content-Type", "application/json")
+			r := c.as(t, k.s)
+			r.is(t, op.id+" with two of "+name, http.StatusUnprocessableEntity, "VALIDATION_ERROR")
+			if !slices.Equal(r.issues(), []string{name + " invalid_value"}) {
+				t.Errorf("%s with two of %s: issues %v", op.id, name, r.issues())
+			}
+		}
 		k.unchanged(t, func() { refusedMedia(t, k, op, good) })
 	}
 }
@@ -318,6 +331,7 @@ func TestGoodBodiesAreAccepted(t *testing.T) {
 		for _, media := range []string{"application/json", "application/json; charset=utf-8", "Application/JSON;charset=UTF-8"} {
 			accepted(media, string(raw), "Content-Type", media)
 		}
+		accepted("the identity encoding", string(raw), "Content-Type", "application/json", "Content-Encoding", "identity")
 	}
 	accept := func(what, field string, value any) {
 		t.Helper()

@@ -26,24 +26,26 @@ const (
 func (s *Service) External(session Session) bool { return session.Provider != SandboxProvider }
 
 // OpenCheckout returns where the client pays a session: the provider's page. It is made when first asked for and the
-// same from then on. Errors of [Service.Payable]; the problem UNAVAILABLE when the provider cannot be reached.
+// same from then on. Errors of [Service.Begin]; the problem UNAVAILABLE when the provider cannot be reached.
 func (s *Service) OpenCheckout(ctx context.Context, db *postgres.DB, sessionID string) (url string, err error) {
-	session, err := s.Payable(ctx, db.Read(), sessionID)
-	if err != nil {
-		return "", err
+	var b begun
+	var p Provider
+	err = db.InTx(ctx, func(tx postgres.Tx) error {
+		if b, err = s.begin(ctx, tx, sessionID); err != nil {
+			return err
+		}
+		if p = s.provider(b.Provider); p == nil {
+			return problem.ErrUnavailable
+		}
+		return nil
+	})
+	if err != nil || b.url != "" {
+		return b.url, err
 	}
-	p := s.provider(session.Provider)
-	if p == nil {
-		return "", problem.ErrUnavailable
-	}
-	known, openedAt, err := openSession(ctx, db.Read(), sessionID)
-	if err != nil || known.URL != "" {
-		return known.URL, err
-	}
-	made, err := p.CreateCheckout(ctx, s.checkoutRequest(session, openedAt))
+	made, err := p.CreateCheckout(ctx, s.checkoutRequest(b.Session, b.openedAt))
 	if errors.Is(err, ErrRefused) {
 		// Nothing was made under this key, and nothing will be: the next visit begins afresh.
-		err = errors.Join(err, reopenSession(ctx, db.Read(), sessionID, openedAt))
+		err = errors.Join(err, reopenSession(ctx, db.Read(), sessionID, b.openedAt))
 	}
 	if err != nil {
 		s.cfg.Logger.ErrorContext(ctx, "payment provider makes no checkout", "provider", p.Name(), "session", sessionID, "error", err)
@@ -53,6 +55,50 @@ func (s *Service) OpenCheckout(ctx context.Context, db *postgres.DB, sessionID s
 		return "", fmt.Errorf("store checkout: %w", err)
 	}
 	return made.URL, nil
+}
+
+// Begin marks that the client is about to pay, and returns the session. From here on its amount counts against the
+// ceiling of the wallet until it is credited, or the session has ended unpaid; so of several that are begun at once no
+// more than fit go through. Errors of [Service.Payable].
+func (s *Service) Begin(ctx context.Context, tx postgres.Tx, sessionID string) (Session, error) {
+	b, err := s.begin(ctx, tx, sessionID)
+	return b.Session, err
+}
+
+// begun is a session that the client is about to pay.
+type begun struct {
+	Session
+	url      string // the provider's page; empty before it has made one
+	openedAt time.Time
+}
+
+// begin locks the session and then the wallet, as notices do. Where the client's other sessions stand is read after
+// that, so it sees what every earlier one has begun.
+func (s *Service) begin(ctx context.Context, tx postgres.Tx, sessionID string) (b begun, err error) {
+	if b.url, b.openedAt, err = openSession(ctx, tx, sessionID); err != nil {
+		if postgres.IsNotFound(err) {
+			err = problem.ErrNotFound
+		}
+		return begun{}, err
+	}
+	if b.Session, err = s.Get(ctx, tx, sessionID); err != nil {
+		return begun{}, err
+	}
+	if b.Status != Open {
+		return begun{}, ErrSessionClosed
+	}
+	held, err := s.wallet.Lock(ctx, tx, b.ClientID)
+	if err != nil {
+		return begun{}, err
+	}
+	others, err := begunElsewhere(ctx, tx, b.Session)
+	if err != nil {
+		return begun{}, fmt.Errorf("read payments under way: %w", err)
+	}
+	if held.Balance+others+b.Amount > s.cfg.WalletCeiling {
+		return begun{}, ErrWalletLimitExceeded
+	}
+	return b, nil
 }
 
 // checkoutRequest depends on the stored session alone, so that a visit after a crash repeats the same request.

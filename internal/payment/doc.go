@@ -7,9 +7,9 @@
 //     that was agreed; a notice that does not fit is kept as an incident and moves no money;
 //   - money that a provider took is always credited: also after the session expired or was cancelled, and also above
 //     the wallet ceiling, which limits what a client is invited to pay, not what is owed to the client;
-//   - the ceiling is checked against the balance when a session is made ([Service.Create]) and again when the client is
-//     about to pay ([Service.Payable]). Open sessions do not count: most abandoned checkouts would otherwise block the
-//     next one for an hour.
+//   - the ceiling is checked against the balance when a session is made ([Service.Create]), and when the client is about to
+//     pay ([Service.Begin]) also against what else is about to be paid: several checkouts paid at once do not pass it
+//     together. Sessions that nobody has begun to pay do not count: most of them are abandoned.
 //
 // A session is stored as OPEN, PAID or CANCELLED; EXPIRED is what an OPEN one is read as from its expiry on.
 //

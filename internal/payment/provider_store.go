@@ -10,23 +10,36 @@ import (
 	"partnerd/internal/postgres"
 )
 
-// openSession marks that the provider is being asked for its session, once, and returns what it answered if it has.
-func openSession(ctx context.Context, tx postgres.Tx, sessionID string) (c Checkout, openedAt time.Time, err error) {
+// openSession marks, once, that the client is about to pay: the sandbox is told to take the money, or a provider is being
+// asked for its session. It returns the address of its page if it has answered, and keeps the row locked.
+func openSession(ctx context.Context, tx postgres.Tx, sessionID string) (url string, openedAt time.Time, err error) {
 	var row struct {
-		ProviderRef, ProviderURL *string
-		OpenedAt                 time.Time
+		ProviderURL *string
+		OpenedAt    time.Time
 	}
-	err = tx.Gorm(ctx).Raw(`UPDATE topup_sessions SET opened_at = coalesce(opened_at, ?) WHERE id = ? RETURNING provider_ref, provider_url, opened_at`,
+	err = tx.Gorm(ctx).Raw(`UPDATE topup_sessions SET opened_at = coalesce(opened_at, ?) WHERE id = ? RETURNING provider_url, opened_at`,
 		tx.Now, sessionID).Take(&row).Error
 	if err != nil {
-		return Checkout{}, time.Time{}, fmt.Errorf("open checkout: %w", err)
+		return "", time.Time{}, fmt.Errorf("open checkout: %w", err)
 	}
-	return Checkout{Ref: orEmpty(row.ProviderRef), URL: orEmpty(row.ProviderURL)}, clock.Truncate(row.OpenedAt), nil
+	return orEmpty(row.ProviderURL), clock.Truncate(row.OpenedAt), nil
 }
 
 // reopenSession forgets an attempt that the provider refused, unless another visit has done so.
 func reopenSession(ctx context.Context, tx postgres.Tx, sessionID string, openedAt time.Time) error {
 	return tx.Gorm(ctx).Exec(`UPDATE topup_sessions SET opened_at = NULL WHERE id = ? AND opened_at = ? AND provider_ref IS NULL`, sessionID, openedAt).Error
+}
+
+// begunElsewhere sums the client's other sessions that may still turn out to be paid: those that were begun and not
+// decided, as long as the provider lets them be paid, or when the money is on its way. What the sandbox was told to take is.
+func begunElsewhere(ctx context.Context, tx postgres.Tx, session Session) (money.Cents, error) {
+	var cents int64
+	err := tx.Gorm(ctx).Raw(`SELECT coalesce(sum(s.amount_cents), 0)::bigint FROM topup_sessions s
+		WHERE s.client_id = ? AND s.id <> ? AND s.status = 'OPEN' AND s.opened_at IS NOT NULL
+			AND (s.expires_at > ? OR s.opened_at > ? OR s.provider = ?
+				OR EXISTS (SELECT FROM payment_notices n WHERE n.topup_id = s.id AND n.outcome = 'pending'))`,
+		session.ClientID, session.ID, tx.Now, tx.Now.Add(-shortestCheckout), SandboxProvider).Row().Scan(&cents)
+	return money.Cents(cents), err
 }
 
 func storeCheckout(ctx context.Context, tx postgres.Tx, sessionID string, c Checkout) error {
@@ -57,16 +70,16 @@ func lockPaid(ctx context.Context, tx postgres.Tx, clientID string) ([]topUp, er
 		return nil, err
 	}
 	var rows []struct {
-		ID, ApplicationID string
-		Amount, Refunded  int64
-		PaidAt            time.Time
+		ID               string
+		Amount, Refunded int64
+		PaidAt           time.Time
 	}
-	err = tx.Gorm(ctx).Raw(`SELECT s.id, coalesce(s.application_id, '') AS application_id, s.amount_cents AS amount, s.ended_at AS paid_at,
+	err = tx.Gorm(ctx).Raw(`SELECT s.id, s.amount_cents AS amount, s.ended_at AS paid_at,
 			(SELECT coalesce(sum(r.amount_cents), 0)::bigint FROM topup_refunds r WHERE r.topup_id = s.id) AS refunded
 		FROM topup_sessions s WHERE s.client_id = ? AND s.status = 'PAID' ORDER BY s.ended_at DESC, s.id DESC`, clientID).Scan(&rows).Error
 	list := make([]topUp, len(rows))
 	for i, r := range rows {
-		list[i] = topUp{ID: r.ID, ApplicationID: r.ApplicationID, Amount: money.Cents(r.Amount), Refunded: money.Cents(r.Refunded), PaidAt: r.PaidAt}
+		list[i] = topUp{ID: r.ID, Amount: money.Cents(r.Amount), Refunded: money.Cents(r.Refunded), PaidAt: r.PaidAt}
 	}
 	return list, err
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"partnerd/internal/audit"
@@ -16,8 +17,12 @@ import (
 // RefundDays is for how many days after the day of the payment an unused top-up can be withdrawn from.
 const RefundDays = 14
 
-// ErrNothingToRefund refuses a refund of money that was spent, went back already or was paid too long ago.
-var ErrNothingToRefund = errors.New("no unused top-up of the last 14 days covers this refund")
+// What refuses a refund.
+var (
+	ErrNothingToRefund = errors.New("no unused top-up of the last 14 days covers this refund") // spent, sent back already, or too long ago
+	ErrUnknownTopUp    = errors.New("the client has paid no such top-up")
+	ErrRefundAmount    = errors.New("the amount of a refund must be positive")
+)
 
 // RefundCommand asks to send unused top-ups back to where they came from.
 type RefundCommand struct {
@@ -36,9 +41,9 @@ type RefundPart struct {
 
 // topUp is a paid session with what is on its way back.
 type topUp struct {
-	ID, ApplicationID string
-	Amount, Refunded  money.Cents
-	PaidAt            time.Time
+	ID               string
+	Amount, Refunded money.Cents
+	PaidAt           time.Time
 }
 
 // refundableUntil is the end of the last day.
@@ -86,11 +91,17 @@ func choose(c RefundCommand, parts []RefundPart) ([]RefundPart, error) {
 }
 
 // Refund takes unused top-ups out of the wallet and puts them on their way back to their source; [Service.RunRefunds]
-// asks the provider. ErrNothingToRefund.
+// asks the provider. ErrNothingToRefund, ErrUnknownTopUp, ErrRefundAmount.
 func (s *Service) Refund(ctx context.Context, tx postgres.Tx, c RefundCommand) ([]RefundPart, error) {
+	if c.Amount < 0 {
+		return nil, ErrRefundAmount
+	}
 	paid, err := lockPaid(ctx, tx, c.ClientID)
 	if err != nil {
 		return nil, fmt.Errorf("read top-ups: %w", err)
+	}
+	if c.TopUpID != "" && !slices.ContainsFunc(paid, func(t topUp) bool { return t.ID == c.TopUpID }) {
+		return nil, ErrUnknownTopUp
 	}
 	b, err := s.wallet.Balance(ctx, tx, c.ClientID)
 	if err != nil {
@@ -100,16 +111,12 @@ func (s *Service) Refund(ctx context.Context, tx postgres.Tx, c RefundCommand) (
 	if err != nil {
 		return nil, err
 	}
-	application := map[string]string{}
-	for _, t := range paid {
-		application[t.ID] = t.ApplicationID
-	}
 	for i := range parts {
 		parts[i].ID = tx.NewID(id.TopUpRefund)
 		if err := insertRefund(ctx, tx, c, parts[i]); err != nil {
 			return nil, fmt.Errorf("insert refund: %w", err)
 		}
-		if err := s.wallet.Withdraw(ctx, tx, c.ClientID, application[parts[i].TopUpID], parts[i].TopUpID, parts[i].Amount); err != nil {
+		if err := s.wallet.Withdraw(ctx, tx, c.ClientID, parts[i].TopUpID, parts[i].Amount); err != nil {
 			return nil, err
 		}
 	}

@@ -15,13 +15,13 @@ const maxReturnURL = 2048 // bytes; a URL is ASCII
 
 func checkCreate(c CreateCommand, cfg Config) (issues []problem.Issue) {
 	if c.Amount < MinTopUp {
-		issues = append(issues, problem.Issue{Path: "amountCents", Code: problem.IssueTooSmall, Message: fmt.Sprintf("must be at least %d", MinTopUp)})
+		issues = append(issues, problem.Issue{Path: "amountCents", Code: problem.IssueTooSmall, Message: fmt.Sprintf("Must be at least %d.", MinTopUp)})
 	}
 	if c.Amount > cfg.MaxTopUp {
-		issues = append(issues, problem.Issue{Path: "amountCents", Code: problem.IssueInvalidValue, Message: fmt.Sprintf("must be at most %d", cfg.MaxTopUp)})
+		issues = append(issues, problem.Issue{Path: "amountCents", Code: problem.IssueInvalidValue, Message: fmt.Sprintf("Must be at most %d.", cfg.MaxTopUp)})
 	}
 	if len(c.ReturnURL) > maxReturnURL {
-		issues = append(issues, problem.Issue{Path: "returnUrl", Code: problem.IssueTooLong, Message: fmt.Sprintf("must have at most %d characters", maxReturnURL)})
+		issues = append(issues, problem.Issue{Path: "returnUrl", Code: problem.IssueTooLong, Message: fmt.Sprintf("Must have at most %d characters.", maxReturnURL)})
 	} else if fault := returnURLFault(c.ReturnURL, cfg.Sandbox); fault != "" {
 		issues = append(issues, problem.Issue{Path: "returnUrl", Code: problem.IssueInvalidURL, Message: fault})
 	}
@@ -33,19 +33,19 @@ func checkCreate(c CreateCommand, cfg Config) (issues []problem.Issue) {
 func returnURLFault(raw string, sandbox bool) string {
 	for _, b := range []byte(raw) {
 		if b <= ' ' || b >= 0x7f || b == '\\' { // browsers and parsers disagree about what these mean
-			return "must be a URL of printable ASCII characters, without a backslash"
+			return "Must be a URL of printable ASCII characters, without a backslash."
 		}
 	}
 	u, err := url.Parse(raw)
 	if err != nil || u.Hostname() == "" || u.Opaque != "" {
-		return "must be an absolute URL"
+		return "Must be an absolute URL."
 	}
 	if u.User != nil {
-		return "must not carry credentials"
+		return "Must not carry credentials."
 	}
 	if port := u.Port(); port != "" || strings.HasSuffix(u.Host, ":") {
 		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
-			return "has an impossible port"
+			return "Has an impossible port."
 		}
 	}
 	switch host := u.Hostname(); {
@@ -54,9 +54,9 @@ func returnURLFault(raw string, sandbox bool) string {
 	case u.Scheme == "http" && sandbox && (strings.EqualFold(host, "localhost") || host == "127.0.0.1" || host == "::1"):
 		return ""
 	case sandbox:
-		return "must be an https URL, or an http URL of this machine (localhost, 127.0.0.1, [::1])"
+		return "Must be an https URL, or an http URL of this machine (localhost, 127.0.0.1, [::1])."
 	default:
-		return "must be an https URL"
+		return "Must be an https URL."
 	}
 }
 

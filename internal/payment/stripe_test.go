@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 
 	"partnerd/internal/postgres"
 	"partnerd/internal/problem"
+	"partnerd/internal/wallet"
 )
 
 // withStripe is a live deployment that takes money through a stand-in for Stripe.
@@ -385,4 +387,121 @@ func TestParallelRefundsOfTopUps(t *testing.T) {
 	if strings.Contains(f.refunds(), "PENDING") {
 		t.Errorf("refunds %q", f.refunds())
 	}
+}
+
+// H29: a checkout that was opened at the provider counts against the ceiling for as long as it may be paid: until it is
+// credited, cancelled, refused by the provider, failed or over. One that nobody opened does not.
+func TestOpenedCheckoutsCountAgainstTheCeiling(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		end   func(f *fixture, s *standIn, first Session)
+		frees bool
+	}{
+		"not yet":  {func(*fixture, *standIn, Session) {}, false},
+		"credited": {func(f *fixture, s *standIn, _ Session) { _ = f.post(s.pay(s.only(), "evt_1")) }, false},
+		"cancelled": {func(f *fixture, _ *standIn, first Session) {
+			_ = f.payments.CancelCheckout(f.t.Context(), f.db, first.ID)
+		}, true},
+		"over": {func(f *fixture, _ *standIn, _ Session) { f.clock.Advance(time.Hour) }, true},
+		"money on its way": {func(f *fixture, s *standIn, _ Session) {
+			_ = f.post(s.event("evt_1", "checkout.session.completed", s.only()))
+			f.clock.Advance(time.Hour)
+		}, false},
+		"came to nothing": {func(f *fixture, s *standIn, _ Session) {
+			_ = f.post(s.event("evt_1", "checkout.session.completed", s.only()))
+			_ = f.post(s.event("evt_2", "checkout.session.async_payment_failed", s.only()))
+		}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f, s := withStripe(t)
+			f.payments.cfg.WalletCeiling = 150_000
+			first := f.session(100_000)
+			f.session(100_000) // nobody opens it
+			f.open(first.ID)
+			c.end(f, s, first)
+			second, err := f.create(100_000)
+			if f.balance() == 0 {
+				if err != nil {
+					t.Fatal(err)
+				}
+				_, err = f.payments.OpenCheckout(t.Context(), f.db, second.ID)
+			}
+			if c.frees && err != nil || !c.frees && !errors.Is(err, ErrWalletLimitExceeded) {
+				t.Errorf("another checkout: %v; notices %s", err, f.outcomes())
+			}
+		})
+	}
+}
+
+// A checkout that the provider refused to make does not count, and neither does one above the ceiling.
+func TestRefusedCheckoutsDoNotCountAgainstTheCeiling(t *testing.T) {
+	t.Parallel()
+	f, s := withStripe(t)
+	f.payments.cfg.WalletCeiling = 150_000
+	refused, big, small := f.session(100_000), f.session(100_000), f.session(50_000)
+	s.fail = []int{400}
+	if _, err := f.payments.OpenCheckout(t.Context(), f.db, refused.ID); !errors.Is(err, problem.ErrUnavailable) {
+		t.Fatalf("refused: %v", err)
+	}
+	f.open(big.ID)
+	if _, err := f.payments.OpenCheckout(t.Context(), f.db, refused.ID); !errors.Is(err, ErrWalletLimitExceeded) {
+		t.Errorf("above the ceiling: %v", err)
+	}
+	f.open(small.ID)
+}
+
+// Of checkouts opened at the same moment no more than fit lead to the provider.
+func TestCheckoutsOpenedAtOnceDoNotPassTheCeiling(t *testing.T) {
+	t.Parallel()
+	f, s := withStripe(t)
+	f.payments.cfg.WalletCeiling = 100_000
+	var opened atomic.Int32
+	var all sync.WaitGroup
+	for _, session := range []Session{f.session(100_000), f.session(100_000), f.session(100_000)} {
+		all.Go(func() {
+			_, err := f.payments.OpenCheckout(t.Context(), f.db, session.ID)
+			if err == nil {
+				opened.Add(1)
+			} else if !errors.Is(err, ErrWalletLimitExceeded) {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	if opened.Load() != 1 || s.only().Amount != 100_000 {
+		t.Errorf("%d opened", opened.Load())
+	}
+}
+
+// A refund that cannot be says why; money that goes back is shown as a movement that no application took part in.
+func TestRefundsSayWhyNotAndNameNoApplication(t *testing.T) {
+	t.Parallel()
+	f, s := withStripe(t)
+	session := f.session(2000)
+	f.open(session.ID)
+	if err := f.post(s.pay(s.only(), "evt_1")); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		command RefundCommand
+		want    error
+	}{
+		"unknown top-up":     {RefundCommand{TopUpID: "top_none"}, ErrUnknownTopUp},
+		"less than nothing":  {RefundCommand{Amount: -1}, ErrRefundAmount},
+		"more than is there": {RefundCommand{Amount: 2001}, ErrNothingToRefund},
+	} {
+		c.command.ClientID, c.command.Actor, c.command.Reason = client, "cli:demo", "Test"
+		if _, err := f.refund(c.command); !errors.Is(err, c.want) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := f.refund(RefundCommand{ClientID: client, Actor: "client:" + client, Reason: "Withdrawal"}); err != nil {
+		t.Fatal(err)
+	}
+	items, _, err := f.wallets.Transactions(t.Context(), f.db.Read(), client, 0, 10)
+	if err != nil || len(items) != 2 || items[0].Type != wallet.Adjustment || items[0].ApplicationID != "" || items[1].ApplicationID != application {
+		t.Errorf("%+v, %v", items, err)
+	}
+	f.sound()
 }

@@ -29,6 +29,19 @@ func Migrate(ctx context.Context, url string) error {
 	return migrateQueue(ctx, url, rivermigrate.DirectionUp)
 }
 
+// HasSchema tells whether the database at url was ever migrated. It changes nothing.
+func HasSchema(ctx context.Context, url string) (has bool, err error) {
+	pool, err := pgxpool.New(ctx, url)
+	if err != nil {
+		return false, fmt.Errorf("read database URL: %w", err)
+	}
+	defer pool.Close()
+	if err := pool.QueryRow(ctx, `SELECT to_regclass('ledger_transactions') IS NOT NULL`).Scan(&has); err != nil {
+		return false, fmt.Errorf("look for the schema: %w", err)
+	}
+	return has, nil
+}
+
 // MigrateDown undoes every migration. For tests of the migrations.
 func MigrateDown(ctx context.Context, url string) error {
 	p, done, err := migrator(url)

@@ -82,7 +82,11 @@ func (p *Payments) decide(ctx context.Context, tx postgres.Tx, sessionID string,
 	if decided, ok, err := p.Decision(ctx, tx, sessionID); err != nil || ok {
 		return against(decided, kind, err)
 	}
-	session, err := p.payments.Payable(ctx, tx, sessionID)
+	begin := p.payments.Begin
+	if kind == payment.CheckoutCancelled {
+		begin = p.payments.Payable
+	}
+	session, err := begin(ctx, tx, sessionID)
 	if err != nil && !(kind == payment.CheckoutCancelled && errors.Is(err, payment.ErrWalletLimitExceeded)) {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -350,4 +351,44 @@ func TestPauseGrowsToAMinute(t *testing.T) {
 			t.Errorf("after attempt %d: %v, want %v", attempt, got, want)
 		}
 	}
+}
+
+// H29: of several checkout pages paid at the same moment no more go through than the wallet may hold, and what is refused
+// takes no money.
+func TestPagesPaidAtOnceDoNotPassTheCeiling(t *testing.T) {
+	t.Parallel()
+	f := newPaymentFixture(t)
+	p := f.provider()
+	err := f.db.InTx(t.Context(), func(tx postgres.Tx) error { return f.wallets.Adjust(t.Context(), tx, "cli_1", 100_000, "Gift") })
+	if err != nil {
+		t.Fatal(err)
+	}
+	pages := []payment.Session{f.session(100_000), f.session(100_000), f.session(100_000)}
+	answers := make([]error, len(pages))
+	var all sync.WaitGroup
+	for i, s := range pages {
+		all.Go(func() { answers[i] = f.click(p.Pay, s) })
+	}
+	all.Wait()
+	paid := slices.Index(answers, nil)
+	for i, err := range answers {
+		if i != paid && !errors.Is(err, payment.ErrWalletLimitExceeded) {
+			t.Errorf("page %d: %v", i, err)
+		}
+	}
+	if paid < 0 {
+		t.Fatal("none went through")
+	}
+	f.clock.Advance(2 * time.Hour) // the money is taken, however long its notice needs
+	late := f.session(2000)
+	if err := f.click(p.Pay, late); !errors.Is(err, payment.ErrWalletLimitExceeded) {
+		t.Errorf("while the notice is on its way: %v", err)
+	}
+	if err := f.click(p.Pay, pages[paid]); err != nil {
+		t.Errorf("the same page again: %v", err)
+	}
+	f.run(p)
+	f.until("credited", f.is(pages[paid], payment.Paid))
+	f.until("settled", f.settled)
+	f.check(200_000, 1)
 }

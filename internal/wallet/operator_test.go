@@ -6,6 +6,7 @@ import (
 	"encoding/csv"
 	"errors"
 	"log/slog"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"partnerd/internal/audit"
+	"partnerd/internal/money"
 	"partnerd/internal/postgres"
 	"partnerd/internal/wallet"
 )
@@ -140,5 +142,37 @@ func TestStatement(t *testing.T) {
 		if err != nil || len(rows) != 5 || rows[1][2] != "HOLD" || rows[1][5] != "-2000" || rows[2][4] != "con_1" || rows[4][3] != "'=1+1" {
 			t.Errorf("rows %q, %v", rows, err)
 		}
+	}
+}
+
+// One adjustment moves a bounded amount, and books that a damage has made too large are examined all the same.
+func TestTheBooksDoNotOverflow(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	one, two := f.funded(1000), f.funded(1000)
+	for amount, want := range map[money.Cents]error{
+		wallet.MaxAdjustment: nil, -wallet.MaxAdjustment: nil, wallet.MaxAdjustment + 1: wallet.ErrTooMuch, -wallet.MaxAdjustment - 1: wallet.ErrTooMuch,
+		math.MaxInt64: wallet.ErrTooMuch, math.MinInt64: wallet.ErrTooMuch, 0: wallet.ErrAmount,
+	} {
+		if amount < 0 && want == nil {
+			continue // after its opposite
+		}
+		err := f.db.InTx(t.Context(), func(tx postgres.Tx) error {
+			err := f.wallets.Adjust(t.Context(), tx, one, amount, "Test")
+			if err == nil {
+				err = f.wallets.Adjust(t.Context(), tx, one, -amount, "Test")
+			}
+			return err
+		})
+		if !errors.Is(err, want) {
+			t.Errorf("%d: %v, want %v", amount, err, want)
+		}
+	}
+	f.sound()
+	for _, client := range []string{one, two} {
+		f.exec(`UPDATE wallets SET available_cents = 9223372036854775800 WHERE client_id = '` + client + `'`)
+	}
+	if c, err := f.wallets.Examine(t.Context(), f.db); err != nil || len(c.Findings) != 2 || c.Outstanding != math.MaxInt64 {
+		t.Errorf("%+v, %v", c, err)
 	}
 }

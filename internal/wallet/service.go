@@ -46,6 +46,14 @@ func (s *Service) Balance(ctx context.Context, tx postgres.Tx, clientID string) 
 	return b, nil
 }
 
+// Lock returns the state of the client's wallet, which nothing moves before the end of the transaction.
+func (s *Service) Lock(ctx context.Context, tx postgres.Tx, clientID string) (Balance, error) {
+	if err := lockWallet(ctx, tx, clientID); err != nil {
+		return Balance{}, fmt.Errorf("lock wallet: %w", err)
+	}
+	return s.Balance(ctx, tx, clientID)
+}
+
 // Hold reserves the price of a consultation. ErrInsufficientFunds when less is available; ErrFees when the amount is
 // not what the configured fees add up to.
 func (s *Service) Hold(ctx context.Context, tx postgres.Tx, c HoldCommand) error {
@@ -102,10 +110,14 @@ func (s *Service) TopUp(ctx context.Context, tx postgres.Tx, clientID, applicati
 	return outcome("top up", true, err, nil)
 }
 
-// Adjust corrects a wallet by hand, up or down. ErrInsufficientFunds when less is available than it takes.
+// Adjust corrects a wallet by hand, up or down, by at most [MaxAdjustment]: ErrAmount, ErrTooMuch. ErrInsufficientFunds
+// when less is available than it takes.
 func (s *Service) Adjust(ctx context.Context, tx postgres.Tx, clientID string, amount money.Cents, description string) error {
 	if amount == 0 {
 		return ErrAmount
+	}
+	if amount > MaxAdjustment || amount < -MaxAdjustment {
+		return ErrTooMuch
 	}
 	if err := openWallet(ctx, tx, clientID); err != nil {
 		return fmt.Errorf("open wallet: %w", err)
@@ -127,14 +139,15 @@ func (s *Service) Correct(ctx context.Context, tx postgres.Tx, c Correction) err
 	})
 }
 
-// Withdraw takes amount cents of a top-up out of the wallet, because they go back to their source.
+// Withdraw takes amount cents of a top-up out of the wallet, because they go back to their source. No application takes
+// part in that, whichever asked for the top-up.
 // ErrInsufficientFunds when less is available.
-func (s *Service) Withdraw(ctx context.Context, tx postgres.Tx, clientID, applicationID, topupID string, amount money.Cents) error {
+func (s *Service) Withdraw(ctx context.Context, tx postgres.Tx, clientID, topupID string, amount money.Cents) error {
 	if amount <= 0 {
 		return ErrAmount
 	}
 	moved, err := move(ctx, tx, withdrawSQL, movement{
-		ID: tx.NewID(id.Transaction), Now: tx.Now, Client: clientID, Application: applicationID, TopUp: topupID, Amount: amount,
+		ID: tx.NewID(id.Transaction), Now: tx.Now, Client: clientID, TopUp: topupID, Amount: amount,
 	})
 	return outcome("withdraw", moved, err, ErrInsufficientFunds)
 }

@@ -2,6 +2,7 @@ package wallet
 
 import (
 	"errors"
+	"fmt"
 	"time"
 
 	"partnerd/internal/money"
@@ -11,11 +12,16 @@ import (
 // ErrInsufficientFunds refuses a movement that the available money does not cover (specification section 7).
 var ErrInsufficientFunds = problem.Declare(problem.Conflict, "INSUFFICIENT_FUNDS", "The wallet's available funds do not cover this amount; top up and try again.")
 
+// MaxAdjustment is the most cents that one adjustment moves, up or down: a slip of the hand must not bring the books to
+// where sums overflow.
+const MaxAdjustment money.Cents = 100_000_000
+
 // Faults that no partner can cause.
 var (
 	ErrHoldEnded     = errors.New("consultation has no active hold")                       // absent, captured or released
 	ErrNotRefundable = errors.New("consultation has no captured amount left to refund")    // not captured, less was captured, or refunded before
 	ErrFees          = errors.New("fees of lawyer and platform do not add up to the hold") // configuration does not fit the price
+	ErrTooMuch       = fmt.Errorf("an adjustment moves at most %d cents", MaxAdjustment)
 	ErrAmount        = errors.New("amount of a movement must be positive, of an adjustment not zero")
 )
 

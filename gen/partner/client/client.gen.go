@@ -318,7 +318,8 @@ type ClientInterface interface {
 	// added to the query of `returnUrl`.
 	//
 	// A top-up that would lift the balance above the wallet's ceiling (200000 cents unless agreed otherwise) is 409
-	// `WALLET_LIMIT_EXCEEDED`.
+	// `WALLET_LIMIT_EXCEEDED`. What is being paid on other pages counts when the client is about to pay, so the page may
+	// refuse a session that could be created.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -333,7 +334,8 @@ type ClientInterface interface {
 	// added to the query of `returnUrl`.
 	//
 	// A top-up that would lift the balance above the wallet's ceiling (200000 cents unless agreed otherwise) is 409
-	// `WALLET_LIMIT_EXCEEDED`.
+	// `WALLET_LIMIT_EXCEEDED`. What is being paid on other pages counts when the client is about to pay, so the page may
+	// refuse a session that could be created.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -735,7 +737,8 @@ func (c *Client) GetWallet(ctx context.Context, reqEditors ...RequestEditorFn) (
 // added to the query of `returnUrl`.
 //
 // A top-up that would lift the balance above the wallet's ceiling (200000 cents unless agreed otherwise) is 409
-// `WALLET_LIMIT_EXCEEDED`.
+// `WALLET_LIMIT_EXCEEDED`. What is being paid on other pages counts when the client is about to pay, so the page may
+// refuse a session that could be created.
 //
 // Takes any type of body and a specified content type.
 //
@@ -760,7 +763,8 @@ func (c *Client) CreateTopupSessionWithBody(ctx context.Context, params *CreateT
 // added to the query of `returnUrl`.
 //
 // A top-up that would lift the balance above the wallet's ceiling (200000 cents unless agreed otherwise) is 409
-// `WALLET_LIMIT_EXCEEDED`.
+// `WALLET_LIMIT_EXCEEDED`. What is being paid on other pages counts when the client is about to pay, so the page may
+// refuse a session that could be created.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -1828,7 +1832,8 @@ type ClientWithResponsesInterface interface {
 	// added to the query of `returnUrl`.
 	//
 	// A top-up that would lift the balance above the wallet's ceiling (200000 cents unless agreed otherwise) is 409
-	// `WALLET_LIMIT_EXCEEDED`.
+	// `WALLET_LIMIT_EXCEEDED`. What is being paid on other pages counts when the client is about to pay, so the page may
+	// refuse a session that could be created.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -1843,7 +1848,8 @@ type ClientWithResponsesInterface interface {
 	// added to the query of `returnUrl`.
 	//
 	// A top-up that would lift the balance above the wallet's ceiling (200000 cents unless agreed otherwise) is 409
-	// `WALLET_LIMIT_EXCEEDED`.
+	// `WALLET_LIMIT_EXCEEDED`. What is being paid on other pages counts when the client is about to pay, so the page may
+	// refuse a session that could be created.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -4528,7 +4534,8 @@ func (c *ClientWithResponses) GetWalletWithResponse(ctx context.Context, reqEdit
 // added to the query of `returnUrl`.
 //
 // A top-up that would lift the balance above the wallet's ceiling (200000 cents unless agreed otherwise) is 409
-// `WALLET_LIMIT_EXCEEDED`.
+// `WALLET_LIMIT_EXCEEDED`. What is being paid on other pages counts when the client is about to pay, so the page may
+// refuse a session that could be created.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -4549,7 +4556,8 @@ func (c *ClientWithResponses) CreateTopupSessionWithBodyWithResponse(ctx context
 // added to the query of `returnUrl`.
 //
 // A top-up that would lift the balance above the wallet's ceiling (200000 cents unless agreed otherwise) is 409
-// `WALLET_LIMIT_EXCEEDED`.
+// `WALLET_LIMIT_EXCEEDED`. What is being paid on other pages counts when the client is about to pay, so the page may
+// refuse a session that could be created.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //

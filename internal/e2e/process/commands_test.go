@@ -1,8 +1,13 @@
 package process_test
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -59,14 +64,18 @@ const everything = `SELECT format('%s applications, %s endpoints, %s clients, %s
 
 func TestCommandsRefuseBadInputAndMakeNothing(t *testing.T) {
 	t.Parallel()
-	url := dbtest.URL(t)
-	in := install(t, "PARTNERD_DATABASE_URL="+url)
+	database := dbtest.URL(t)
+	in := install(t, "PARTNERD_DATABASE_URL="+database)
 	app := []string{"app", "create", "--json"}
 	client := []string{"client", "create", "--json", "--password", password, "--name", "Demo Client"}
 	lawyer := []string{"lawyer", "create", "--json", "--password", password, "--name", "Demo Lawyer"}
-	in.ask(t, &struct{}{}, append(slices.Clone(client), "--email", "taken@client.example")...)
+	var made struct{ ID string }
+	in.ask(t, &made, append(slices.Clone(client), "--email", "taken@client.example", "--balance-cents", "500")...)
+	adjust := []string{"wallet", "adjust", "--reason", "Test"}
+	refund := []string{"wallet", "refund", "--reason", "Test"}
+	history := []string{"app", "history"}
 	in.ask(t, &struct{}{}, append(slices.Clone(lawyer), "--email", "taken@firm.example", "--competence", "TAX", "--language", "FR")...)
-	db := connect(t, url)
+	db := connect(t, database)
 	before := query(t, db, everything)
 	for _, c := range []struct {
 		base []string
@@ -98,6 +107,23 @@ func TestCommandsRefuseBadInputAndMakeNothing(t *testing.T) {
 		{lawyer, "--email a@firm.example --competence TAX --language XX", "XX"},
 		{lawyer, "--email taken@firm.example --competence TAX --language FR", "another lawyer"},
 		{lawyer, "--email a@firm.example --competence TAX --language FR --phone 12", "phone"},
+		{app, "--name X --redirect-uri https://crm.example:99999/cb", "port"},
+		{app, "--name X\x7fX --redirect-uri https://crm.example/cb", "one line"},
+		{client, "--email a@client.example --name bad\xff", "UTF-8"},
+		{adjust, "--amount-cents 1 --client nobody", `no client "nobody"`},
+		{adjust, "--amount-cents 0 --client " + made.ID, "must not be 0"},
+		{adjust, "--amount-cents=-501 --client " + made.ID, "500 cents available"},
+		{adjust, "--amount-cents 100000001 --client " + made.ID, "at most 100000000"},
+		{adjust, "--amount-cents 9223372036854775800 --client " + made.ID, "at most 100000000"},
+		{adjust, "--amount-cents=-9223372036854775808 --client " + made.ID, "at most 100000000"},
+		{adjust, "--amount-cents 1 --reason= --client " + made.ID, "reason"},
+		{refund, "--client nobody", `no client "nobody"`},
+		{refund, "--amount-cents 0 --client " + made.ID, "must be positive"},
+		{refund, "--amount-cents=-1 --client " + made.ID, "must be positive"},
+		{refund, "--topup nothing --client " + made.ID, "no such top-up"},
+		{refund, "--reason= --client " + made.ID, "reason"},
+		{refund, "--client " + made.ID, "no unused top-up"},
+		{history, "nothing --client " + made.ID, `no application "nothing"`},
 		{[]string{"nothing"}, "", "nothing"},
 	} {
 		args := append(slices.Clone(c.base), strings.Fields(c.args)...)
@@ -106,11 +132,42 @@ func TestCommandsRefuseBadInputAndMakeNothing(t *testing.T) {
 		if r.code == 0 || !strings.Contains(strings.ToLower(message), strings.ToLower(c.want)) {
 			t.Errorf("%s %q ended with %d: %s", c.base[0], c.args, r.code, r.stderr)
 		}
-		if strings.Contains(r.stderr, "SQLSTATE") || strings.Contains(r.stderr, "goroutine") || strings.Contains(r.stderr, password) {
+		if strings.Contains(r.stderr, "VALIDATION_ERROR") || strings.Contains(r.stderr, "INSUFFICIENT_FUNDS") || strings.Contains(r.stderr, "SQLSTATE") || strings.Contains(r.stderr, "goroutine") || strings.Contains(r.stderr, password) {
 			t.Errorf("%s %q is explained in words of the machine: %s", c.base[0], c.args, r.stderr)
 		}
 		if after := query(t, db, everything); after[0] != before[0] {
 			t.Fatalf("%s %q left something behind: %s, was %s", c.base[0], c.args, after[0], before[0])
+		}
+	}
+}
+
+// A command that examines or operates in a wrong or forgotten place says so, and makes neither keys nor a database there.
+func TestCommandsDoNotMakeAnInstallationToLookAt(t *testing.T) {
+	t.Parallel()
+	bare, err := url.Parse(dbtest.URL(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	bare.Path = "/postgres"
+	keys := []string{"PARTNERD_MASTER_KEY=unused", "PARTNERD_NOTE_PUBLIC_KEY=unused"}
+	for name, c := range map[string]struct {
+		env   []string
+		names string // in the message
+	}{
+		"no private database": {nil, "PARTNERD_DATA_DIR"},
+		"no keys":             {[]string{"PARTNERD_DATABASE_URL=" + dbtest.URL(t)}, "PARTNERD_DATA_DIR"},
+		"database of others":  {append(keys, "PARTNERD_DATABASE_URL="+bare.String()), "PARTNERD_DATABASE_URL"},
+	} {
+		in := &installation{dir: filepath.Join(t.TempDir(), "data")}
+		in.env = append([]string{"PATH=" + os.Getenv("PATH"), "PARTNERD_DATA_DIR=" + in.dir}, c.env...)
+		for _, command := range []string{"ledger verify", "app list", "app show app_1", "wallet statement --client cli_1 --month 2026-03", "key list"} {
+			r := in.cli(t, strings.Fields(command)...)
+			if r.code == 0 || !strings.Contains(r.stderr, c.names) || strings.Contains(r.stderr, "SQLSTATE") {
+				t.Errorf("%s, %s: %+v", name, command, r)
+			}
+		}
+		if _, err := os.Stat(in.dir); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s: the commands made the data folder (%v)", name, err)
 		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // nobody is the account that a service without rights runs under.
@@ -36,9 +37,8 @@ func TestFirstStart(t *testing.T) {
 			}
 			server := in.serve(t, freeAddress(t))
 			for _, want := range []string{server.addr[strings.LastIndex(server.addr, ":"):], "/docs", "client_secret", "demo@client.example"} {
-				if !strings.Contains(server.welcome.String(), want) {
-					t.Errorf("the welcome does not name %q:\n%s", want, server.welcome.String())
-				}
+				await(t, 10*time.Second, func() bool { return strings.Contains(server.welcome.String(), want) }, // it answers before all is said
+					func() string { return fmt.Sprintf("the welcome does not name %q:\n%s", want, server.welcome.String()) })
 			}
 			wantPrivate(t, in.dir)
 			in.booksAgree(t)

@@ -1,0 +1,26 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"partnerd/internal/problem"
+)
+
+// An operator reads what is wrong, and neither a code of the API nor a hint at a response that nobody sees.
+func TestFaultsAreExplainedToOperators(t *testing.T) {
+	t.Parallel()
+	invalid := problem.ErrValidation.With(problem.Issue{Path: "url", Code: problem.IssueInvalidURL, Message: "Must be an absolute URL."})
+	for want, err := range map[string]error{
+		"plain":                         errors.New("plain"),
+		"There is no such resource.":    problem.ErrNotFound,
+		"url: Must be an absolute URL.": invalid,
+		`webhook URL "x": url: Must be an absolute URL. There is no such event.`: fmt.Errorf("webhook URL %q: %w", "x",
+			invalid.With(problem.Issue{Code: problem.IssueInvalidValue, Message: "There is no such event."})),
+	} {
+		if got := explain(err); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}

@@ -1,0 +1,45 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"partnerd/internal/postgres"
+)
+
+// CheckInstalled is an error in words for an operator unless the configuration leads to an installation: the private
+// cluster or the schema, and the keys. It makes nothing.
+func (c *Config) CheckInstalled(ctx context.Context) error {
+	folder, err := filepath.Abs(c.DataDir)
+	if err != nil {
+		return fmt.Errorf("data folder: %w", err)
+	}
+	var needed []string
+	if c.MasterKey == "" || c.NotePublicKey == "" {
+		needed = append(needed, "keys")
+	}
+	if c.DatabaseURL == "" {
+		needed = append(needed, "postgres")
+	}
+	for _, name := range needed {
+		_, err := os.Stat(c.path(name))
+		if errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("there is no installation in %s (no folder %q): set PARTNERD_DATA_DIR and PARTNERD_DATABASE_URL as for the server, or start it first", folder, name)
+		}
+		if err != nil {
+			return fmt.Errorf("data folder: %w", err)
+		}
+	}
+	if c.DatabaseURL == "" {
+		return nil
+	}
+	ours, err := postgres.HasSchema(ctx, c.DatabaseURL)
+	if err == nil && !ours {
+		err = errors.New("the database at PARTNERD_DATABASE_URL has no tables of partnerd: set it as for the server, or start that first")
+	}
+	return err
+}

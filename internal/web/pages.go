@@ -216,11 +216,15 @@ func (p *Pages) readForm(c echo.Context) error {
 	return nil
 }
 
-const formsStay = "form-action 'self'; "
+// The content security policy of every page, with two exceptions: [allowFormsToLeave], and the scripts of passkeys.
+const (
+	formsStay = "form-action 'self'; "
+	policy    = "default-src 'none'; style-src 'self'; img-src 'self' data:; " + formsStay + "base-uri 'none'; frame-ancestors 'none'"
+)
 
 func (p *Pages) setHeaders(c echo.Context) {
 	h := c.Response().Header()
-	h.Set("Content-Security-Policy", policy(formsStay))
+	h.Set("Content-Security-Policy", policy)
 	h.Set("X-Content-Type-Options", "nosniff")
 	// Not no-referrer: it would make browsers send "Origin: null" with our own forms.
 	h.Set("Referrer-Policy", "same-origin")
@@ -231,11 +235,6 @@ func (p *Pages) setHeaders(c echo.Context) {
 	if p.secure {
 		h.Set("Strict-Transport-Security", "max-age=31536000")
 	}
-}
-
-// policy is the content security policy of a page; more holds further directives, each with its semicolon.
-func policy(more string) string {
-	return "default-src 'none'; style-src 'self'; img-src 'self' data:; " + more + "base-uri 'none'; frame-ancestors 'none'"
 }
 
 // allowFormsToLeave is for pages whose forms lead on to an application: Chromium applies form-action to the whole chain

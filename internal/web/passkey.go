@@ -27,7 +27,7 @@ type passkeyView struct {
 }
 
 func (p *Pages) showPasskey(c echo.Context, status int, client *account.Client, v passkeyView) error {
-	c.Response().Header().Set("Content-Security-Policy", policy(formsStay+"script-src 'self'; "))
+	c.Response().Header().Set("Content-Security-Policy", policy+"; script-src 'self'")
 	if leadsToApplication(v.Next) {
 		allowFormsToLeave(c)
 	}

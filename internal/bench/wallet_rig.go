@@ -23,13 +23,14 @@ import (
 	"partnerd/internal/application"
 	"partnerd/internal/oauth"
 	"partnerd/internal/postgres"
+	"partnerd/internal/wallet"
 )
 
 const (
 	benchWallets = 64
-	benchClient  = "cli_bench_" // with a number: identifiers that a script can make
-	benchBalance = 1 << 30      // cents: more than any run reserves
-	benchHistory = 50           // earlier movements of each wallet, so that a page is full
+	benchClient  = "cli_bench_"         // with a number: identifiers that a script can make
+	benchBalance = wallet.MaxAdjustment // of each earlier movement; together more than any run reserves
+	benchHistory = 50                   // earlier movements of each wallet, so that a page is full
 )
 
 // walletRig is the whole program behind its HTTP server, without its workers, on a database of its own.

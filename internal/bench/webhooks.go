@@ -164,7 +164,7 @@ func hooksEmitCost(ctx context.Context, e *Env) ([]Result, error) {
 			if err := wallets.Open(ctx, tx, client); err != nil {
 				return err
 			}
-			return wallets.Adjust(ctx, tx, client, 2_000_000_000, "Bench")
+			return wallets.Adjust(ctx, tx, client, wallet.MaxAdjustment, "Bench")
 		})
 		if err != nil {
 			return nil, err

@@ -474,6 +474,40 @@ func TestCheckoutsOpenedAtOnceDoNotPassTheCeiling(t *testing.T) {
 	}
 }
 
+// The one who pays second waits for the first to be through, and is judged after that.
+func TestASecondPageIsJudgedAfterTheFirst(t *testing.T) {
+	t.Parallel()
+	f, _ := withStripe(t)
+	f.payments.cfg.WalletCeiling = 100_000
+	begin := func(session Session, meanwhile func()) error {
+		return f.db.InTx(t.Context(), func(tx postgres.Tx) error {
+			_, err := f.payments.Begin(t.Context(), tx, session.ID)
+			if err == nil {
+				meanwhile()
+			}
+			return err
+		})
+	}
+	one, two := f.session(100_000), f.session(100_000)
+	second := make(chan error, 1)
+	first := begin(one, func() {
+		go func() { second <- begin(two, func() {}) }()
+		for deadline := time.Now().Add(10 * time.Second); ; {
+			var waits bool
+			err := f.db.Pool().QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock')`).Scan(&waits)
+			if err != nil || time.Now().After(deadline) {
+				t.Errorf("nobody waits (%v)", err)
+			}
+			if waits || t.Failed() || len(second) > 0 {
+				return
+			}
+		}
+	})
+	if err := <-second; first != nil || !errors.Is(err, ErrWalletLimitExceeded) {
+		t.Errorf("the first: %v, the second: %v", first, err)
+	}
+}
+
 // A refund that cannot be says why; money that goes back is shown as a movement that no application took part in.
 func TestRefundsSayWhyNotAndNameNoApplication(t *testing.T) {
 	t.Parallel()

@@ -22,21 +22,23 @@ func (s *Server) health(c echo.Context) error {
 
 // ready tells that the process can serve: the database answers.
 func (s *Server) ready(c echo.Context) error {
-	ctx, cancel := context.WithTimeout(c.Request().Context(), 2*time.Second)
-	defer cancel()
-	if err := s.deps.DB.Ping(ctx); err != nil {
+	if err := s.reachDatabase(c); err != nil {
 		s.deps.Logger.Warn("not ready", "error", err)
 		return writeJSON(c, http.StatusServiceUnavailable, map[string]string{"status": "unavailable", "database": "unreachable"})
 	}
 	return writeJSON(c, http.StatusOK, map[string]string{"status": "ok", "database": "ok"})
 }
 
+func (s *Server) reachDatabase(c echo.Context) error {
+	ctx, cancel := context.WithTimeout(c.Request().Context(), 2*time.Second)
+	defer cancel()
+	return s.deps.DB.Ping(ctx)
+}
+
 // status tells a partner, or a page that watches the service, how it is and which environment answers (decision H59).
 func (s *Server) status(c echo.Context) error {
 	state, code := "operational", http.StatusOK
-	ctx, cancel := context.WithTimeout(c.Request().Context(), 2*time.Second)
-	defer cancel()
-	if err := s.deps.DB.Ping(ctx); err != nil {
+	if s.reachDatabase(c) != nil {
 		state, code = "unavailable", http.StatusServiceUnavailable
 	}
 	environment := "live"

@@ -4,7 +4,7 @@ import { after, before, test } from 'node:test'
 import { examine } from './examine.js'
 import { beginLink, call, discover } from './partner.js'
 import { password, start, startSite } from './program.js'
-import { launch, narrow, open, signIn, wide } from './window.js'
+import { launch, narrow, open, signIn, tabTo, wide } from './window.js'
 
 let program, site, browser, app, config
 before(async () => {
@@ -263,21 +263,7 @@ test('consent given before is not asked for again, money always is', async () =>
 test('the account works with the keyboard alone, at 400 %', async () => {
   const w = await open(browser, { viewport: narrow }) // 1280 px at 400 %
   const { page } = w
-  const reach = async selector => {
-    for (let i = 0; i < 60; i++) {
-      await page.keyboard.press('Tab')
-      const shown = await page.evaluate(s => {
-        const e = document.activeElement
-        if (!e.matches(s)) return null
-        const style = getComputedStyle(e)
-        return style.outlineStyle !== 'none' && parseFloat(style.outlineWidth) > 0
-      }, selector)
-      if (shown === null) continue
-      assert(shown, `the focus on ${selector} cannot be seen`)
-      return
-    }
-    assert.fail(`Tab does not reach ${selector}`)
-  }
+  const reach = selector => tabTo(page, selector, 60)
   const press = async selector => {
     await reach(selector)
     await page.keyboard.press('Enter')

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { beginLink, call, discover } from './partner.js'
 import { password, start, startSite } from './program.js'
-import { launch, narrow, open, signIn, wide } from './window.js'
+import { launch, narrow, open, signIn, tabTo, wide } from './window.js'
 
 let program, site, browser, app, config
 before(async () => {
@@ -199,21 +199,7 @@ test('linking works with the keyboard alone', async () => {
   const { page } = w
   const begun = await beginLink(config, site.callback)
   await page.goto(begun.url)
-  const reach = async selector => {
-    for (let i = 0; i < 30; i++) {
-      await page.keyboard.press('Tab')
-      const shown = await page.evaluate(s => {
-        const e = document.activeElement
-        if (!e.matches(s)) return null
-        const style = getComputedStyle(e)
-        return style.outlineStyle !== 'none' && parseFloat(style.outlineWidth) > 0
-      }, selector)
-      if (shown === null) continue
-      assert(shown, `the focus on ${selector} cannot be seen`)
-      return
-    }
-    assert.fail(`Tab does not reach ${selector}`)
-  }
+  const reach = selector => tabTo(page, selector, 30)
   await reach('a.skip')
   await page.keyboard.press('Enter')
   await reach('#email')

@@ -41,6 +41,23 @@ export async function shoot(page, name) {
   await page.screenshot({ path: join(screenshots, `${name}.png`), fullPage: !name.startsWith('docs') })
 }
 
+/** Presses Tab, at most so many times, until the selector has the focus, which must be seen. */
+export async function tabTo(page, selector, tabs) {
+  for (let i = 0; i < tabs; i++) {
+    await page.keyboard.press('Tab')
+    const shown = await page.evaluate(s => {
+      const e = document.activeElement
+      if (!e.matches(s)) return null
+      const style = getComputedStyle(e)
+      return style.outlineStyle !== 'none' && parseFloat(style.outlineWidth) > 0
+    }, selector)
+    if (shown === null) continue
+    assert(shown, `the focus on ${selector} cannot be seen`)
+    return
+  }
+  assert.fail(`Tab does not reach ${selector}`)
+}
+
 export async function signIn(page, email, password) {
   await page.fill('#email', email)
   await page.fill('#password', password)

@@ -138,13 +138,33 @@ func NewSMTP(address, from string) (*SMTP, error) {
 // Send implements [Sender].
 func (s *SMTP) Send(ctx context.Context, m Message) error {
 	msg := gomail.NewMsg()
-	if err := errors.Join(msg.From(s.from), msg.To(m.To)); err != nil {
-		return fmt.Errorf("address mail: %w", err)
+	if err := msg.From(s.from); err != nil {
+		return fmt.Errorf("address of the sender of mail: %w", err)
+	}
+	if err := msg.To(m.To); err != nil {
+		return errAddress
 	}
 	msg.Subject(m.Subject)
 	msg.SetBodyString(gomail.TypeTextPlain, m.Text)
-	if err := s.client.DialAndSendWithContext(ctx, msg); err != nil {
-		return fmt.Errorf("send mail: %w", err)
+	server, err := s.client.DialToSMTPClientWithContext(ctx)
+	if err != nil { // the server has not heard of the message
+		return fmt.Errorf("reach the mail server: %w", err)
 	}
-	return nil
+	defer s.client.CloseWithSMTPClient(server) // once the message is accepted, how the connection ends does not matter
+	return judge(s.client.SendWithSMTPClient(server, msg))
+}
+
+var errAddress = errors.New("the recipient has no address that mail can go to")
+
+// judge reads what came of a message. The texts of the server and of the library may repeat the address, so only the
+// step and the codes are told.
+func judge(err error) error {
+	var failed *gomail.SendError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &failed):
+		return fmt.Errorf("mail server refused: %s, code %d %s", failed.Reason, failed.ErrorCode(), failed.EnhancedStatusCode())
+	}
+	return errors.New("mail server took the message no further")
 }

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"log/slog"
+	"net"
+	"net/textproto"
 	"os"
 	"path/filepath"
 	"strings"
@@ -60,6 +62,99 @@ func TestAMailIsSentAfterItsTransactionAndWaitsSealed(t *testing.T) {
 	raw, err := os.ReadFile(files[0])
 	if err != nil || !strings.Contains(string(raw), "To: a@client.example") || !strings.Contains(string(raw), "The link is CANARY.") {
 		t.Errorf("mail: %s %v", raw, err)
+	}
+}
+
+// TestARefusedRecipientIsInNeitherTheLogNorTheQueue: servers quote the address that they refuse, at whatever step.
+func TestARefusedRecipientIsInNeitherTheLogNorTheQueue(t *testing.T) {
+	t.Parallel()
+	const address = "canary@client.example"
+	for _, step := range []string{"MAIL", "RCPT", "DATA", "."} {
+		t.Run(step, func(t *testing.T) {
+			t.Parallel()
+			db := dbtest.New(t)
+			var log bytes.Buffer
+			q, err := queue.New(db, slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})))
+			if err != nil {
+				t.Fatal(err)
+			}
+			sender, err := mail.NewSMTP("smtp://"+refusingServer(t, step, "550 5.1.1 <"+address+"> is unknown here"), "service@partner.example")
+			if err != nil {
+				t.Fatal(err)
+			}
+			s := mail.New(q, sealtest.Box(t), sender)
+			err = db.InTx(t.Context(), func(tx postgres.Tx) error {
+				return s.Send(t.Context(), tx, mail.Message{To: address, Subject: "Hello", Text: "Text"})
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			ended := make(chan error, 1)
+			go func() { ended <- q.Run(ctx) }()
+			var failure string
+			for deadline := time.Now().Add(20 * time.Second); failure == "" && time.Now().Before(deadline); <-time.After(20 * time.Millisecond) {
+				err := db.Pool().QueryRow(t.Context(), "SELECT coalesce(errors[1]::text, '') FROM river.river_job").Scan(&failure)
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			cancel()
+			<-ended
+			for place, text := range map[string]string{"log": log.String(), "queue": failure} {
+				if strings.Contains(text, "canary") || !strings.Contains(text, "550") {
+					t.Errorf("the %s tells the address, or not the code: %s", place, text)
+				}
+			}
+		})
+	}
+}
+
+// refusingServer is a mail server that gives one answer to a step of every message, and agrees to the others.
+func refusingServer(t *testing.T, step, answer string) (address string) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go converse(textproto.NewConn(c), step, answer)
+		}
+	}()
+	return l.Addr().String()
+}
+
+func converse(c *textproto.Conn, step, answer string) {
+	defer c.Close()
+	c.PrintfLine("220 mail.example")
+	for {
+		line, err := c.ReadLine()
+		if err != nil {
+			return
+		}
+		verb, _, _ := strings.Cut(line, " ")
+		switch {
+		case verb == "EHLO":
+			c.PrintfLine("250-mail.example\r\n250 ENHANCEDSTATUSCODES")
+		case verb == step:
+			c.PrintfLine("%s", answer)
+		case verb == "DATA":
+			c.PrintfLine("354 go on")
+			c.ReadDotBytes()
+			if step == "." {
+				c.PrintfLine("%s", answer)
+				continue
+			}
+			c.PrintfLine("250 2.0.0 taken")
+		default:
+			c.PrintfLine("250 2.0.0 fine")
+		}
 	}
 }
 

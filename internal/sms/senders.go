@@ -87,10 +87,19 @@ func (h *HTTP) Send(ctx context.Context, m Message) error {
 		if errors.As(err, &dial) && dial.Op == "dial" {
 			return fmt.Errorf("%w: %w", ErrNotSent, err)
 		}
-		return fmt.Errorf("send text message: %w", err)
+		return inDoubt(err)
 	}
 	defer res.Body.Close()
 	return judge(res)
+}
+
+// inDoubt describes a failure without an answer. The text of err may quote what came instead of one, and with it the number.
+func inDoubt(err error) error {
+	var timeout net.Error
+	if errors.As(err, &timeout) && timeout.Timeout() {
+		return errors.New("text message provider did not answer in time")
+	}
+	return errors.New("text message provider gave no answer of HTTP")
 }
 
 // judge reads the provider's answer. Its message may repeat the number, so only its code is told.

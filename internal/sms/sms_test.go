@@ -207,6 +207,29 @@ func TestTheProviderIsAskedAsItsInterfaceWants(t *testing.T) {
 	}
 }
 
+// TestWhatAProviderSaysInsteadOfAnAnswerIsNotTold: a log of the error would hold the number that it quotes.
+func TestWhatAProviderSaysInsteadOfAnAnswerIsNotTold(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		c, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer c.Close()
+		io.WriteString(c, "ERROR +33639980002\r\n\r\n")
+	}))
+	t.Cleanup(server.Close)
+	h, err := sms.NewHTTP(strings.Replace(server.URL, "http://", "http://AC1:token@", 1), "x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = h.Send(t.Context(), sms.Message{To: "+33639980002", Text: "code"})
+	if err == nil || errors.Is(err, sms.ErrNotSent) || strings.Contains(err.Error(), "39980002") {
+		t.Errorf("the error tells the number, or a certainty that there is not: %v", err)
+	}
+}
+
 func TestProvidersAreNamedByURL(t *testing.T) {
 	t.Parallel()
 	for _, bad := range []string{"", "api.example", "https://api.example", "http://a:b@api.example", "https://a:b@api.example/path"} {

@@ -153,14 +153,16 @@ func TestDatesAreReadable(t *testing.T) {
 func TestMarkdown(t *testing.T) {
 	t.Parallel()
 	cases := map[string]string{
-		"plain <b> & \"q\"":                 "<p>plain &lt;b&gt; &amp; &#34;q&#34;</p>\n",
-		"## A B, c\ntext\nmore":             "<h2 id=\"x-a-b-c\">A B, c</h2>\n<p>text more</p>\n",
-		"text:\n- a `<i>`\n  b\n- **c**":    "<p>text:</p>\n<ul>\n<li>a <code>&lt;i&gt;</code> b</li>\n<li><strong>c</strong></li>\n</ul>\n",
-		"1. a\n2. b\n   c\n\nend":           "<ol>\n<li>a</li>\n<li>b c</li>\n</ol>\n<p>end</p>\n",
+		"plain <b> & \"q\"":                 "<p>plain &lt;b&gt; &amp; &quot;q&quot;</p>\n",
+		"## A B, c\ntext\nmore":             "<h2 id=\"x-a-b-c\">A B, c</h2>\n<p>text\nmore</p>\n",
+		"text:\n- a `<i>`\n  b\n- **c**":    "<p>text:</p>\n<ul>\n<li>a <code>&lt;i&gt;</code>\nb</li>\n<li><strong>c</strong></li>\n</ul>\n",
+		"1. a\n2. b\n   c\n\nend":           "<ol>\n<li>a</li>\n<li>b\nc</li>\n</ol>\n<p>end</p>\n",
+		"does not exist:\n404. A method":    "<p>does not exist:\n404. A method</p>\n",
 		"[x](https://a.example/?b&c)":       "<p><a href=\"https://a.example/?b&amp;c\">x</a></p>\n",
-		"[x](javascript:alert)":             "<p>[x](javascript:alert)</p>\n",
+		"[x](javascript:alert)":             "<p><a href=\"\">x</a></p>\n",
 		"```\na < b\n\nc\n```\nz":           "<pre tabindex=\"0\"><code>a &lt; b\n\nc</code></pre>\n<p>z</p>\n",
 		"<script>alert(1)</script>":         "<p>&lt;script&gt;alert(1)&lt;/script&gt;</p>\n",
+		"<div>\n\n<!-- a\n-->":              "<p>&lt;div&gt;</p>\n<p>&lt;!-- a\n--&gt;</p>\n",
 		"| A | B |\n|---|---|\n| 1 | `2` |": "<div class=\"scroll\" tabindex=\"0\"><table>\n<thead><tr><th scope=\"col\">A</th><th scope=\"col\">B</th></tr>\n</thead>\n<tbody>\n<tr><td>1</td><td><code>2</code></td></tr>\n</tbody></table></div>\n",
 	}
 	for src, want := range cases {

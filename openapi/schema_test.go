@@ -173,18 +173,20 @@ func TestEnumsAreTheDecidedOnes(t *testing.T) {
 	}
 }
 
+// A default makes a property required in the eyes of TypeScript's generators, so bodies say it in words.
 func TestDefaultsAreTheSpecifiedOnes(t *testing.T) {
 	t.Parallel()
 	c := partner(t)
-	create := c.children(t, c.at(t, "components", "schemas", "CreateConsultationRequest"), "properties")
-	limit := c.at(t, "components", "parameters", "Limit", "schema")
-	for name, pair := range map[string][2]any{
-		"language":         {create["language"].value["default"], "FR"},
-		"recordingConsent": {create["recordingConsent"].value["default"], false},
-		"limit":            {limit.value["default"], json.Number("20")},
-	} {
-		if pair[0] != pair[1] {
-			t.Errorf("default of %s is %v, want %v", name, pair[0], pair[1])
+	if got := c.at(t, "components", "parameters", "Limit", "schema").value["default"]; got != json.Number("20") {
+		t.Errorf("default of limit is %v, want 20", got)
+	}
+	for name, want := range map[string]string{"language": "`FR`", "recordingConsent": "`false`"} {
+		property := c.at(t, "components", "schemas", "CreateConsultationRequest", "properties", name).value
+		if text, _ := property["description"].(string); !strings.Contains(text, "Left out, it is "+want) {
+			t.Errorf("%s says %q, want its default %s", name, text, want)
+		}
+		if property["default"] != nil {
+			t.Errorf("%s has a default, which generators take for required", name)
 		}
 	}
 }
@@ -292,4 +294,24 @@ func TestTimestampsAreUTC(t *testing.T) {
 	if found == 0 {
 		t.Error("no timestamps found")
 	}
+}
+
+// What a schema shows of itself wins over the examples of the answers that use it, so mocks would give one error for all;
+// and a default in a body makes generators require what is optional.
+func TestSchemasLeaveExamplesAndDefaultsToTheirUse(t *testing.T) {
+	each(t, func(t *testing.T, c *contract) {
+		for name, schema := range c.children(t, c.at(t, "components"), "schemas") {
+			if schema.value["example"] != nil || schema.value["examples"] != nil {
+				t.Errorf("schema %s has an example of its own", name)
+			}
+			if schema.value["properties"] == nil {
+				continue
+			}
+			for property, p := range c.children(t, schema, "properties") {
+				if p.value["default"] != nil {
+					t.Errorf("%s of %s has a default", property, name)
+				}
+			}
+		}
+	})
 }

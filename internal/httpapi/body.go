@@ -53,7 +53,7 @@ func readBody(r *http.Request) ([]byte, map[string]any, error) {
 	return raw, object, nil
 }
 
-// check brings the value to its normal form (defaults, trimmed NFC text, plain integers) and returns it with its faults.
+// check brings the value to its normal form (trimmed NFC text, plain integers) and returns it with its faults.
 func (b *body) check(raw []byte, value map[string]any) (map[string]any, []problem.Issue) {
 	issues := lostIssues(raw)
 	normal := make(map[string]any, len(value))
@@ -63,16 +63,11 @@ func (b *body) check(raw []byte, value map[string]any) (map[string]any, []proble
 			if strings.ContainsRune(s, 0) {
 				issues = append(issues, problem.Issue{Path: name, Code: problem.IssueInvalidValue, Message: "Must not contain the character U+0000."})
 			}
-			if b.properties[name].trim {
+			if b.trimmed[name] {
 				v = norm.NFC.String(strings.TrimSpace(s))
 			}
 		}
 		normal[name] = v
-	}
-	for name, p := range b.properties {
-		if _, given := normal[name]; !given && p.fallback != nil {
-			normal[name] = p.fallback
-		}
 	}
 	return normal, append(issues, issuesOf(b.schema.Validate(normal), "")...)
 }

@@ -60,13 +60,8 @@ func (s textSchema) Validate(value any) error {
 
 // body is a closed JSON object.
 type body struct {
-	schema     *jsonschema.Schema
-	properties map[string]property
-}
-
-type property struct {
-	trim     bool // free text: outer white space does not count
-	fallback any  // nil when there is no default
+	schema  *jsonschema.Schema
+	trimmed map[string]bool // names of free texts, whose outer white space does not count
 }
 
 // The part of the document that is read.
@@ -184,7 +179,7 @@ func (d *document) compile(c *jsonschema.Compiler, raw *rawDocument, tree any, s
 	if err != nil {
 		return nil, err
 	}
-	op.body = &body{schema, properties(tree, name)}
+	op.body = &body{schema, trimmed(tree, name)}
 	return op, nil
 }
 
@@ -198,9 +193,9 @@ func validateDateTime(value any) error {
 	return new(time.Time).UnmarshalText([]byte(text))
 }
 
-// properties reads what the validator does not apply itself: defaults and x-trim.
-func properties(tree any, schema string) map[string]property {
-	out := map[string]property{}
+// trimmed reads which properties are marked with x-trim, which the validator does not know.
+func trimmed(tree any, schema string) map[string]bool {
+	out := map[string]bool{}
 	at := func(v any, key string) map[string]any {
 		m, _ := v.(map[string]any)
 		child, _ := m[key].(map[string]any)
@@ -208,8 +203,7 @@ func properties(tree any, schema string) map[string]property {
 	}
 	for name, p := range at(at(at(at(tree, "components"), "schemas"), schema), "properties") {
 		m, _ := p.(map[string]any)
-		trim, _ := m["x-trim"].(bool)
-		out[name] = property{trim, m["default"]}
+		out[name], _ = m["x-trim"].(bool)
 	}
 	return out
 }

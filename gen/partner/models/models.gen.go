@@ -1379,10 +1379,10 @@ type CreateConsultationRequest struct {
 	// ExternalRef Your own reference, at most 100 characters after trimming; comes back on the record and in every webhook.
 	ExternalRef *string `json:"externalRef,omitempty"`
 
-	// Language A code of the languages catalog.
+	// Language A code of the languages catalog. Left out, it is `FR`.
 	Language *string `json:"language,omitempty"`
 
-	// RecordingConsent Whether the client agrees to the call being recorded.
+	// RecordingConsent Whether the client agrees to the call being recorded. Left out, it is `false`.
 	RecordingConsent *bool `json:"recordingConsent,omitempty"`
 
 	// Subject What it is about, 3 to 200 characters after trimming. The lawyer reads it before the call.
@@ -1408,8 +1408,6 @@ type CreateTopupSessionRequest struct {
 }
 
 // Error Why a call failed.
-//
-// Examples: {"code":"METHOD_NOT_ALLOWED","message":"This path does not have this method; see the Allow header."}
 type Error struct {
 	// Code The cause of an error, for programs. New codes may be added; go by the HTTP status for one you do not know.
 	Code ErrorCode `json:"code"`
@@ -1720,28 +1718,18 @@ type StatusFilter = ConsultationStatusFilter
 type TokenIdempotencyKey = string
 
 // CreateConsultationBadRequest Why a call failed.
-//
-// Examples: {"code":"METHOD_NOT_ALLOWED","message":"This path does not have this method; see the Allow header."}
 type CreateConsultationBadRequest = Error
 
 // CreateConsultationConflict Why a call failed.
-//
-// Examples: {"code":"METHOD_NOT_ALLOWED","message":"This path does not have this method; see the Allow header."}
 type CreateConsultationConflict = Error
 
 // CreateConsultationInvalid Why a call failed.
-//
-// Examples: {"code":"METHOD_NOT_ALLOWED","message":"This path does not have this method; see the Allow header."}
 type CreateConsultationInvalid = Error
 
 // InsufficientScope Why a call failed.
-//
-// Examples: {"code":"METHOD_NOT_ALLOWED","message":"This path does not have this method; see the Allow header."}
 type InsufficientScope = Error
 
 // InternalError Why a call failed.
-//
-// Examples: {"code":"METHOD_NOT_ALLOWED","message":"This path does not have this method; see the Allow header."}
 type InternalError = Error
 
 // InvalidClient Why the token or revoke endpoint refused. The same two facts under the names of RFC 6749 and under the names of
@@ -1749,23 +1737,15 @@ type InternalError = Error
 type InvalidClient = OAuthError
 
 // InvalidRequest Why a call failed.
-//
-// Examples: {"code":"METHOD_NOT_ALLOWED","message":"This path does not have this method; see the Allow header."}
 type InvalidRequest = Error
 
 // NotCancellable Why a call failed.
-//
-// Examples: {"code":"METHOD_NOT_ALLOWED","message":"This path does not have this method; see the Allow header."}
 type NotCancellable = Error
 
 // NotFound Why a call failed.
-//
-// Examples: {"code":"METHOD_NOT_ALLOWED","message":"This path does not have this method; see the Allow header."}
 type NotFound = Error
 
 // NoteNotFound Why a call failed.
-//
-// Examples: {"code":"METHOD_NOT_ALLOWED","message":"This path does not have this method; see the Allow header."}
 type NoteNotFound = Error
 
 // OAuthRateLimited Why the token or revoke endpoint refused. The same two facts under the names of RFC 6749 and under the names of
@@ -1781,8 +1761,6 @@ type OAuthServerError = OAuthError
 type OAuthUnavailable = OAuthError
 
 // RateLimited Why a call failed.
-//
-// Examples: {"code":"METHOD_NOT_ALLOWED","message":"This path does not have this method; see the Allow header."}
 type RateLimited = Error
 
 // RevokeBadRequest Why the token or revoke endpoint refused. The same two facts under the names of RFC 6749 and under the names of
@@ -1794,23 +1772,15 @@ type RevokeBadRequest = OAuthError
 type TokenBadRequest = OAuthError
 
 // TopupConflict Why a call failed.
-//
-// Examples: {"code":"METHOD_NOT_ALLOWED","message":"This path does not have this method; see the Allow header."}
 type TopupConflict = Error
 
 // TopupInvalid Why a call failed.
-//
-// Examples: {"code":"METHOD_NOT_ALLOWED","message":"This path does not have this method; see the Allow header."}
 type TopupInvalid = Error
 
 // Unauthorized Why a call failed.
-//
-// Examples: {"code":"METHOD_NOT_ALLOWED","message":"This path does not have this method; see the Allow header."}
 type Unauthorized = Error
 
 // Unavailable Why a call failed.
-//
-// Examples: {"code":"METHOD_NOT_ALLOWED","message":"This path does not have this method; see the Allow header."}
 type Unavailable = Error
 
 // AuthorizeParams defines parameters for Authorize.

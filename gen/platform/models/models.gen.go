@@ -189,7 +189,7 @@ type Attempt struct {
 
 // CreateRedeliveryRequest Which deliveries to send again.
 type CreateRedeliveryRequest struct {
-	// AsNew Whether deliveries that have ended are sent under new ids.
+	// AsNew Whether deliveries that have ended are sent under new ids. Left out, it is `false`.
 	AsNew *bool `json:"asNew,omitempty"`
 
 	// Cursor The `nextCursor` of the answer before, with the same range and choice.

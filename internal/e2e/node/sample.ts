@@ -13,7 +13,7 @@ export async function consult(baseUrl: string, token: string, key: string): Prom
 
   const created = await api.POST('/api/v1/consultations', {
     params: { header: { 'Idempotency-Key': key } },
-    body: { competence: 'HOUSING', language: 'FR', subject: 'Deposit not returned', withdrawalWaiverAcknowledged: true }
+    body: { competence: 'HOUSING', subject: 'Deposit not returned', withdrawalWaiverAcknowledged: true }
   })
   if (!created.data) throw new Error(created.error.message)
 

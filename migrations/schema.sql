@@ -169,6 +169,7 @@ CREATE TABLE clients (
     password_hash text NOT NULL,
     phone_sealed bytea,
     phone_verified_at timestamp with time zone,
+    time_zone text NOT NULL DEFAULT 'Europe/Paris'::text,
     updated_at timestamp with time zone NOT NULL,
     CONSTRAINT clients_erased CHECK (((erased_at IS NULL) OR ((disabled_at IS NOT NULL) AND (phone_sealed IS NULL) AND (password_hash = ''::text)))),
     CONSTRAINT clients_pkey PRIMARY KEY (id),
@@ -219,6 +220,8 @@ CREATE TABLE consultations (
     call_cap_at timestamp with time zone,
     call_ended_at timestamp with time zone,
     call_started_at timestamp with time zone,
+    callable_from timestamp with time zone,
+    callable_until timestamp with time zone,
     callback_due_at timestamp with time zone,
     cancelled_at timestamp with time zone,
     client_id text NOT NULL,
@@ -253,6 +256,7 @@ CREATE TABLE consultations (
     updated_at timestamp with time zone NOT NULL,
     CONSTRAINT consultations_application_id_fkey FOREIGN KEY (application_id) REFERENCES applications(id),
     CONSTRAINT consultations_call CHECK (((status <> ALL (ARRAY['IN_CALL'::text, 'CALL_ENDED'::text, 'COMPLETED'::text])) OR (call_started_at IS NOT NULL))),
+    CONSTRAINT consultations_callable CHECK ((callable_from < callable_until)),
     CONSTRAINT consultations_callback CHECK (((status <> 'PENDING_CALLBACK'::text) OR (callback_due_at IS NOT NULL))),
     CONSTRAINT consultations_check CHECK (((refunded_cents > 0) AND (refunded_cents <= price_cents))),
     CONSTRAINT consultations_client_id_fkey FOREIGN KEY (client_id) REFERENCES clients(id),
@@ -279,6 +283,7 @@ END),
 CREATE INDEX consultations_assigned ON public.consultations USING btree (competence, language, assigned_at DESC) WHERE (assigned_at IS NOT NULL);
 CREATE INDEX consultations_client ON public.consultations USING btree (client_id, created_at DESC, id DESC);
 CREATE INDEX consultations_list ON public.consultations USING btree (application_id, client_id, created_at DESC, id DESC);
+CREATE INDEX consultations_note_missing ON public.consultations USING btree (call_ended_at) WHERE (status = 'CALL_ENDED'::text);
 CREATE INDEX consultations_of_lawyer ON public.consultations USING btree (lawyer_id) WHERE (status = ANY (ARRAY['ASSIGNED'::text, 'IN_CALL'::text, 'CALL_ENDED'::text]));
 CREATE INDEX consultations_timer ON public.consultations USING btree (timer_at) WHERE (timer_at IS NOT NULL);
 CREATE INDEX consultations_waiting ON public.consultations USING btree (competence, language, search_started_at) WHERE (status = ANY (ARRAY['MATCHING'::text, 'PENDING_CALLBACK'::text]));
@@ -417,6 +422,7 @@ CREATE UNIQUE INDEX ledger_transactions_topup ON public.ledger_transactions USIN
 CREATE TABLE notes (
     consultation_id text NOT NULL,
     corrected_at timestamp with time zone,
+    digest bytea,
     erased_at timestamp with time zone,
     lawyer_id text NOT NULL,
     note_sealed bytea,

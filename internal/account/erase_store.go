@@ -16,7 +16,7 @@ func eraseClient(ctx context.Context, tx postgres.Tx, c Client) error {
 	if err := tx.Gorm(ctx).Exec(`DELETE FROM client_links WHERE client_id = ? OR lower(email) = lower(?)`, c.ID, c.Email).Error; err != nil {
 		return fmt.Errorf("erase links: %w", err)
 	}
-	err := tx.Gorm(ctx).Exec(`UPDATE clients SET email = ?, name = ?, password_hash = '', phone_sealed = NULL, phone_verified_at = NULL,
+	err := tx.Gorm(ctx).Exec(`UPDATE clients SET email = ?, name = ?, password_hash = '', phone_sealed = NULL, phone_verified_at = NULL, time_zone = DEFAULT,
 		disabled_at = ?, erased_at = ?, updated_at = ? WHERE id = ?`,
 		c.ID+"@erased.invalid", ErasedName, tx.Now, tx.Now, tx.Now, c.ID).Error
 	if err != nil {

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"net/mail"
 	"strings"
+	"time"
+	_ "time/tzdata" // the zones are the same on every machine
 	"unicode/utf8"
 
 	"github.com/nyaruka/phonenumbers"
@@ -65,6 +67,18 @@ func e164(s string) (string, error) {
 		return "", fmt.Errorf("%w: premium-rate phone numbers cannot be used", ErrInvalid)
 	}
 	return phonenumbers.Format(n, phonenumbers.E164), nil
+}
+
+// zoneOf returns a time zone of the IANA database. Local and the empty name are none: what they mean depends on the machine.
+func zoneOf(name string) (*time.Location, error) {
+	if name == "" || name == "Local" {
+		return nil, fmt.Errorf("%w: a time zone has a name like Europe/Paris", ErrInvalid)
+	}
+	zone, err := time.LoadLocation(name)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %.80q is not a time zone", ErrInvalid, name)
+	}
+	return zone, nil
 }
 
 // storable tells whether Postgres takes s as text.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	"partnerd/internal/id"
 	"partnerd/internal/password"
@@ -81,6 +82,24 @@ func (s *Service) SetPhone(ctx context.Context, tx postgres.Tx, clientID, phone 
 		return err
 	}
 	return updatePhone(ctx, tx, row)
+}
+
+// TimeZone returns where the client lives, for the hours of the day.
+func (s *Service) TimeZone(ctx context.Context, tx postgres.Tx, clientID string) (*time.Location, error) {
+	name, err := timeZone(ctx, tx, clientID)
+	if err != nil {
+		return nil, err
+	}
+	return zoneOf(name)
+}
+
+// SetTimeZone changes it to a zone of the IANA database, for example Europe/Paris. It returns [ErrInvalid] or
+// [problem.ErrNotFound].
+func (s *Service) SetTimeZone(ctx context.Context, tx postgres.Tx, clientID, name string) error {
+	if _, err := zoneOf(name); err != nil {
+		return err
+	}
+	return updateTimeZone(ctx, tx, clientID, name)
 }
 
 // SetDisabled shuts a client out of pages and API, or lets it in again. It returns [problem.ErrNotFound].

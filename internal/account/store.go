@@ -7,6 +7,7 @@ import (
 
 	"partnerd/internal/id"
 	"partnerd/internal/postgres"
+	"partnerd/internal/problem"
 )
 
 type clientRow struct {
@@ -66,6 +67,28 @@ func updatePhone(ctx context.Context, tx postgres.Tx, r clientRow) error {
 		r.PhoneSealed, r.PhoneVerifiedAt, tx.Now, r.ID).Error
 	if err != nil {
 		return fmt.Errorf("update phone of client: %w", err)
+	}
+	return nil
+}
+
+func timeZone(ctx context.Context, tx postgres.Tx, clientID string) (name string, err error) {
+	err = tx.Gorm(ctx).Raw(`SELECT time_zone FROM clients WHERE id = ?`, clientID).Row().Scan(&name)
+	if postgres.IsNotFound(err) {
+		return "", problem.ErrNotFound
+	}
+	if err != nil {
+		return "", fmt.Errorf("read time zone of client: %w", err)
+	}
+	return name, nil
+}
+
+func updateTimeZone(ctx context.Context, tx postgres.Tx, clientID, name string) error {
+	r := tx.Gorm(ctx).Exec(`UPDATE clients SET time_zone = ?, updated_at = ? WHERE id = ?`, name, tx.Now, clientID)
+	if r.Error != nil {
+		return fmt.Errorf("update time zone of client: %w", r.Error)
+	}
+	if r.RowsAffected == 0 {
+		return problem.ErrNotFound
 	}
 	return nil
 }

@@ -22,7 +22,7 @@ func (s *Service) StartCall(ctx context.Context, lawyerID, consultationID string
 		if err != nil || c.Dialling() {
 			return err
 		}
-		if c.NextDialAt != nil && tx.Now.Before(*c.NextDialAt) {
+		if c.NextDialAt != nil && tx.Now.Before(*c.NextDialAt) || quiet(c, tx.Now) {
 			return ErrTooEarly
 		}
 		if err := s.checkPhone(ctx, tx, c); err != nil {

@@ -71,6 +71,8 @@ type Consultation struct {
 	FirstDialAt     *time.Time
 	LastDialAt      *time.Time
 	NextDialAt      *time.Time // the client was not reached and is called again then
+	CallableFrom    *time.Time // hours of the client's day in which a callback may be offered: the present ones, or the next
+	CallableUntil   *time.Time
 	CallCapAt       *time.Time // when 20 minutes of joined time are reached
 	LineLostAt      *time.Time // the line dropped and may be restored
 	Reminders       int        // reminders of a missing note so far

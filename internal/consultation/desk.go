@@ -14,12 +14,18 @@ import (
 
 // AcceptOffer gives a consultation to the lawyer who was offered it (X3, X5). An offer that was accepted while the
 // search was still running counts (29:59 wins); one that is accepted later, though no timer has fired yet, finds the
-// consultation waiting for a callback. Fault: [matching.ErrOfferGone].
+// consultation waiting for a callback, and by night the offer is gone. Fault: [matching.ErrOfferGone].
 func (s *Service) AcceptOffer(ctx context.Context, lawyerID, offerID string) error {
-	return s.onOffer(ctx, offerID, func(tx postgres.Tx, c Consultation) error {
+	var late error
+	err := s.onOffer(ctx, offerID, func(tx postgres.Tx, c Consultation) error {
+		late = nil
 		if c.Status == Matching && searchElapsed(c, tx.Now) {
-			if err := s.apply(ctx, tx, &c, onSearchOver); err != nil {
+			if err := s.endSearch(ctx, tx, &c); err != nil {
 				return err
+			}
+			if !callable(c, tx.Now) {
+				late = matching.ErrOfferGone
+				return nil
 			}
 		}
 		if _, err := s.Matching.Accept(ctx, tx, lawyerID, offerID); err != nil {
@@ -32,6 +38,7 @@ func (s *Service) AcceptOffer(ctx context.Context, lawyerID, offerID string) err
 		}
 		return err
 	})
+	return errors.Join(err, late)
 }
 
 // DeclineOffer refuses an offer; the consultation is offered to others. Fault: [matching.ErrOfferGone].
@@ -89,7 +96,13 @@ func (s *Service) giveBack(ctx context.Context, tx postgres.Tx, c *Consultation,
 	if err := s.letGo(ctx, tx, *c, to); err != nil {
 		return err
 	}
-	if err := s.apply(ctx, tx, c, lawyerLost(*c, tx.Now)); err != nil {
+	lost := lawyerLost(*c, tx.Now)
+	if lost == onLawyerLostLate {
+		if err := s.setHours(ctx, tx, c); err != nil {
+			return err
+		}
+	}
+	if err := s.apply(ctx, tx, c, lost); err != nil {
 		return err
 	}
 	s.wakeSearch(tx, c.ID)

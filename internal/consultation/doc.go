@@ -13,6 +13,8 @@
 //     again; a timer that fires late changes nothing that was decided by the time itself.
 //   - Locks are taken in the order consultation, lawyer, wallet. The search that starts at a lawyer skips
 //     consultations that are locked.
+//   - A callback is offered and dialled by the client's day only (hours.go). callable_from and callable_until hold the hours
+//     of the day that has not ended; their end is a timer, which sets those of the next day.
 //   - Subject, description and phone number are sealed at rest, and are in no log and no event.
 //
 // States and moves, with the rows of the table; a test compares this picture with the table:

@@ -49,13 +49,15 @@ func postpone(ctx context.Context, tx postgres.Tx, consultationID string, until 
 	return nil
 }
 
+// waiting is what may be offered at the time that is given twice: a callback only in the hours of the client's day.
 const waiting = `c.status IN ('MATCHING', 'PENDING_CALLBACK')
+	AND (c.status = 'MATCHING' OR c.callable_from <= ? AND c.callable_until > ?)
 	AND NOT EXISTS (SELECT FROM offers o WHERE o.consultation_id = c.id AND o.state = 'OPEN')`
 
 // waitingPairs lists what is waited for and not on offer.
 func waitingPairs(ctx context.Context, tx postgres.Tx) ([]matching.Pair, error) {
 	var pairs []matching.Pair
-	err := tx.Gorm(ctx).Raw(`SELECT DISTINCT c.competence, c.language FROM consultations c WHERE ` + waiting).Scan(&pairs).Error
+	err := tx.Gorm(ctx).Raw(`SELECT DISTINCT c.competence, c.language FROM consultations c WHERE `+waiting, tx.Now, tx.Now).Scan(&pairs).Error
 	if err != nil {
 		return nil, fmt.Errorf("list pairs with waiting work: %w", err)
 	}
@@ -65,7 +67,7 @@ func waitingPairs(ctx context.Context, tx postgres.Tx) ([]matching.Pair, error) 
 // waitingOf lists the oldest waiting work of a pair.
 func waitingOf(ctx context.Context, tx postgres.Tx, p matching.Pair, limit int) ([]Consultation, error) {
 	return many(ctx, tx, `SELECT `+columns+` FROM consultations c WHERE c.competence = ? AND c.language = ? AND `+waiting+`
-		ORDER BY c.search_started_at LIMIT ?`, p.Competence, p.Language, limit)
+		ORDER BY c.search_started_at LIMIT ?`, p.Competence, p.Language, tx.Now, tx.Now, limit)
 }
 
 // waitingFor lists the oldest waiting work of a lawyer's pairs that he has not given back.
@@ -77,7 +79,7 @@ func waitingFor(ctx context.Context, tx postgres.Tx, lawyerID string, pairs []ma
 	return many(ctx, tx, `SELECT `+columns+` FROM consultations c WHERE (c.competence, c.language) IN ? AND `+waiting+`
 		AND NOT EXISTS (SELECT FROM offers o WHERE o.consultation_id = c.id AND o.lawyer_id = ?
 			AND (o.state = 'DECLINED' OR o.decline_reason IS NOT NULL))
-		ORDER BY c.search_started_at LIMIT ?`, in, lawyerID, limit)
+		ORDER BY c.search_started_at LIMIT ?`, in, tx.Now, tx.Now, lawyerID, limit)
 }
 
 func many(ctx context.Context, tx postgres.Tx, query string, args ...any) ([]Consultation, error) {

@@ -49,11 +49,13 @@ func searchEnds(c Consultation) time.Time { return c.SearchStartedAt.Add(SearchL
 
 func searchRunning(c Consultation, now time.Time) bool { return now.Before(searchEnds(c)) }
 func searchElapsed(c Consultation, now time.Time) bool { return !searchRunning(c, now) }
-func callbackInTime(c Consultation, now time.Time) bool {
-	return c.CallbackDueAt != nil && now.Before(*c.CallbackDueAt)
+func callbackDue(c Consultation, now time.Time) bool {
+	return c.CallbackDueAt == nil || !now.Before(*c.CallbackDueAt)
 }
-func callbackElapsed(c Consultation, now time.Time) bool { return !callbackInTime(c, now) }
-func attemptsSpent(c Consultation, _ time.Time) bool     { return c.DialAttempts >= len(dialSchedule) }
+func callbackInTime(c Consultation, now time.Time) bool {
+	return !callbackDue(c, now) && !quiet(c, now)
+}
+func attemptsSpent(c Consultation, _ time.Time) bool { return c.DialAttempts >= len(dialSchedule) }
 func hasDuration(c Consultation, _ time.Time) bool {
 	return c.DurationSec != nil && *c.DurationSec >= 0 && *c.DurationSec <= int(CallLimit/time.Second)
 }
@@ -90,6 +92,9 @@ func nextTimer(c Consultation) *time.Time {
 	case Matching:
 		return at(searchEnds(c))
 	case PendingCallback:
+		if end := hoursEnd(c); end.Before(*c.CallbackDueAt) {
+			return at(end)
+		}
 		return c.CallbackDueAt
 	case Assigned:
 		switch {
@@ -123,6 +128,7 @@ const (
 	taskNone         task = ""
 	taskSearchOver   task = "search_over"
 	taskCallbackOver task = "callback_over"
+	taskNextDay      task = "next_day"    // the hours for a callback are over until the next day
 	taskNotDialled   task = "not_dialled" // assigned, and no dial was begun in time
 	taskDial         task = "dial"        // next attempt to reach the client
 	taskDialStuck    task = "dial_stuck"  // an attempt that neither joined nor failed
@@ -141,7 +147,10 @@ func dueTask(c Consultation, now time.Time) task {
 	case Matching:
 		return taskSearchOver
 	case PendingCallback:
-		return taskCallbackOver
+		if callbackDue(c, now) {
+			return taskCallbackOver
+		}
+		return taskNextDay
 	case Assigned:
 		switch {
 		case c.DialAttempts == 0 && !now.Before(dialDeadline(c)):

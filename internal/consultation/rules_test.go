@@ -20,7 +20,8 @@ func TestTimers(t *testing.T) {
 		task task
 	}{
 		{"search", base(Matching), SearchLimit, taskSearchOver},
-		{"callback", with(base(PendingCallback), func(c *Consultation) { c.CallbackDueAt = at(time.Hour) }), time.Hour, taskCallbackOver},
+		{"callback", with(base(PendingCallback), func(c *Consultation) { c.CallbackDueAt, c.CallableUntil = at(time.Hour), at(2*time.Hour) }), time.Hour, taskCallbackOver},
+		{"callback across the night", with(base(PendingCallback), func(c *Consultation) { c.CallbackDueAt, c.CallableUntil = at(3*time.Hour), at(2*time.Hour) }), 2 * time.Hour, taskNextDay},
 		{"no dial", base(Assigned), DialDeadline, taskNotDialled},
 		{"dialling", with(base(Assigned), func(c *Consultation) { c.DialAttempts, c.LastDialAt = 1, at(time.Minute) }), time.Minute + DialLimit, taskDialStuck},
 		{"next attempt", with(base(Assigned), func(c *Consultation) { c.DialAttempts, c.NextDialAt = 1, at(5*time.Minute) }), 5 * time.Minute, taskDial},

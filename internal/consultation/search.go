@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"partnerd/internal/lawyer"
 	"partnerd/internal/matching"
@@ -22,7 +23,10 @@ func workOf(c Consultation) matching.Work {
 	}
 }
 
-func (c Consultation) searching() bool { return c.Status == Matching || c.Status == PendingCallback }
+// searching tells whether a lawyer may be sought for c at now.
+func (c Consultation) searching(now time.Time) bool {
+	return c.Status == Matching || c.Status == PendingCallback && callable(c, now)
+}
 
 // search is work that seeks a lawyer: found tells whether it is on offer now. A consultation that somebody else is at
 // is left to the next sweep.
@@ -30,7 +34,7 @@ func (s *Service) search(ctx context.Context, consultationID string) (found bool
 	err = s.DB.InTx(ctx, func(tx postgres.Tx) error {
 		found = false
 		c, ok, err := tryLock(ctx, tx, consultationID)
-		if err != nil || !ok || !c.searching() {
+		if err != nil || !ok || !c.searching(tx.Now) {
 			return err
 		}
 		_, found, err = s.Matching.Offer(ctx, tx, workOf(c))
@@ -62,7 +66,7 @@ func (s *Service) LawyerAvailable(ctx context.Context, lawyerID string) error {
 			if err != nil {
 				return err
 			}
-			if !ok || !c.searching() {
+			if !ok || !c.searching(tx.Now) {
 				continue
 			}
 			if _, found, err := s.Matching.OfferTo(ctx, tx, workOf(c), lawyerID); err != nil || found {

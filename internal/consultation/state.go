@@ -75,7 +75,7 @@ var table = map[Status]map[trigger]step{
 	PendingCallback: {
 		onAccept:         {row: "X5", to: Assigned, guard: callbackInTime, set: setAssigned, events: []webhook.Type{webhook.Assigned}},
 		onCancel:         {row: "X13", to: Cancelled, set: setCancelled, money: releaseMoney, events: []webhook.Type{webhook.Cancelled, webhook.Refunded}},
-		onCallbackMissed: {row: "X14", to: Expired, guard: callbackElapsed, set: setExpired, money: releaseMoney, events: []webhook.Type{webhook.Expired, webhook.Refunded}},
+		onCallbackMissed: {row: "X14", to: Expired, guard: callbackDue, set: setExpired, money: releaseMoney, events: []webhook.Type{webhook.Expired, webhook.Refunded}},
 	},
 	Assigned: {
 		onBridge:          {row: "X6", to: InCall, set: setInCall, events: []webhook.Type{webhook.CallStarted}},

@@ -21,7 +21,7 @@ func ptr[T any](v T) *T { return &v }
 func ready(s Status, t trigger) Consultation {
 	c := Consultation{ID: "con_1", Status: s, Price: Price, CreatedAt: noon, SearchStartedAt: noon, LawyerID: "law_1", DialAttempts: 3,
 		FirstDialAt: ptr(noon), LastDialAt: ptr(noon), AssignedAt: ptr(noon), DurationSec: ptr(30), EndReason: WrongPerson,
-		CallbackDueAt: ptr(noon.Add(time.Hour))}
+		CallbackDueAt: ptr(noon.Add(time.Hour)), CallableFrom: ptr(noon.Add(-time.Hour)), CallableUntil: ptr(noon.Add(2 * time.Hour))}
 	switch t {
 	case onSearchOver, onLawyerLostLate:
 		c.SearchStartedAt = noon.Add(-SearchLimit)

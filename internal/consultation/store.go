@@ -41,6 +41,7 @@ type row struct {
 	NextDialAt, CallCapAt       *time.Time
 	LineLostAt                  *time.Time
 	Reminders                   int
+	CallableFrom, CallableUntil *time.Time
 	ErasedAt                    *time.Time
 }
 
@@ -49,7 +50,7 @@ const columns = `c.id, c.application_id, c.client_id, c.status, c.competence, c.
 	c.recording_consent, c.external_ref, c.price_cents, c.lawyer_id, c.event_seq, c.created_at, c.updated_at, c.search_started_at,
 	c.assigned_at, c.callback_due_at, c.call_started_at, c.call_ended_at, c.duration_sec, c.completed_at, c.cancelled_at,
 	c.expired_at, c.end_reason, c.refunded_cents, c.refunded_at, c.dial_attempts, c.first_dial_at, c.last_dial_at,
-	c.next_dial_at, c.call_cap_at, c.line_lost_at, c.reminders, c.erased_at`
+	c.next_dial_at, c.call_cap_at, c.line_lost_at, c.reminders, c.callable_from, c.callable_until, c.erased_at`
 
 func toRow(c Consultation) row {
 	r := row{
@@ -60,7 +61,7 @@ func toRow(c Consultation) row {
 		CallEndedAt: c.CallEndedAt, DurationSec: c.DurationSec, CompletedAt: c.CompletedAt, CancelledAt: c.CancelledAt,
 		ExpiredAt: c.ExpiredAt, EndReason: nilIfEmpty(string(c.EndReason)), RefundedAt: c.RefundedAt, DialAttempts: c.DialAttempts,
 		FirstDialAt: c.FirstDialAt, LastDialAt: c.LastDialAt, NextDialAt: c.NextDialAt, CallCapAt: c.CallCapAt,
-		LineLostAt: c.LineLostAt, Reminders: c.Reminders,
+		LineLostAt: c.LineLostAt, Reminders: c.Reminders, CallableFrom: c.CallableFrom, CallableUntil: c.CallableUntil,
 	}
 	if c.RefundedAt != nil {
 		r.RefundedCents = &c.Refunded
@@ -79,6 +80,7 @@ func fromRow(r row) Consultation {
 		EndReason: Reason(orEmpty(r.EndReason)), RefundedAt: utc(r.RefundedAt), DialAttempts: r.DialAttempts,
 		FirstDialAt: utc(r.FirstDialAt), LastDialAt: utc(r.LastDialAt), NextDialAt: utc(r.NextDialAt), CallCapAt: utc(r.CallCapAt),
 		LineLostAt: utc(r.LineLostAt), Reminders: r.Reminders, ErasedAt: utc(r.ErasedAt),
+		CallableFrom: utc(r.CallableFrom), CallableUntil: utc(r.CallableUntil),
 	}
 	if r.RefundedCents != nil {
 		c.Refunded = *r.RefundedCents
@@ -142,7 +144,8 @@ func update(ctx context.Context, tx postgres.Tx, c Consultation, from Status) er
 			updated_at = @updated, assigned_at = @assigned, callback_due_at = @due, call_started_at = @started, call_ended_at = @ended,
 			duration_sec = @duration, completed_at = @completed, cancelled_at = @cancelled, expired_at = @expired, end_reason = @reason,
 			refunded_cents = @refunded, refunded_at = @refundedat, dial_attempts = @attempts, first_dial_at = @first,
-			last_dial_at = @last, next_dial_at = @next, call_cap_at = @cap, line_lost_at = @lost, reminders = @reminders
+			last_dial_at = @last, next_dial_at = @next, call_cap_at = @cap, line_lost_at = @lost, reminders = @reminders,
+			callable_from = @from_hour, callable_until = @until_hour
 		WHERE id = @id AND status = @from`,
 		map[string]any{
 			"status": r.Status, "lawyer": r.LawyerID, "seq": r.EventSeq, "timer": r.TimerAt,
@@ -150,6 +153,7 @@ func update(ctx context.Context, tx postgres.Tx, c Consultation, from Status) er
 			"duration": r.DurationSec, "completed": r.CompletedAt, "cancelled": r.CancelledAt, "expired": r.ExpiredAt, "reason": r.EndReason,
 			"refunded": r.RefundedCents, "refundedat": r.RefundedAt, "attempts": r.DialAttempts, "first": r.FirstDialAt,
 			"last": r.LastDialAt, "next": r.NextDialAt, "cap": r.CallCapAt, "lost": r.LineLostAt, "reminders": r.Reminders,
+			"from_hour": r.CallableFrom, "until_hour": r.CallableUntil,
 			"id": r.ID, "from": from,
 		})
 	if res.Error != nil {

@@ -157,7 +157,12 @@ func (s *Service) fireTimers(ctx context.Context) (faults []error) {
 func (s *Service) fire(ctx context.Context, tx postgres.Tx, c *Consultation) error {
 	switch dueTask(*c, tx.Now) {
 	case taskSearchOver:
-		return s.apply(ctx, tx, c, onSearchOver)
+		return s.endSearch(ctx, tx, c)
+	case taskNextDay:
+		if err := s.setHours(ctx, tx, c); err != nil {
+			return err
+		}
+		return s.save(ctx, tx, c)
 	case taskCallbackOver:
 		return s.missGuarantee(ctx, tx, c)
 	case taskNotDialled:
@@ -182,6 +187,18 @@ func (s *Service) fire(ctx context.Context, tx postgres.Tx, c *Consultation) err
 	return nil
 }
 
+// endSearch ends the search of a consultation, which waits for a callback from then on (X4). By night its open offer is
+// taken back: the client is called in the morning.
+func (s *Service) endSearch(ctx context.Context, tx postgres.Tx, c *Consultation) error {
+	if err := s.setHours(ctx, tx, c); err != nil {
+		return err
+	}
+	if err := s.apply(ctx, tx, c, onSearchOver); err != nil || callable(*c, tx.Now) {
+		return err
+	}
+	return s.Matching.Revoke(ctx, tx, c.ID)
+}
+
 // missGuarantee closes a consultation whose promised callback did not happen in time (X14, T32).
 func (s *Service) missGuarantee(ctx context.Context, tx postgres.Tx, c *Consultation) error {
 	if err := s.letGo(ctx, tx, *c, lawyer.Available); err != nil {
@@ -196,7 +213,12 @@ func (s *Service) missGuarantee(ctx context.Context, tx postgres.Tx, c *Consulta
 	return nil
 }
 
+// redial makes the next attempt to reach the client. What waited for a callback and has come to the end of the client's day
+// goes back, and waits for the next.
 func (s *Service) redial(ctx context.Context, tx postgres.Tx, c *Consultation) error {
+	if quiet(*c, tx.Now) {
+		return s.giveBack(ctx, tx, c, lawyer.Available)
+	}
 	err := s.checkPhone(ctx, tx, *c)
 	if errors.Is(err, ErrPhoneLost) {
 		now := tx.Now

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"golang.org/x/oauth2"
 
@@ -21,6 +22,7 @@ import (
 	"partnerd/internal/account"
 	"partnerd/internal/application"
 	"partnerd/internal/money"
+	"partnerd/internal/postgres"
 )
 
 const (
@@ -70,8 +72,14 @@ func (w *world) client(t testing.TB, name string, verified bool, balance money.C
 	if p.Client, err = w.CreateClient(t.Context(), n, balance); err != nil {
 		t.Fatalf("create client: %v", err)
 	}
+	w.inTx(t, func(tx postgres.Tx) error { return w.Accounts.SetTimeZone(t.Context(), tx, p.ID, byDay(tx.Now)) })
 	w.secret(p.password, phone)
 	return p
+}
+
+// byDay is a zone in which it is early in the afternoon: a callback may be offered whenever the tests run.
+func byDay(now time.Time) string {
+	return fmt.Sprintf("Etc/GMT%+d", now.UTC().Hour()-13)
 }
 
 func (w *world) browser() *crm.Browser { return crm.NewBrowser(callback).Through(w.http.Transport) }

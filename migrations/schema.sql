@@ -290,6 +290,16 @@ CREATE INDEX consultations_waiting ON public.consultations USING btree (competen
 CREATE UNIQUE INDEX consultations_one_call_per_client ON public.consultations USING btree (client_id) WHERE (status = 'IN_CALL'::text);
 CREATE UNIQUE INDEX consultations_one_per_lawyer ON public.consultations USING btree (lawyer_id) WHERE (status = ANY (ARRAY['ASSIGNED'::text, 'IN_CALL'::text]));
 
+CREATE TABLE deployment (
+    base_url text,
+    created_at timestamp with time zone NOT NULL,
+    environment text NOT NULL,
+    single boolean NOT NULL DEFAULT true,
+    CONSTRAINT deployment_environment_check CHECK ((environment = ANY (ARRAY['sandbox'::text, 'live'::text]))),
+    CONSTRAINT deployment_pkey PRIMARY KEY (single),
+    CONSTRAINT deployment_single_check CHECK (single)
+);
+
 CREATE TABLE goose_db_version (
     id integer NOT NULL,
     is_applied boolean NOT NULL,

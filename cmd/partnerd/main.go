@@ -30,6 +30,8 @@ type cli struct {
 	Wallet  walletCmd  `cmd:"" help:"Clients' wallets."`
 	Ledger  ledgerCmd  `cmd:"" help:"The books."`
 	Key     keyCmd     `cmd:"" help:"Keys of a deployment."`
+
+	Deployment deploymentCmd `cmd:"" help:"Which environment the database belongs to, and its public address."`
 }
 
 func main() {

@@ -23,6 +23,7 @@ type workCmd struct{}
 func (*workCmd) Run(ctx context.Context, cfg *app.Config) error { return run(ctx, cfg, false, true) }
 
 func run(ctx context.Context, cfg *app.Config, serve, work bool) error {
+	cfg.Serving = serve
 	a, err := app.Open(ctx, *cfg, logger(cfg))
 	if err != nil {
 		return err

@@ -9,7 +9,6 @@ import (
 	"net"
 	"net/http"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -19,6 +18,7 @@ import (
 	"partnerd/internal/application"
 	"partnerd/internal/catalog"
 	"partnerd/internal/consultation"
+	"partnerd/internal/deployment"
 	"partnerd/internal/httpapi"
 	"partnerd/internal/idempotency"
 	"partnerd/internal/lawyer"
@@ -75,39 +75,49 @@ type App struct {
 	cursor []byte // signs page cursors
 }
 
-// Open connects to the database (starting the private cluster when none is configured), brings it to the newest schema
-// and makes the services. Nothing happens of itself until [App.Run].
+// Open connects to the database (starting the private cluster when none is configured), makes sure that it belongs to
+// this deployment, brings it to the newest schema and makes the services. Nothing happens of itself until [App.Run].
 func Open(ctx context.Context, cfg Config, log *slog.Logger) (*App, error) {
+	return open(ctx, cfg, log, nil)
+}
+
+// open is [Open]; with move, the base URL becomes the one of the deployment.
+func open(ctx context.Context, cfg Config, log *slog.Logger, move *Act) (*App, error) {
 	if err := cfg.Check(); err != nil {
 		return nil, err
 	}
-	if cfg.BaseURL == "" {
-		_, port, _ := net.SplitHostPort(cfg.Addr)
-		cfg.BaseURL = "http://localhost:" + port
+	if cfg.Env == "" {
+		cfg.Env = deployment.Sandbox
 	}
-	cfg.BaseURL = strings.TrimSuffix(cfg.BaseURL, "/")
 	a := &App{Config: cfg, Logger: log}
-	if err := a.open(ctx); err != nil {
+	if err := a.open(ctx, move); err != nil {
 		a.Close()
 		return nil, err
 	}
 	return a, nil
 }
 
-func (a *App) open(ctx context.Context) error {
-	k, err := a.Config.keys()
+func (a *App) open(ctx context.Context, move *Act) error {
+	url, err := a.databaseURL(ctx)
 	if err != nil {
 		return err
 	}
-	url, err := a.databaseURL(ctx)
+	a.DB, err = postgres.Open(ctx, url, postgres.Options{MaxConns: a.Config.DatabaseConns, Test: a.Config.Sandbox(), Tracer: a.Config.Tracer})
+	if err != nil {
+		return err
+	}
+	claim := a.Config.claim(move != nil)
+	if a.Config.BaseURL, err = deployment.Check(ctx, a.DB.Read(), claim); err != nil {
+		return err
+	}
+	k, err := a.Config.keys()
 	if err != nil {
 		return err
 	}
 	if err := postgres.Migrate(ctx, url); err != nil {
 		return err
 	}
-	a.DB, err = postgres.Open(ctx, url, postgres.Options{MaxConns: a.Config.DatabaseConns, Test: a.Config.Sandbox(), Tracer: a.Config.Tracer})
-	if err != nil {
+	if err := a.record(ctx, claim, move); err != nil {
 		return err
 	}
 	a.cursor = k.cursor

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"partnerd/internal/deployment"
 	"partnerd/internal/postgres"
 	"partnerd/internal/seal"
 	"partnerd/internal/webhook"
@@ -21,9 +22,9 @@ import (
 
 // Config is everything that can be set, from flags or the environment. The defaults work on a laptop.
 type Config struct {
-	Env         string `env:"PARTNERD_ENV" enum:"sandbox,live" default:"sandbox" help:"sandbox (simulated lawyers, calls and payments) or live."`
+	Env         string `env:"PARTNERD_ENV" enum:",sandbox,live" default:"" help:"sandbox (simulated lawyers, calls and payments) or live. Default: sandbox; with PARTNERD_DATABASE_URL, none."`
 	Addr        string `env:"PARTNERD_ADDR" default:"127.0.0.1:8080" help:"Address to listen on."`
-	BaseURL     string `env:"PARTNERD_BASE_URL" help:"Public address, without a path. Default: http://localhost with the port of the listen address."`
+	BaseURL     string `env:"PARTNERD_BASE_URL" help:"Public address, without a path. Default: the one that the database knows; in a sandbox on this machine, http://localhost with the port of the listen address."`
 	DataDir     string `env:"PARTNERD_DATA_DIR" default:".data" type:"path" help:"Folder of keys, demo credentials and the private database cluster."`
 	DatabaseURL string `env:"PARTNERD_DATABASE_URL" help:"Postgres to use. Empty: a private cluster in the data folder."`
 
@@ -56,17 +57,21 @@ type Config struct {
 	LogLevel  slog.Level `env:"PARTNERD_LOG_LEVEL" default:"info" help:"debug, info, warn or error."`
 	LogFormat string     `env:"PARTNERD_LOG_FORMAT" enum:"text,json" default:"text" help:"text or json."`
 
-	Tracer postgres.Tracer `kong:"-"` // sees every statement; for tests and measurements
+	Serving bool            `kong:"-"` // the program answers at the base URL, so of a sandbox on this machine it says which
+	Tracer  postgres.Tracer `kong:"-"` // sees every statement; for tests and measurements
 }
 
 // Sandbox tells whether lawyers, calls and payments are simulated.
-func (c *Config) Sandbox() bool { return c.Env == "sandbox" }
+func (c *Config) Sandbox() bool { return c.Env != deployment.Live }
 
 // Check reports everything that is wrong, all at once.
 func (c *Config) Check() error {
 	var errs []error
 	if _, _, err := net.SplitHostPort(c.Addr); err != nil {
 		errs = append(errs, fmt.Errorf("PARTNERD_ADDR: %w", err))
+	}
+	if c.Env == "" && c.DatabaseURL != "" {
+		errs = append(errs, errors.New("PARTNERD_ENV: with PARTNERD_DATABASE_URL, say sandbox or live"))
 	}
 	if c.BaseURL != "" {
 		errs = append(errs, c.checkBaseURL())
@@ -109,7 +114,7 @@ func (c *Config) checkBaseURL() error {
 		return fmt.Errorf("PARTNERD_BASE_URL: %w", err)
 	case u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "" || u.User != nil:
 		return fmt.Errorf("PARTNERD_BASE_URL: %q is not like https://host or http://host:port", c.BaseURL)
-	case u.Scheme == "http" && !c.Sandbox() && u.Hostname() != "localhost" && !net.ParseIP(u.Hostname()).IsLoopback():
+	case u.Scheme == "http" && !c.Sandbox() && !deployment.IsLocal(c.BaseURL):
 		return errors.New("PARTNERD_BASE_URL: must be https in live, except on loopback")
 	}
 	return nil

@@ -82,3 +82,17 @@ func TestProcessesThatStartAtOnceShareTheirKeys(t *testing.T) {
 		t.Errorf("master key: %v %v", info, err)
 	}
 }
+
+// A database of somebody's own is of an environment that was said; the private one is a sandbox's unless something else is.
+func TestTheEnvironmentOfADatabaseIsSaid(t *testing.T) {
+	t.Parallel()
+	c := good()
+	c.Env = ""
+	if err := c.Check(); err != nil || !c.Sandbox() {
+		t.Errorf("a private database: %v", err)
+	}
+	c.DatabaseURL = "postgres://localhost/x"
+	if err := c.Check(); err == nil || !strings.Contains(err.Error(), "PARTNERD_ENV") {
+		t.Errorf("a database of somebody's own: %v", err)
+	}
+}

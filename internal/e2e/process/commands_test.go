@@ -65,7 +65,7 @@ const everything = `SELECT format('%s applications, %s endpoints, %s clients, %s
 func TestCommandsRefuseBadInputAndMakeNothing(t *testing.T) {
 	t.Parallel()
 	database := dbtest.URL(t)
-	in := install(t, "PARTNERD_DATABASE_URL="+database)
+	in := install(t, "PARTNERD_ENV=sandbox", "PARTNERD_DATABASE_URL="+database)
 	app := []string{"app", "create", "--json"}
 	client := []string{"client", "create", "--json", "--password", password, "--name", "Demo Client"}
 	lawyer := []string{"lawyer", "create", "--json", "--password", password, "--name", "Demo Lawyer"}

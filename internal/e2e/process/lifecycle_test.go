@@ -185,14 +185,15 @@ func TestServeRefusesAWrongSetting(t *testing.T) {
 	for want, env := range map[string]string{
 		"PARTNERD_ADDR":             "PARTNERD_ADDR=nowhere",
 		"PARTNERD_BASE_URL":         "PARTNERD_BASE_URL=ftp://x",
-		"database":                  "PARTNERD_DATABASE_URL=postgres://nobody@127.0.0.1:1/none?sslmode=disable",
+		"database":                  "PARTNERD_ENV=sandbox PARTNERD_DATABASE_URL=postgres://nobody@127.0.0.1:1/none?sslmode=disable",
 		"--env":                     "PARTNERD_ENV=production",
+		"PARTNERD_ENV":              "PARTNERD_DATABASE_URL=postgres://nobody@127.0.0.1:1/none?sslmode=disable",
 		"PARTNERD_RATE_APPLICATION": "PARTNERD_RATE_APPLICATION=0",
 		"master key":                "PARTNERD_MASTER_KEY=short",
 	} {
 		t.Run(want, func(t *testing.T) {
 			t.Parallel()
-			in := install(t, env)
+			in := install(t, strings.Fields(env)...)
 			r := in.cli(t, "serve")
 			if r.code == 0 || !strings.Contains(strings.ToLower(r.stderr), strings.ToLower(want)) {
 				t.Errorf("ended with %d: %s", r.code, lastLines(r.stderr, 3))

@@ -22,7 +22,7 @@ const twins = 10 // requests at the same moment, half at each process
 func pair(t *testing.T) (in *installation, a, b *process) {
 	t.Helper()
 	addrA, addrB := freeAddress(t), freeAddress(t)
-	in = install(t, "PARTNERD_DATABASE_URL="+dbtest.URL(t), "PARTNERD_BASE_URL=http://"+addrA)
+	in = install(t, "PARTNERD_ENV=sandbox", "PARTNERD_DATABASE_URL="+dbtest.URL(t), "PARTNERD_BASE_URL=http://"+addrA)
 	a, b = in.spawn(t, addrA), in.spawn(t, addrB)
 	for _, p := range []*process{a, b} {
 		p.awaitStatus(t, "/readyz", http.StatusOK)

@@ -1,0 +1,41 @@
+package main
+
+import (
+	"context"
+
+	"partnerd/internal/app"
+	"partnerd/internal/deployment"
+)
+
+type deploymentCmd struct {
+	Show deploymentShowCmd `cmd:"" help:"Show them."`
+	Move deploymentMoveCmd `cmd:"" help:"Make the --base-url that is set the public address; then start every server and worker again. Links that were sent, access tokens and, where the host changes, passkeys end with the old one."`
+}
+
+type deploymentShowCmd struct{ output }
+
+func (c *deploymentShowCmd) Run(ctx context.Context, cfg *app.Config) error {
+	return with(ctx, cfg, func(a *app.App) error {
+		known, err := deployment.Get(ctx, a.DB.Read())
+		if err != nil {
+			return err
+		}
+		return c.print(map[string]string{"environment": known.Environment, "baseUrl": known.BaseURL},
+			"environment     "+known.Environment, "public address  "+or(known.BaseURL, "none yet"))
+	})
+}
+
+type deploymentMoveCmd struct {
+	output
+	act
+}
+
+func (c *deploymentMoveCmd) Run(ctx context.Context, cfg *app.Config) error {
+	if err := cfg.CheckInstalled(ctx); err != nil {
+		return err
+	}
+	if err := app.MoveDeployment(ctx, *cfg, logger(cfg), c.by()); err != nil {
+		return err
+	}
+	return c.print(map[string]string{"baseUrl": cfg.BaseURL}, "The public address is "+cfg.BaseURL+". Start every server and worker again.")
+}

@@ -1,0 +1,153 @@
+package app
+
+import (
+	"log/slog"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"partnerd/internal/account"
+	"partnerd/internal/dbtest"
+	"partnerd/internal/deployment"
+	"partnerd/internal/seal"
+)
+
+// ofEnvironment is a configuration with keys of its own for the database.
+func ofEnvironment(t *testing.T, env, database string) Config {
+	t.Helper()
+	c := good()
+	c.Env, c.DatabaseURL, c.DataDir = env, database, filepath.Join(t.TempDir(), "data")
+	master, err := seal.NewKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	public, _, err := seal.NewKeyPair()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.MasterKey, c.NotePublicKey, c.BaseURL = master, public, "http://localhost:8080"
+	return c
+}
+
+// tables are the rows of each, and the version of the schema.
+func tables(t *testing.T, url string) string {
+	t.Helper()
+	c, err := pgx.Connect(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close(t.Context())
+	var all string
+	err = c.QueryRow(t.Context(), `SELECT string_agg(relname || ' ' || query_to_xml('SELECT count(*) FROM ' || relname, false, true, '')::text, E'\n' ORDER BY relname)
+		FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind = 'r'`).Scan(&all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// A database of one environment is not opened for the other, and nothing is written: neither rows nor a migration, also
+// when the database is of an earlier release and has no table that says whose it is.
+func TestEnvironmentsNeverMeet(t *testing.T) {
+	t.Parallel()
+	for own, other := range map[string]string{deployment.Live: deployment.Sandbox, deployment.Sandbox: deployment.Live} {
+		t.Run(own, func(t *testing.T) {
+			t.Parallel()
+			url := dbtest.URL(t)
+			cfg := ofEnvironment(t, own, url)
+			open := func(c Config) error {
+				a, err := Open(t.Context(), c, slog.New(slog.DiscardHandler))
+				if err == nil {
+					defer a.Close()
+					_, err = a.CreateClient(t.Context(), account.NewClient{Email: c.Env + "@client.example", Password: "for the tests only, please", Name: "Demo Client"}, 0)
+				}
+				return err
+			}
+			if err := open(cfg); err != nil {
+				t.Fatal(err)
+			}
+			intruder := ofEnvironment(t, other, url)
+			intruder.Serving = true
+			for range 2 {
+				before := tables(t, url)
+				err := open(intruder)
+				if err == nil || !strings.Contains(err.Error(), "belongs to a "+own+" deployment") || !strings.Contains(err.Error(), "PARTNERD_ENV") {
+					t.Errorf("opened for %s: %v", other, err)
+				}
+				if after := tables(t, url); after != before {
+					t.Errorf("opening for %s wrote:\n%s\nwas:\n%s", other, after, before)
+				}
+				// The same for a database of the release before.
+				exec(t, url, `DROP TABLE IF EXISTS deployment; DELETE FROM goose_db_version WHERE version_id >= 11`)
+			}
+		})
+	}
+}
+
+func exec(t *testing.T, url, statement string) {
+	t.Helper()
+	c, err := pgx.Connect(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close(t.Context())
+	if _, err := c.Exec(t.Context(), statement); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// The address of a live deployment changes by a move alone, with an entry in the audit; whoever is given none has it.
+func TestTheAddressMovesByItsCommand(t *testing.T) {
+	t.Parallel()
+	log := slog.New(slog.DiscardHandler)
+	cfg := ofEnvironment(t, deployment.Live, dbtest.URL(t))
+	cfg.BaseURL = ""
+	if _, err := Open(t.Context(), cfg, log); err == nil || !strings.Contains(err.Error(), "PARTNERD_BASE_URL") {
+		t.Errorf("live without an address: %v", err)
+	}
+	address := func(baseURL, want string) {
+		t.Helper()
+		cfg.BaseURL = baseURL
+		a, err := Open(t.Context(), cfg, log)
+		if want == "" {
+			if err == nil || !strings.Contains(err.Error(), "deployment move") {
+				t.Errorf("another address: %v", err)
+			}
+			return
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer a.Close()
+		if a.Config.BaseURL != want {
+			t.Errorf("given %q it has %q", baseURL, a.Config.BaseURL)
+		}
+	}
+	const first, second = "http://localhost:8080", "http://localhost:9090"
+	address(first+"/", first)
+	address("", first)
+	address(second, "")
+	cfg.BaseURL = second
+	if err := MoveDeployment(t.Context(), cfg, log, Act{Actor: "cli:demo"}); err == nil {
+		t.Error("moved without a reason")
+	}
+	address("", first)
+	cfg.BaseURL = second
+	if err := MoveDeployment(t.Context(), cfg, log, Act{Actor: "cli:demo", Reason: "New name"}); err != nil {
+		t.Fatal(err)
+	}
+	address("", second)
+	address(first, "")
+	c, err := pgx.Connect(t.Context(), cfg.DatabaseURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close(t.Context())
+	var entry string
+	err = c.QueryRow(t.Context(), `SELECT concat_ws(' ', actor, action, subject, reason, details) FROM audit_entries`).Scan(&entry)
+	if want := `cli:demo deployment.move live New name {"after":"` + second + `","before":"` + first + `"}`; entry != want || err != nil {
+		t.Errorf("audit %q, %v", entry, err)
+	}
+}

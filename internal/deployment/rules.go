@@ -1,0 +1,77 @@
+package deployment
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+)
+
+// Environments.
+const (
+	Sandbox = "sandbox"
+	Live    = "live"
+)
+
+// Claim is what a program that opens the database was told.
+type Claim struct {
+	Environment string
+	BaseURL     string // empty: none was
+	Local       string // the address that a sandbox on this machine has when none was told
+	Serve       bool   // the program answers at the address
+	Move        bool   // the address is to be changed to BaseURL
+}
+
+// Known is what the database says.
+type Known struct {
+	Environment string // empty: nothing
+	BaseURL     string // empty: none is recorded
+	Recorded    bool   // there is a row; else Environment follows from what the database holds
+	Mixed       bool   // it holds things of both environments
+}
+
+var (
+	errMixed = errors.New("the database holds applications, clients or lawyers of a sandbox and of a live deployment; nothing was changed. " +
+		`Find out how they met; "partnerd deployment move" then records the environment and the address that are set`)
+	errNoAddress = errors.New("PARTNERD_BASE_URL: live needs the public address, like https://partners.example")
+	errNoTarget  = errors.New("PARTNERD_BASE_URL: say which address it is to be")
+)
+
+// settle returns the address that the program has, and the one that the database is to keep. It refuses what does not
+// agree.
+func settle(k Known, c Claim) (use, keep string, err error) {
+	switch {
+	case k.Mixed && !c.Move:
+		return "", "", errMixed
+	case k.Environment != "" && k.Environment != c.Environment:
+		return "", "", fmt.Errorf("the database belongs to a %s deployment and PARTNERD_ENV is %s; nothing was changed: "+
+			"set PARTNERD_ENV=%s, or another database (PARTNERD_DATABASE_URL, or PARTNERD_DATA_DIR)", k.Environment, c.Environment, k.Environment)
+	case c.Move && c.BaseURL == "":
+		return "", "", errNoTarget
+	case c.Move:
+		return c.BaseURL, c.BaseURL, nil
+	}
+	movable := c.Environment == Sandbox && (k.BaseURL == "" || IsLocal(k.BaseURL))
+	switch {
+	case c.BaseURL == "" && movable && c.Serve:
+		return c.Local, c.Local, nil
+	case c.BaseURL == "" && k.BaseURL != "":
+		return k.BaseURL, k.BaseURL, nil
+	case c.BaseURL == "" && c.Environment == Sandbox:
+		return c.Local, "", nil
+	case c.BaseURL == "":
+		return "", "", errNoAddress
+	case k.BaseURL == "", c.BaseURL == k.BaseURL, movable && c.Serve && IsLocal(c.BaseURL):
+		return c.BaseURL, c.BaseURL, nil
+	case movable && IsLocal(c.BaseURL):
+		return c.BaseURL, k.BaseURL, nil
+	}
+	return "", "", fmt.Errorf("the public address of this deployment is %s and PARTNERD_BASE_URL is %s; nothing was changed: set the first, "+
+		`or make the second its address with "partnerd deployment move" (tokens, links in mails and passkeys name it)`, k.BaseURL, c.BaseURL)
+}
+
+// IsLocal tells whether an address is of this machine.
+func IsLocal(baseURL string) bool {
+	u, err := url.Parse(baseURL)
+	return err == nil && (u.Hostname() == "localhost" || net.ParseIP(u.Hostname()).IsLoopback())
+}

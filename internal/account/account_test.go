@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -176,6 +177,10 @@ func TestSessionsEnd(t *testing.T) {
 		t.Error("a disabled client's session goes on")
 	}
 	setDisabled(t, s, db, c.ID, false)
+	if signedIn(b) {
+		t.Error("the session came back with the client")
+	}
+	b = signIn()
 	clk.Advance(SessionLifetime - time.Microsecond)
 	if !signedIn(b) {
 		t.Error("ended early")
@@ -222,5 +227,48 @@ func setDisabled(t *testing.T, s *Service, db *postgres.DB, clientID string, dis
 	t.Helper()
 	if err := s.SetDisabled(t.Context(), db.Read(), clientID, disabled); err != nil {
 		t.Fatal(err)
+	}
+}
+
+func TestAMailedLinkDoesNotSurviveADisabledClient(t *testing.T) {
+	t.Parallel()
+	c := newCounter(t).work()
+	client := create(t, c.Accounts, c.DB, demo)
+	c.askReset(client.Email)
+	token := tokenOf(t, c.mail(1))
+	setDisabled(t, c.Accounts, c.DB, client.ID, true)
+	setDisabled(t, c.Accounts, c.DB, client.ID, false)
+	if _, err := c.PendingReset(t.Context(), c.DB.Read(), token); !errors.Is(err, ErrBadLink) {
+		t.Errorf("the link of before works: %v", err)
+	}
+}
+
+// The password was right a moment before the client was disabled: no session is left that would come back with the client.
+func TestSigningInWhileTheClientIsDisabledLeavesNoSession(t *testing.T) {
+	t.Parallel()
+	s, db := newService(t), dbtest.New(t)
+	c := create(t, s, db, demo)
+	for range 20 {
+		var token string
+		var both sync.WaitGroup
+		both.Go(func() {
+			err := db.InTx(t.Context(), func(tx postgres.Tx) (err error) {
+				token, err = s.SignIn(t.Context(), tx, c.ID)
+				return err
+			})
+			if err != nil && !errors.Is(err, ErrBadCredentials) {
+				t.Error(err)
+			}
+		})
+		both.Go(func() {
+			if err := db.InTx(t.Context(), func(tx postgres.Tx) error { return s.SetDisabled(t.Context(), tx, c.ID, true) }); err != nil {
+				t.Error(err)
+			}
+		})
+		both.Wait()
+		setDisabled(t, s, db, c.ID, false)
+		if _, err := s.Session(t.Context(), db.Read(), token); !errors.Is(err, ErrNoSession) {
+			t.Fatalf("signed in: %v", err)
+		}
 	}
 }

@@ -6,7 +6,8 @@
 //   - One client per e-mail address, whatever its letter case.
 //   - A phone number is stored sealed, in E.164, and leaves only through [Service.VerifiedPhone] and only when verified.
 //   - Passwords are argon2id hashes; browser sessions are stored as SHA-256 of a token of 256 bits and end after
-//     [SessionLifetime]. A disabled client can neither sign in nor use a session that is already open.
+//     [SessionLifetime]. A disabled client cannot sign in. Disabling ends what is open for good, sessions and mailed links;
+//     enabling brings back the password and the passkeys alone.
 //   - A link sent by mail, a code and the challenge of a passkey work once, also under parallel tries, and run out. A code
 //     dies after [CodeTries] wrong tries.
 //   - Who asks for a link gets the same answer after the same work, whether there is such a client or not.

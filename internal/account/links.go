@@ -53,6 +53,11 @@ func (s *SelfService) newLink(ctx context.Context, tx postgres.Tx, r linkRow) (t
 	if err != nil {
 		return "", nil, err
 	}
+	if ok { // so that a link which ends with something else is not made at the same time
+		if row, ok, err = clientForUpdate(ctx, tx, row.ID); err != nil {
+			return "", nil, err
+		}
+	}
 	if ok {
 		found = &row
 	}

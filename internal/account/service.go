@@ -102,13 +102,38 @@ func (s *Service) SetTimeZone(ctx context.Context, tx postgres.Tx, clientID, nam
 	return updateTimeZone(ctx, tx, clientID, name)
 }
 
-// SetDisabled shuts a client out of pages and API, or lets it in again. It returns [problem.ErrNotFound].
+// Lock returns a client, disabled or not, and lets nobody else change what it may do until tx ends. It comes first in
+// its transaction. It returns [problem.ErrNotFound].
+func (s *Service) Lock(ctx context.Context, tx postgres.Tx, clientID string) (Client, error) {
+	if !storable(clientID) {
+		return Client{}, problem.ErrNotFound
+	}
+	row, found, err := clientForUpdate(ctx, tx, clientID)
+	if err == nil && !found {
+		err = problem.ErrNotFound
+	}
+	return fromRow(row), err
+}
+
+// SetDisabled shuts a client out of pages and API, or lets it in again. What shutting out ends stays ended: the browser
+// sessions and the links that were mailed. Whoever shuts a client out ends the links to applications too, in the same
+// transaction (oauth.Service.UnlinkAll). It returns [problem.ErrNotFound] for a client who is unknown or erased.
 func (s *Service) SetDisabled(ctx context.Context, tx postgres.Tx, clientID string, disabled bool) error {
+	c, err := s.Lock(ctx, tx, clientID)
+	if err != nil {
+		return err
+	}
 	found, err := updateDisabled(ctx, tx, clientID, disabled)
 	if err == nil && !found {
-		return problem.ErrNotFound
+		err = problem.ErrNotFound
 	}
-	return err
+	if err != nil || !disabled {
+		return err
+	}
+	if _, err := s.EndSessions(ctx, tx, clientID); err != nil {
+		return err
+	}
+	return deleteLinks(ctx, tx, c.Email)
 }
 
 // CheckPassword returns the client whose credentials these are, or [ErrBadCredentials] after the same work whether the
@@ -129,7 +154,8 @@ func (s *Service) CheckPassword(ctx context.Context, tx postgres.Tx, email, plai
 	return fromRow(row), nil
 }
 
-// SignIn opens a browser session of [SessionLifetime] and returns its token for the cookie.
+// SignIn opens a browser session of [SessionLifetime] and returns its token for the cookie. It returns
+// [ErrBadCredentials] for a client who is disabled.
 func (s *Service) SignIn(ctx context.Context, tx postgres.Tx, clientID string) (token string, err error) {
 	return s.SignInFrom(ctx, tx, clientID, Device{})
 }

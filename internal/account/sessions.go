@@ -67,6 +67,11 @@ func (s *Service) EndSession(ctx context.Context, tx postgres.Tx, clientID, sess
 	return deleteSessionOf(ctx, tx, clientID, digest)
 }
 
+// EndSessions ends all of the client's sign-ins and tells how many those were.
+func (s *Service) EndSessions(ctx context.Context, tx postgres.Tx, clientID string) (int, error) {
+	return deleteOtherSessions(ctx, tx, clientID, id.Digest{})
+}
+
 // EndOtherSessions ends all of the client's sign-ins but the one of token, and tells how many those were.
 func (s *Service) EndOtherSessions(ctx context.Context, tx postgres.Tx, clientID, token string) (int, error) {
 	return deleteOtherSessions(ctx, tx, clientID, id.DigestOf(token))

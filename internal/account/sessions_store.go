@@ -19,13 +19,19 @@ type sessionRow struct {
 	LastUsedAt time.Time
 }
 
-// insertSession also clears away sessions of the client that have run out.
+// insertSession also clears away sessions of the client that have run out. It waits for whoever disables the client, and
+// then inserts nothing.
 func insertSession(ctx context.Context, tx postgres.Tx, token id.Digest, clientID string, d Device) error {
-	err := tx.Gorm(ctx).Exec(`WITH gone AS (DELETE FROM browser_sessions WHERE client_id = ? AND expires_at <= ?)
-		INSERT INTO browser_sessions (token_hash, client_id, created_at, expires_at, user_agent, address, last_used_at) VALUES (?, ?, ?, ?, ?, ?, ?)`,
-		clientID, tx.Now, token, clientID, tx.Now, tx.Now.Add(SessionLifetime), printable(d.UserAgent), printable(d.Address), tx.Now).Error
-	if err != nil {
-		return fmt.Errorf("insert browser session: %w", err)
+	r := tx.Gorm(ctx).Exec(`WITH client AS (SELECT id FROM clients WHERE id = ? AND disabled_at IS NULL FOR SHARE),
+			gone AS (DELETE FROM browser_sessions WHERE client_id = ? AND expires_at <= ?)
+		INSERT INTO browser_sessions (token_hash, client_id, created_at, expires_at, user_agent, address, last_used_at)
+			SELECT ?, id, ?, ?, ?, ?, ? FROM client`,
+		clientID, clientID, tx.Now, token, tx.Now, tx.Now.Add(SessionLifetime), printable(d.UserAgent), printable(d.Address), tx.Now)
+	if r.Error != nil {
+		return fmt.Errorf("insert browser session: %w", r.Error)
+	}
+	if r.RowsAffected == 0 {
+		return ErrBadCredentials
 	}
 	return nil
 }

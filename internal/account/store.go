@@ -41,6 +41,11 @@ func clientByID(ctx context.Context, tx postgres.Tx, clientID string) (clientRow
 	return oneClient(ctx, tx, `SELECT `+clientColumns+` FROM clients c WHERE c.id = ?`, clientID)
 }
 
+// clientForUpdate locks the row against every change, and not against rows that refer to it.
+func clientForUpdate(ctx context.Context, tx postgres.Tx, clientID string) (clientRow, bool, error) {
+	return oneClient(ctx, tx, `SELECT `+clientColumns+` FROM clients c WHERE c.id = ? FOR NO KEY UPDATE`, clientID)
+}
+
 func clientByEmail(ctx context.Context, tx postgres.Tx, email string) (clientRow, bool, error) {
 	return oneClient(ctx, tx, `SELECT `+clientColumns+` FROM clients c WHERE lower(c.email) = lower(?)`, email)
 }
@@ -98,7 +103,7 @@ func updateDisabled(ctx context.Context, tx postgres.Tx, clientID string, disabl
 	if disabled {
 		at = &tx.Now
 	}
-	r := tx.Gorm(ctx).Exec(`UPDATE clients SET disabled_at = ?, updated_at = ? WHERE id = ?`, at, tx.Now, clientID)
+	r := tx.Gorm(ctx).Exec(`UPDATE clients SET disabled_at = ?, updated_at = ? WHERE id = ? AND erased_at IS NULL`, at, tx.Now, clientID)
 	if r.Error != nil {
 		return false, fmt.Errorf("update client: %w", r.Error)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/url"
 
+	"partnerd/internal/account"
 	"partnerd/internal/application"
 	"partnerd/internal/id"
 	"partnerd/internal/postgres"
@@ -91,31 +92,36 @@ func (s *Service) Approve(ctx context.Context, tx postgres.Tx, r AuthorizeReques
 	if !application.Within(granted, r.Scopes) {
 		return "", &PageError{PageMalformed, "Consent was given to a scope that was not asked for."}
 	}
+	client, err := s.accounts.Lock(ctx, tx, clientID)
+	if err != nil {
+		return "", err
+	}
 	if err := remember(ctx, tx, clientID, r.Application.ID, r.Scopes, granted); err != nil {
 		return "", err
 	}
-	return s.grant(ctx, tx, r, clientID, granted, reasonConsent)
+	return s.grant(ctx, tx, r, client, granted, reasonConsent)
 }
 
 // ApproveAsBefore does what [Service.Approve] does with all of r.Scopes when the client has agreed to each of them
 // before, so that there is nothing to ask; otherwise it does nothing and returns "".
 func (s *Service) ApproveAsBefore(ctx context.Context, tx postgres.Tx, r AuthorizeRequest, clientID string) (redirectURL string, err error) {
+	client, err := s.accounts.Lock(ctx, tx, clientID)
+	if err != nil {
+		return "", err
+	}
 	remembered, err := s.Remembered(ctx, tx, clientID, r.Application.ID)
 	if err != nil || len(MustAsk(r.Scopes, remembered)) > 0 {
 		return "", err
 	}
-	return s.grant(ctx, tx, r, clientID, r.Scopes, reasonRemembered)
+	return s.grant(ctx, tx, r, client, r.Scopes, reasonRemembered)
 }
 
-func (s *Service) grant(ctx context.Context, tx postgres.Tx, r AuthorizeRequest, clientID string, scopes []application.Scope, reason string) (redirectURL string, err error) {
-	client, err := s.accounts.Get(ctx, tx, clientID)
-	if err != nil {
-		return "", err
-	}
+// grant needs the client's lock: what ends links takes it too.
+func (s *Service) grant(ctx context.Context, tx postgres.Tx, r AuthorizeRequest, client account.Client, scopes []application.Scope, reason string) (redirectURL string, err error) {
 	if len(scopes) == 0 || client.Disabled {
 		return s.refuse(r, CodeAccessDenied, descriptionDenied).URL, nil
 	}
-	g := grantRow{ID: tx.NewID(id.Grant), ApplicationID: r.Application.ID, ClientID: clientID, Scopes: application.Ordered(scopes)}
+	g := grantRow{ID: tx.NewID(id.Grant), ApplicationID: r.Application.ID, ClientID: client.ID, Scopes: application.Ordered(scopes)}
 	if err := insertGrant(ctx, tx, g, reason); err != nil {
 		return "", err
 	}
@@ -129,6 +135,9 @@ func (s *Service) grant(ctx context.Context, tx postgres.Tx, r AuthorizeRequest,
 // Deny takes back what the client may have agreed to before of what is asked for, and returns where to send the browser.
 // Sessions that the application has go on.
 func (s *Service) Deny(ctx context.Context, tx postgres.Tx, r AuthorizeRequest, clientID string) (redirectURL string, err error) {
+	if _, err := s.accounts.Lock(ctx, tx, clientID); err != nil {
+		return "", err
+	}
 	if err := remember(ctx, tx, clientID, r.Application.ID, r.Scopes, nil); err != nil {
 		return "", err
 	}

@@ -43,14 +43,34 @@ func (s *Service) Connections(ctx context.Context, tx postgres.Tx, clientID stri
 	return out, nil
 }
 
-// Disconnect revokes every grant of the client with the application, also one whose code is still on its way. The next
-// call with any of their tokens is refused. A link that does not exist is no error.
+// Disconnect is [Service.Unlink] by the client.
 func (s *Service) Disconnect(ctx context.Context, tx postgres.Tx, clientID, applicationID string) error {
-	if !isText(applicationID) {
-		return nil
+	_, err := s.Unlink(ctx, tx, clientID, applicationID, ReasonClient)
+	return err
+}
+
+// Unlink revokes every grant of the client with the application, also one whose code is still on its way, forgets what
+// the client agreed to, and tells how many grants those were. The next call with any of their tokens is refused. A link
+// that does not exist is no error; a client who does not is [problem.ErrNotFound].
+func (s *Service) Unlink(ctx context.Context, tx postgres.Tx, clientID, applicationID string, why Reason) (int, error) {
+	if applicationID == "" || !isText(applicationID) {
+		return 0, nil
+	}
+	return s.unlink(ctx, tx, clientID, applicationID, why)
+}
+
+// UnlinkAll is [Service.Unlink] for all applications at once.
+func (s *Service) UnlinkAll(ctx context.Context, tx postgres.Tx, clientID string, why Reason) (int, error) {
+	return s.unlink(ctx, tx, clientID, anyApplication, why)
+}
+
+// unlink locks the client, as every new grant does: none can slip in between.
+func (s *Service) unlink(ctx context.Context, tx postgres.Tx, clientID, applicationID string, why Reason) (int, error) {
+	if _, err := s.accounts.Lock(ctx, tx, clientID); err != nil {
+		return 0, err
 	}
 	if err := forgetConsents(ctx, tx, clientID, applicationID); err != nil {
-		return err
+		return 0, err
 	}
-	return revokePair(ctx, tx, clientID, applicationID, reasonClient)
+	return revokeLinks(ctx, tx, clientID, applicationID, why)
 }

@@ -12,7 +12,8 @@ import (
 var askAlways = []application.Scope{application.WalletTopUp}
 
 // Remembered returns what the client has agreed to with the application before and not taken back. It lasts as long as
-// the application is linked to the client, so that the account page shows it and can end it.
+// a link lives that carries it, so that the account page shows it and can end it: consent whose code was not redeemed
+// does not count, and none comes back with a later link.
 func (s *Service) Remembered(ctx context.Context, tx postgres.Tx, clientID, applicationID string) ([]application.Scope, error) {
 	return consents(ctx, tx, clientID, applicationID)
 }
@@ -41,12 +42,4 @@ func remember(ctx context.Context, tx postgres.Tx, clientID, applicationID strin
 		return err
 	}
 	return insertConsents(ctx, tx, clientID, applicationID, granted)
-}
-
-// DisconnectAll revokes every grant of the client and forgets every consent: for a client who is erased.
-func (s *Service) DisconnectAll(ctx context.Context, tx postgres.Tx, clientID string) error {
-	if err := revokeAllOf(ctx, tx, clientID, reasonClient); err != nil {
-		return err
-	}
-	return deleteAllConsents(ctx, tx, clientID)
 }

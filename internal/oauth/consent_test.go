@@ -2,7 +2,9 @@ package oauth
 
 import (
 	"slices"
+	"sync"
 	"testing"
+	"time"
 
 	"partnerd/internal/application"
 	"partnerd/internal/postgres"
@@ -54,56 +56,159 @@ func TestConsentIsKeptPerClientAndApplicationUntilItIsTakenBack(t *testing.T) {
 	w.tx(t, func(tx postgres.Tx) error { return w.svc.Disconnect(ctx, tx, w.client.ID, w.app.ID) })
 	want()
 	approve("profile:read", application.ProfileRead)
-	w.tx(t, func(tx postgres.Tx) error { return w.svc.DisconnectAll(ctx, tx, w.client.ID) })
+	w.tx(t, func(tx postgres.Tx) error {
+		_, err := w.svc.UnlinkAll(ctx, tx, w.client.ID, ReasonErasure)
+		return err
+	})
 	want()
 	if c, err := w.svc.Connections(ctx, w.db.Read(), w.client.ID); len(c) != 0 || err != nil {
 		t.Errorf("connections %v %v", c, err)
 	}
 }
 
-// What the account page does not show, and the client cannot take back there, is not remembered: a link that the
-// application ended, one that a replay ended, and one whose tokens have expired.
+// ends are the ways in which the last link of a client to an application can end.
+var ends = map[string]func(t *testing.T, w *world, token TokenResponse){
+	"revoked by the application": func(t *testing.T, w *world, token TokenResponse) {
+		if err := w.svc.Revoke(t.Context(), w.revokeForm(token.RefreshToken)); err != nil {
+			t.Fatal(err)
+		}
+	},
+	"refresh token replayed": func(t *testing.T, w *world, token TokenResponse) {
+		w.token(t, w.refreshForm(token.RefreshToken))
+		w.refused(t, "replay", w.refreshForm(token.RefreshToken), 400, CodeInvalidGrant)
+	},
+	"expired": func(_ *testing.T, w *world, _ TokenResponse) { w.clk.Advance(RefreshTokenLifetime) },
+	"disconnected": func(t *testing.T, w *world, _ TokenResponse) {
+		w.tx(t, func(tx postgres.Tx) error { return w.svc.Disconnect(t.Context(), tx, w.client.ID, w.app.ID) })
+	},
+	"unlinked by the operator": func(t *testing.T, w *world, _ TokenResponse) {
+		w.tx(t, func(tx postgres.Tx) error {
+			_, err := w.svc.Unlink(t.Context(), tx, w.client.ID, w.app.ID, ReasonOperator)
+			return err
+		})
+	},
+	"disabled and enabled": func(t *testing.T, w *world, _ TokenResponse) {
+		w.disable(t, true)
+		w.disable(t, false)
+	},
+	"suspended for too long": func(t *testing.T, w *world, _ TokenResponse) {
+		w.tx(t, func(tx postgres.Tx) error { return w.applications.SetSuspended(t.Context(), tx, w.app.ID, true) })
+		w.clk.Advance(RefreshTokenLifetime)
+		w.tx(t, func(tx postgres.Tx) error { return w.applications.SetSuspended(t.Context(), tx, w.app.ID, false) })
+	},
+}
+
+// asBefore asks for scopes and returns where the browser goes when nothing has to be asked, else "".
+func (w *world) asBefore(t *testing.T, scopes string) (target string) {
+	t.Helper()
+	r, err := w.svc.ParseAuthorize(t.Context(), w.db.Read(), w.authorizeQuery("scope", scopes))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.tx(t, func(tx postgres.Tx) (err error) {
+		target, err = w.svc.ApproveAsBefore(t.Context(), tx, r, w.client.ID)
+		return err
+	})
+	return target
+}
+
+// Consent lasts as long as the link, and a later link for less does not bring it back.
 func TestConsentLastsAsLongAsTheLink(t *testing.T) {
 	t.Parallel()
-	for name, end := range map[string]func(t *testing.T, w *world, token TokenResponse){
-		"revoked by the application": func(t *testing.T, w *world, token TokenResponse) {
-			if err := w.svc.Revoke(t.Context(), w.revokeForm(token.RefreshToken)); err != nil {
-				t.Fatal(err)
-			}
-		},
-		"replayed": func(t *testing.T, w *world, token TokenResponse) {
-			w.token(t, w.refreshForm(token.RefreshToken))
-			w.refused(t, "replay", w.refreshForm(token.RefreshToken), 400, CodeInvalidGrant)
-		},
-		"expired": func(_ *testing.T, w *world, _ TokenResponse) { w.clk.Advance(RefreshTokenLifetime) },
-	} {
+	for name, end := range ends {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
-			token := w.link(t, "scope", "profile:read offline_access")
-			asBefore := func() (target string) {
-				t.Helper()
-				r, err := w.svc.ParseAuthorize(t.Context(), w.db.Read(), w.authorizeQuery("scope", "profile:read"))
-				if err != nil {
-					t.Fatal(err)
-				}
-				w.tx(t, func(tx postgres.Tx) (err error) {
-					target, err = w.svc.ApproveAsBefore(t.Context(), tx, r, w.client.ID)
-					return err
-				})
-				return target
-			}
-			if queryOf(t, asBefore()).Get("code") == "" || !slices.Contains(w.history(t), "created consent_remembered") {
+			token := w.link(t, "scope", "profile:read notes:read offline_access")
+			if queryOf(t, w.asBefore(t, "profile:read")).Get("code") == "" || !slices.Contains(w.history(t), "created consent_remembered") {
 				t.Errorf("a living link is asked about again; history %v", w.history(t))
 			}
 			end(t, w, token)
-			if target := asBefore(); target != "" {
+			if target := w.asBefore(t, "profile:read"); target != "" {
 				t.Errorf("approved without asking: %s", target)
 			}
 			if c := w.connections(t, w.client.ID); len(c) != 0 {
 				t.Errorf("the account page shows %v", c)
 			}
+			w.link(t, "scope", "profile:read offline_access")
+			if w.asBefore(t, "profile:read") == "" {
+				t.Error("what the new link carries is asked about again")
+			}
+			if target := w.asBefore(t, "notes:read"); target != "" {
+				t.Errorf("consent came back with the new link: %s", target)
+			}
 		})
+	}
+}
+
+func TestConsentWhoseCodeWasNotRedeemedDoesNotCount(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.link(t, "scope", "profile:read offline_access")
+	code := w.code(t, "scope", "notes:read offline_access")
+	if target := w.asBefore(t, "notes:read"); target != "" {
+		t.Errorf("approved without asking: %s", target)
+	}
+	w.token(t, w.codeForm(code))
+	if w.asBefore(t, "notes:read") == "" {
+		t.Error("asked about again after the code was redeemed")
+	}
+	refuse(t, w, "notes:read")
+	w.code(t, "scope", "notes:read") // allowed once more, and not redeemed
+	if target := w.asBefore(t, "notes:read"); target != "" {
+		t.Errorf("an older link stands in for a consent that did not come about: %s", target)
+	}
+}
+
+func refuse(t *testing.T, w *world, scopes string) {
+	t.Helper()
+	r, err := w.svc.ParseAuthorize(t.Context(), w.db.Read(), w.authorizeQuery("scope", scopes))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.clk.Advance(time.Second)
+	w.tx(t, func(tx postgres.Tx) error {
+		_, err := w.svc.Deny(t.Context(), tx, r, w.client.ID)
+		return err
+	})
+}
+
+// What is approved without asking while the link ends either ends with it or is not approved.
+func TestNoLinkSlipsThroughWhileAllEnd(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	r, err := w.svc.ParseAuthorize(t.Context(), w.db.Read(), w.authorizeQuery("scope", "profile:read"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 20 {
+		w.link(t, "scope", "profile:read offline_access")
+		var race sync.WaitGroup
+		for range 3 {
+			race.Go(func() {
+				err := w.db.InTx(t.Context(), func(tx postgres.Tx) error {
+					_, err := w.svc.ApproveAsBefore(t.Context(), tx, r, w.client.ID)
+					return err
+				})
+				if err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		race.Go(func() {
+			err := w.db.InTx(t.Context(), func(tx postgres.Tx) error {
+				_, err := w.svc.UnlinkAll(t.Context(), tx, w.client.ID, ReasonOperator)
+				return err
+			})
+			if err != nil {
+				t.Error(err)
+			}
+		})
+		race.Wait()
+		var left int
+		if err := w.db.Pool().QueryRow(t.Context(), `SELECT count(*) FROM oauth_grants WHERE revoked_at IS NULL`).Scan(&left); err != nil || left > 0 {
+			t.Fatalf("%d grants are left (%v)", left, err)
+		}
 	}
 }
 

@@ -1,7 +1,7 @@
 // Package oauth links end clients to applications (specification sections 4.1 and 5): the authorization endpoint's
 // policy, codes, access and refresh tokens, revocation, signing keys, and the check of every bearer token.
 //
-// Owns: signing_keys, oauth_grants, oauth_codes, oauth_refresh_tokens, oauth_token_answers, oauth_grant_events. Reads
+// Owns: signing_keys, oauth_grants, oauth_codes, oauth_refresh_tokens, oauth_consents, oauth_token_answers, oauth_grant_events. Reads
 // applications and clients in the joins that check a token with one query; never writes them.
 //
 // A grant is one link of a client to an application, the "session" of the specification. The client's consent inserts
@@ -20,6 +20,11 @@
 //     the same answer, kept sealed, and that is no replay (trap T24). Only successes are kept.
 //   - Whatever changes a grant adds its event to oauth_grant_events in the same statement. Events are not chained like the
 //     audit of operators, because a chain is written one after another and refreshes are not.
+//   - A grant ends for good, and with it its code and tokens: by its application (revocation), a replay, its client
+//     (account page, erasure), an operator (unlinking or disabling the client), or when its last token runs out. A suspended
+//     application is only paused: what did not run out meanwhile is there when it is let in again.
+//   - Consent is remembered while a living link carries it, see [Service.Remembered].
+//   - What makes a grant and what ends all grants of a client lock the client first: none slips in between.
 //   - A signed, unexpired access token is necessary but not sufficient: the grant must be alive, the application not
 //     suspended, the client not disabled. [Service.Authenticate] asks the database each time, so revocation works at
 //     once; only that a signature is right is remembered.

@@ -60,13 +60,43 @@ func TestEveryChangeOfAGrantIsOnRecord(t *testing.T) {
 			w.link(t)
 			w.tx(t, func(tx postgres.Tx) error { return w.svc.Disconnect(t.Context(), tx, w.client.ID, w.app.ID) })
 		}, []string{"created client_consented", "activated code_redeemed", "revoked disconnected_by_client"}},
+		"unlinked by the operator, before the code was redeemed": {func(w *world) {
+			w.code(t)
+			w.unlinkAll(t, ReasonOperator, 1)
+			w.unlinkAll(t, ReasonOperator, 0)
+		}, []string{"created client_consented", "revoked operator"}},
+		"disabled": {func(w *world) {
+			w.link(t)
+			w.disable(t, true)
+		}, []string{"created client_consented", "activated code_redeemed", "revoked operator"}},
+		"erased": {func(w *world) {
+			w.link(t)
+			w.unlinkAll(t, ReasonErasure, 1)
+		}, []string{"created client_consented", "activated code_redeemed", "revoked client_erased"}},
 	} {
 		w := newWorld(t)
 		c.play(w)
 		if got := w.history(t); !slices.Equal(got, c.want) {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
+		var reason, event *string
+		err := w.db.Pool().QueryRow(t.Context(), `SELECT max(g.revoked_reason), max(e.reason) FROM oauth_grants g
+			LEFT JOIN oauth_grant_events e ON e.grant_id = g.id AND e.event = 'revoked' AND e.created_at = g.revoked_at`).Scan(&reason, &event)
+		if err != nil || (reason == nil) != (event == nil) || reason != nil && *reason != *event {
+			t.Errorf("%s: the grant and its history differ (%v)", name, err)
+		}
 	}
+}
+
+func (w *world) unlinkAll(t *testing.T, why Reason, want int) {
+	t.Helper()
+	w.tx(t, func(tx postgres.Tx) error {
+		n, err := w.svc.UnlinkAll(t.Context(), tx, w.client.ID, why)
+		if n != want {
+			t.Errorf("%d grants ended, want %d", n, want)
+		}
+		return err
+	})
 }
 
 func TestHistoryIsOnlyAddedTo(t *testing.T) {

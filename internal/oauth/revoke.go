@@ -11,12 +11,18 @@ import (
 	"partnerd/internal/problem"
 )
 
-// Why a grant ended (oauth_grants.revoked_reason).
+// Reason is why a grant ended (oauth_grants.revoked_reason).
+type Reason string
+
+// The reasons.
 const (
-	reasonCodeReplayed    = "code_replayed"
-	reasonRefreshReplayed = "refresh_token_replayed"
-	reasonApplication     = "revoked_by_application"
-	reasonClient          = "disconnected_by_client"
+	ReasonClient   Reason = "disconnected_by_client"
+	ReasonOperator Reason = "operator" // unlinked or disabled the client
+	ReasonErasure  Reason = "client_erased"
+
+	reasonCodeReplayed    Reason = "code_replayed"
+	reasonRefreshReplayed Reason = "refresh_token_replayed"
+	reasonApplication     Reason = "revoked_by_application"
 )
 
 // Revoke answers a revocation request whose form came from [ParseForm] (RFC 7009; trap T17). A refresh token, or an

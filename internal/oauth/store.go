@@ -68,7 +68,7 @@ func touchGrant(ctx context.Context, tx postgres.Tx, grantID string, before time
 }
 
 // revokeGrant ends a grant; one that has ended stays as it is.
-func revokeGrant(ctx context.Context, tx postgres.Tx, grantID, reason string) error {
+func revokeGrant(ctx context.Context, tx postgres.Tx, grantID string, reason Reason) error {
 	_, err := tx.SQL().ExecContext(ctx, `WITH ended AS (UPDATE oauth_grants SET revoked_at = $1, revoked_reason = $2
 			WHERE id = $3 AND revoked_at IS NULL RETURNING id, application_id, client_id)
 		`+recordEvent+` SELECT id, application_id, client_id, $4, $2, $1 FROM ended`, tx.Now, reason, grantID, EventRevoked)
@@ -80,7 +80,7 @@ func revokeGrant(ctx context.Context, tx postgres.Tx, grantID, reason string) er
 
 // revokeReplayed ends a grant whose code or refresh token was presented twice. Only the replay that ends it is an
 // event: those that follow find nothing to end.
-func revokeReplayed(ctx context.Context, tx postgres.Tx, grantID, reason string) error {
+func revokeReplayed(ctx context.Context, tx postgres.Tx, grantID string, reason Reason) error {
 	_, err := tx.SQL().ExecContext(ctx, `WITH ended AS (UPDATE oauth_grants SET revoked_at = $1, revoked_reason = $2
 			WHERE id = $3 AND revoked_at IS NULL RETURNING id, application_id, client_id)
 		`+recordEvent+` SELECT id, application_id, client_id, event, $2, $1 FROM ended, unnest(ARRAY[$4, $5]) event`,
@@ -91,14 +91,16 @@ func revokeReplayed(ctx context.Context, tx postgres.Tx, grantID, reason string)
 	return nil
 }
 
-func revokePair(ctx context.Context, tx postgres.Tx, clientID, applicationID, reason string) error {
-	_, err := tx.SQL().ExecContext(ctx, `WITH ended AS (UPDATE oauth_grants SET revoked_at = $1, revoked_reason = $2
-			WHERE client_id = $3 AND application_id = $4 AND revoked_at IS NULL RETURNING id, application_id, client_id)
+// revokeLinks ends the client's grants with an application, or with [anyApplication], and tells how many.
+func revokeLinks(ctx context.Context, tx postgres.Tx, clientID, applicationID string, reason Reason) (int, error) {
+	r, err := tx.SQL().ExecContext(ctx, `WITH ended AS (UPDATE oauth_grants SET revoked_at = $1, revoked_reason = $2
+			WHERE client_id = $3 AND $4 IN ('', application_id) AND revoked_at IS NULL RETURNING id, application_id, client_id)
 		`+recordEvent+` SELECT id, application_id, client_id, $5, $2, $1 FROM ended`, tx.Now, reason, clientID, applicationID, EventRevoked)
 	if err != nil {
-		return fmt.Errorf("revoke grants: %w", err)
+		return 0, fmt.Errorf("revoke grants: %w", err)
 	}
-	return nil
+	n, err := r.RowsAffected()
+	return int(n), err
 }
 
 type activeGrantRow struct {

@@ -152,29 +152,48 @@ func TestRefreshMayNarrowAndNeverWiden(t *testing.T) {
 	}
 }
 
+// A suspended application's links are as before when it is let in again; what was open when a client was disabled is not.
 func TestSuspensionStopsCodesRefreshesAndAccess(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	got, code := w.link(t), w.code(t)
-	for name, set := range map[string]func(tx postgres.Tx, off bool) error{
-		"application suspended": func(tx postgres.Tx, off bool) error {
-			return w.applications.SetSuspended(t.Context(), tx, w.app.ID, off)
-		},
-		"client disabled": func(tx postgres.Tx, off bool) error { return w.accounts.SetDisabled(t.Context(), tx, w.client.ID, off) },
-	} {
-		w.tx(t, func(tx postgres.Tx) error { return set(tx, true) })
-		w.refused(t, name+": code", w.codeForm(code), 400, CodeInvalidGrant)
-		w.refused(t, name+": refresh", w.refreshForm(got.RefreshToken), 400, CodeInvalidGrant)
+	suspend := func(off bool) {
+		w.tx(t, func(tx postgres.Tx) error { return w.applications.SetSuspended(t.Context(), tx, w.app.ID, off) })
+	}
+	stopped := func(what string) {
+		t.Helper()
+		w.refused(t, what+": code", w.codeForm(code), 400, CodeInvalidGrant)
+		w.refused(t, what+": refresh", w.refreshForm(got.RefreshToken), 400, CodeInvalidGrant)
 		if w.alive(t, got.AccessToken) {
-			t.Errorf("%s: the access token is accepted", name)
-		}
-		w.tx(t, func(tx postgres.Tx) error { return set(tx, false) })
-		if !w.alive(t, got.AccessToken) {
-			t.Errorf("%s and undone: the access token is refused", name)
+			t.Errorf("%s: the access token is accepted", what)
 		}
 	}
-	w.token(t, w.refreshForm(got.RefreshToken))
-	w.token(t, w.codeForm(code))
+	suspend(true)
+	stopped("application suspended")
+	suspend(false)
+	if !w.alive(t, got.AccessToken) {
+		t.Error("suspended and let in again: the access token is refused")
+	}
+	got = w.token(t, w.refreshForm(got.RefreshToken))
+	w.disable(t, true)
+	stopped("client disabled")
+	w.disable(t, false)
+	stopped("client disabled and enabled again")
+	if scopes, err := w.svc.Remembered(t.Context(), w.db.Read(), w.client.ID, w.app.ID); len(scopes) != 0 || err != nil {
+		t.Errorf("remembered %v %v", scopes, err)
+	}
+}
+
+// disable does with the client what an operator does.
+func (w *world) disable(t *testing.T, disabled bool) {
+	t.Helper()
+	w.tx(t, func(tx postgres.Tx) error {
+		err := w.accounts.SetDisabled(t.Context(), tx, w.client.ID, disabled)
+		if err == nil && disabled {
+			_, err = w.svc.UnlinkAll(t.Context(), tx, w.client.ID, ReasonOperator)
+		}
+		return err
+	})
 }
 
 func TestPreviousSecretWorksDuringTheOverlap(t *testing.T) {

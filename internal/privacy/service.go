@@ -83,7 +83,7 @@ func (s *Service) Erase(ctx context.Context, tx postgres.Tx, clientID, lang stri
 	if err := s.Obstacle(ctx, tx, clientID); err != nil {
 		return err
 	}
-	if err := s.OAuth.DisconnectAll(ctx, tx, clientID); err != nil {
+	if _, err := s.OAuth.UnlinkAll(ctx, tx, clientID, oauth.ReasonErasure); err != nil {
 		return err
 	}
 	if err := s.Consultations.Erase(ctx, tx, clientID); err != nil {

@@ -10,7 +10,7 @@ import (
 
 // WaiverVersion is the version of the text that clients acknowledge now. A published version never changes: the
 // evidence of every consultation holds its digest.
-const WaiverVersion = "2026-11"
+const WaiverVersion = "2026-12"
 
 //go:embed waiver/*.txt
 var waiverTexts embed.FS

@@ -9,11 +9,12 @@ type Cents int64
 // Currency is the only currency of the service (specification section 2.2).
 const Currency = "EUR"
 
-// Format writes the amount for people: "20,00 €" in French, "€20.00" otherwise.
+// Format writes the amount for people, with a minus sign that is none of the keyboard's: "−20,00 €" in French, "−€20.00"
+// otherwise.
 func (c Cents) Format(language string) string {
 	sign, v := "", int64(c)
 	if v < 0 {
-		sign, v = "-", -v
+		sign, v = "−", -v
 	}
 	if language == "fr" {
 		return fmt.Sprintf("%s%d,%02d\u00a0€", sign, v/100, v%100)

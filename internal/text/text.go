@@ -6,6 +6,7 @@ import (
 	_ "embed" // the catalogues are part of the program
 	"encoding/json"
 	"fmt"
+	"regexp"
 )
 
 // Languages of the product; the first serves people who prefer none of them.
@@ -20,13 +21,35 @@ var messages []byte
 // Messages are the wordings of mails and text messages.
 func Messages() (Catalogue, error) { return Parse(messages) }
 
-// Parse reads a catalogue from JSON: {"key": {"en": "…", "fr": "…"}}.
+// Parse reads a catalogue from JSON: {"key": {"en": "…", "fr": "…"}}. French wordings are written with plain spaces and
+// come out with those that their typography asks for, see [French].
 func Parse(raw []byte) (Catalogue, error) {
 	var c Catalogue
 	if err := json.Unmarshal(raw, &c); err != nil {
 		return nil, fmt.Errorf("read texts: %w", err)
 	}
+	for _, wordings := range c {
+		if fr, ok := wordings["fr"]; ok {
+			wordings["fr"] = French(fr)
+		}
+	}
 	return c, nil
+}
+
+var (
+	beforeHigh = regexp.MustCompile(` ([;!?])`)
+	beforeFull = regexp.MustCompile(` ([:»€])`)
+	elision    = regexp.MustCompile(`(\pL)'(\pL)`)
+	afterQuote = regexp.MustCompile(`« `)
+)
+
+// French puts the spaces that no line may break at before ; ! ? (narrow) and : » € and after «, and the curved
+// apostrophe between letters.
+func French(s string) string {
+	s = beforeHigh.ReplaceAllString(s, "\u202f$1")
+	s = beforeFull.ReplaceAllString(s, "\u00a0$1")
+	s = afterQuote.ReplaceAllString(s, "«\u00a0")
+	return elision.ReplaceAllString(s, "$1’$2")
 }
 
 // Get returns a wording with its arguments put in.

@@ -45,3 +45,20 @@ func TestAMissingTextIsAnError(t *testing.T) {
 		t.Error("language")
 	}
 }
+
+func TestFrenchPunctuationStaysOnTheLineOfItsWord(t *testing.T) {
+	t.Parallel()
+	c, err := Parse([]byte(`{"a": {"en": "No: %s ?", "fr": "Oublié ? Non ; l'« essai » : 20 € !"}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := "Oublié\u202f? Non\u202f; l'«\u00a0essai\u00a0»\u00a0: 20\u00a0€\u202f!"; c["a"]["fr"] != want {
+		t.Errorf("got %q, want %q", c["a"]["fr"], want)
+	}
+	if c["a"]["en"] != "No: %s ?" {
+		t.Errorf("English became %q", c["a"]["en"])
+	}
+	if got := French("l'avocat d'Aix"); got != "l’avocat d’Aix" {
+		t.Error(got)
+	}
+}

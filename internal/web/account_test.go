@@ -246,7 +246,7 @@ func TestWalletPagesAndStatements(t *testing.T) {
 		t.Error("there are no older ones")
 	}
 	b.get("/account/wallet?before=x").want(t, 200, "Older movements")
-	b.get("/account/wallet/statement/2026-06?lang=fr").want(t, 200, "Relevé : juin 2026", "80,00\u00a0€", "Demo Client, client@example.com")
+	b.get("/account/wallet/statement/2026-06?lang=fr").want(t, 200, "Relevé\u00a0: juin 2026", "80,00\u00a0€", "Demo Client, client@example.com")
 	b.get("/account/wallet/statement/2026-05?lang=en").want(t, 200, "Nothing moved")
 	p = b.get("/account/wallet/statement/2026-06.csv")
 	rows, err := csv.NewReader(strings.NewReader(p.body)).ReadAll()
@@ -273,7 +273,7 @@ func TestConsultationsShowTheirStateAndCanBeCancelled(t *testing.T) {
 	if p = b.get("/account/consultations?live=0"); p.Header.Get("Refresh") != "" {
 		t.Error("it follows all the same")
 	}
-	b.get(path).want(t, 200, "What to do?", "Proof of your request", "version 2026-11", "€20.00")
+	b.get(path).want(t, 200, "What to do?", "Proof of your request", "version "+consultation.WaiverVersion, "€20.00")
 	stranger := f.browser().signIn(f.newClient("other@example.com", "Other").Email)
 	for _, part := range []string{"", "/cancel", "/withdraw"} {
 		stranger.get(path+part).want(t, 404)

@@ -1,17 +1,18 @@
 package web
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"time"
 
 	"github.com/labstack/echo/v4"
 	"golang.org/x/text/language"
+
+	"partnerd/internal/text"
 )
 
 // languages of the pages; the first serves visitors who prefer none of them.
-var languages = []string{"en", "fr"}
+var languages = text.Languages
 
 var languageNames = map[string]string{"en": "English", "fr": "Français"}
 
@@ -46,39 +47,25 @@ func (p *Pages) language(c echo.Context) string {
 	return languages[i]
 }
 
-// texts maps a key to its wording in every language.
-type texts map[string]map[string]string
-
-func loadTexts() (texts, error) {
-	t := texts{}
+func loadTexts() (text.Catalogue, error) {
+	all := text.Catalogue{}
 	for _, name := range []string{"texts.json", "texts_account.json"} {
 		b, err := files.ReadFile(name)
 		if err != nil {
 			return nil, fmt.Errorf("read texts: %w", err)
 		}
-		var part texts
-		if err := json.Unmarshal(b, &part); err != nil {
-			return nil, fmt.Errorf("read %s: %w", name, err)
+		part, err := text.Parse(b)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
 		}
 		for key, wordings := range part {
-			if t[key] != nil {
+			if all[key] != nil {
 				return nil, fmt.Errorf("%s repeats %s", name, key)
 			}
-			t[key] = wordings
+			all[key] = wordings
 		}
 	}
-	return t, nil
-}
-
-func (t texts) get(lang, key string, args ...any) (string, error) {
-	s, ok := t[key][lang]
-	if !ok {
-		return "", fmt.Errorf("no text %q in %q", key, lang)
-	}
-	if len(args) == 0 {
-		return s, nil
-	}
-	return fmt.Sprintf(s, args...), nil
+	return all, nil
 }
 
 var monthNames = [...]string{"janvier", "février", "mars", "avril", "mai", "juin", "juillet", "août", "septembre",

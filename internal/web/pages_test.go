@@ -15,7 +15,7 @@ func everyPage(f *fixture, visit func(name string, p page)) {
 	for _, lang := range languages {
 		guest.header.Set("Accept-Language", lang)
 		client.header.Set("Accept-Language", lang)
-		for _, path := range []string{"/", "/login", "/signup", "/password/forgot", "/signup/confirm?token=x", "/password/reset?token=x", "/accessibility", "/legal/waiver/2026-11", "/docs", checkout, "/nowhere", f.authorizeURL("profile:read", "client_id", "x")} {
+		for _, path := range []string{"/", "/login", "/signup", "/password/forgot", "/signup/confirm?token=x", "/password/reset?token=x", "/accessibility", "/legal/waiver/2026-11", "/legal/waiver/2026-12", "/docs", checkout, "/nowhere", f.authorizeURL("profile:read", "client_id", "x")} {
 			visit(lang+" guest "+path, guest.get(path))
 		}
 		for _, path := range []string{"/", "/account", "/account/apps", "/account/phone", "/account/security", "/account/wallet", "/account/wallet/statement/2026-06",

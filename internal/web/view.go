@@ -15,6 +15,7 @@ import (
 
 	"partnerd/internal/account"
 	"partnerd/internal/money"
+	"partnerd/internal/text"
 )
 
 // view is what every template gets.
@@ -67,10 +68,10 @@ func parseViews(stylePath string) (views, error) {
 	return out, nil
 }
 
-func functions(lang string, texts texts, stylePath string) template.FuncMap {
+func functions(lang string, texts text.Catalogue, stylePath string) template.FuncMap {
 	return template.FuncMap{
-		"t":       func(key string, args ...any) (string, error) { return texts.get(lang, key, args...) },
-		"ts":      func(key string, args []any) (string, error) { return texts.get(lang, key, args...) },
+		"t":       func(key string, args ...any) (string, error) { return texts.Get(lang, key, args...) },
+		"ts":      func(key string, args []any) (string, error) { return texts.Get(lang, key, args...) },
 		"style":   func() string { return stylePath },
 		"euro":    func(c money.Cents) string { return c.Format(lang) },
 		"date":    func(t time.Time) string { return formatDate(lang, t) },

@@ -219,7 +219,7 @@ for (const [language, viewport, colorScheme] of [['en', wide, 'light'], ['fr', n
     assert.equal(data.consultations.length, 2)
     assert.equal(data.consultations[0].subject, 'Une marque & un logo')
     await visit('/accessibility', 'accessibility')
-    await visit('/legal/waiver/2026-11', 'waiver')
+    await visit('/legal/waiver/2026-12', 'waiver')
     await w.close()
   })
 

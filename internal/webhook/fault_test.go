@@ -1,7 +1,6 @@
 package webhook
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -79,7 +78,7 @@ type senders struct {
 	t    *testing.T
 	job  string
 	live []*exec.Cmd
-	log  bytes.Buffer
+	log  syncBuffer
 }
 
 func (s *senders) start() {

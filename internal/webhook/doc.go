@@ -7,9 +7,10 @@
 //   - An event and its delivery commit with the transition that they report, or not at all ([Service.Emit]).
 //   - The body of an event is written once and sent unchanged for ever; the signature is made at each attempt, because
 //     receivers refuse timestamps older than 300 s (decision T9).
-//   - X-Service-Delivery names a delivery through all its attempts.
+//   - X-Service-Delivery names a delivery through all its attempts. The signature covers time and body alone, so receivers
+//     know duplicates by the identifier of the event, which is in the body.
 //   - Event n+1 of a consultation is first attempted after event n was attempted once. A delivery that failed holds
-//     nothing back: later events pass it, and X-Service-Sequence lets the receiver restore the order.
+//     nothing back: later events pass it, and X-Service-Sequence, which is not signed, hints at the order.
 //   - One endpoint has at most Config.EndpointConcurrency attempts under way in each process, so that an endpoint that
 //     stalls harms nobody else. When more than half of all slots are taken, endpoints that keep stalling are reduced to
 //     one attempt at a time and then paused for 10 s to 2 min; their deliveries wait and are not dropped.

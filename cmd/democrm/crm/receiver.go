@@ -25,6 +25,7 @@ type Event struct {
 		DurationSec *int    `json:"durationSec"`
 	} `json:"data"`
 
+	// The signature does not cover headers: good for logs, and for order where nothing hangs on it.
 	Delivery string      `json:"-"` // X-Service-Delivery
 	Sequence int         `json:"-"` // X-Service-Sequence: the order within the consultation
 	Header   http.Header `json:"-"`
@@ -38,7 +39,7 @@ type Receiver struct {
 	Now    func() time.Time
 
 	mu       sync.Mutex
-	seen     map[string]bool // deliveries
+	seen     map[string]bool // identifiers of events, which are signed
 	events   []Event
 	refused  []error
 	arrivals chan struct{} // closed and replaced when something arrives
@@ -69,10 +70,10 @@ func (r *Receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 	e.Delivery, e.Header, e.Body, e.Arrived = req.Header.Get("X-Service-Delivery"), req.Header.Clone(), body, r.Now()
 	e.Sequence, _ = strconv.Atoi(req.Header.Get("X-Service-Sequence"))
-	if r.seen[e.Delivery] {
+	if r.seen[e.ID] {
 		return
 	}
-	r.seen[e.Delivery] = true
+	r.seen[e.ID] = true
 	r.events = append(r.events, e)
 	close(r.arrivals)
 	r.arrivals = make(chan struct{})

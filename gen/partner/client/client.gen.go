@@ -9292,6 +9292,11 @@ type WebhookInitiatorInterface interface {
 	OnConsultationRefundedWithBody(ctx context.Context, targetURL string, params *OnConsultationRefundedParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	OnConsultationRefunded(ctx context.Context, targetURL string, params *OnConsultationRefundedParams, body OnConsultationRefundedJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// OnWebhookPingWithBody fires the webhook.ping webhook with any body
+	OnWebhookPingWithBody(ctx context.Context, targetURL string, params *OnWebhookPingParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	OnWebhookPing(ctx context.Context, targetURL string, params *OnWebhookPingParams, body OnWebhookPingJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 }
 
 func (p *WebhookInitiator) OnConsultationAssignedWithBody(ctx context.Context, targetURL string, params *OnConsultationAssignedParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -9582,6 +9587,30 @@ func (p *WebhookInitiator) OnConsultationRefunded(ctx context.Context, targetURL
 	return p.Client.Do(req)
 }
 
+func (p *WebhookInitiator) OnWebhookPingWithBody(ctx context.Context, targetURL string, params *OnWebhookPingParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewOnWebhookPingWebhookRequestWithBody(targetURL, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := p.applyWebhookEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return p.Client.Do(req)
+}
+
+func (p *WebhookInitiator) OnWebhookPing(ctx context.Context, targetURL string, params *OnWebhookPingParams, body OnWebhookPingJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewOnWebhookPingWebhookRequest(targetURL, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := p.applyWebhookEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return p.Client.Do(req)
+}
+
 // NewOnConsultationAssignedWebhookRequest builds a application/json POST request for the consultation.assigned webhook
 func NewOnConsultationAssignedWebhookRequest(targetURL string, params *OnConsultationAssignedParams, body OnConsultationAssignedJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
@@ -9667,6 +9696,17 @@ func NewOnConsultationAssignedWebhookRequestWithBody(targetURL string, params *O
 		}
 
 		req.Header.Set("X-Service-Sequence", headerParam5)
+
+		if params.XServiceTest != nil {
+			var headerParam6 string
+
+			headerParam6, err = runtime.StyleParamWithOptions("simple", false, "X-Service-Test", *params.XServiceTest, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Service-Test", headerParam6)
+		}
 
 	}
 	return req, nil
@@ -9758,6 +9798,17 @@ func NewOnConsultationCallEndedWebhookRequestWithBody(targetURL string, params *
 
 		req.Header.Set("X-Service-Sequence", headerParam5)
 
+		if params.XServiceTest != nil {
+			var headerParam6 string
+
+			headerParam6, err = runtime.StyleParamWithOptions("simple", false, "X-Service-Test", *params.XServiceTest, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Service-Test", headerParam6)
+		}
+
 	}
 	return req, nil
 }
@@ -9847,6 +9898,17 @@ func NewOnConsultationCallStartedWebhookRequestWithBody(targetURL string, params
 		}
 
 		req.Header.Set("X-Service-Sequence", headerParam5)
+
+		if params.XServiceTest != nil {
+			var headerParam6 string
+
+			headerParam6, err = runtime.StyleParamWithOptions("simple", false, "X-Service-Test", *params.XServiceTest, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Service-Test", headerParam6)
+		}
 
 	}
 	return req, nil
@@ -9938,6 +10000,17 @@ func NewOnConsultationCancelledWebhookRequestWithBody(targetURL string, params *
 
 		req.Header.Set("X-Service-Sequence", headerParam5)
 
+		if params.XServiceTest != nil {
+			var headerParam6 string
+
+			headerParam6, err = runtime.StyleParamWithOptions("simple", false, "X-Service-Test", *params.XServiceTest, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Service-Test", headerParam6)
+		}
+
 	}
 	return req, nil
 }
@@ -10027,6 +10100,17 @@ func NewOnConsultationCompletedWebhookRequestWithBody(targetURL string, params *
 		}
 
 		req.Header.Set("X-Service-Sequence", headerParam5)
+
+		if params.XServiceTest != nil {
+			var headerParam6 string
+
+			headerParam6, err = runtime.StyleParamWithOptions("simple", false, "X-Service-Test", *params.XServiceTest, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Service-Test", headerParam6)
+		}
 
 	}
 	return req, nil
@@ -10118,6 +10202,17 @@ func NewOnConsultationCreatedWebhookRequestWithBody(targetURL string, params *On
 
 		req.Header.Set("X-Service-Sequence", headerParam5)
 
+		if params.XServiceTest != nil {
+			var headerParam6 string
+
+			headerParam6, err = runtime.StyleParamWithOptions("simple", false, "X-Service-Test", *params.XServiceTest, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Service-Test", headerParam6)
+		}
+
 	}
 	return req, nil
 }
@@ -10207,6 +10302,17 @@ func NewOnConsultationExpiredWebhookRequestWithBody(targetURL string, params *On
 		}
 
 		req.Header.Set("X-Service-Sequence", headerParam5)
+
+		if params.XServiceTest != nil {
+			var headerParam6 string
+
+			headerParam6, err = runtime.StyleParamWithOptions("simple", false, "X-Service-Test", *params.XServiceTest, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Service-Test", headerParam6)
+		}
 
 	}
 	return req, nil
@@ -10298,6 +10404,17 @@ func NewOnConsultationMatchingWebhookRequestWithBody(targetURL string, params *O
 
 		req.Header.Set("X-Service-Sequence", headerParam5)
 
+		if params.XServiceTest != nil {
+			var headerParam6 string
+
+			headerParam6, err = runtime.StyleParamWithOptions("simple", false, "X-Service-Test", *params.XServiceTest, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Service-Test", headerParam6)
+		}
+
 	}
 	return req, nil
 }
@@ -10387,6 +10504,17 @@ func NewOnConsultationNoteAvailableWebhookRequestWithBody(targetURL string, para
 		}
 
 		req.Header.Set("X-Service-Sequence", headerParam5)
+
+		if params.XServiceTest != nil {
+			var headerParam6 string
+
+			headerParam6, err = runtime.StyleParamWithOptions("simple", false, "X-Service-Test", *params.XServiceTest, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Service-Test", headerParam6)
+		}
 
 	}
 	return req, nil
@@ -10478,6 +10606,17 @@ func NewOnConsultationPaymentAuthorizedWebhookRequestWithBody(targetURL string, 
 
 		req.Header.Set("X-Service-Sequence", headerParam5)
 
+		if params.XServiceTest != nil {
+			var headerParam6 string
+
+			headerParam6, err = runtime.StyleParamWithOptions("simple", false, "X-Service-Test", *params.XServiceTest, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Service-Test", headerParam6)
+		}
+
 	}
 	return req, nil
 }
@@ -10568,6 +10707,17 @@ func NewOnConsultationPendingCallbackWebhookRequestWithBody(targetURL string, pa
 
 		req.Header.Set("X-Service-Sequence", headerParam5)
 
+		if params.XServiceTest != nil {
+			var headerParam6 string
+
+			headerParam6, err = runtime.StyleParamWithOptions("simple", false, "X-Service-Test", *params.XServiceTest, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Service-Test", headerParam6)
+		}
+
 	}
 	return req, nil
 }
@@ -10657,6 +10807,118 @@ func NewOnConsultationRefundedWebhookRequestWithBody(targetURL string, params *O
 		}
 
 		req.Header.Set("X-Service-Sequence", headerParam5)
+
+		if params.XServiceTest != nil {
+			var headerParam6 string
+
+			headerParam6, err = runtime.StyleParamWithOptions("simple", false, "X-Service-Test", *params.XServiceTest, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Service-Test", headerParam6)
+		}
+
+	}
+	return req, nil
+}
+
+// NewOnWebhookPingWebhookRequest builds a application/json POST request for the webhook.ping webhook
+func NewOnWebhookPingWebhookRequest(targetURL string, params *OnWebhookPingParams, body OnWebhookPingJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewOnWebhookPingWebhookRequestWithBody(targetURL, params, "application/json", bodyReader)
+}
+
+// NewOnWebhookPingWebhookRequestWithBody builds a POST request for the webhook.ping webhook with any body
+func NewOnWebhookPingWebhookRequestWithBody(targetURL string, params *OnWebhookPingParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+	_ = err
+
+	reqURL, err := url.Parse(targetURL)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, reqURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		var headerParam0 string
+
+		headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Service-Event", params.XServiceEvent, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+		if err != nil {
+			return nil, err
+		}
+
+		req.Header.Set("X-Service-Event", headerParam0)
+
+		var headerParam1 string
+
+		headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Service-Delivery", params.XServiceDelivery, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+		if err != nil {
+			return nil, err
+		}
+
+		req.Header.Set("X-Service-Delivery", headerParam1)
+
+		var headerParam2 string
+
+		headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Service-Signature", params.XServiceSignature, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+		if err != nil {
+			return nil, err
+		}
+
+		req.Header.Set("X-Service-Signature", headerParam2)
+
+		if params.XServiceSignaturePrevious != nil {
+			var headerParam3 string
+
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Service-Signature-Previous", *params.XServiceSignaturePrevious, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Service-Signature-Previous", headerParam3)
+		}
+
+		var headerParam4 string
+
+		headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Service-Attempt", params.XServiceAttempt, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: ""})
+		if err != nil {
+			return nil, err
+		}
+
+		req.Header.Set("X-Service-Attempt", headerParam4)
+
+		var headerParam5 string
+
+		headerParam5, err = runtime.StyleParamWithOptions("simple", false, "X-Service-Sequence", params.XServiceSequence, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+		if err != nil {
+			return nil, err
+		}
+
+		req.Header.Set("X-Service-Sequence", headerParam5)
+
+		if params.XServiceTest != nil {
+			var headerParam6 string
+
+			headerParam6, err = runtime.StyleParamWithOptions("simple", false, "X-Service-Test", *params.XServiceTest, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Service-Test", headerParam6)
+		}
 
 	}
 	return req, nil

@@ -694,6 +694,21 @@ func (e TransactionType) Valid() bool {
 	}
 }
 
+// Defines values for WebhookPingEventType.
+const (
+	WebhookPingEventTypeWebhookPing WebhookPingEventType = "webhook.ping"
+)
+
+// Valid indicates whether the value is a known member of the WebhookPingEventType enum.
+func (e WebhookPingEventType) Valid() bool {
+	switch e {
+	case WebhookPingEventTypeWebhookPing:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for CodeChallengeMethod.
 const (
 	CodeChallengeMethodS256 CodeChallengeMethod = "S256"
@@ -724,6 +739,36 @@ func (e ResponseType) Valid() bool {
 	}
 }
 
+// Defines values for ServicePing.
+const (
+	ServicePingWebhookPing ServicePing = "webhook.ping"
+)
+
+// Valid indicates whether the value is a known member of the ServicePing enum.
+func (e ServicePing) Valid() bool {
+	switch e {
+	case ServicePingWebhookPing:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ServiceTest.
+const (
+	ServiceTestTrue ServiceTest = "true"
+)
+
+// Valid indicates whether the value is a known member of the ServiceTest enum.
+func (e ServiceTest) Valid() bool {
+	switch e {
+	case ServiceTestTrue:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for AuthorizeParamsResponseType.
 const (
 	AuthorizeParamsResponseTypeCode AuthorizeParamsResponseType = "code"
@@ -748,6 +793,216 @@ const (
 func (e AuthorizeParamsCodeChallengeMethod) Valid() bool {
 	switch e {
 	case AuthorizeParamsCodeChallengeMethodS256:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for OnConsultationAssignedParamsXServiceTest.
+const (
+	OnConsultationAssignedParamsXServiceTestTrue OnConsultationAssignedParamsXServiceTest = "true"
+)
+
+// Valid indicates whether the value is a known member of the OnConsultationAssignedParamsXServiceTest enum.
+func (e OnConsultationAssignedParamsXServiceTest) Valid() bool {
+	switch e {
+	case OnConsultationAssignedParamsXServiceTestTrue:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for OnConsultationCallEndedParamsXServiceTest.
+const (
+	OnConsultationCallEndedParamsXServiceTestTrue OnConsultationCallEndedParamsXServiceTest = "true"
+)
+
+// Valid indicates whether the value is a known member of the OnConsultationCallEndedParamsXServiceTest enum.
+func (e OnConsultationCallEndedParamsXServiceTest) Valid() bool {
+	switch e {
+	case OnConsultationCallEndedParamsXServiceTestTrue:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for OnConsultationCallStartedParamsXServiceTest.
+const (
+	OnConsultationCallStartedParamsXServiceTestTrue OnConsultationCallStartedParamsXServiceTest = "true"
+)
+
+// Valid indicates whether the value is a known member of the OnConsultationCallStartedParamsXServiceTest enum.
+func (e OnConsultationCallStartedParamsXServiceTest) Valid() bool {
+	switch e {
+	case OnConsultationCallStartedParamsXServiceTestTrue:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for OnConsultationCancelledParamsXServiceTest.
+const (
+	OnConsultationCancelledParamsXServiceTestTrue OnConsultationCancelledParamsXServiceTest = "true"
+)
+
+// Valid indicates whether the value is a known member of the OnConsultationCancelledParamsXServiceTest enum.
+func (e OnConsultationCancelledParamsXServiceTest) Valid() bool {
+	switch e {
+	case OnConsultationCancelledParamsXServiceTestTrue:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for OnConsultationCompletedParamsXServiceTest.
+const (
+	OnConsultationCompletedParamsXServiceTestTrue OnConsultationCompletedParamsXServiceTest = "true"
+)
+
+// Valid indicates whether the value is a known member of the OnConsultationCompletedParamsXServiceTest enum.
+func (e OnConsultationCompletedParamsXServiceTest) Valid() bool {
+	switch e {
+	case OnConsultationCompletedParamsXServiceTestTrue:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for OnConsultationCreatedParamsXServiceTest.
+const (
+	OnConsultationCreatedParamsXServiceTestTrue OnConsultationCreatedParamsXServiceTest = "true"
+)
+
+// Valid indicates whether the value is a known member of the OnConsultationCreatedParamsXServiceTest enum.
+func (e OnConsultationCreatedParamsXServiceTest) Valid() bool {
+	switch e {
+	case OnConsultationCreatedParamsXServiceTestTrue:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for OnConsultationExpiredParamsXServiceTest.
+const (
+	OnConsultationExpiredParamsXServiceTestTrue OnConsultationExpiredParamsXServiceTest = "true"
+)
+
+// Valid indicates whether the value is a known member of the OnConsultationExpiredParamsXServiceTest enum.
+func (e OnConsultationExpiredParamsXServiceTest) Valid() bool {
+	switch e {
+	case OnConsultationExpiredParamsXServiceTestTrue:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for OnConsultationMatchingParamsXServiceTest.
+const (
+	OnConsultationMatchingParamsXServiceTestTrue OnConsultationMatchingParamsXServiceTest = "true"
+)
+
+// Valid indicates whether the value is a known member of the OnConsultationMatchingParamsXServiceTest enum.
+func (e OnConsultationMatchingParamsXServiceTest) Valid() bool {
+	switch e {
+	case OnConsultationMatchingParamsXServiceTestTrue:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for OnConsultationNoteAvailableParamsXServiceTest.
+const (
+	OnConsultationNoteAvailableParamsXServiceTestTrue OnConsultationNoteAvailableParamsXServiceTest = "true"
+)
+
+// Valid indicates whether the value is a known member of the OnConsultationNoteAvailableParamsXServiceTest enum.
+func (e OnConsultationNoteAvailableParamsXServiceTest) Valid() bool {
+	switch e {
+	case OnConsultationNoteAvailableParamsXServiceTestTrue:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for OnConsultationPaymentAuthorizedParamsXServiceTest.
+const (
+	OnConsultationPaymentAuthorizedParamsXServiceTestTrue OnConsultationPaymentAuthorizedParamsXServiceTest = "true"
+)
+
+// Valid indicates whether the value is a known member of the OnConsultationPaymentAuthorizedParamsXServiceTest enum.
+func (e OnConsultationPaymentAuthorizedParamsXServiceTest) Valid() bool {
+	switch e {
+	case OnConsultationPaymentAuthorizedParamsXServiceTestTrue:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for OnConsultationPendingCallbackParamsXServiceTest.
+const (
+	OnConsultationPendingCallbackParamsXServiceTestTrue OnConsultationPendingCallbackParamsXServiceTest = "true"
+)
+
+// Valid indicates whether the value is a known member of the OnConsultationPendingCallbackParamsXServiceTest enum.
+func (e OnConsultationPendingCallbackParamsXServiceTest) Valid() bool {
+	switch e {
+	case OnConsultationPendingCallbackParamsXServiceTestTrue:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for OnConsultationRefundedParamsXServiceTest.
+const (
+	OnConsultationRefundedParamsXServiceTestTrue OnConsultationRefundedParamsXServiceTest = "true"
+)
+
+// Valid indicates whether the value is a known member of the OnConsultationRefundedParamsXServiceTest enum.
+func (e OnConsultationRefundedParamsXServiceTest) Valid() bool {
+	switch e {
+	case OnConsultationRefundedParamsXServiceTestTrue:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for OnWebhookPingParamsXServiceEvent.
+const (
+	OnWebhookPingParamsXServiceEventWebhookPing OnWebhookPingParamsXServiceEvent = "webhook.ping"
+)
+
+// Valid indicates whether the value is a known member of the OnWebhookPingParamsXServiceEvent enum.
+func (e OnWebhookPingParamsXServiceEvent) Valid() bool {
+	switch e {
+	case OnWebhookPingParamsXServiceEventWebhookPing:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for OnWebhookPingParamsXServiceTest.
+const (
+	OnWebhookPingParamsXServiceTestTrue OnWebhookPingParamsXServiceTest = "true"
+)
+
+// Valid indicates whether the value is a known member of the OnWebhookPingParamsXServiceTest enum.
+func (e OnWebhookPingParamsXServiceTest) Valid() bool {
+	switch e {
+	case OnWebhookPingParamsXServiceTestTrue:
 		return true
 	default:
 		return false
@@ -1648,6 +1903,26 @@ type WalletTransactionPage struct {
 	NextCursor *string `json:"nextCursor"`
 }
 
+// WebhookPingEvent Payload of `webhook.ping`, which is about no consultation.
+type WebhookPingEvent struct {
+	// CreatedAt When it was sent, in UTC.
+	CreatedAt time.Time `json:"createdAt"`
+
+	// Data Empty.
+	Data map[string]interface{} `json:"data"`
+
+	// ID Identifier of the ping.
+	//
+	// Examples: evt_01k8z4t9v3n7q2m6r5x1c0e00d
+	ID string `json:"id"`
+
+	// Type Always this; the same as `X-Service-Event`.
+	Type WebhookPingEventType `json:"type"`
+}
+
+// WebhookPingEventType Always this; the same as `X-Service-Event`.
+type WebhookPingEventType string
+
 // AcceptLanguage defines model for AcceptLanguage.
 type AcceptLanguage = string
 
@@ -1699,6 +1974,9 @@ type ServiceDelivery = string
 // ServiceEvent The type of an event. New ones are sent only to applications that ask for them.
 type ServiceEvent = EventType
 
+// ServicePing defines model for ServicePing.
+type ServicePing string
+
 // ServiceSequence defines model for ServiceSequence.
 type ServiceSequence = int64
 
@@ -1707,6 +1985,9 @@ type ServiceSignature = string
 
 // ServiceSignaturePrevious defines model for ServiceSignaturePrevious.
 type ServiceSignaturePrevious = string
+
+// ServiceTest defines model for ServiceTest.
+type ServiceTest string
 
 // State defines model for State.
 type State = string
@@ -1881,7 +2162,8 @@ type OnConsultationAssignedParams struct {
 	// XServiceEvent The event type, the same as `type` in the body.
 	XServiceEvent ServiceEvent `json:"X-Service-Event"`
 
-	// XServiceDelivery Identifies the delivery; the same in every attempt. Ignore one that you have already handled.
+	// XServiceDelivery Identifies the delivery; the same in every attempt, so one that you have handled can be ignored. The signature does
+	// not cover it: to ignore duplicates safely, go by `id` in the body.
 	XServiceDelivery ServiceDelivery `json:"X-Service-Delivery"`
 
 	// XServiceSignature The time of sending and the HMAC-SHA256 of time and body, made anew for each attempt. The introduction to the
@@ -1894,16 +2176,25 @@ type OnConsultationAssignedParams struct {
 	// XServiceAttempt Which attempt this is, from 1.
 	XServiceAttempt ServiceAttempt `json:"X-Service-Attempt"`
 
-	// XServiceSequence Number of the event among the events of its consultation, from 1. Use it to put events in order.
+	// XServiceSequence Number of the event among the events of its consultation, from 1. Use it to put events in order, as a hint: the
+	// signature does not cover it.
 	XServiceSequence ServiceSequence `json:"X-Service-Sequence"`
+
+	// XServiceTest Sent with a ping and with an event that you asked for as a test; never with one that something happened for. Its
+	// consultation does not exist.
+	XServiceTest *OnConsultationAssignedParamsXServiceTest `json:"X-Service-Test,omitempty"`
 }
+
+// OnConsultationAssignedParamsXServiceTest defines parameters for OnConsultationAssigned.
+type OnConsultationAssignedParamsXServiceTest string
 
 // OnConsultationCallEndedParams defines parameters for OnConsultationCallEnded.
 type OnConsultationCallEndedParams struct {
 	// XServiceEvent The event type, the same as `type` in the body.
 	XServiceEvent ServiceEvent `json:"X-Service-Event"`
 
-	// XServiceDelivery Identifies the delivery; the same in every attempt. Ignore one that you have already handled.
+	// XServiceDelivery Identifies the delivery; the same in every attempt, so one that you have handled can be ignored. The signature does
+	// not cover it: to ignore duplicates safely, go by `id` in the body.
 	XServiceDelivery ServiceDelivery `json:"X-Service-Delivery"`
 
 	// XServiceSignature The time of sending and the HMAC-SHA256 of time and body, made anew for each attempt. The introduction to the
@@ -1916,16 +2207,25 @@ type OnConsultationCallEndedParams struct {
 	// XServiceAttempt Which attempt this is, from 1.
 	XServiceAttempt ServiceAttempt `json:"X-Service-Attempt"`
 
-	// XServiceSequence Number of the event among the events of its consultation, from 1. Use it to put events in order.
+	// XServiceSequence Number of the event among the events of its consultation, from 1. Use it to put events in order, as a hint: the
+	// signature does not cover it.
 	XServiceSequence ServiceSequence `json:"X-Service-Sequence"`
+
+	// XServiceTest Sent with a ping and with an event that you asked for as a test; never with one that something happened for. Its
+	// consultation does not exist.
+	XServiceTest *OnConsultationCallEndedParamsXServiceTest `json:"X-Service-Test,omitempty"`
 }
+
+// OnConsultationCallEndedParamsXServiceTest defines parameters for OnConsultationCallEnded.
+type OnConsultationCallEndedParamsXServiceTest string
 
 // OnConsultationCallStartedParams defines parameters for OnConsultationCallStarted.
 type OnConsultationCallStartedParams struct {
 	// XServiceEvent The event type, the same as `type` in the body.
 	XServiceEvent ServiceEvent `json:"X-Service-Event"`
 
-	// XServiceDelivery Identifies the delivery; the same in every attempt. Ignore one that you have already handled.
+	// XServiceDelivery Identifies the delivery; the same in every attempt, so one that you have handled can be ignored. The signature does
+	// not cover it: to ignore duplicates safely, go by `id` in the body.
 	XServiceDelivery ServiceDelivery `json:"X-Service-Delivery"`
 
 	// XServiceSignature The time of sending and the HMAC-SHA256 of time and body, made anew for each attempt. The introduction to the
@@ -1938,16 +2238,25 @@ type OnConsultationCallStartedParams struct {
 	// XServiceAttempt Which attempt this is, from 1.
 	XServiceAttempt ServiceAttempt `json:"X-Service-Attempt"`
 
-	// XServiceSequence Number of the event among the events of its consultation, from 1. Use it to put events in order.
+	// XServiceSequence Number of the event among the events of its consultation, from 1. Use it to put events in order, as a hint: the
+	// signature does not cover it.
 	XServiceSequence ServiceSequence `json:"X-Service-Sequence"`
+
+	// XServiceTest Sent with a ping and with an event that you asked for as a test; never with one that something happened for. Its
+	// consultation does not exist.
+	XServiceTest *OnConsultationCallStartedParamsXServiceTest `json:"X-Service-Test,omitempty"`
 }
+
+// OnConsultationCallStartedParamsXServiceTest defines parameters for OnConsultationCallStarted.
+type OnConsultationCallStartedParamsXServiceTest string
 
 // OnConsultationCancelledParams defines parameters for OnConsultationCancelled.
 type OnConsultationCancelledParams struct {
 	// XServiceEvent The event type, the same as `type` in the body.
 	XServiceEvent ServiceEvent `json:"X-Service-Event"`
 
-	// XServiceDelivery Identifies the delivery; the same in every attempt. Ignore one that you have already handled.
+	// XServiceDelivery Identifies the delivery; the same in every attempt, so one that you have handled can be ignored. The signature does
+	// not cover it: to ignore duplicates safely, go by `id` in the body.
 	XServiceDelivery ServiceDelivery `json:"X-Service-Delivery"`
 
 	// XServiceSignature The time of sending and the HMAC-SHA256 of time and body, made anew for each attempt. The introduction to the
@@ -1960,16 +2269,25 @@ type OnConsultationCancelledParams struct {
 	// XServiceAttempt Which attempt this is, from 1.
 	XServiceAttempt ServiceAttempt `json:"X-Service-Attempt"`
 
-	// XServiceSequence Number of the event among the events of its consultation, from 1. Use it to put events in order.
+	// XServiceSequence Number of the event among the events of its consultation, from 1. Use it to put events in order, as a hint: the
+	// signature does not cover it.
 	XServiceSequence ServiceSequence `json:"X-Service-Sequence"`
+
+	// XServiceTest Sent with a ping and with an event that you asked for as a test; never with one that something happened for. Its
+	// consultation does not exist.
+	XServiceTest *OnConsultationCancelledParamsXServiceTest `json:"X-Service-Test,omitempty"`
 }
+
+// OnConsultationCancelledParamsXServiceTest defines parameters for OnConsultationCancelled.
+type OnConsultationCancelledParamsXServiceTest string
 
 // OnConsultationCompletedParams defines parameters for OnConsultationCompleted.
 type OnConsultationCompletedParams struct {
 	// XServiceEvent The event type, the same as `type` in the body.
 	XServiceEvent ServiceEvent `json:"X-Service-Event"`
 
-	// XServiceDelivery Identifies the delivery; the same in every attempt. Ignore one that you have already handled.
+	// XServiceDelivery Identifies the delivery; the same in every attempt, so one that you have handled can be ignored. The signature does
+	// not cover it: to ignore duplicates safely, go by `id` in the body.
 	XServiceDelivery ServiceDelivery `json:"X-Service-Delivery"`
 
 	// XServiceSignature The time of sending and the HMAC-SHA256 of time and body, made anew for each attempt. The introduction to the
@@ -1982,16 +2300,25 @@ type OnConsultationCompletedParams struct {
 	// XServiceAttempt Which attempt this is, from 1.
 	XServiceAttempt ServiceAttempt `json:"X-Service-Attempt"`
 
-	// XServiceSequence Number of the event among the events of its consultation, from 1. Use it to put events in order.
+	// XServiceSequence Number of the event among the events of its consultation, from 1. Use it to put events in order, as a hint: the
+	// signature does not cover it.
 	XServiceSequence ServiceSequence `json:"X-Service-Sequence"`
+
+	// XServiceTest Sent with a ping and with an event that you asked for as a test; never with one that something happened for. Its
+	// consultation does not exist.
+	XServiceTest *OnConsultationCompletedParamsXServiceTest `json:"X-Service-Test,omitempty"`
 }
+
+// OnConsultationCompletedParamsXServiceTest defines parameters for OnConsultationCompleted.
+type OnConsultationCompletedParamsXServiceTest string
 
 // OnConsultationCreatedParams defines parameters for OnConsultationCreated.
 type OnConsultationCreatedParams struct {
 	// XServiceEvent The event type, the same as `type` in the body.
 	XServiceEvent ServiceEvent `json:"X-Service-Event"`
 
-	// XServiceDelivery Identifies the delivery; the same in every attempt. Ignore one that you have already handled.
+	// XServiceDelivery Identifies the delivery; the same in every attempt, so one that you have handled can be ignored. The signature does
+	// not cover it: to ignore duplicates safely, go by `id` in the body.
 	XServiceDelivery ServiceDelivery `json:"X-Service-Delivery"`
 
 	// XServiceSignature The time of sending and the HMAC-SHA256 of time and body, made anew for each attempt. The introduction to the
@@ -2004,16 +2331,25 @@ type OnConsultationCreatedParams struct {
 	// XServiceAttempt Which attempt this is, from 1.
 	XServiceAttempt ServiceAttempt `json:"X-Service-Attempt"`
 
-	// XServiceSequence Number of the event among the events of its consultation, from 1. Use it to put events in order.
+	// XServiceSequence Number of the event among the events of its consultation, from 1. Use it to put events in order, as a hint: the
+	// signature does not cover it.
 	XServiceSequence ServiceSequence `json:"X-Service-Sequence"`
+
+	// XServiceTest Sent with a ping and with an event that you asked for as a test; never with one that something happened for. Its
+	// consultation does not exist.
+	XServiceTest *OnConsultationCreatedParamsXServiceTest `json:"X-Service-Test,omitempty"`
 }
+
+// OnConsultationCreatedParamsXServiceTest defines parameters for OnConsultationCreated.
+type OnConsultationCreatedParamsXServiceTest string
 
 // OnConsultationExpiredParams defines parameters for OnConsultationExpired.
 type OnConsultationExpiredParams struct {
 	// XServiceEvent The event type, the same as `type` in the body.
 	XServiceEvent ServiceEvent `json:"X-Service-Event"`
 
-	// XServiceDelivery Identifies the delivery; the same in every attempt. Ignore one that you have already handled.
+	// XServiceDelivery Identifies the delivery; the same in every attempt, so one that you have handled can be ignored. The signature does
+	// not cover it: to ignore duplicates safely, go by `id` in the body.
 	XServiceDelivery ServiceDelivery `json:"X-Service-Delivery"`
 
 	// XServiceSignature The time of sending and the HMAC-SHA256 of time and body, made anew for each attempt. The introduction to the
@@ -2026,16 +2362,25 @@ type OnConsultationExpiredParams struct {
 	// XServiceAttempt Which attempt this is, from 1.
 	XServiceAttempt ServiceAttempt `json:"X-Service-Attempt"`
 
-	// XServiceSequence Number of the event among the events of its consultation, from 1. Use it to put events in order.
+	// XServiceSequence Number of the event among the events of its consultation, from 1. Use it to put events in order, as a hint: the
+	// signature does not cover it.
 	XServiceSequence ServiceSequence `json:"X-Service-Sequence"`
+
+	// XServiceTest Sent with a ping and with an event that you asked for as a test; never with one that something happened for. Its
+	// consultation does not exist.
+	XServiceTest *OnConsultationExpiredParamsXServiceTest `json:"X-Service-Test,omitempty"`
 }
+
+// OnConsultationExpiredParamsXServiceTest defines parameters for OnConsultationExpired.
+type OnConsultationExpiredParamsXServiceTest string
 
 // OnConsultationMatchingParams defines parameters for OnConsultationMatching.
 type OnConsultationMatchingParams struct {
 	// XServiceEvent The event type, the same as `type` in the body.
 	XServiceEvent ServiceEvent `json:"X-Service-Event"`
 
-	// XServiceDelivery Identifies the delivery; the same in every attempt. Ignore one that you have already handled.
+	// XServiceDelivery Identifies the delivery; the same in every attempt, so one that you have handled can be ignored. The signature does
+	// not cover it: to ignore duplicates safely, go by `id` in the body.
 	XServiceDelivery ServiceDelivery `json:"X-Service-Delivery"`
 
 	// XServiceSignature The time of sending and the HMAC-SHA256 of time and body, made anew for each attempt. The introduction to the
@@ -2048,16 +2393,25 @@ type OnConsultationMatchingParams struct {
 	// XServiceAttempt Which attempt this is, from 1.
 	XServiceAttempt ServiceAttempt `json:"X-Service-Attempt"`
 
-	// XServiceSequence Number of the event among the events of its consultation, from 1. Use it to put events in order.
+	// XServiceSequence Number of the event among the events of its consultation, from 1. Use it to put events in order, as a hint: the
+	// signature does not cover it.
 	XServiceSequence ServiceSequence `json:"X-Service-Sequence"`
+
+	// XServiceTest Sent with a ping and with an event that you asked for as a test; never with one that something happened for. Its
+	// consultation does not exist.
+	XServiceTest *OnConsultationMatchingParamsXServiceTest `json:"X-Service-Test,omitempty"`
 }
+
+// OnConsultationMatchingParamsXServiceTest defines parameters for OnConsultationMatching.
+type OnConsultationMatchingParamsXServiceTest string
 
 // OnConsultationNoteAvailableParams defines parameters for OnConsultationNoteAvailable.
 type OnConsultationNoteAvailableParams struct {
 	// XServiceEvent The event type, the same as `type` in the body.
 	XServiceEvent ServiceEvent `json:"X-Service-Event"`
 
-	// XServiceDelivery Identifies the delivery; the same in every attempt. Ignore one that you have already handled.
+	// XServiceDelivery Identifies the delivery; the same in every attempt, so one that you have handled can be ignored. The signature does
+	// not cover it: to ignore duplicates safely, go by `id` in the body.
 	XServiceDelivery ServiceDelivery `json:"X-Service-Delivery"`
 
 	// XServiceSignature The time of sending and the HMAC-SHA256 of time and body, made anew for each attempt. The introduction to the
@@ -2070,16 +2424,25 @@ type OnConsultationNoteAvailableParams struct {
 	// XServiceAttempt Which attempt this is, from 1.
 	XServiceAttempt ServiceAttempt `json:"X-Service-Attempt"`
 
-	// XServiceSequence Number of the event among the events of its consultation, from 1. Use it to put events in order.
+	// XServiceSequence Number of the event among the events of its consultation, from 1. Use it to put events in order, as a hint: the
+	// signature does not cover it.
 	XServiceSequence ServiceSequence `json:"X-Service-Sequence"`
+
+	// XServiceTest Sent with a ping and with an event that you asked for as a test; never with one that something happened for. Its
+	// consultation does not exist.
+	XServiceTest *OnConsultationNoteAvailableParamsXServiceTest `json:"X-Service-Test,omitempty"`
 }
+
+// OnConsultationNoteAvailableParamsXServiceTest defines parameters for OnConsultationNoteAvailable.
+type OnConsultationNoteAvailableParamsXServiceTest string
 
 // OnConsultationPaymentAuthorizedParams defines parameters for OnConsultationPaymentAuthorized.
 type OnConsultationPaymentAuthorizedParams struct {
 	// XServiceEvent The event type, the same as `type` in the body.
 	XServiceEvent ServiceEvent `json:"X-Service-Event"`
 
-	// XServiceDelivery Identifies the delivery; the same in every attempt. Ignore one that you have already handled.
+	// XServiceDelivery Identifies the delivery; the same in every attempt, so one that you have handled can be ignored. The signature does
+	// not cover it: to ignore duplicates safely, go by `id` in the body.
 	XServiceDelivery ServiceDelivery `json:"X-Service-Delivery"`
 
 	// XServiceSignature The time of sending and the HMAC-SHA256 of time and body, made anew for each attempt. The introduction to the
@@ -2092,16 +2455,25 @@ type OnConsultationPaymentAuthorizedParams struct {
 	// XServiceAttempt Which attempt this is, from 1.
 	XServiceAttempt ServiceAttempt `json:"X-Service-Attempt"`
 
-	// XServiceSequence Number of the event among the events of its consultation, from 1. Use it to put events in order.
+	// XServiceSequence Number of the event among the events of its consultation, from 1. Use it to put events in order, as a hint: the
+	// signature does not cover it.
 	XServiceSequence ServiceSequence `json:"X-Service-Sequence"`
+
+	// XServiceTest Sent with a ping and with an event that you asked for as a test; never with one that something happened for. Its
+	// consultation does not exist.
+	XServiceTest *OnConsultationPaymentAuthorizedParamsXServiceTest `json:"X-Service-Test,omitempty"`
 }
+
+// OnConsultationPaymentAuthorizedParamsXServiceTest defines parameters for OnConsultationPaymentAuthorized.
+type OnConsultationPaymentAuthorizedParamsXServiceTest string
 
 // OnConsultationPendingCallbackParams defines parameters for OnConsultationPendingCallback.
 type OnConsultationPendingCallbackParams struct {
 	// XServiceEvent The event type, the same as `type` in the body.
 	XServiceEvent ServiceEvent `json:"X-Service-Event"`
 
-	// XServiceDelivery Identifies the delivery; the same in every attempt. Ignore one that you have already handled.
+	// XServiceDelivery Identifies the delivery; the same in every attempt, so one that you have handled can be ignored. The signature does
+	// not cover it: to ignore duplicates safely, go by `id` in the body.
 	XServiceDelivery ServiceDelivery `json:"X-Service-Delivery"`
 
 	// XServiceSignature The time of sending and the HMAC-SHA256 of time and body, made anew for each attempt. The introduction to the
@@ -2114,16 +2486,25 @@ type OnConsultationPendingCallbackParams struct {
 	// XServiceAttempt Which attempt this is, from 1.
 	XServiceAttempt ServiceAttempt `json:"X-Service-Attempt"`
 
-	// XServiceSequence Number of the event among the events of its consultation, from 1. Use it to put events in order.
+	// XServiceSequence Number of the event among the events of its consultation, from 1. Use it to put events in order, as a hint: the
+	// signature does not cover it.
 	XServiceSequence ServiceSequence `json:"X-Service-Sequence"`
+
+	// XServiceTest Sent with a ping and with an event that you asked for as a test; never with one that something happened for. Its
+	// consultation does not exist.
+	XServiceTest *OnConsultationPendingCallbackParamsXServiceTest `json:"X-Service-Test,omitempty"`
 }
+
+// OnConsultationPendingCallbackParamsXServiceTest defines parameters for OnConsultationPendingCallback.
+type OnConsultationPendingCallbackParamsXServiceTest string
 
 // OnConsultationRefundedParams defines parameters for OnConsultationRefunded.
 type OnConsultationRefundedParams struct {
 	// XServiceEvent The event type, the same as `type` in the body.
 	XServiceEvent ServiceEvent `json:"X-Service-Event"`
 
-	// XServiceDelivery Identifies the delivery; the same in every attempt. Ignore one that you have already handled.
+	// XServiceDelivery Identifies the delivery; the same in every attempt, so one that you have handled can be ignored. The signature does
+	// not cover it: to ignore duplicates safely, go by `id` in the body.
 	XServiceDelivery ServiceDelivery `json:"X-Service-Delivery"`
 
 	// XServiceSignature The time of sending and the HMAC-SHA256 of time and body, made anew for each attempt. The introduction to the
@@ -2136,9 +2517,51 @@ type OnConsultationRefundedParams struct {
 	// XServiceAttempt Which attempt this is, from 1.
 	XServiceAttempt ServiceAttempt `json:"X-Service-Attempt"`
 
-	// XServiceSequence Number of the event among the events of its consultation, from 1. Use it to put events in order.
+	// XServiceSequence Number of the event among the events of its consultation, from 1. Use it to put events in order, as a hint: the
+	// signature does not cover it.
 	XServiceSequence ServiceSequence `json:"X-Service-Sequence"`
+
+	// XServiceTest Sent with a ping and with an event that you asked for as a test; never with one that something happened for. Its
+	// consultation does not exist.
+	XServiceTest *OnConsultationRefundedParamsXServiceTest `json:"X-Service-Test,omitempty"`
 }
+
+// OnConsultationRefundedParamsXServiceTest defines parameters for OnConsultationRefunded.
+type OnConsultationRefundedParamsXServiceTest string
+
+// OnWebhookPingParams defines parameters for OnWebhookPing.
+type OnWebhookPingParams struct {
+	// XServiceEvent The same as `type` in the body.
+	XServiceEvent OnWebhookPingParamsXServiceEvent `json:"X-Service-Event"`
+
+	// XServiceDelivery Identifies the delivery; the same in every attempt, so one that you have handled can be ignored. The signature does
+	// not cover it: to ignore duplicates safely, go by `id` in the body.
+	XServiceDelivery ServiceDelivery `json:"X-Service-Delivery"`
+
+	// XServiceSignature The time of sending and the HMAC-SHA256 of time and body, made anew for each attempt. The introduction to the
+	// webhooks says how to verify it.
+	XServiceSignature ServiceSignature `json:"X-Service-Signature"`
+
+	// XServiceSignaturePrevious The same made with your previous signing secret; sent for 24 hours after a rotation.
+	XServiceSignaturePrevious *ServiceSignaturePrevious `json:"X-Service-Signature-Previous,omitempty"`
+
+	// XServiceAttempt Which attempt this is, from 1.
+	XServiceAttempt ServiceAttempt `json:"X-Service-Attempt"`
+
+	// XServiceSequence Number of the event among the events of its consultation, from 1. Use it to put events in order, as a hint: the
+	// signature does not cover it.
+	XServiceSequence ServiceSequence `json:"X-Service-Sequence"`
+
+	// XServiceTest Sent with a ping and with an event that you asked for as a test; never with one that something happened for. Its
+	// consultation does not exist.
+	XServiceTest *OnWebhookPingParamsXServiceTest `json:"X-Service-Test,omitempty"`
+}
+
+// OnWebhookPingParamsXServiceEvent defines parameters for OnWebhookPing.
+type OnWebhookPingParamsXServiceEvent string
+
+// OnWebhookPingParamsXServiceTest defines parameters for OnWebhookPing.
+type OnWebhookPingParamsXServiceTest string
 
 // RevokeTokenFormdataRequestBody defines body for RevokeToken for application/x-www-form-urlencoded ContentType.
 type RevokeTokenFormdataRequestBody = RevokeRequest
@@ -2187,3 +2610,6 @@ type OnConsultationPendingCallbackJSONRequestBody = ConsultationPendingCallbackE
 
 // OnConsultationRefundedJSONRequestBody defines body for OnConsultationRefunded for application/json ContentType.
 type OnConsultationRefundedJSONRequestBody = ConsultationRefundedEvent
+
+// OnWebhookPingJSONRequestBody defines body for OnWebhookPing for application/json ContentType.
+type OnWebhookPingJSONRequestBody = WebhookPingEvent

@@ -542,6 +542,9 @@ type WebhookReceiverInterface interface {
 	// The money is back
 	// HandleOnConsultationRefundedWebhook handles the POST webhook for consultation.refunded.
 	HandleOnConsultationRefundedWebhook(ctx echo.Context, params OnConsultationRefundedParams) error
+	// Your URL is being proven
+	// HandleOnWebhookPingWebhook handles the POST webhook for webhook.ping.
+	HandleOnWebhookPingWebhook(ctx echo.Context, params OnWebhookPingParams) error
 }
 
 // OnConsultationAssignedWebhookHandler returns the echo.HandlerFunc for the consultation.assigned webhook.
@@ -661,6 +664,22 @@ func OnConsultationAssignedWebhookHandler(si WebhookReceiverInterface, middlewar
 
 		} else {
 			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Header parameter X-Service-Sequence is required, but not found"))
+		}
+
+		// ------------- Optional header parameter "X-Service-Test" -------------
+		if valueList, found := ctx.Request().Header[http.CanonicalHeaderKey("X-Service-Test")]; found {
+			var XServiceTest OnConsultationAssignedParamsXServiceTest
+			n := len(valueList)
+			if n != 1 {
+				return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Service-Test, got %d", n))
+			}
+
+			err = runtime.BindStyledParameterWithOptions("simple", "X-Service-Test", valueList[0], &XServiceTest, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+			if err != nil {
+				return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Service-Test: %s", err))
+			}
+			params.XServiceTest = &XServiceTest
+
 		}
 
 		return si.HandleOnConsultationAssignedWebhook(ctx, params)
@@ -790,6 +809,22 @@ func OnConsultationCallEndedWebhookHandler(si WebhookReceiverInterface, middlewa
 			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Header parameter X-Service-Sequence is required, but not found"))
 		}
 
+		// ------------- Optional header parameter "X-Service-Test" -------------
+		if valueList, found := ctx.Request().Header[http.CanonicalHeaderKey("X-Service-Test")]; found {
+			var XServiceTest OnConsultationCallEndedParamsXServiceTest
+			n := len(valueList)
+			if n != 1 {
+				return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Service-Test, got %d", n))
+			}
+
+			err = runtime.BindStyledParameterWithOptions("simple", "X-Service-Test", valueList[0], &XServiceTest, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+			if err != nil {
+				return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Service-Test: %s", err))
+			}
+			params.XServiceTest = &XServiceTest
+
+		}
+
 		return si.HandleOnConsultationCallEndedWebhook(ctx, params)
 	})
 	for _, mw := range middlewares {
@@ -915,6 +950,22 @@ func OnConsultationCallStartedWebhookHandler(si WebhookReceiverInterface, middle
 
 		} else {
 			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Header parameter X-Service-Sequence is required, but not found"))
+		}
+
+		// ------------- Optional header parameter "X-Service-Test" -------------
+		if valueList, found := ctx.Request().Header[http.CanonicalHeaderKey("X-Service-Test")]; found {
+			var XServiceTest OnConsultationCallStartedParamsXServiceTest
+			n := len(valueList)
+			if n != 1 {
+				return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Service-Test, got %d", n))
+			}
+
+			err = runtime.BindStyledParameterWithOptions("simple", "X-Service-Test", valueList[0], &XServiceTest, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+			if err != nil {
+				return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Service-Test: %s", err))
+			}
+			params.XServiceTest = &XServiceTest
+
 		}
 
 		return si.HandleOnConsultationCallStartedWebhook(ctx, params)
@@ -1044,6 +1095,22 @@ func OnConsultationCancelledWebhookHandler(si WebhookReceiverInterface, middlewa
 			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Header parameter X-Service-Sequence is required, but not found"))
 		}
 
+		// ------------- Optional header parameter "X-Service-Test" -------------
+		if valueList, found := ctx.Request().Header[http.CanonicalHeaderKey("X-Service-Test")]; found {
+			var XServiceTest OnConsultationCancelledParamsXServiceTest
+			n := len(valueList)
+			if n != 1 {
+				return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Service-Test, got %d", n))
+			}
+
+			err = runtime.BindStyledParameterWithOptions("simple", "X-Service-Test", valueList[0], &XServiceTest, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+			if err != nil {
+				return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Service-Test: %s", err))
+			}
+			params.XServiceTest = &XServiceTest
+
+		}
+
 		return si.HandleOnConsultationCancelledWebhook(ctx, params)
 	})
 	for _, mw := range middlewares {
@@ -1169,6 +1236,22 @@ func OnConsultationCompletedWebhookHandler(si WebhookReceiverInterface, middlewa
 
 		} else {
 			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Header parameter X-Service-Sequence is required, but not found"))
+		}
+
+		// ------------- Optional header parameter "X-Service-Test" -------------
+		if valueList, found := ctx.Request().Header[http.CanonicalHeaderKey("X-Service-Test")]; found {
+			var XServiceTest OnConsultationCompletedParamsXServiceTest
+			n := len(valueList)
+			if n != 1 {
+				return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Service-Test, got %d", n))
+			}
+
+			err = runtime.BindStyledParameterWithOptions("simple", "X-Service-Test", valueList[0], &XServiceTest, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+			if err != nil {
+				return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Service-Test: %s", err))
+			}
+			params.XServiceTest = &XServiceTest
+
 		}
 
 		return si.HandleOnConsultationCompletedWebhook(ctx, params)
@@ -1298,6 +1381,22 @@ func OnConsultationCreatedWebhookHandler(si WebhookReceiverInterface, middleware
 			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Header parameter X-Service-Sequence is required, but not found"))
 		}
 
+		// ------------- Optional header parameter "X-Service-Test" -------------
+		if valueList, found := ctx.Request().Header[http.CanonicalHeaderKey("X-Service-Test")]; found {
+			var XServiceTest OnConsultationCreatedParamsXServiceTest
+			n := len(valueList)
+			if n != 1 {
+				return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Service-Test, got %d", n))
+			}
+
+			err = runtime.BindStyledParameterWithOptions("simple", "X-Service-Test", valueList[0], &XServiceTest, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+			if err != nil {
+				return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Service-Test: %s", err))
+			}
+			params.XServiceTest = &XServiceTest
+
+		}
+
 		return si.HandleOnConsultationCreatedWebhook(ctx, params)
 	})
 	for _, mw := range middlewares {
@@ -1423,6 +1522,22 @@ func OnConsultationExpiredWebhookHandler(si WebhookReceiverInterface, middleware
 
 		} else {
 			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Header parameter X-Service-Sequence is required, but not found"))
+		}
+
+		// ------------- Optional header parameter "X-Service-Test" -------------
+		if valueList, found := ctx.Request().Header[http.CanonicalHeaderKey("X-Service-Test")]; found {
+			var XServiceTest OnConsultationExpiredParamsXServiceTest
+			n := len(valueList)
+			if n != 1 {
+				return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Service-Test, got %d", n))
+			}
+
+			err = runtime.BindStyledParameterWithOptions("simple", "X-Service-Test", valueList[0], &XServiceTest, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+			if err != nil {
+				return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Service-Test: %s", err))
+			}
+			params.XServiceTest = &XServiceTest
+
 		}
 
 		return si.HandleOnConsultationExpiredWebhook(ctx, params)
@@ -1552,6 +1667,22 @@ func OnConsultationMatchingWebhookHandler(si WebhookReceiverInterface, middlewar
 			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Header parameter X-Service-Sequence is required, but not found"))
 		}
 
+		// ------------- Optional header parameter "X-Service-Test" -------------
+		if valueList, found := ctx.Request().Header[http.CanonicalHeaderKey("X-Service-Test")]; found {
+			var XServiceTest OnConsultationMatchingParamsXServiceTest
+			n := len(valueList)
+			if n != 1 {
+				return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Service-Test, got %d", n))
+			}
+
+			err = runtime.BindStyledParameterWithOptions("simple", "X-Service-Test", valueList[0], &XServiceTest, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+			if err != nil {
+				return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Service-Test: %s", err))
+			}
+			params.XServiceTest = &XServiceTest
+
+		}
+
 		return si.HandleOnConsultationMatchingWebhook(ctx, params)
 	})
 	for _, mw := range middlewares {
@@ -1677,6 +1808,22 @@ func OnConsultationNoteAvailableWebhookHandler(si WebhookReceiverInterface, midd
 
 		} else {
 			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Header parameter X-Service-Sequence is required, but not found"))
+		}
+
+		// ------------- Optional header parameter "X-Service-Test" -------------
+		if valueList, found := ctx.Request().Header[http.CanonicalHeaderKey("X-Service-Test")]; found {
+			var XServiceTest OnConsultationNoteAvailableParamsXServiceTest
+			n := len(valueList)
+			if n != 1 {
+				return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Service-Test, got %d", n))
+			}
+
+			err = runtime.BindStyledParameterWithOptions("simple", "X-Service-Test", valueList[0], &XServiceTest, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+			if err != nil {
+				return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Service-Test: %s", err))
+			}
+			params.XServiceTest = &XServiceTest
+
 		}
 
 		return si.HandleOnConsultationNoteAvailableWebhook(ctx, params)
@@ -1806,6 +1953,22 @@ func OnConsultationPaymentAuthorizedWebhookHandler(si WebhookReceiverInterface, 
 			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Header parameter X-Service-Sequence is required, but not found"))
 		}
 
+		// ------------- Optional header parameter "X-Service-Test" -------------
+		if valueList, found := ctx.Request().Header[http.CanonicalHeaderKey("X-Service-Test")]; found {
+			var XServiceTest OnConsultationPaymentAuthorizedParamsXServiceTest
+			n := len(valueList)
+			if n != 1 {
+				return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Service-Test, got %d", n))
+			}
+
+			err = runtime.BindStyledParameterWithOptions("simple", "X-Service-Test", valueList[0], &XServiceTest, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+			if err != nil {
+				return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Service-Test: %s", err))
+			}
+			params.XServiceTest = &XServiceTest
+
+		}
+
 		return si.HandleOnConsultationPaymentAuthorizedWebhook(ctx, params)
 	})
 	for _, mw := range middlewares {
@@ -1931,6 +2094,22 @@ func OnConsultationPendingCallbackWebhookHandler(si WebhookReceiverInterface, mi
 
 		} else {
 			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Header parameter X-Service-Sequence is required, but not found"))
+		}
+
+		// ------------- Optional header parameter "X-Service-Test" -------------
+		if valueList, found := ctx.Request().Header[http.CanonicalHeaderKey("X-Service-Test")]; found {
+			var XServiceTest OnConsultationPendingCallbackParamsXServiceTest
+			n := len(valueList)
+			if n != 1 {
+				return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Service-Test, got %d", n))
+			}
+
+			err = runtime.BindStyledParameterWithOptions("simple", "X-Service-Test", valueList[0], &XServiceTest, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+			if err != nil {
+				return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Service-Test: %s", err))
+			}
+			params.XServiceTest = &XServiceTest
+
 		}
 
 		return si.HandleOnConsultationPendingCallbackWebhook(ctx, params)
@@ -2060,7 +2239,166 @@ func OnConsultationRefundedWebhookHandler(si WebhookReceiverInterface, middlewar
 			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Header parameter X-Service-Sequence is required, but not found"))
 		}
 
+		// ------------- Optional header parameter "X-Service-Test" -------------
+		if valueList, found := ctx.Request().Header[http.CanonicalHeaderKey("X-Service-Test")]; found {
+			var XServiceTest OnConsultationRefundedParamsXServiceTest
+			n := len(valueList)
+			if n != 1 {
+				return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Service-Test, got %d", n))
+			}
+
+			err = runtime.BindStyledParameterWithOptions("simple", "X-Service-Test", valueList[0], &XServiceTest, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+			if err != nil {
+				return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Service-Test: %s", err))
+			}
+			params.XServiceTest = &XServiceTest
+
+		}
+
 		return si.HandleOnConsultationRefundedWebhook(ctx, params)
+	})
+	for _, mw := range middlewares {
+		h = mw(h)
+	}
+	return h
+}
+
+// OnWebhookPingWebhookHandler returns the echo.HandlerFunc for the webhook.ping webhook.
+// Mount this at the URL path advertised to webhook senders. Errors
+// during parameter binding are returned via echo.NewHTTPError so echo's
+// error-handling chain reports them as 400. Middlewares are applied in
+// the order provided -- the last argument becomes the outermost wrapper.
+func OnWebhookPingWebhookHandler(si WebhookReceiverInterface, middlewares ...echo.MiddlewareFunc) echo.HandlerFunc {
+	h := echo.HandlerFunc(func(ctx echo.Context) error {
+		var err error
+		_ = err
+
+		// Parameter object where we will unmarshal all parameters from the context.
+		var params OnWebhookPingParams
+
+		// ------------- Required header parameter "X-Service-Event" -------------
+		if valueList, found := ctx.Request().Header[http.CanonicalHeaderKey("X-Service-Event")]; found {
+			var XServiceEvent OnWebhookPingParamsXServiceEvent
+			n := len(valueList)
+			if n != 1 {
+				return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Service-Event, got %d", n))
+			}
+
+			err = runtime.BindStyledParameterWithOptions("simple", "X-Service-Event", valueList[0], &XServiceEvent, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""})
+			if err != nil {
+				return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Service-Event: %s", err))
+			}
+			params.XServiceEvent = XServiceEvent
+
+		} else {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Header parameter X-Service-Event is required, but not found"))
+		}
+
+		// ------------- Required header parameter "X-Service-Delivery" -------------
+		if valueList, found := ctx.Request().Header[http.CanonicalHeaderKey("X-Service-Delivery")]; found {
+			var XServiceDelivery ServiceDelivery
+			n := len(valueList)
+			if n != 1 {
+				return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Service-Delivery, got %d", n))
+			}
+
+			err = runtime.BindStyledParameterWithOptions("simple", "X-Service-Delivery", valueList[0], &XServiceDelivery, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""})
+			if err != nil {
+				return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Service-Delivery: %s", err))
+			}
+			params.XServiceDelivery = XServiceDelivery
+
+		} else {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Header parameter X-Service-Delivery is required, but not found"))
+		}
+
+		// ------------- Required header parameter "X-Service-Signature" -------------
+		if valueList, found := ctx.Request().Header[http.CanonicalHeaderKey("X-Service-Signature")]; found {
+			var XServiceSignature ServiceSignature
+			n := len(valueList)
+			if n != 1 {
+				return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Service-Signature, got %d", n))
+			}
+
+			err = runtime.BindStyledParameterWithOptions("simple", "X-Service-Signature", valueList[0], &XServiceSignature, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""})
+			if err != nil {
+				return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Service-Signature: %s", err))
+			}
+			params.XServiceSignature = XServiceSignature
+
+		} else {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Header parameter X-Service-Signature is required, but not found"))
+		}
+
+		// ------------- Optional header parameter "X-Service-Signature-Previous" -------------
+		if valueList, found := ctx.Request().Header[http.CanonicalHeaderKey("X-Service-Signature-Previous")]; found {
+			var XServiceSignaturePrevious ServiceSignaturePrevious
+			n := len(valueList)
+			if n != 1 {
+				return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Service-Signature-Previous, got %d", n))
+			}
+
+			err = runtime.BindStyledParameterWithOptions("simple", "X-Service-Signature-Previous", valueList[0], &XServiceSignaturePrevious, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+			if err != nil {
+				return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Service-Signature-Previous: %s", err))
+			}
+			params.XServiceSignaturePrevious = &XServiceSignaturePrevious
+
+		}
+
+		// ------------- Required header parameter "X-Service-Attempt" -------------
+		if valueList, found := ctx.Request().Header[http.CanonicalHeaderKey("X-Service-Attempt")]; found {
+			var XServiceAttempt ServiceAttempt
+			n := len(valueList)
+			if n != 1 {
+				return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Service-Attempt, got %d", n))
+			}
+
+			err = runtime.BindStyledParameterWithOptions("simple", "X-Service-Attempt", valueList[0], &XServiceAttempt, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""})
+			if err != nil {
+				return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Service-Attempt: %s", err))
+			}
+			params.XServiceAttempt = XServiceAttempt
+
+		} else {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Header parameter X-Service-Attempt is required, but not found"))
+		}
+
+		// ------------- Required header parameter "X-Service-Sequence" -------------
+		if valueList, found := ctx.Request().Header[http.CanonicalHeaderKey("X-Service-Sequence")]; found {
+			var XServiceSequence ServiceSequence
+			n := len(valueList)
+			if n != 1 {
+				return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Service-Sequence, got %d", n))
+			}
+
+			err = runtime.BindStyledParameterWithOptions("simple", "X-Service-Sequence", valueList[0], &XServiceSequence, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: "int64"})
+			if err != nil {
+				return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Service-Sequence: %s", err))
+			}
+			params.XServiceSequence = XServiceSequence
+
+		} else {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Header parameter X-Service-Sequence is required, but not found"))
+		}
+
+		// ------------- Optional header parameter "X-Service-Test" -------------
+		if valueList, found := ctx.Request().Header[http.CanonicalHeaderKey("X-Service-Test")]; found {
+			var XServiceTest OnWebhookPingParamsXServiceTest
+			n := len(valueList)
+			if n != 1 {
+				return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Service-Test, got %d", n))
+			}
+
+			err = runtime.BindStyledParameterWithOptions("simple", "X-Service-Test", valueList[0], &XServiceTest, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+			if err != nil {
+				return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Service-Test: %s", err))
+			}
+			params.XServiceTest = &XServiceTest
+
+		}
+
+		return si.HandleOnWebhookPingWebhook(ctx, params)
 	})
 	for _, mw := range middlewares {
 		h = mw(h)

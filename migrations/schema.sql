@@ -580,6 +580,12 @@ CREATE TRIGGER postings_append_only BEFORE DELETE OR UPDATE ON public.postings F
 CREATE TRIGGER postings_balance AFTER INSERT ON public.postings REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION postings_balance();
 CREATE TRIGGER postings_no_truncate BEFORE TRUNCATE ON public.postings FOR EACH STATEMENT EXECUTE FUNCTION append_only();
 
+CREATE TABLE rate_buckets (
+    full_at timestamp with time zone NOT NULL,
+    key text NOT NULL,
+    CONSTRAINT rate_buckets_pkey PRIMARY KEY (key)
+);
+
 CREATE TABLE sandbox_call_steps (
     call_id text NOT NULL,
     claimed_until timestamp with time zone,

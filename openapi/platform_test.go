@@ -77,6 +77,25 @@ func TestThePlatformSpeaksTheWordsOfThePartnerAPI(t *testing.T) {
 			t.Errorf("%s has another shape", name)
 		}
 	}
+	// A payload has the fields that any of the posted events has.
+	fields := func(names func(string) bool) (all []string) {
+		for name, schema := range c.children(t, c.at(t, "components"), "schemas") {
+			if strings.HasPrefix(name, "Consultation") && names(name) {
+				for field := range c.children(t, schema, "properties") {
+					if !slices.Contains(all, field) {
+						all = append(all, field)
+					}
+				}
+			}
+		}
+		return all
+	}
+	for name, suffix := range map[string]string{"EventPayload": "Event", "EventData": "Data"} {
+		got := slices.Collect(maps.Keys(p.children(t, p.at(t, "components", "schemas", name), "properties")))
+		if want := fields(func(name string) bool { return strings.HasSuffix(name, suffix) }); !sameSet(got, want) {
+			t.Errorf("%s has %v, posted are %v", name, got, want)
+		}
+	}
 	got := map[string]string{}
 	for _, op := range p.operations(t) {
 		for status, response := range p.children(t, op.node, "responses") {

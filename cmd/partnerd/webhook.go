@@ -236,6 +236,9 @@ func (c *webhookRedeliverCmd) sendRange(ctx context.Context, a *app.App) error {
 			n, next, err = a.Webhooks.RedeliverRange(ctx, tx, c.Application, f)
 			return err
 		})
+		if errors.Is(err, problem.ErrRateLimited) && total > 0 {
+			return fmt.Errorf("%d deliveries will be sent; for the rest, go on later with --from %s: %w", total, f.After.CreatedAt.Format(time.RFC3339Nano), err)
+		}
 		if err != nil {
 			return err
 		}

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"context"
 	"errors"
 	"slices"
 
@@ -9,6 +10,8 @@ import (
 	"partnerd/gen/platform/server"
 	"partnerd/internal/application"
 	"partnerd/internal/oauth"
+	"partnerd/internal/postgres"
+	"partnerd/internal/ratelimit"
 )
 
 // platform implements the Platform API: how an application looks after its webhooks. It knows no clients.
@@ -76,4 +79,31 @@ func (s *Server) limitApplication(next echo.HandlerFunc) echo.HandlerFunc {
 		}
 		return next(c)
 	}
+}
+
+// Calls that make us post to the partner's address have a quota of their own for each purpose, counted by all replicas
+// together: what they cost grows with what they send.
+const (
+	postsPerMinute = 10
+
+	purposeTest      = "test"      // test events
+	purposeEndpoint  = "endpoint"  // URLs, which are pinged, and endpoints enabled
+	purposeRedeliver = "redeliver" // by identifier or by range
+)
+
+// limitPosts counts a call against the quota of its purpose; the headers describe the tighter of the two quotas.
+func (p platform) limitPosts(ctx context.Context, purpose string) error {
+	r := requestOf(ctx)
+	var d ratelimit.Decision
+	err := p.deps.DB.InTx(ctx, func(tx postgres.Tx) (err error) {
+		d, err = ratelimit.Take(ctx, tx, "platform "+purpose+" "+r.Principal.ApplicationID, postsPerMinute)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if r.rate = tighter(r.rate, d); !d.Allowed {
+		return errRate.After(d.RetryAfter)
+	}
+	return nil
 }

@@ -21,6 +21,11 @@ func (p platform) GetEndpoint(ctx context.Context, _ server.GetEndpointRequestOb
 
 // SetEndpoint answers PUT /api/platform/v1/endpoint.
 func (p platform) SetEndpoint(ctx context.Context, r server.SetEndpointRequestObject) (server.SetEndpointResponseObject, error) {
+	if r.Body.URL != nil {
+		if err := p.limitPosts(ctx, purposeEndpoint); err != nil {
+			return nil, err
+		}
+	}
 	if err := p.deps.Webhooks.ChangeURL(ctx, requestOf(ctx).Principal.ApplicationID, text(r.Body.URL)); err != nil {
 		return nil, err
 	}
@@ -48,6 +53,9 @@ func (p platform) RotateSecret(ctx context.Context, _ server.RotateSecretRequest
 
 // EnableEndpoint answers POST /api/platform/v1/endpoint/enable.
 func (p platform) EnableEndpoint(ctx context.Context, _ server.EnableEndpointRequestObject) (server.EnableEndpointResponseObject, error) {
+	if err := p.limitPosts(ctx, purposeEndpoint); err != nil {
+		return nil, err
+	}
 	err := p.deps.DB.InTx(ctx, func(tx postgres.Tx) error {
 		return p.deps.Webhooks.EnableEndpoint(ctx, tx, requestOf(ctx).Principal.ApplicationID)
 	})
@@ -63,6 +71,9 @@ func (p platform) EnableEndpoint(ctx context.Context, _ server.EnableEndpointReq
 
 // SendTestEvent answers POST /api/platform/v1/endpoint/test.
 func (p platform) SendTestEvent(ctx context.Context, r server.SendTestEventRequestObject) (server.SendTestEventResponseObject, error) {
+	if err := p.limitPosts(ctx, purposeTest); err != nil {
+		return nil, err
+	}
 	var d webhook.Delivery
 	err := p.deps.DB.InTx(ctx, func(tx postgres.Tx) (err error) {
 		d, err = p.deps.Webhooks.SendTest(ctx, tx, requestOf(ctx).Principal.ApplicationID, webhook.Type(r.Body.Type))

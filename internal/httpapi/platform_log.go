@@ -108,6 +108,9 @@ func (p platform) GetDelivery(ctx context.Context, r server.GetDeliveryRequestOb
 
 // Redeliver answers POST /api/platform/v1/deliveries/{id}/redeliver.
 func (p platform) Redeliver(ctx context.Context, r server.RedeliverRequestObject) (server.RedeliverResponseObject, error) {
+	if err := p.limitPosts(ctx, purposeRedeliver); err != nil {
+		return nil, err
+	}
 	var d webhook.Delivery
 	err := p.deps.DB.InTx(ctx, func(tx postgres.Tx) (err error) {
 		d, err = p.deps.Webhooks.Redeliver(ctx, tx, requestOf(ctx).Principal.ApplicationID, r.ID, *r.Params.AsNew)
@@ -125,6 +128,9 @@ func (p platform) CreateRedelivery(ctx context.Context, r server.CreateRedeliver
 	f := webhook.RedeliveryFilter{From: b.From, To: b.To, All: b.Select == models.CreateRedeliveryRequestSelectALL, AsNew: b.AsNew != nil && *b.AsNew}
 	list := fmt.Sprintf("redeliveries:%s:%v:%v:%v:%v", app, f.From.Format(time.RFC3339Nano), f.To.Format(time.RFC3339Nano), f.All, f.AsNew)
 	if err := p.cursors.decode(list, b.Cursor, &f.After); err != nil {
+		return nil, err
+	}
+	if err := p.limitPosts(ctx, purposeRedeliver); err != nil {
 		return nil, err
 	}
 	var v models.Redelivery

@@ -22,6 +22,7 @@ import (
 	"partnerd/internal/httpapi"
 	"partnerd/internal/postgres"
 	"partnerd/internal/ratelimit"
+	"partnerd/internal/seal"
 	"partnerd/internal/seal/sealtest"
 	"partnerd/internal/webhook"
 )
@@ -31,6 +32,7 @@ type house struct {
 	*observer
 	db       *postgres.DB
 	clock    *clock.Manual
+	box      *seal.Box
 	webhooks *webhook.Service
 }
 
@@ -38,9 +40,14 @@ var plenty = httpapi.Quotas{ApplicationPerMinute: 10_000, ClientPerMinute: 10_00
 
 func newHouse(t *testing.T, quotas httpapi.Quotas) *house {
 	t.Helper()
-	box := sealtest.Box(t)
 	clk := clock.NewManual(time.Date(2026, 6, 1, 8, 30, 0, 0, time.UTC))
-	h := &house{db: dbtest.NewWithClock(t, clk), clock: clk}
+	return newHouseOn(t, dbtest.NewWithClock(t, clk), clk, sealtest.Box(t), quotas)
+}
+
+// newHouseOn is one process more on a database.
+func newHouseOn(t *testing.T, db *postgres.DB, clk *clock.Manual, box *seal.Box, quotas httpapi.Quotas) *house {
+	t.Helper()
+	h := &house{db: db, clock: clk, box: box}
 	h.webhooks = webhook.New(h.db, box, webhook.Config{Sandbox: true, AllowLoopback: true, Poll: 20 * time.Millisecond})
 	server, err := httpapi.New(httpapi.Deps{
 		DB: h.db, Logger: slog.New(slog.DiscardHandler), Applications: application.New(), Webhooks: h.webhooks, Limiter: ratelimit.New(),
@@ -369,4 +376,53 @@ func TestBothContractsArePublishedWithTheRealAddress(t *testing.T) {
 			t.Errorf("%s is the other contract", path)
 		}
 	}
+}
+
+// Each purpose for which we post has its own quota, counted in the database: another process starts with what is left.
+func TestCallsThatMakeUsPostAreCountedForAllReplicas(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, plenty)
+	k := newHook(t, 204)
+	_, me, _ := h.application("")
+	_, other, _ := h.application("")
+	replica := newHouseOn(t, h.db, h.clock, h.box, plenty)
+	test := object{"type": "consultation.created"}
+	delivery := h.call(me, "POST", root+"/endpoint/test", test).want(t, 202, "").body["id"].(string)
+	sameDay := object{"from": "2026-06-01T08:00:00Z", "to": "2026-06-01T09:00:00Z", "select": "FAILED"}
+	for _, c := range []struct {
+		purpose string
+		spent   int
+		calls   []func(*house) answer
+	}{
+		{"test", 1, []func(*house) answer{func(h *house) answer { return h.call(me, "POST", root+"/endpoint/test", test) }}},
+		{"endpoint", 0, []func(*house) answer{
+			func(h *house) answer { return h.call(me, "PUT", root+"/endpoint", object{"url": k.URL}) },
+			func(h *house) answer { return h.call(me, "POST", root+"/endpoint/enable", nil) },
+		}},
+		{"redeliver", 0, []func(*house) answer{
+			func(h *house) answer { return h.call(me, "POST", root+"/deliveries/"+delivery+"/redeliver", nil) },
+			func(h *house) answer { return h.call(me, "POST", root+"/redeliveries", sameDay) },
+		}},
+	} {
+		for i := c.spent; i < 10; i++ {
+			a := c.calls[i%len(c.calls)]([]*house{h, replica}[i%2])
+			if a.status >= 300 || a.header.Get("X-RateLimit-Limit") != "10" || a.header.Get("X-RateLimit-Remaining") != fmt.Sprint(9-i) {
+				t.Fatalf("%s, call %d: %d %s %v", c.purpose, i, a.status, a.raw, a.header)
+			}
+		}
+		for i, call := range c.calls {
+			a := call([]*house{h, replica}[i%2]).want(t, 429, "RATE_LIMITED")
+			if a.header.Get("Retry-After") != "6" || a.header.Get("X-RateLimit-Remaining") != "0" || a.header.Get("X-RateLimit-Reset") == "" {
+				t.Errorf("%s: headers %v", c.purpose, a.header)
+			}
+		}
+	}
+	if n := len(k.posts); n != 5 {
+		t.Errorf("%d pings arrived, want 5", n)
+	}
+	h.call(me, "PUT", root+"/endpoint", object{"url": nil}).want(t, 200, "") // posts nothing
+	h.call(me, "GET", root+"/endpoint", nil).want(t, 200, "")
+	h.call(other, "POST", root+"/endpoint/test", test).want(t, 202, "")
+	h.clock.Advance(6 * time.Second)
+	replica.call(me, "POST", root+"/endpoint/test", test).want(t, 202, "")
 }

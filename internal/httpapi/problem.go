@@ -22,7 +22,7 @@ import (
 var (
 	errKeyRequired = problem.Declare(problem.Malformed, "IDEMPOTENCY_KEY_REQUIRED", "The header Idempotency-Key is required.")
 	errScope       = problem.Declare(problem.Forbidden, "INSUFFICIENT_SCOPE", "The access token lacks the scope that this operation requires.")
-	errRate        = problem.Declare(problem.RateLimited, "RATE_LIMITED", "Too many requests; see Retry-After.")
+	errRate        = problem.ErrRateLimited
 	errInternal    = problem.Declare(0, "INTERNAL_ERROR", "An internal error occurred. Give support the X-Request-Id.")
 )
 

@@ -77,6 +77,7 @@ var (
 	ErrNotFound         = Declare(NotFound, "NOT_FOUND", "There is no such resource.")
 	ErrMethodNotAllowed = Declare(MethodNotAllowed, "METHOD_NOT_ALLOWED", "This method is not allowed here; see the Allow header.")
 	ErrValidation       = Declare(Unprocessable, "VALIDATION_ERROR", "The request body is not valid; see issues.")
+	ErrRateLimited      = Declare(RateLimited, "RATE_LIMITED", "Too many requests; see Retry-After.")
 	ErrUnavailable      = Declare(Unavailable, "UNAVAILABLE", "The service cannot answer right now; try again.")
 )
 

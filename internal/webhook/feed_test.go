@@ -2,6 +2,7 @@ package webhook
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -10,6 +11,7 @@ import (
 
 	"partnerd/internal/clock"
 	"partnerd/internal/postgres"
+	"partnerd/internal/problem"
 )
 
 // follow reads the list to its present end, and returns the identifiers with the position to go on from.
@@ -262,4 +264,67 @@ func TestARangeIsSentAgainAfterAnOutage(t *testing.T) {
 	if n := send(); n != 0 {
 		t.Errorf("%d taken again, though newer deliveries are on their way", n)
 	}
+}
+
+// What is asked for adds to the pending deliveries of an application up to a bound; what happened is always added, and
+// what is pending already can be sent now.
+func TestAskedForDeliveriesAreBounded(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, clock.System{}, sandbox())
+	app, _ := w.application("")
+	other, _ := w.application("")
+	from := time.Now().Add(-time.Hour)
+	w.exec(`INSERT INTO webhook_events (id, application_id, sequence, type, body, created_at)
+		SELECT 'evt_' || n, $1, 1, 'consultation.created', '{}', $2::timestamptz + n * interval '1 ms' FROM generate_series(1, $3::int) n`, app, from, maxPending+100)
+	w.exec(`INSERT INTO webhook_deliveries (id, event_id, application_id, sequence, state, attempts, next_at, created_at, ended_at)
+		SELECT 'dlv_' || id, id, application_id, 1, CASE WHEN n > 105 THEN 'PENDING' ELSE 'FAILED' END, 1, created_at, created_at,
+			CASE WHEN n <= 105 THEN created_at END
+		FROM (SELECT *, row_number() OVER (ORDER BY created_at) AS n FROM webhook_events WHERE application_id = $1) e`, app)
+	f := RedeliveryFilter{From: from, To: from.Add(time.Hour)}
+	ask := func(ask func(tx postgres.Tx) error) error { return w.db.InTx(t.Context(), ask) }
+	refused := func(what string, err error) {
+		t.Helper()
+		var p *problem.Error
+		if !errors.As(err, &p) || !errors.Is(p, problem.ErrRateLimited) || p.RetryAfter <= 0 {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	var next *Position
+	part := func(tx postgres.Tx) (err error) {
+		var n int
+		if next != nil {
+			f.After = *next
+		}
+		n, next, err = w.svc.RedeliverRange(t.Context(), tx, app, f)
+		if err == nil && n != 5 {
+			t.Errorf("%d were taken, want the 5 that there is room for", n)
+		}
+		return err
+	}
+	if err := ask(part); err != nil || next == nil {
+		t.Fatalf("next %v, %v", next, err)
+	}
+	refused("the next part", ask(part))
+	refused("a new identifier", ask(func(tx postgres.Tx) error {
+		_, err := w.svc.Redeliver(t.Context(), tx, app, "dlv_evt_1", true)
+		return err
+	}))
+	refused("one that ended", ask(func(tx postgres.Tx) error {
+		_, err := w.svc.Redeliver(t.Context(), tx, app, "dlv_evt_50", false)
+		return err
+	}))
+	refused("a test", ask(func(tx postgres.Tx) error { _, err := w.svc.SendTest(t.Context(), tx, app, Created); return err }))
+	w.tx(func(tx postgres.Tx) error { _, err := w.svc.SendTest(t.Context(), tx, other, Created); return err })
+	w.tx(func(tx postgres.Tx) error {
+		_, err := w.svc.Redeliver(t.Context(), tx, app, "dlv_evt_200", false)
+		return err
+	})
+	w.emit(w.consultation(app), 1, creation...)
+	w.tx(func(tx postgres.Tx) error {
+		n, _, err := w.svc.RedeliverRange(t.Context(), tx, app, RedeliveryFilter{From: from.Add(200 * time.Millisecond), To: from.Add(time.Hour)})
+		if n != maxRedelivered {
+			t.Errorf("%d pending ones were taken", n)
+		}
+		return err
+	})
 }

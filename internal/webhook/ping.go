@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -72,13 +73,16 @@ func (s *Service) ping(ctx context.Context, applicationID, rawURL string) error 
 }
 
 // SendTest writes an event of that type that nothing happened for, about a consultation that does not exist; it is
-// delivered like any other, with [HeaderTest]. Problems: VALIDATION_ERROR, NOT_FOUND.
+// delivered like any other, with [HeaderTest]. Problems: VALIDATION_ERROR, NOT_FOUND, RATE_LIMITED when too many are pending.
 func (s *Service) SendTest(ctx context.Context, tx postgres.Tx, applicationID string, t Type) (Delivery, error) {
 	if !slices.Contains(Types, t) {
 		return Delivery{}, problem.ErrValidation.With(problem.Issue{Path: "type", Code: problem.IssueInvalidValue, Message: "Is not an event type."})
 	}
 	if _, err := selectEndpoint(ctx, tx, applicationID); err != nil {
 		return Delivery{}, err
+	}
+	if room, err := pendingRoom(ctx, tx, applicationID); err != nil || room == 0 {
+		return Delivery{}, cmp.Or(err, errPending)
 	}
 	row := eventRow{id: tx.NewID(id.Event), deliveryID: tx.NewID(id.Delivery), sequence: 1, kind: t}
 	event := Event{Type: t, Status: testStatus[t]}

@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -19,7 +20,12 @@ func (s *Service) Redeliver(ctx context.Context, tx postgres.Tx, applicationID, 
 	if err != nil {
 		return Delivery{}, err
 	}
-	target := redelivery{ID: deliveryID}
+	target := redelivery{ID: deliveryID, State: d.State}
+	if asNew || d.State != Pending {
+		if room, err := pendingRoom(ctx, tx, applicationID); err != nil || room == 0 {
+			return Delivery{}, cmp.Or(err, errPending)
+		}
+	}
 	if asNew {
 		target.NewID = tx.NewID(id.Delivery)
 		d.ID = target.NewID
@@ -42,10 +48,28 @@ type RedeliveryFilter struct {
 const (
 	maxRedeliverySpan = 31 * 24 * time.Hour
 	maxRedelivered    = 5000 // by one call
+
+	// maxPending is how many deliveries of an application may be pending while what was asked for, not what happened, adds
+	// to them.
+	maxPending  = 20_000
+	pendingWait = time.Minute // until it is worth asking again
 )
 
+var errPending error = problem.ErrRateLimited.Because("%d deliveries or more are pending; wait until some have ended.", maxPending).After(pendingWait)
+
+// pendingRoom returns how many pending deliveries may be added for the asking. Until the transaction ends, nobody else
+// learns it for the same application.
+func pendingRoom(ctx context.Context, tx postgres.Tx, applicationID string) (int, error) {
+	n, err := countPending(ctx, tx, applicationID, maxPending)
+	if err != nil {
+		return 0, fmt.Errorf("count pending deliveries of %s: %w", applicationID, err)
+	}
+	return maxPending - n, nil
+}
+
 // RedeliverRange does what [Service.Redeliver] does to the newest delivery of every event in a range of time, oldest
-// first. It returns how many it took, and where to go on when more remain. Problem: VALIDATION_ERROR.
+// first. It returns how many it took, and where to go on when more remain. Problems: VALIDATION_ERROR, RATE_LIMITED when too
+// many are pending.
 func (s *Service) RedeliverRange(ctx context.Context, tx postgres.Tx, applicationID string, f RedeliveryFilter) (count int, next *Position, err error) {
 	if span := f.To.Sub(f.From); span <= 0 || span > maxRedeliverySpan {
 		return 0, nil, problem.ErrValidation.With(problem.Issue{
@@ -55,9 +79,16 @@ func (s *Service) RedeliverRange(ctx context.Context, tx postgres.Tx, applicatio
 	if err != nil {
 		return 0, nil, fmt.Errorf("find deliveries to send again: %w", err)
 	}
-	if len(found) > maxRedelivered {
-		found = found[:maxRedelivered]
-		last := found[len(found)-1]
+	room, err := pendingRoom(ctx, tx, applicationID)
+	if err != nil {
+		return 0, nil, err
+	}
+	if n := takes(found, room); n < len(found) {
+		if n == 0 {
+			return 0, nil, errPending
+		}
+		found = found[:n]
+		last := found[n-1]
 		next = &Position{last.CreatedAt, last.ID}
 	}
 	if f.AsNew {
@@ -72,4 +103,17 @@ func (s *Service) RedeliverRange(ctx context.Context, tx postgres.Tx, applicatio
 	}
 	tx.AfterCommit(s.wakeAll)
 	return len(found), next, nil
+}
+
+// takes returns how many of the first targets one call sends again when room of them may become pending.
+func takes(found []redelivery, room int) int {
+	for i, r := range found[:min(len(found), maxRedelivered)] {
+		if r.State == Pending {
+			continue
+		}
+		if room--; room < 0 {
+			return i
+		}
+	}
+	return min(len(found), maxRedelivered)
 }

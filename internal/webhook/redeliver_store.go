@@ -39,6 +39,16 @@ func redeliver(ctx context.Context, tx postgres.Tx, targets []redelivery) error 
 	return tx.Gorm(ctx).Exec(redeliverSQL, map[string]any{"targets": string(encoded), "now": tx.Now}).Error
 }
 
+// countPending counts to limit at most. One transaction at a time does so for an application.
+func countPending(ctx context.Context, tx postgres.Tx, applicationID string, limit int) (n int, err error) {
+	if err := tx.Gorm(ctx).Exec("SELECT pg_advisory_xact_lock(hashtextextended('webhook pending ' || ?, 0))", applicationID).Error; err != nil {
+		return 0, err
+	}
+	err = tx.Gorm(ctx).Raw(`SELECT count(*) FROM (
+		SELECT FROM webhook_deliveries WHERE application_id = ? AND state = 'PENDING' LIMIT ?) p`, applicationID, limit).Scan(&n).Error
+	return n, err
+}
+
 // selectRedeliveries finds the newest delivery of every event of the range. Without All it takes those that failed, for
 // good or so far.
 func selectRedeliveries(ctx context.Context, tx postgres.Tx, applicationID string, f RedeliveryFilter, limit int) ([]redelivery, error) {

@@ -109,9 +109,9 @@ type ClientInterface interface {
 	// Redeliver Send a delivery again
 	//
 	// Sends it as soon as your endpoint takes deliveries, with the whole schedule of retries before it. `X-Service-Delivery` stays the
-	// same, so a receiver that has handled it ignores it. Pass `asNew=true` when you lost data: the event, with its id, comes
-	// under a new delivery id. A delivery that waits for a retry gets it now and the whole schedule
-	// after it; one that is under way is left as it is.
+	// same, so a receiver that has handled it ignores it. Pass `asNew=true` for a receiver that knows deliveries by that header and lost
+	// data: the event, with its id, comes under a new delivery id. A delivery that waits for a retry gets it now and the whole schedule
+	// after it; one that is under way is left as it is. At most 10 calls a minute, together with `createRedelivery`.
 	//
 	// Corresponds with POST /api/platform/v1/deliveries/{id}/redeliver (the `Redeliver` operationId).
 	Redeliver(ctx context.Context, id DeliveryID, params *RedeliverParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -130,7 +130,7 @@ type ClientInterface interface {
 	// issue that says what happened. When the ping could not be sent because of a fault on our side, the answer is 503.
 	//
 	// From then on everything goes to the new URL, what is waiting for a retry included, and a disabled endpoint is
-	// enabled. With `null` your events are kept and wait until there is a URL.
+	// enabled. With `null` your events are kept and wait until there is a URL. At most 10 URLs a minute, together with `enableEndpoint`.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -144,7 +144,7 @@ type ClientInterface interface {
 	// issue that says what happened. When the ping could not be sent because of a fault on our side, the answer is 503.
 	//
 	// From then on everything goes to the new URL, what is waiting for a retry included, and a disabled endpoint is
-	// enabled. With `null` your events are kept and wait until there is a URL.
+	// enabled. With `null` your events are kept and wait until there is a URL. At most 10 URLs a minute, together with `enableEndpoint`.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -154,7 +154,8 @@ type ClientInterface interface {
 	// EnableEndpoint Enable a disabled endpoint
 	//
 	// Lets the deliveries go that were held since the endpoint was disabled, each when its next attempt is due. To send everything
-	// at once, follow with `createRedelivery`. An endpoint that is not disabled stays as it is.
+	// at once, follow with `createRedelivery`. An endpoint that is not disabled stays as it is. At most 10 calls a minute, together with
+	// the URLs of `setEndpoint`.
 	//
 	// Corresponds with POST /api/platform/v1/endpoint/enable (the `EnableEndpoint` operationId).
 	EnableEndpoint(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -171,6 +172,7 @@ type ClientInterface interface {
 	//
 	// Sends an event of the type you choose, about a consultation that does not exist, through the same way as every other:
 	// signed, retried, in the logs below. It carries `X-Service-Test: true` and is marked `test` in the event list.
+	// At most 10 a minute.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -181,6 +183,7 @@ type ClientInterface interface {
 	//
 	// Sends an event of the type you choose, about a consultation that does not exist, through the same way as every other:
 	// signed, retried, in the logs below. It carries `X-Service-Test: true` and is marked `test` in the event list.
+	// At most 10 a minute.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -211,6 +214,7 @@ type ClientInterface interface {
 	// Does what `redeliver` does to the newest delivery of every event in a range of time, oldest first, up to 5000 in one call:
 	// while `nextCursor` is not `null`, repeat the call with it as `cursor`. `FAILED` takes what failed, for good or so far; `ALL` also what was
 	// delivered. With `asNew`, deliveries that have ended are sent under new ids, so that a receiver that lost data takes them.
+	// At most 10 calls a minute, together with `redeliver`. Fewer than 5000 are taken where 20,000 deliveries would be pending.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -222,6 +226,7 @@ type ClientInterface interface {
 	// Does what `redeliver` does to the newest delivery of every event in a range of time, oldest first, up to 5000 in one call:
 	// while `nextCursor` is not `null`, repeat the call with it as `cursor`. `FAILED` takes what failed, for good or so far; `ALL` also what was
 	// delivered. With `asNew`, deliveries that have ended are sent under new ids, so that a receiver that lost data takes them.
+	// At most 10 calls a minute, together with `redeliver`. Fewer than 5000 are taken where 20,000 deliveries would be pending.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -266,9 +271,9 @@ func (c *Client) GetDelivery(ctx context.Context, id DeliveryID, reqEditors ...R
 // Redeliver Send a delivery again
 //
 // Sends it as soon as your endpoint takes deliveries, with the whole schedule of retries before it. `X-Service-Delivery` stays the
-// same, so a receiver that has handled it ignores it. Pass `asNew=true` when you lost data: the event, with its id, comes
-// under a new delivery id. A delivery that waits for a retry gets it now and the whole schedule
-// after it; one that is under way is left as it is.
+// same, so a receiver that has handled it ignores it. Pass `asNew=true` for a receiver that knows deliveries by that header and lost
+// data: the event, with its id, comes under a new delivery id. A delivery that waits for a retry gets it now and the whole schedule
+// after it; one that is under way is left as it is. At most 10 calls a minute, together with `createRedelivery`.
 //
 // Corresponds with POST /api/platform/v1/deliveries/{id}/redeliver (the `Redeliver` operationId).
 func (c *Client) Redeliver(ctx context.Context, id DeliveryID, params *RedeliverParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -307,7 +312,7 @@ func (c *Client) GetEndpoint(ctx context.Context, reqEditors ...RequestEditorFn)
 // issue that says what happened. When the ping could not be sent because of a fault on our side, the answer is 503.
 //
 // From then on everything goes to the new URL, what is waiting for a retry included, and a disabled endpoint is
-// enabled. With `null` your events are kept and wait until there is a URL.
+// enabled. With `null` your events are kept and wait until there is a URL. At most 10 URLs a minute, together with `enableEndpoint`.
 //
 // Takes any type of body and a specified content type.
 //
@@ -331,7 +336,7 @@ func (c *Client) SetEndpointWithBody(ctx context.Context, contentType string, bo
 // issue that says what happened. When the ping could not be sent because of a fault on our side, the answer is 503.
 //
 // From then on everything goes to the new URL, what is waiting for a retry included, and a disabled endpoint is
-// enabled. With `null` your events are kept and wait until there is a URL.
+// enabled. With `null` your events are kept and wait until there is a URL. At most 10 URLs a minute, together with `enableEndpoint`.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -351,7 +356,8 @@ func (c *Client) SetEndpoint(ctx context.Context, body SetEndpointJSONRequestBod
 // EnableEndpoint Enable a disabled endpoint
 //
 // Lets the deliveries go that were held since the endpoint was disabled, each when its next attempt is due. To send everything
-// at once, follow with `createRedelivery`. An endpoint that is not disabled stays as it is.
+// at once, follow with `createRedelivery`. An endpoint that is not disabled stays as it is. At most 10 calls a minute, together with
+// the URLs of `setEndpoint`.
 //
 // Corresponds with POST /api/platform/v1/endpoint/enable (the `EnableEndpoint` operationId).
 func (c *Client) EnableEndpoint(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -388,6 +394,7 @@ func (c *Client) RotateSecret(ctx context.Context, reqEditors ...RequestEditorFn
 //
 // Sends an event of the type you choose, about a consultation that does not exist, through the same way as every other:
 // signed, retried, in the logs below. It carries `X-Service-Test: true` and is marked `test` in the event list.
+// At most 10 a minute.
 //
 // Takes any type of body and a specified content type.
 //
@@ -408,6 +415,7 @@ func (c *Client) SendTestEventWithBody(ctx context.Context, contentType string, 
 //
 // Sends an event of the type you choose, about a consultation that does not exist, through the same way as every other:
 // signed, retried, in the logs below. It carries `X-Service-Test: true` and is marked `test` in the event list.
+// At most 10 a minute.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -468,6 +476,7 @@ func (c *Client) GetEvent(ctx context.Context, id EventID, reqEditors ...Request
 // Does what `redeliver` does to the newest delivery of every event in a range of time, oldest first, up to 5000 in one call:
 // while `nextCursor` is not `null`, repeat the call with it as `cursor`. `FAILED` takes what failed, for good or so far; `ALL` also what was
 // delivered. With `asNew`, deliveries that have ended are sent under new ids, so that a receiver that lost data takes them.
+// At most 10 calls a minute, together with `redeliver`. Fewer than 5000 are taken where 20,000 deliveries would be pending.
 //
 // Takes any type of body and a specified content type.
 //
@@ -489,6 +498,7 @@ func (c *Client) CreateRedeliveryWithBody(ctx context.Context, contentType strin
 // Does what `redeliver` does to the newest delivery of every event in a range of time, oldest first, up to 5000 in one call:
 // while `nextCursor` is not `null`, repeat the call with it as `cursor`. `FAILED` takes what failed, for good or so far; `ALL` also what was
 // delivered. With `asNew`, deliveries that have ended are sent under new ids, so that a receiver that lost data takes them.
+// At most 10 calls a minute, together with `redeliver`. Fewer than 5000 are taken where 20,000 deliveries would be pending.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -1092,9 +1102,9 @@ type ClientWithResponsesInterface interface {
 	// RedeliverWithResponse Send a delivery again
 	//
 	// Sends it as soon as your endpoint takes deliveries, with the whole schedule of retries before it. `X-Service-Delivery` stays the
-	// same, so a receiver that has handled it ignores it. Pass `asNew=true` when you lost data: the event, with its id, comes
-	// under a new delivery id. A delivery that waits for a retry gets it now and the whole schedule
-	// after it; one that is under way is left as it is.
+	// same, so a receiver that has handled it ignores it. Pass `asNew=true` for a receiver that knows deliveries by that header and lost
+	// data: the event, with its id, comes under a new delivery id. A delivery that waits for a retry gets it now and the whole schedule
+	// after it; one that is under way is left as it is. At most 10 calls a minute, together with `createRedelivery`.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -1117,7 +1127,7 @@ type ClientWithResponsesInterface interface {
 	// issue that says what happened. When the ping could not be sent because of a fault on our side, the answer is 503.
 	//
 	// From then on everything goes to the new URL, what is waiting for a retry included, and a disabled endpoint is
-	// enabled. With `null` your events are kept and wait until there is a URL.
+	// enabled. With `null` your events are kept and wait until there is a URL. At most 10 URLs a minute, together with `enableEndpoint`.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -1131,7 +1141,7 @@ type ClientWithResponsesInterface interface {
 	// issue that says what happened. When the ping could not be sent because of a fault on our side, the answer is 503.
 	//
 	// From then on everything goes to the new URL, what is waiting for a retry included, and a disabled endpoint is
-	// enabled. With `null` your events are kept and wait until there is a URL.
+	// enabled. With `null` your events are kept and wait until there is a URL. At most 10 URLs a minute, together with `enableEndpoint`.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -1141,7 +1151,8 @@ type ClientWithResponsesInterface interface {
 	// EnableEndpointWithResponse Enable a disabled endpoint
 	//
 	// Lets the deliveries go that were held since the endpoint was disabled, each when its next attempt is due. To send everything
-	// at once, follow with `createRedelivery`. An endpoint that is not disabled stays as it is.
+	// at once, follow with `createRedelivery`. An endpoint that is not disabled stays as it is. At most 10 calls a minute, together with
+	// the URLs of `setEndpoint`.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -1162,6 +1173,7 @@ type ClientWithResponsesInterface interface {
 	//
 	// Sends an event of the type you choose, about a consultation that does not exist, through the same way as every other:
 	// signed, retried, in the logs below. It carries `X-Service-Test: true` and is marked `test` in the event list.
+	// At most 10 a minute.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -1172,6 +1184,7 @@ type ClientWithResponsesInterface interface {
 	//
 	// Sends an event of the type you choose, about a consultation that does not exist, through the same way as every other:
 	// signed, retried, in the logs below. It carries `X-Service-Test: true` and is marked `test` in the event list.
+	// At most 10 a minute.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -1206,6 +1219,7 @@ type ClientWithResponsesInterface interface {
 	// Does what `redeliver` does to the newest delivery of every event in a range of time, oldest first, up to 5000 in one call:
 	// while `nextCursor` is not `null`, repeat the call with it as `cursor`. `FAILED` takes what failed, for good or so far; `ALL` also what was
 	// delivered. With `asNew`, deliveries that have ended are sent under new ids, so that a receiver that lost data takes them.
+	// At most 10 calls a minute, together with `redeliver`. Fewer than 5000 are taken where 20,000 deliveries would be pending.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -1217,6 +1231,7 @@ type ClientWithResponsesInterface interface {
 	// Does what `redeliver` does to the newest delivery of every event in a range of time, oldest first, up to 5000 in one call:
 	// while `nextCursor` is not `null`, repeat the call with it as `cursor`. `FAILED` takes what failed, for good or so far; `ALL` also what was
 	// delivered. With `asNew`, deliveries that have ended are sent under new ids, so that a receiver that lost data takes them.
+	// At most 10 calls a minute, together with `redeliver`. Fewer than 5000 are taken where 20,000 deliveries would be pending.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -2990,9 +3005,9 @@ func (c *ClientWithResponses) GetDeliveryWithResponse(ctx context.Context, id De
 // RedeliverWithResponse Send a delivery again
 //
 // Sends it as soon as your endpoint takes deliveries, with the whole schedule of retries before it. `X-Service-Delivery` stays the
-// same, so a receiver that has handled it ignores it. Pass `asNew=true` when you lost data: the event, with its id, comes
-// under a new delivery id. A delivery that waits for a retry gets it now and the whole schedule
-// after it; one that is under way is left as it is.
+// same, so a receiver that has handled it ignores it. Pass `asNew=true` for a receiver that knows deliveries by that header and lost
+// data: the event, with its id, comes under a new delivery id. A delivery that waits for a retry gets it now and the whole schedule
+// after it; one that is under way is left as it is. At most 10 calls a minute, together with `createRedelivery`.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -3027,7 +3042,7 @@ func (c *ClientWithResponses) GetEndpointWithResponse(ctx context.Context, reqEd
 // issue that says what happened. When the ping could not be sent because of a fault on our side, the answer is 503.
 //
 // From then on everything goes to the new URL, what is waiting for a retry included, and a disabled endpoint is
-// enabled. With `null` your events are kept and wait until there is a URL.
+// enabled. With `null` your events are kept and wait until there is a URL. At most 10 URLs a minute, together with `enableEndpoint`.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -3047,7 +3062,7 @@ func (c *ClientWithResponses) SetEndpointWithBodyWithResponse(ctx context.Contex
 // issue that says what happened. When the ping could not be sent because of a fault on our side, the answer is 503.
 //
 // From then on everything goes to the new URL, what is waiting for a retry included, and a disabled endpoint is
-// enabled. With `null` your events are kept and wait until there is a URL.
+// enabled. With `null` your events are kept and wait until there is a URL. At most 10 URLs a minute, together with `enableEndpoint`.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -3063,7 +3078,8 @@ func (c *ClientWithResponses) SetEndpointWithResponse(ctx context.Context, body 
 // EnableEndpointWithResponse Enable a disabled endpoint
 //
 // Lets the deliveries go that were held since the endpoint was disabled, each when its next attempt is due. To send everything
-// at once, follow with `createRedelivery`. An endpoint that is not disabled stays as it is.
+// at once, follow with `createRedelivery`. An endpoint that is not disabled stays as it is. At most 10 calls a minute, together with
+// the URLs of `setEndpoint`.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -3096,6 +3112,7 @@ func (c *ClientWithResponses) RotateSecretWithResponse(ctx context.Context, reqE
 //
 // Sends an event of the type you choose, about a consultation that does not exist, through the same way as every other:
 // signed, retried, in the logs below. It carries `X-Service-Test: true` and is marked `test` in the event list.
+// At most 10 a minute.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -3112,6 +3129,7 @@ func (c *ClientWithResponses) SendTestEventWithBodyWithResponse(ctx context.Cont
 //
 // Sends an event of the type you choose, about a consultation that does not exist, through the same way as every other:
 // signed, retried, in the logs below. It carries `X-Service-Test: true` and is marked `test` in the event list.
+// At most 10 a minute.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -3164,6 +3182,7 @@ func (c *ClientWithResponses) GetEventWithResponse(ctx context.Context, id Event
 // Does what `redeliver` does to the newest delivery of every event in a range of time, oldest first, up to 5000 in one call:
 // while `nextCursor` is not `null`, repeat the call with it as `cursor`. `FAILED` takes what failed, for good or so far; `ALL` also what was
 // delivered. With `asNew`, deliveries that have ended are sent under new ids, so that a receiver that lost data takes them.
+// At most 10 calls a minute, together with `redeliver`. Fewer than 5000 are taken where 20,000 deliveries would be pending.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -3181,6 +3200,7 @@ func (c *ClientWithResponses) CreateRedeliveryWithBodyWithResponse(ctx context.C
 // Does what `redeliver` does to the newest delivery of every event in a range of time, oldest first, up to 5000 in one call:
 // while `nextCursor` is not `null`, repeat the call with it as `cursor`. `FAILED` takes what failed, for good or so far; `ALL` also what was
 // delivered. With `asNew`, deliveries that have ended are sent under new ids, so that a receiver that lost data takes them.
+// At most 10 calls a minute, together with `redeliver`. Fewer than 5000 are taken where 20,000 deliveries would be pending.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //

@@ -340,7 +340,7 @@ type Event struct {
 	ID string `json:"id"`
 
 	// Payload What is posted. A signature is over the exact bytes of the POST, not over this.
-	Payload map[string]interface{} `json:"payload"`
+	Payload EventPayload `json:"payload"`
 
 	// Sequence Number among the events of that consultation, from 1.
 	Sequence int64 `json:"sequence"`
@@ -350,6 +350,24 @@ type Event struct {
 
 	// Type The type of an event; sent as `X-Service-Event`. New ones may be added.
 	Type EventType `json:"type"`
+}
+
+// EventData The consultation as it was at that moment. A key without a value is left out. The Partner API says which types have which.
+type EventData struct {
+	// Competence Code of the competence.
+	Competence string `json:"competence"`
+
+	// DurationSec Length of the call in seconds, once it has ended.
+	DurationSec *int `json:"durationSec,omitempty"`
+
+	// ExternalRef Your reference, if you gave one.
+	ExternalRef *string `json:"externalRef,omitempty"`
+
+	// ID Identifier of the consultation.
+	ID string `json:"id"`
+
+	// Status Status of the consultation at that moment.
+	Status string `json:"status"`
 }
 
 // EventPage A page of the event list.
@@ -365,6 +383,21 @@ type EventPage struct {
 
 	// Items The events, oldest first.
 	Items []Event `json:"items"`
+}
+
+// EventPayload What is posted. A signature is over the exact bytes of the POST, not over this.
+type EventPayload struct {
+	// CreatedAt When it happened, in ISO 8601 and UTC, as it is posted.
+	CreatedAt string `json:"createdAt"`
+
+	// Data The consultation as it was at that moment. A key without a value is left out. The Partner API says which types have which.
+	Data EventData `json:"data"`
+
+	// ID Identifier of the event.
+	ID string `json:"id"`
+
+	// Type The type of an event; sent as `X-Service-Event`. New ones may be added.
+	Type EventType `json:"type"`
 }
 
 // EventType The type of an event; sent as `X-Service-Event`. New ones may be added.

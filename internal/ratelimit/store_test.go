@@ -1,0 +1,62 @@
+package ratelimit
+
+import (
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"partnerd/internal/clock"
+	"partnerd/internal/dbtest"
+	"partnerd/internal/postgres"
+)
+
+// Two processes on one database allow together what one allows alone.
+func TestReplicasCountTogether(t *testing.T) {
+	t.Parallel()
+	clk := clock.NewManual(start)
+	db := dbtest.NewWithClock(t, clk)
+	other, err := db.ByIndex(t.Context(), 4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(other.Close)
+	take := func(db *postgres.DB, key string) (d Decision) {
+		err := db.InTx(t.Context(), func(tx postgres.Tx) (err error) {
+			d, err = Take(t.Context(), tx, key, 10)
+			return err
+		})
+		if err != nil {
+			t.Error(err)
+		}
+		return d
+	}
+	var allowed atomic.Int64
+	var wg sync.WaitGroup
+	for _, replica := range []*postgres.DB{db, other} {
+		for range 3 {
+			wg.Go(func() {
+				for range 5 {
+					if take(replica, "test app_1").Allowed {
+						allowed.Add(1)
+					}
+				}
+			})
+		}
+	}
+	wg.Wait()
+	if allowed.Load() != 10 {
+		t.Errorf("%d allowed, want 10", allowed.Load())
+	}
+	refused := take(db, "test app_1")
+	if refused.Allowed || refused.RetryAfter != 6*time.Second || refused.Limit != 10 || !refused.Reset.Equal(start.Add(time.Minute)) {
+		t.Errorf("refused: %+v", refused)
+	}
+	if d := take(other, "test app_2"); !d.Allowed || d.Remaining != 9 {
+		t.Errorf("another key: %+v", d)
+	}
+	clk.Advance(refused.RetryAfter)
+	if d := take(other, "test app_1"); !d.Allowed || d.Remaining != 0 {
+		t.Errorf("after Retry-After: %+v", d)
+	}
+}

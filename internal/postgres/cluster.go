@@ -288,13 +288,13 @@ func (c *Cluster) clearForeignPID(ctx context.Context) (adopted bool, err error)
 			return true, nil
 		}
 	}
-	content, err := os.ReadFile(file)
+	content, err := readPlain(file)
 	if err != nil {
 		return false, fmt.Errorf("read stale postmaster.pid: %w", err)
 	}
 	_, rest, _ := strings.Cut(string(content), "\n")
 	// Postgres takes a file with the number of its own parent process for stale.
-	if err := os.WriteFile(file, fmt.Appendf(nil, "%d\n%s", os.Getpid(), rest), 0o600); err != nil {
+	if err := rewrite(file, fmt.Sprintf("%d\n%s", os.Getpid(), rest)); err != nil {
 		return false, fmt.Errorf("mark postmaster.pid as stale: %w", err)
 	}
 	c.opts.Logger.Warn("stale postmaster.pid named another live process", "dir", c.dir, "pid", pid)
@@ -305,7 +305,7 @@ var errDamagedPID = errors.New("postmaster.pid holds no process number")
 
 // readPID reads postmaster.pid; port is 0 when the server has not come to write it.
 func (c *Cluster) readPID() (pid, port int, err error) {
-	content, err := os.ReadFile(c.path("data/postmaster.pid"))
+	content, err := readPlain(c.path("data/postmaster.pid"))
 	if err != nil {
 		return 0, 0, fmt.Errorf("read postmaster.pid: %w", err)
 	}
@@ -320,7 +320,7 @@ func (c *Cluster) readPID() (pid, port int, err error) {
 }
 
 func (c *Cluster) readPassword() error {
-	content, err := os.ReadFile(c.path("password"))
+	content, err := readPlain(c.path("password"))
 	if err != nil {
 		return fmt.Errorf("read password of own Postgres (restore it, or remove the folder to begin anew): %w", err)
 	}

@@ -21,7 +21,7 @@ import (
 // and renames, so that an interrupted initialisation is never taken for a database.
 func (c *Cluster) initialise(ctx context.Context, acct *account) (bin string, err error) {
 	data := c.path("data")
-	version, err := os.ReadFile(filepath.Join(data, "PG_VERSION"))
+	version, err := readPlain(filepath.Join(data, "PG_VERSION"))
 	if err == nil {
 		if err := c.readPassword(); err != nil {
 			return "", err
@@ -44,7 +44,7 @@ func (c *Cluster) initialise(ctx context.Context, acct *account) (bin string, er
 		return "", err
 	}
 	hba := "# Written by the program.\nhost all all 127.0.0.1/32 scram-sha-256\n"
-	if err := os.WriteFile(filepath.Join(fresh, "pg_hba.conf"), []byte(hba), 0o600); err != nil {
+	if err := rewrite(filepath.Join(fresh, "pg_hba.conf"), hba); err != nil {
 		return "", fmt.Errorf("write pg_hba.conf: %w", err)
 	}
 	if err := writeSync(c.path("password"), c.password+"\n"); err != nil {
@@ -72,8 +72,8 @@ func (c *Cluster) freshFolder(acct account) (string, error) {
 		}
 	}
 	fresh, err := os.MkdirTemp(c.dir, freshPrefix)
-	if err == nil {
-		err = acct.own(fresh)
+	if err == nil && acct.drop {
+		err = os.Lchown(fresh, acct.uid, acct.gid)
 	}
 	if err != nil {
 		return "", fmt.Errorf("make data folder: %w", err)
@@ -92,13 +92,16 @@ func (c *Cluster) binaries(ctx context.Context, acct *account, version, folder s
 
 func (c *Cluster) initdb(ctx context.Context, bin string, acct account, data string) error {
 	secret := c.path("initdb.password")
-	if err := errors.Join(os.WriteFile(secret, []byte(c.password), 0o600), acct.own(secret)); err != nil {
+	f, err := makeAnew(secret, c.password)
+	if err != nil {
 		return fmt.Errorf("hand initdb the password: %w", err)
 	}
 	defer os.Remove(secret)
+	if err := errors.Join(acct.own(f), f.Close()); err != nil {
+		return fmt.Errorf("hand initdb the password: %w", err)
+	}
 	// The C library of some systems knows no C.UTF-8; C orders the same way.
 	var out []byte
-	var err error
 	for _, locale := range []string{"C.UTF-8", "C"} {
 		args := []string{
 			"-D", data, "--username=" + clusterRole, "--pwfile=" + secret, "--auth=scram-sha-256",
@@ -218,7 +221,7 @@ const firstPort, lastPort = 20000, 30000
 
 // choosePort returns the port of the last start when it is free, or any free one, and remembers it.
 func (c *Cluster) choosePort() (int, error) {
-	content, _ := os.ReadFile(c.path("port"))
+	content, _ := readPlain(c.path("port"))
 	last, _ := strconv.Atoi(strings.TrimSpace(string(content))) // absent or damaged: any port
 	var candidates []int
 	if last != 0 {
@@ -279,16 +282,16 @@ func (c *Cluster) shutDown(ctx context.Context) error {
 // openLog opens the server's log for appending.
 func (c *Cluster) openLog(acct account) (*os.File, error) {
 	path := c.path("postgres.log")
-	if info, err := os.Stat(path); err == nil && info.Size() > maxClusterLog {
+	if info, err := os.Lstat(path); err == nil && info.Size() > maxClusterLog {
 		if err := os.Rename(path, path+".1"); err != nil {
 			return nil, fmt.Errorf("set full server log aside: %w", err)
 		}
 	}
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	f, err := openPlain(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY)
 	if err != nil {
 		return nil, fmt.Errorf("open server log: %w", err)
 	}
-	if err := acct.own(path); err != nil {
+	if err := acct.own(f); err != nil {
 		f.Close()
 		return nil, fmt.Errorf("open server log: %w", err)
 	}
@@ -297,7 +300,7 @@ func (c *Cluster) openLog(acct account) (*os.File, error) {
 
 // logTail returns the last lines that the server logged after offset, for the end of an error.
 func (c *Cluster) logTail(offset int64) string {
-	content, err := os.ReadFile(c.path("postgres.log"))
+	content, err := readPlain(c.path("postgres.log"))
 	if err != nil || int64(len(content)) <= offset {
 		return ""
 	}

@@ -97,11 +97,11 @@ func (a *account) reach(folder, bin string) error {
 }
 
 // own gives a file or folder that root created to the account.
-func (a account) own(path string) error {
+func (a account) own(f *os.File) error {
 	if !a.drop {
 		return nil
 	}
-	return os.Lchown(path, a.uid, a.gid)
+	return f.Chown(a.uid, a.gid)
 }
 
 func ownerOf(path string) (uid, gid int, ok bool) {
@@ -128,7 +128,7 @@ func alive(pid int) bool {
 }
 
 func openLock(path string) (*os.File, error) {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	f, err := openPlain(path, os.O_CREATE|os.O_RDWR)
 	if err != nil {
 		return nil, fmt.Errorf("open lock: %w", err)
 	}
@@ -182,32 +182,6 @@ func flock(f *os.File, how int) error {
 			return err
 		}
 	}
-}
-
-// writeSync writes a file that has to survive a crash of the machine.
-func writeSync(path, content string) error {
-	tmp := path + ".new"
-	f, err := os.OpenFile(tmp, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.WriteString(content)
-	err = errors.Join(err, f.Sync(), f.Close())
-	if err != nil {
-		return err
-	}
-	if err := os.Rename(tmp, path); err != nil {
-		return err
-	}
-	return syncDir(filepath.Dir(path))
-}
-
-func syncDir(path string) error {
-	d, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }
 
 // makeReadable lets every account read and enter what is below root, whatever the umask was.

@@ -31,7 +31,7 @@ type Config struct {
 	DatabaseConns int `env:"PARTNERD_DATABASE_CONNS" default:"16" help:"Connections to the database."`
 
 	MasterKey     string `env:"PARTNERD_MASTER_KEY" help:"Key that encrypts data at rest. Empty: made in the data folder (sandbox or private cluster only)."`
-	NotePublicKey string `env:"PARTNERD_NOTE_PUBLIC_KEY" help:"Public key that notes are encrypted with. Empty: made in the data folder (sandbox or private cluster only)."`
+	NotePublicKey string `env:"PARTNERD_NOTE_PUBLIC_KEY" help:"Public key that notes are encrypted with. Required in live; a sandbox makes a pair in the data folder."`
 
 	RateApplication   int      `env:"PARTNERD_RATE_APPLICATION" default:"3000" help:"Requests a minute of an application, all its clients together."`
 	RateClient        int      `env:"PARTNERD_RATE_CLIENT" default:"600" help:"Requests a minute of one client with one application."`
@@ -139,6 +139,9 @@ type keys struct {
 
 // keys reads the keys, making those that are not configured in the data folder at the first start.
 func (c *Config) keys() (k keys, err error) {
+	if err := c.checkNoteKey(); err != nil {
+		return k, err
+	}
 	master, public := c.MasterKey, c.NotePublicKey
 	if master == "" || public == "" {
 		if err := c.makeKeys(); err != nil {
@@ -148,7 +151,7 @@ func (c *Config) keys() (k keys, err error) {
 	if master, err = c.Master(); err != nil {
 		return k, err
 	}
-	if public, err = orFile(public, c.path("keys/note-public.key")); err != nil {
+	if public, err = orFile(public, c.path(notePublicKey)); err != nil {
 		return k, fmt.Errorf("note key: %w", err)
 	}
 	if k.box, err = seal.OpenBox(master); err != nil {
@@ -174,9 +177,31 @@ func (c *Config) Master() (string, error) {
 	return key, nil
 }
 
+// checkNoteKey keeps the key that opens notes away from a live server: whoever reads the data folder, or a backup of it,
+// would read every note.
+func (c *Config) checkNoteKey() error {
+	if c.Sandbox() {
+		return nil
+	}
+	private, err := filepath.Abs(c.path(notePrivateKey))
+	if err != nil {
+		return fmt.Errorf("data folder: %w", err)
+	}
+	if _, err := os.Lstat(private); !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%s is the key that opens notes, and a live server must not hold it: move it to where lawyers are handed their notes, delete it from backups of this folder, and start again", private)
+	}
+	if _, err := os.Stat(c.path(notePublicKey)); c.NotePublicKey == "" && err != nil {
+		return errors.New("PARTNERD_NOTE_PUBLIC_KEY: required in live; make a pair with partnerd key generate, and keep the private half away from the server")
+	}
+	return nil
+}
+
+// In the data folder.
+const notePublicKey, notePrivateKey = "keys/note-public.key", "keys/note-private.key"
+
 // makeKeys fills the key folder unless there is one. The folder appears whole, so of several processes that start at
-// once one wins and all use its keys. The private half of the note key lies there for whoever hands lawyers their own
-// notes; the program never reads it.
+// once one wins and all use its keys. A sandbox gets a pair for notes too, whose private half lies there for whoever
+// tries to hand lawyers their own notes; the program never reads it.
 func (c *Config) makeKeys() error {
 	dir := c.path("keys")
 	if _, err := os.Stat(dir); err == nil {
@@ -194,12 +219,14 @@ func (c *Config) makeKeys() error {
 	if err != nil {
 		return err
 	}
-	public, private, err := seal.NewKeyPair()
-	if err != nil {
-		return err
+	made := map[string]string{"keys/master.key": master}
+	if c.Sandbox() {
+		if made[notePublicKey], made[notePrivateKey], err = seal.NewKeyPair(); err != nil {
+			return err
+		}
 	}
-	for name, key := range map[string]string{"master.key": master, "note-public.key": public, "note-private.key": private} {
-		if err := os.WriteFile(filepath.Join(temp, name), []byte(key+"\n"), 0o600); err != nil {
+	for name, key := range made {
+		if err := os.WriteFile(filepath.Join(temp, filepath.Base(name)), []byte(key+"\n"), 0o600); err != nil {
 			return err
 		}
 	}

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"partnerd/internal/seal"
 )
 
 func good() Config {
@@ -48,6 +50,58 @@ func TestLiveWithItsOwnDatabaseNeedsConfiguredKeys(t *testing.T) {
 	c.Env, c.DatabaseURL = "live", "postgres://db.example/x"
 	if err := c.Check(); err == nil || !strings.Contains(err.Error(), "PARTNERD_MASTER_KEY") {
 		t.Errorf("accepted: %v", err)
+	}
+}
+
+// A live server holds no key that opens notes: it makes none, and refuses to start beside one.
+func TestALiveServerHoldsNoKeyThatOpensNotes(t *testing.T) {
+	t.Parallel()
+	public, private, err := seal.NewKeyPair()
+	if err != nil {
+		t.Fatal(err)
+	}
+	live := func() Config {
+		c := good()
+		c.Env, c.DataDir = "live", t.TempDir()
+		return c
+	}
+	c := live()
+	if _, err := c.keys(); err == nil || !strings.Contains(err.Error(), "PARTNERD_NOTE_PUBLIC_KEY") || !strings.Contains(err.Error(), "key generate") {
+		t.Errorf("without a public key: %v", err)
+	}
+	if left, err := os.ReadDir(c.DataDir); err != nil || len(left) > 0 {
+		t.Errorf("a refused start left %v %v", left, err)
+	}
+	c.NotePublicKey = public
+	if _, err := c.keys(); err != nil {
+		t.Fatal(err)
+	}
+	if made, err := os.ReadDir(c.path("keys")); err != nil || len(made) != 1 || made[0].Name() != "master.key" {
+		t.Errorf("made in live: %v %v", made, err)
+	}
+	// A folder of the release before has both halves: refused until the private one is moved away, then the public one serves.
+	old := live()
+	sandbox := old
+	sandbox.Env = "sandbox"
+	if _, err := sandbox.keys(); err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range []string{"", public} {
+		old.NotePublicKey = key
+		if _, err := old.keys(); err == nil || !strings.Contains(err.Error(), "note-private.key") || !strings.Contains(err.Error(), "move it") {
+			t.Errorf("beside the private half: %v", err)
+		}
+	}
+	if err := os.Remove(old.path(notePrivateKey)); err != nil {
+		t.Fatal(err)
+	}
+	old.NotePublicKey = ""
+	if _, err := old.keys(); err != nil {
+		t.Errorf("with the private half elsewhere: %v", err)
+	}
+	old.NotePublicKey = private
+	if _, err := old.keys(); err == nil {
+		t.Error("the private half was accepted as the public one")
 	}
 }
 

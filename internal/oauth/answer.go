@@ -11,6 +11,7 @@ import (
 
 	library "github.com/go-oauth2/oauth2/v4/errors"
 
+	"partnerd/internal/application"
 	"partnerd/internal/id"
 	"partnerd/internal/postgres"
 )
@@ -63,15 +64,34 @@ func (s *Service) earlierAnswer(ctx context.Context, x *exchange) (*TokenRespons
 	if err := json.Unmarshal(plain, r); err != nil {
 		return nil, fmt.Errorf("read token answer: %w", err)
 	}
-	// What ended since is not handed out again.
-	t, err := s.verify(ctx, r.AccessToken, x.tx.Now)
+	said, err := claimsOf(r.AccessToken)
 	if err != nil {
 		return nil, err
 	}
-	if _, live, err := liveGrant(ctx, x.tx, t.claims); err != nil || !live {
+	// What ended since is not handed out again.
+	live, found, err := liveGrant(ctx, x.tx, said)
+	if err != nil || !found {
 		return nil, errors.Join(err, library.ErrInvalidGrant)
 	}
-	return r, nil
+	if _, err := s.verify(ctx, r.AccessToken, x.tx.Now); !errors.Is(err, errToken) {
+		return r, err
+	}
+	return r, s.mintAgain(ctx, x, r, said, live.Allowed)
+}
+
+// mintAgain gives an earlier answer a new access token, because the key that signed the first was retired meanwhile, and
+// keeps it in place of the first.
+func (s *Service) mintAgain(ctx context.Context, x *exchange, r *TokenResponse, said claims, allowed []application.Scope) error {
+	scopes := application.Common(scopesOf(said.Scope), allowed)
+	if len(scopes) == 0 {
+		return library.ErrInvalidGrant
+	}
+	r.Scope = application.FormatScopes(scopes)
+	var err error
+	if r.AccessToken, err = s.mint(x.tx, x.key, grantRow{ID: said.GrantID, ClientID: said.ClientID, ApplicationID: said.ApplicationID}, r.Scope); err != nil {
+		return err
+	}
+	return s.keepAnswer(ctx, x, *r)
 }
 
 func (s *Service) keepAnswer(ctx context.Context, x *exchange, r TokenResponse) error {

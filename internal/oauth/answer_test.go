@@ -227,3 +227,38 @@ func TestAnswersAreSealedAndPurged(t *testing.T) {
 		}
 	}
 }
+
+// A key that is no longer secret ends what it signed, and not the session of an application that lost an answer.
+func TestARetiredKeyDoesNotLoseTheSessionOfARetry(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	form := w.refreshForm(w.link(t).RefreshToken)
+	first := w.once(t, form)
+	var retired []Key
+	w.tx(t, func(tx postgres.Tx) (err error) {
+		if retired, err = w.svc.SigningKeys(t.Context(), tx); err != nil {
+			return err
+		}
+		for _, k := range retired {
+			if err := w.svc.RetireSigningKey(t.Context(), tx, k.ID); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	w.clk.Advance(2 * time.Second)
+	if w.alive(t, first.AccessToken) {
+		t.Fatal("the key is not retired: this test proves nothing")
+	}
+	again := w.once(t, form)
+	if !again.Replayed || again.AccessToken == first.AccessToken || again.RefreshToken != first.RefreshToken || again.Scope != first.Scope || !w.alive(t, again.AccessToken) {
+		t.Errorf("%+v became %+v", first, again)
+	}
+	if third := w.once(t, form); third != again {
+		t.Errorf("%+v became %+v", again, third)
+	}
+	if err := w.svc.Revoke(t.Context(), w.revokeForm(first.RefreshToken)); err != nil {
+		t.Fatal(err)
+	}
+	w.refusedOnce(t, "after the session ended", form, 400, CodeInvalidGrant)
+}

@@ -26,7 +26,7 @@ const (
 )
 
 // Revoke answers a revocation request whose form came from [ParseForm] (RFC 7009; trap T17). A refresh token, or an
-// access token that has not expired, ends its grant; a token that is unknown or another application's changes nothing
+// access token of ours whether or not it has expired, ends its grant; a token that is unknown or another application's changes nothing
 // and is no fault. client_secret may be missing and may not be wrong. Refusals are *[Error].
 func (s *Service) Revoke(ctx context.Context, form url.Values) error {
 	applicationID, token := form.Get("client_id"), form.Get("token")
@@ -67,7 +67,7 @@ func (s *Service) grantOfToken(ctx context.Context, tx postgres.Tx, applicationI
 	if err != nil || grantID != "" {
 		return grantID, err
 	}
-	t, err := s.verify(ctx, token, tx.Now)
+	t, _, err := s.signed(ctx, token)
 	if errors.Is(err, errToken) {
 		return "", nil
 	}

@@ -40,6 +40,27 @@ func TestRevokingEitherTokenEndsTheSession(t *testing.T) {
 	}
 }
 
+func TestAnExpiredAccessTokenEndsItsSession(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	remembered, got := w.link(t), w.link(t)
+	if !w.alive(t, remembered.AccessToken) {
+		t.Fatal("refused")
+	}
+	w.clk.Advance(AccessTokenLifetime)
+	for _, token := range []TokenResponse{remembered, got} {
+		if err := w.svc.Revoke(t.Context(), w.revokeForm(token.AccessToken, "client_id", w.other.ID, "client_secret", w.otherSecret)); err != nil {
+			t.Error(err)
+		}
+		token = w.token(t, w.refreshForm(token.RefreshToken)) // not for another application
+		w.clk.Advance(AccessTokenLifetime)
+		if err := w.svc.Revoke(t.Context(), w.revokeForm(token.AccessToken)); err != nil {
+			t.Error(err)
+		}
+		w.refused(t, "after revocation", w.refreshForm(token.RefreshToken), 400, CodeInvalidGrant)
+	}
+}
+
 func TestRevocationThatMayNotHappenChangesNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

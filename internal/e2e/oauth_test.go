@@ -1,7 +1,9 @@
 package e2e
 
 import (
+	"encoding/base64"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -155,6 +157,41 @@ func TestCodeExchange(t *testing.T) {
 	old := w.code(t, a, c1)
 	w.exec(t, "UPDATE oauth_codes SET expires_at = now() WHERE used_at IS NULL")
 	w.postToken(t, a.codeForm(old)).is(t, "a code after 5 minutes", http.StatusBadRequest, "invalid_grant")
+}
+
+// RFC 6749 sections 2.3.1 and 5.2: the token and revoke endpoints take the credentials by HTTP Basic too, and say which scheme they
+// refused.
+func TestCredentialsByBasic(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	a, c1 := w.partner(t, "CRM A"), w.client(t, "c1", true, 10_000)
+	s := w.link(t, a, c1)
+	basic := func(secret string) string {
+		return "Basic " + base64.StdEncoding.EncodeToString([]byte(a.ClientID+":"+secret))
+	}
+	form := a.refreshForm(s.token.RefreshToken, "client_id", "-", "client_secret", "-")
+	revocation := url.Values{"token": {s.token.RefreshToken}}
+	for path, f := range map[string]url.Values{"/api/oauth/token": form, "/api/oauth/revoke": revocation} {
+		for name, header := range map[string]string{"wrong": basic("wrong"), "malformed": "Basic x"} {
+			r := w.send(t, http.MethodPost, path, f, "Authorization", header)
+			r.is(t, path+" "+name, http.StatusUnauthorized, "invalid_client")
+			if got := r.Header.Get("WWW-Authenticate"); !strings.HasPrefix(got, "Basic ") {
+				t.Errorf("%s %s: WWW-Authenticate %q", path, name, got)
+			}
+		}
+		w.send(t, http.MethodPost, path, change(maps.Clone(f), []string{"client_id", a.ClientID, "client_secret", a.ClientSecret}), "Authorization", basic(a.ClientSecret)).
+			is(t, path+" both ways", http.StatusBadRequest, "invalid_request")
+	}
+	if got := w.postToken(t, a.refreshForm(s.token.RefreshToken, "client_secret", "wrong")).Header.Get("WWW-Authenticate"); got != "" {
+		t.Errorf("credentials in the body are answered with %q", got)
+	}
+	r := w.send(t, http.MethodPost, "/api/oauth/token", form, "Authorization", basic(a.ClientSecret))
+	r.is(t, "refresh", http.StatusOK, "")
+	for _, name := range []string{"access_token", "refresh_token"} {
+		w.secret(r.value()[name].(string))
+	}
+	w.send(t, http.MethodPost, "/api/oauth/revoke", revocation, "Authorization", basic(a.ClientSecret)).is(t, "revoke", http.StatusOK, "")
+	s.get(t, "/api/v1/me").is(t, "after the revocation", http.StatusUnauthorized, "UNAUTHORIZED")
 }
 
 // R3, R59, R156: the token and revoke endpoints take a form and nothing else, and say so with the documented code.

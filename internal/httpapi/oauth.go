@@ -22,7 +22,7 @@ func (s *Server) issueToken(c echo.Context) error {
 	neverStore(c)
 	form, refused := oauth.ParseForm(c.Request())
 	if refused != nil {
-		return refused
+		return challenge(c, refused)
 	}
 	key, refused := s.tokenKey(c.Request().Header)
 	if refused != nil {
@@ -56,7 +56,7 @@ func (s *Server) revokeToken(c echo.Context) error {
 	neverStore(c)
 	form, refused := oauth.ParseForm(c.Request())
 	if refused != nil {
-		return refused
+		return challenge(c, refused)
 	}
 	if err := s.deps.OAuth.Revoke(c.Request().Context(), form); err != nil {
 		return s.countTokenFailure(c, form.Get("client_id"), err)
@@ -82,7 +82,15 @@ func (s *Server) countTokenFailure(c echo.Context, applicationID string, err err
 	if !d.Allowed {
 		return errRate.After(d.RetryAfter)
 	}
-	return err
+	return challenge(c, refused)
+}
+
+// challenge has a refused authentication answered in the scheme that the application tried (RFC 6749 section 5.2).
+func challenge(c echo.Context, refused *oauth.Error) error {
+	if refused.Status == http.StatusUnauthorized && oauth.UsesBasic(c.Request().Header) {
+		c.Response().Header().Set("WWW-Authenticate", basicChallenge)
+	}
+	return refused
 }
 
 func (s *Server) metadata(c echo.Context) error {

@@ -92,12 +92,14 @@ func (s *Server) toProblem(err error, c echo.Context) *problem.Error {
 	return errInternal
 }
 
+const basicChallenge = `Basic realm="partnerd", charset="UTF-8"`
+
 func (s *Server) writeProblem(c echo.Context, p *problem.Error) error {
 	h := c.Response().Header()
 	switch p.Kind {
 	case problem.Unauthorized:
 		if isPlatform(c.Request().URL.Path) {
-			h.Set("WWW-Authenticate", `Basic realm="partnerd", charset="UTF-8"`)
+			h.Set("WWW-Authenticate", basicChallenge)
 			break
 		}
 		challenge := `Bearer realm="partnerd"`

@@ -34,7 +34,8 @@
 //     more. A refresh may ask for fewer for one access token; the refresh token keeps all.
 //   - Access tokens are JWTs (RFC 9068) signed with ES256. Algorithm, type, key, issuer and audience are pinned.
 //   - Nothing is redirected to a URI that was not compared, byte for byte, with the registered ones.
-//   - Application credentials and all parameters come from the form body, never from the URL or an Authorization header.
+//   - Application credentials come from the form body or from HTTP Basic, never from both; all other parameters from the
+//     form body; nothing from the URL.
 //
 // go-oauth2 runs the two grant types of the token endpoint behind this policy; which of its defaults are replaced is
 // listed in library.go, each with its test. Its stores are given nothing but a context, so library.go is the one place

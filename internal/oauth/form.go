@@ -12,8 +12,9 @@ import (
 const maxFormBytes = 64 << 10
 
 // ParseForm reads the body of a token or revocation request, at most 64 KiB, and refuses what cannot be read in one way
-// only: another media type, a malformed encoding, a parameter given twice, NUL or text that is not UTF-8. Credentials in
-// the URL's query or the Authorization header do not count. Parameters that nobody knows stay in and are ignored.
+// only: another media type, a malformed encoding, a parameter given twice, NUL or text that is not UTF-8. What stands in
+// the URL's query does not count. Parameters that nobody knows stay in and are ignored. Credentials in an Authorization
+// header of the scheme Basic become client_id and client_secret of the form.
 func ParseForm(r *http.Request) (url.Values, *Error) {
 	types := r.Header.Values("Content-Type")
 	if len(types) != 1 || !isForm(types[0]) {
@@ -44,10 +45,57 @@ func ParseForm(r *http.Request) (url.Values, *Error) {
 			return nil, invalidRequest("A parameter holds NUL or is not UTF-8.")
 		}
 	}
-	if form.Get("client_id") == "" && r.Header.Get("Authorization") != "" {
-		return nil, invalidRequest("Send client_id and client_secret in the body (client_secret_post), not in the Authorization header.")
+	if err := addBasic(form, r.Header); err != nil {
+		return nil, err
 	}
 	return form, nil
+}
+
+const basicScheme = "basic"
+
+// UsesBasic tells whether a request tries to authenticate by HTTP Basic, so that a refusal asks for the same.
+func UsesBasic(h http.Header) bool {
+	scheme, _, _ := strings.Cut(h.Get("Authorization"), " ")
+	return strings.EqualFold(scheme, basicScheme)
+}
+
+// addBasic puts the credentials of an Authorization header into the form (RFC 6749 section 2.3.1). A request that
+// authenticates in two ways is refused; the same client_id alone may stand in the body too, as some libraries send it.
+func addBasic(form url.Values, h http.Header) *Error {
+	values := h.Values("Authorization")
+	switch {
+	case len(values) > 1:
+		return invalidRequest("The header Authorization is given more than once.")
+	case !UsesBasic(h):
+		if len(values) == 1 && form.Get("client_id") == "" {
+			return invalidRequest("Send client_id and client_secret in the body or by HTTP Basic.")
+		}
+		return nil
+	case form.Has("client_secret"):
+		return invalidRequest("client_secret is given twice: in the body and in the Authorization header.")
+	}
+	applicationID, secret, ok := basicCredentials(values[0])
+	if !ok {
+		return invalidClient()
+	}
+	if form.Has("client_id") && form.Get("client_id") != applicationID {
+		return invalidRequest("client_id is another one in the body than in the Authorization header.")
+	}
+	form.Set("client_id", applicationID)
+	form.Set("client_secret", secret)
+	return nil
+}
+
+// basicCredentials reads id and secret, each of which is form-urlencoded before they are joined.
+func basicCredentials(header string) (applicationID, secret string, ok bool) {
+	r := http.Request{Header: http.Header{"Authorization": {header}}}
+	user, pass, ok := r.BasicAuth()
+	if !ok {
+		return "", "", false
+	}
+	applicationID, errID := url.QueryUnescape(user)
+	secret, errSecret := url.QueryUnescape(pass)
+	return applicationID, secret, errID == nil && errSecret == nil && isText(applicationID) && isText(secret)
 }
 
 func isForm(contentType string) bool {

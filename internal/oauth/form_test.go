@@ -54,6 +54,20 @@ func TestUnreadableFormsAreRefused(t *testing.T) {
 		}
 		isRefusal(t, name, fault, 400, CodeInvalidRequest)
 	}
+	for name, header := range map[string][]string{
+		"bearer, nothing in the body": {"Bearer x"}, "no scheme": {"x"}, "two headers": {"Basic YTpi", "Basic YTpi"}, "another scheme first": {"Bearer x", "Basic YTpi"},
+	} {
+		r := httptest.NewRequest("POST", "/api/oauth/token", strings.NewReader("a=1"))
+		r.Header = map[string][]string{"Content-Type": {formType}, "Authorization": header}
+		_, fault := ParseForm(r)
+		isRefusal(t, name, fault, 400, CodeInvalidRequest)
+	}
+	for name, header := range map[string]string{"no base64": "Basic ???", "no colon": "Basic YWI=", "empty": "Basic", "lower case": "basic YWI="} {
+		r := httptest.NewRequest("POST", "/api/oauth/token", strings.NewReader("a=1"))
+		r.Header = map[string][]string{"Content-Type": {formType}, "Authorization": {header}}
+		_, fault := ParseForm(r)
+		isRefusal(t, name, fault, 401, CodeInvalidClient)
+	}
 	for name, set := range map[string][2]string{"compressed": {"Content-Encoding", "gzip"}, "two types": {"Content-Type", formType}} {
 		r := httptest.NewRequest("POST", "/api/oauth/token", strings.NewReader("a=1"))
 		r.Header.Set("Content-Type", formType)

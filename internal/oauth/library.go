@@ -23,7 +23,7 @@ import (
 
 // newLibrary sets up go-oauth2 for the two grant types. What its defaults would do, what is done instead, and the test:
 //
-//	credentials from the Basic header      body only                          TestBasicHeaderIsNotACredential
+//	credentials from Basic, not decoded    form, filled by ParseForm          TestCredentialsByHTTPBasic
 //	refresh without client authentication  credentials checked for every grant  TestRefreshNeedsTheApplicationsOwnSecret
 //	client_credentials, password, implicit refused                            TestOtherGrantTypesAreRefused
 //	plain PKCE, or none                    S256 with RFC 7636 syntax          TestPKCEIsRequired…, TestAuthorizeFaults…

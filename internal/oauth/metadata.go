@@ -16,8 +16,8 @@ func (s *Service) Metadata() map[string]any {
 		"response_types_supported":                       []string{"code"},
 		"response_modes_supported":                       []string{"query"},
 		"grant_types_supported":                          []string{grantCode, grantRefresh},
-		"token_endpoint_auth_methods_supported":          []string{"client_secret_post"},
-		"revocation_endpoint_auth_methods_supported":     []string{"client_secret_post", "none"},
+		"token_endpoint_auth_methods_supported":          []string{"client_secret_post", "client_secret_basic"},
+		"revocation_endpoint_auth_methods_supported":     []string{"client_secret_post", "client_secret_basic", "none"},
 		"code_challenge_methods_supported":               []string{methodS256},
 		"authorization_response_iss_parameter_supported": true,
 	}

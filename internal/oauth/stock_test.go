@@ -47,7 +47,7 @@ func TestStockGoClientCompletesTheFlow(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	s := w.serve(t)
-	for name, style := range map[string]oauth2.AuthStyle{"auto": oauth2.AuthStyleAutoDetect, "in parameters": oauth2.AuthStyleInParams} {
+	for name, style := range map[string]oauth2.AuthStyle{"auto": oauth2.AuthStyleAutoDetect, "in parameters": oauth2.AuthStyleInParams, "in header": oauth2.AuthStyleInHeader} {
 		client := oauth2.Config{ClientID: w.app.ID, ClientSecret: w.secret, RedirectURL: callback, Scopes: []string{"profile:read", "offline_access"},
 			Endpoint: oauth2.Endpoint{AuthURL: issuer + "/api/oauth/authorize", TokenURL: s.URL + "/api/oauth/token", AuthStyle: style}}
 		verifier := oauth2.GenerateVerifier()
@@ -74,33 +74,46 @@ func TestStockGoClientCompletesTheFlow(t *testing.T) {
 	}
 }
 
-func TestBasicHeaderIsNotACredential(t *testing.T) {
+func TestCredentialsByHTTPBasic(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	s := w.serve(t)
-	code := w.code(t)
+	none := []string{"client_id", "-", "client_secret", "-"}
 	for name, c := range map[string]struct {
-		form url.Values
-		want int
+		id, secret string
+		changes    []string
+		want       int
+		code       string
 	}{
-		"alone":                  {w.codeForm(code, "client_id", "-", "client_secret", "-"), 400},
-		"instead of the secret":  {w.codeForm(code, "client_secret", "-"), 401},
-		"beside a wrong secret":  {w.codeForm(code, "client_secret", "wrong"), 401},
-		"beside the credentials": {w.codeForm(code), 200},
+		"alone":                         {w.app.ID, w.secret, none, 200, ""},
+		"form-urlencoded":               {strings.ReplaceAll(w.app.ID, "_", "%5F"), strings.ReplaceAll(w.secret, "_", "%5f"), none, 200, ""},
+		"with the same id in the body":  {w.app.ID, w.secret, []string{"client_secret", "-"}, 200, ""},
+		"with another id in the body":   {w.app.ID, w.secret, []string{"client_id", w.other.ID, "client_secret", "-"}, 400, CodeInvalidRequest},
+		"beside the body's credentials": {w.app.ID, w.secret, nil, 400, CodeInvalidRequest},
+		"beside an empty secret":        {w.app.ID, w.secret, []string{"client_secret", ""}, 400, CodeInvalidRequest},
+		"wrong":                         {w.app.ID, "wrong", none, 401, CodeInvalidClient},
+		"of another application":        {w.other.ID, w.otherSecret, none, 400, CodeInvalidGrant},
+		"without secret":                {w.app.ID, "", none, 401, CodeInvalidClient},
+		"without id":                    {"", w.secret, none, 400, CodeInvalidRequest},
+		"broken escape":                 {w.app.ID, "%zz", none, 401, CodeInvalidClient},
+		"NUL":                           {w.app.ID, "%00", none, 401, CodeInvalidClient},
+		"not UTF-8":                     {w.app.ID, "%ff", none, 401, CodeInvalidClient},
 	} {
-		r, err := http.NewRequestWithContext(t.Context(), "POST", s.URL+"/api/oauth/token", strings.NewReader(c.form.Encode()))
+		r, err := http.NewRequestWithContext(t.Context(), "POST", s.URL+"/api/oauth/token", strings.NewReader(w.codeForm(w.code(t), c.changes...).Encode()))
 		if err != nil {
 			t.Fatal(err)
 		}
 		r.Header.Set("Content-Type", formType)
-		r.SetBasicAuth(w.app.ID, w.secret)
+		r.SetBasicAuth(c.id, c.secret)
 		answer, err := s.Client().Do(r)
 		if err != nil {
 			t.Fatal(err)
 		}
+		var body struct{ Error string }
+		err = json.NewDecoder(answer.Body).Decode(&body)
 		answer.Body.Close()
-		if answer.StatusCode != c.want {
-			t.Errorf("%s: %d, want %d", name, answer.StatusCode, c.want)
+		if answer.StatusCode != c.want || body.Error != c.code || err != nil {
+			t.Errorf("%s: %d %q, want %d %q (%v)", name, answer.StatusCode, body.Error, c.want, c.code, err)
 		}
 	}
 }

@@ -115,9 +115,10 @@ type ClientInterface interface {
 	// RevokeTokenWithBody Disconnect a client
 	//
 	// Ends the session that a refresh token belongs to (RFC 7009): the refresh token and every access token of that
-	// session stop working at once. An access token given as `token` ends its session too. The answer is 200 whether or not
-	// the token existed; a token of another application is left alone and answered the same way. `client_secret` may be left out, but
-	// a wrong one is 401.
+	// session stop working at once. An access token given as `token` ends its session too, also after it has expired. The answer
+	// is 200 whether or not the token existed; a token of another application is left alone and answered the same way.
+	// `client_secret` may be left out, but a wrong one is 401. Credentials can come in an `Authorization: Basic` header as at the
+	// token endpoint.
 	//
 	// Consultations under way are not cancelled by this.
 	//
@@ -129,9 +130,10 @@ type ClientInterface interface {
 	// RevokeTokenWithFormdataBody Disconnect a client
 	//
 	// Ends the session that a refresh token belongs to (RFC 7009): the refresh token and every access token of that
-	// session stop working at once. An access token given as `token` ends its session too. The answer is 200 whether or not
-	// the token existed; a token of another application is left alone and answered the same way. `client_secret` may be left out, but
-	// a wrong one is 401.
+	// session stop working at once. An access token given as `token` ends its session too, also after it has expired. The answer
+	// is 200 whether or not the token existed; a token of another application is left alone and answered the same way.
+	// `client_secret` may be left out, but a wrong one is 401. Credentials can come in an `Authorization: Basic` header as at the
+	// token endpoint.
 	//
 	// Consultations under way are not cancelled by this.
 	//
@@ -148,8 +150,9 @@ type ClientInterface interface {
 	// - `refresh_token`: send `refresh_token`. You get a new access token and a new refresh token; the one you sent is spent.
 	//   An optional `scope` may name a part of what the client granted, for this access token alone.
 	//
-	// `client_id` and `client_secret` go into the body in both cases. Parameters in the query string are not read, a parameter sent
-	// twice is refused, unknown parameters are ignored.
+	// `client_id` and `client_secret` go into the body in both cases, or into an `Authorization: Basic` header (RFC 6749 section
+	// 2.3.1: each form-urlencoded before they are joined). One of the two ways: both at once are `invalid_request`. Parameters in
+	// the query string are not read, a parameter sent twice is refused, unknown parameters are ignored.
 	//
 	// A code that was already used, has expired, or was made for another application, redirect URI or verifier is
 	// `invalid_grant`; using a code twice also ends what its first use produced. A spent refresh token is `invalid_grant`
@@ -177,8 +180,9 @@ type ClientInterface interface {
 	// - `refresh_token`: send `refresh_token`. You get a new access token and a new refresh token; the one you sent is spent.
 	//   An optional `scope` may name a part of what the client granted, for this access token alone.
 	//
-	// `client_id` and `client_secret` go into the body in both cases. Parameters in the query string are not read, a parameter sent
-	// twice is refused, unknown parameters are ignored.
+	// `client_id` and `client_secret` go into the body in both cases, or into an `Authorization: Basic` header (RFC 6749 section
+	// 2.3.1: each form-urlencoded before they are joined). One of the two ways: both at once are `invalid_request`. Parameters in
+	// the query string are not read, a parameter sent twice is refused, unknown parameters are ignored.
 	//
 	// A code that was already used, has expired, or was made for another application, redirect URI or verifier is
 	// `invalid_grant`; using a code twice also ends what its first use produced. A spent refresh token is `invalid_grant`
@@ -384,9 +388,10 @@ func (c *Client) Authorize(ctx context.Context, params *AuthorizeParams, reqEdit
 // RevokeTokenWithBody Disconnect a client
 //
 // Ends the session that a refresh token belongs to (RFC 7009): the refresh token and every access token of that
-// session stop working at once. An access token given as `token` ends its session too. The answer is 200 whether or not
-// the token existed; a token of another application is left alone and answered the same way. `client_secret` may be left out, but
-// a wrong one is 401.
+// session stop working at once. An access token given as `token` ends its session too, also after it has expired. The answer
+// is 200 whether or not the token existed; a token of another application is left alone and answered the same way.
+// `client_secret` may be left out, but a wrong one is 401. Credentials can come in an `Authorization: Basic` header as at the
+// token endpoint.
 //
 // Consultations under way are not cancelled by this.
 //
@@ -408,9 +413,10 @@ func (c *Client) RevokeTokenWithBody(ctx context.Context, contentType string, bo
 // RevokeTokenWithFormdataBody Disconnect a client
 //
 // Ends the session that a refresh token belongs to (RFC 7009): the refresh token and every access token of that
-// session stop working at once. An access token given as `token` ends its session too. The answer is 200 whether or not
-// the token existed; a token of another application is left alone and answered the same way. `client_secret` may be left out, but
-// a wrong one is 401.
+// session stop working at once. An access token given as `token` ends its session too, also after it has expired. The answer
+// is 200 whether or not the token existed; a token of another application is left alone and answered the same way.
+// `client_secret` may be left out, but a wrong one is 401. Credentials can come in an `Authorization: Basic` header as at the
+// token endpoint.
 //
 // Consultations under way are not cancelled by this.
 //
@@ -437,8 +443,9 @@ func (c *Client) RevokeTokenWithFormdataBody(ctx context.Context, body RevokeTok
 //   - `refresh_token`: send `refresh_token`. You get a new access token and a new refresh token; the one you sent is spent.
 //     An optional `scope` may name a part of what the client granted, for this access token alone.
 //
-// `client_id` and `client_secret` go into the body in both cases. Parameters in the query string are not read, a parameter sent
-// twice is refused, unknown parameters are ignored.
+// `client_id` and `client_secret` go into the body in both cases, or into an `Authorization: Basic` header (RFC 6749 section
+// 2.3.1: each form-urlencoded before they are joined). One of the two ways: both at once are `invalid_request`. Parameters in
+// the query string are not read, a parameter sent twice is refused, unknown parameters are ignored.
 //
 // A code that was already used, has expired, or was made for another application, redirect URI or verifier is
 // `invalid_grant`; using a code twice also ends what its first use produced. A spent refresh token is `invalid_grant`
@@ -476,8 +483,9 @@ func (c *Client) IssueTokenWithBody(ctx context.Context, params *IssueTokenParam
 //   - `refresh_token`: send `refresh_token`. You get a new access token and a new refresh token; the one you sent is spent.
 //     An optional `scope` may name a part of what the client granted, for this access token alone.
 //
-// `client_id` and `client_secret` go into the body in both cases. Parameters in the query string are not read, a parameter sent
-// twice is refused, unknown parameters are ignored.
+// `client_id` and `client_secret` go into the body in both cases, or into an `Authorization: Basic` header (RFC 6749 section
+// 2.3.1: each form-urlencoded before they are joined). One of the two ways: both at once are `invalid_request`. Parameters in
+// the query string are not read, a parameter sent twice is refused, unknown parameters are ignored.
 //
 // A code that was already used, has expired, or was made for another application, redirect URI or verifier is
 // `invalid_grant`; using a code twice also ends what its first use produced. A spent refresh token is `invalid_grant`
@@ -1611,9 +1619,10 @@ type ClientWithResponsesInterface interface {
 	// RevokeTokenWithBodyWithResponse Disconnect a client
 	//
 	// Ends the session that a refresh token belongs to (RFC 7009): the refresh token and every access token of that
-	// session stop working at once. An access token given as `token` ends its session too. The answer is 200 whether or not
-	// the token existed; a token of another application is left alone and answered the same way. `client_secret` may be left out, but
-	// a wrong one is 401.
+	// session stop working at once. An access token given as `token` ends its session too, also after it has expired. The answer
+	// is 200 whether or not the token existed; a token of another application is left alone and answered the same way.
+	// `client_secret` may be left out, but a wrong one is 401. Credentials can come in an `Authorization: Basic` header as at the
+	// token endpoint.
 	//
 	// Consultations under way are not cancelled by this.
 	//
@@ -1625,9 +1634,10 @@ type ClientWithResponsesInterface interface {
 	// RevokeTokenWithFormdataBodyWithResponse Disconnect a client
 	//
 	// Ends the session that a refresh token belongs to (RFC 7009): the refresh token and every access token of that
-	// session stop working at once. An access token given as `token` ends its session too. The answer is 200 whether or not
-	// the token existed; a token of another application is left alone and answered the same way. `client_secret` may be left out, but
-	// a wrong one is 401.
+	// session stop working at once. An access token given as `token` ends its session too, also after it has expired. The answer
+	// is 200 whether or not the token existed; a token of another application is left alone and answered the same way.
+	// `client_secret` may be left out, but a wrong one is 401. Credentials can come in an `Authorization: Basic` header as at the
+	// token endpoint.
 	//
 	// Consultations under way are not cancelled by this.
 	//
@@ -1644,8 +1654,9 @@ type ClientWithResponsesInterface interface {
 	// - `refresh_token`: send `refresh_token`. You get a new access token and a new refresh token; the one you sent is spent.
 	//   An optional `scope` may name a part of what the client granted, for this access token alone.
 	//
-	// `client_id` and `client_secret` go into the body in both cases. Parameters in the query string are not read, a parameter sent
-	// twice is refused, unknown parameters are ignored.
+	// `client_id` and `client_secret` go into the body in both cases, or into an `Authorization: Basic` header (RFC 6749 section
+	// 2.3.1: each form-urlencoded before they are joined). One of the two ways: both at once are `invalid_request`. Parameters in
+	// the query string are not read, a parameter sent twice is refused, unknown parameters are ignored.
 	//
 	// A code that was already used, has expired, or was made for another application, redirect URI or verifier is
 	// `invalid_grant`; using a code twice also ends what its first use produced. A spent refresh token is `invalid_grant`
@@ -1673,8 +1684,9 @@ type ClientWithResponsesInterface interface {
 	// - `refresh_token`: send `refresh_token`. You get a new access token and a new refresh token; the one you sent is spent.
 	//   An optional `scope` may name a part of what the client granted, for this access token alone.
 	//
-	// `client_id` and `client_secret` go into the body in both cases. Parameters in the query string are not read, a parameter sent
-	// twice is refused, unknown parameters are ignored.
+	// `client_id` and `client_secret` go into the body in both cases, or into an `Authorization: Basic` header (RFC 6749 section
+	// 2.3.1: each form-urlencoded before they are joined). One of the two ways: both at once are `invalid_request`. Parameters in
+	// the query string are not read, a parameter sent twice is refused, unknown parameters are ignored.
 	//
 	// A code that was already used, has expired, or was made for another application, redirect URI or verifier is
 	// `invalid_grant`; using a code twice also ends what its first use produced. A spent refresh token is `invalid_grant`
@@ -1962,9 +1974,10 @@ type RevokeTokenResult400Headers struct {
 
 // RevokeTokenResult401Headers the declared response headers of an HTTP 401 response for RevokeToken
 type RevokeTokenResult401Headers struct {
-	CacheControl string
-	Pragma       string
-	XRequestID   string
+	CacheControl    string
+	Pragma          string
+	WWWAuthenticate *string
+	XRequestID      string
 }
 
 // RevokeTokenResult429Headers the declared response headers of an HTTP 429 response for RevokeToken
@@ -2088,9 +2101,10 @@ type IssueTokenResult400Headers struct {
 
 // IssueTokenResult401Headers the declared response headers of an HTTP 401 response for IssueToken
 type IssueTokenResult401Headers struct {
-	CacheControl string
-	Pragma       string
-	XRequestID   string
+	CacheControl    string
+	Pragma          string
+	WWWAuthenticate *string
+	XRequestID      string
 }
 
 // IssueTokenResult429Headers the declared response headers of an HTTP 429 response for IssueToken
@@ -4223,9 +4237,10 @@ func (c *ClientWithResponses) AuthorizeWithResponse(ctx context.Context, params 
 // RevokeTokenWithBodyWithResponse Disconnect a client
 //
 // Ends the session that a refresh token belongs to (RFC 7009): the refresh token and every access token of that
-// session stop working at once. An access token given as `token` ends its session too. The answer is 200 whether or not
-// the token existed; a token of another application is left alone and answered the same way. `client_secret` may be left out, but
-// a wrong one is 401.
+// session stop working at once. An access token given as `token` ends its session too, also after it has expired. The answer
+// is 200 whether or not the token existed; a token of another application is left alone and answered the same way.
+// `client_secret` may be left out, but a wrong one is 401. Credentials can come in an `Authorization: Basic` header as at the
+// token endpoint.
 //
 // Consultations under way are not cancelled by this.
 //
@@ -4243,9 +4258,10 @@ func (c *ClientWithResponses) RevokeTokenWithBodyWithResponse(ctx context.Contex
 // RevokeTokenWithFormdataBodyWithResponse Disconnect a client
 //
 // Ends the session that a refresh token belongs to (RFC 7009): the refresh token and every access token of that
-// session stop working at once. An access token given as `token` ends its session too. The answer is 200 whether or not
-// the token existed; a token of another application is left alone and answered the same way. `client_secret` may be left out, but
-// a wrong one is 401.
+// session stop working at once. An access token given as `token` ends its session too, also after it has expired. The answer
+// is 200 whether or not the token existed; a token of another application is left alone and answered the same way.
+// `client_secret` may be left out, but a wrong one is 401. Credentials can come in an `Authorization: Basic` header as at the
+// token endpoint.
 //
 // Consultations under way are not cancelled by this.
 //
@@ -4268,8 +4284,9 @@ func (c *ClientWithResponses) RevokeTokenWithFormdataBodyWithResponse(ctx contex
 //   - `refresh_token`: send `refresh_token`. You get a new access token and a new refresh token; the one you sent is spent.
 //     An optional `scope` may name a part of what the client granted, for this access token alone.
 //
-// `client_id` and `client_secret` go into the body in both cases. Parameters in the query string are not read, a parameter sent
-// twice is refused, unknown parameters are ignored.
+// `client_id` and `client_secret` go into the body in both cases, or into an `Authorization: Basic` header (RFC 6749 section
+// 2.3.1: each form-urlencoded before they are joined). One of the two ways: both at once are `invalid_request`. Parameters in
+// the query string are not read, a parameter sent twice is refused, unknown parameters are ignored.
 //
 // A code that was already used, has expired, or was made for another application, redirect URI or verifier is
 // `invalid_grant`; using a code twice also ends what its first use produced. A spent refresh token is `invalid_grant`
@@ -4303,8 +4320,9 @@ func (c *ClientWithResponses) IssueTokenWithBodyWithResponse(ctx context.Context
 //   - `refresh_token`: send `refresh_token`. You get a new access token and a new refresh token; the one you sent is spent.
 //     An optional `scope` may name a part of what the client granted, for this access token alone.
 //
-// `client_id` and `client_secret` go into the body in both cases. Parameters in the query string are not read, a parameter sent
-// twice is refused, unknown parameters are ignored.
+// `client_id` and `client_secret` go into the body in both cases, or into an `Authorization: Basic` header (RFC 6749 section
+// 2.3.1: each form-urlencoded before they are joined). One of the two ways: both at once are `invalid_request`. Parameters in
+// the query string are not read, a parameter sent twice is refused, unknown parameters are ignored.
 //
 // A code that was already used, has expired, or was made for another application, redirect URI or verifier is
 // `invalid_grant`; using a code twice also ends what its first use produced. A spent refresh token is `invalid_grant`
@@ -4805,6 +4823,13 @@ func ParseRevokeTokenResult(rsp *http.Response) (*RevokeTokenResult, error) {
 			}
 			headers.Pragma = value
 		}
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = &value
+		}
 		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
 			var value string
 			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
@@ -5033,6 +5058,13 @@ func ParseIssueTokenResult(rsp *http.Response) (*IssueTokenResult, error) {
 				return nil, err
 			}
 			headers.Pragma = value
+		}
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = &value
 		}
 		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
 			var value string

@@ -1760,8 +1760,8 @@ type Profile struct {
 
 // RevokeRequest The form of the revoke endpoint.
 type RevokeRequest struct {
-	// ClientID The public identifier of your application.
-	ClientID string `json:"client_id"`
+	// ClientID The public identifier of your application. Needed unless it comes in the `Authorization` header.
+	ClientID *string `json:"client_id,omitempty"`
 
 	// ClientSecret The secret of your application. May be left out; a wrong one is refused.
 	ClientSecret *string `json:"client_secret,omitempty"`
@@ -1772,11 +1772,11 @@ type RevokeRequest struct {
 
 // TokenRequest The form of the token endpoint. Which fields are needed depends on `grant_type`.
 type TokenRequest struct {
-	// ClientID The public identifier of your application.
-	ClientID string `json:"client_id"`
+	// ClientID The public identifier of your application. Needed unless it comes in the `Authorization` header.
+	ClientID *string `json:"client_id,omitempty"`
 
-	// ClientSecret The secret of your application.
-	ClientSecret string `json:"client_secret"`
+	// ClientSecret The secret of your application. Needed unless it comes in the `Authorization` header, and refused beside one.
+	ClientSecret *string `json:"client_secret,omitempty"`
 
 	// Code The authorization code. Needed with `authorization_code`.
 	Code *string `json:"code,omitempty"`

@@ -2514,9 +2514,10 @@ type InternalErrorJSONResponse struct {
 }
 
 type InvalidClientResponseHeaders struct {
-	CacheControl string
-	Pragma       string
-	XRequestID   string
+	CacheControl    string
+	Pragma          string
+	WWWAuthenticate *string
+	XRequestID      string
 }
 type InvalidClientJSONResponse struct {
 	Body OAuthError
@@ -2881,6 +2882,9 @@ func (response RevokeToken401JSONResponse) VisitRevokeTokenResponse(w http.Respo
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
 	w.Header().Set("Pragma", fmt.Sprint(response.Headers.Pragma))
+	if response.Headers.WWWAuthenticate != nil {
+		w.Header().Set("WWW-Authenticate", fmt.Sprint(*response.Headers.WWWAuthenticate))
+	}
 	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestID))
 	w.WriteHeader(401)
 	_, err := buf.WriteTo(w)
@@ -3009,6 +3013,9 @@ func (response IssueToken401JSONResponse) VisitIssueTokenResponse(w http.Respons
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
 	w.Header().Set("Pragma", fmt.Sprint(response.Headers.Pragma))
+	if response.Headers.WWWAuthenticate != nil {
+		w.Header().Set("WWW-Authenticate", fmt.Sprint(*response.Headers.WWWAuthenticate))
+	}
 	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestID))
 	w.WriteHeader(401)
 	_, err := buf.WriteTo(w)

@@ -192,13 +192,18 @@ func stripeKind(t stripe.EventType, paid stripe.CheckoutSessionPaymentStatus) (K
 	return "", false
 }
 
-// signedRecently reads the time of a signature header, which the signature itself covers.
+// signedRecently reads the time of a signature header, which the signature itself covers: there is exactly one, because of
+// several the library checks the signature over the last.
 func signedRecently(header string, now time.Time) bool {
+	var stamps []string
 	for part := range strings.SplitSeq(header, ",") {
 		if stamp, ok := strings.CutPrefix(part, "t="); ok {
-			seconds, err := strconv.ParseInt(stamp, 10, 64)
-			return err == nil && now.Sub(time.Unix(seconds, 0)).Abs() < tolerance
+			stamps = append(stamps, stamp)
 		}
 	}
-	return false
+	if len(stamps) != 1 {
+		return false
+	}
+	seconds, err := strconv.ParseInt(stamps[0], 10, 64)
+	return err == nil && now.Sub(time.Unix(seconds, 0)).Abs() < tolerance
 }

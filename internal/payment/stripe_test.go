@@ -241,14 +241,17 @@ func TestStripeNoticesThatAreRefused(t *testing.T) {
 		body             []byte
 		want             error
 	}{
-		"forged":        {f.payments, StripeProvider, sign(event, "whsec_guess", f.clock.Now()), event, ErrBadSignature},
-		"unsigned":      {f.payments, StripeProvider, "", event, ErrBadSignature},
-		"other body":    {f.payments, StripeProvider, sign(event, stripeWebhookKey, f.clock.Now()), append(slices.Clone(event), ' '), ErrBadSignature},
-		"old":           {f.payments, StripeProvider, sign(event, stripeWebhookKey, f.clock.Now().Add(-5*time.Minute)), event, ErrBadSignature},
-		"from later":    {f.payments, StripeProvider, sign(event, stripeWebhookKey, f.clock.Now().Add(5*time.Minute)), event, ErrBadSignature},
-		"no secret":     {keyless, StripeProvider, sign(event, "", f.clock.Now()), event, ErrBadSignature},
-		"not an event":  {f.payments, StripeProvider, sign([]byte(`{}`), stripeWebhookKey, f.clock.Now()), []byte(`{}`), ErrBadNotice},
-		"other address": {f.payments, SandboxProvider, sign(event, stripeWebhookKey, f.clock.Now()), event, ErrUnknownProvider},
+		"forged":                         {f.payments, StripeProvider, sign(event, "whsec_guess", f.clock.Now()), event, ErrBadSignature},
+		"unsigned":                       {f.payments, StripeProvider, "", event, ErrBadSignature},
+		"other body":                     {f.payments, StripeProvider, sign(event, stripeWebhookKey, f.clock.Now()), append(slices.Clone(event), ' '), ErrBadSignature},
+		"old":                            {f.payments, StripeProvider, sign(event, stripeWebhookKey, f.clock.Now().Add(-5*time.Minute)), event, ErrBadSignature},
+		"from later":                     {f.payments, StripeProvider, sign(event, stripeWebhookKey, f.clock.Now().Add(5*time.Minute)), event, ErrBadSignature},
+		"old, with a fresh time before":  {f.payments, StripeProvider, fmt.Sprintf("t=%d,", f.clock.Now().Unix()) + sign(event, stripeWebhookKey, f.clock.Now().Add(-time.Hour)), event, ErrBadSignature},
+		"fresh, with an old time before": {f.payments, StripeProvider, fmt.Sprintf("t=%d,", f.clock.Now().Add(-time.Hour).Unix()) + sign(event, stripeWebhookKey, f.clock.Now()), event, ErrBadSignature},
+		"no time":                        {f.payments, StripeProvider, strings.SplitN(sign(event, stripeWebhookKey, f.clock.Now()), ",", 2)[1], event, ErrBadSignature},
+		"no secret":                      {keyless, StripeProvider, sign(event, "", f.clock.Now()), event, ErrBadSignature},
+		"not an event":                   {f.payments, StripeProvider, sign([]byte(`{}`), stripeWebhookKey, f.clock.Now()), []byte(`{}`), ErrBadNotice},
+		"other address":                  {f.payments, SandboxProvider, sign(event, stripeWebhookKey, f.clock.Now()), event, ErrUnknownProvider},
 	} {
 		if err := c.payments.HandleNotice(t.Context(), f.db, c.provider, c.body, c.header); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v, want %v", name, err, c.want)

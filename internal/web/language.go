@@ -3,6 +3,7 @@ package web
 import (
 	"fmt"
 	"net/http"
+	"strconv"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -89,4 +90,16 @@ func formatDate(lang string, t time.Time) string {
 		day = "1er"
 	}
 	return fmt.Sprintf("%s %s %d à %s UTC", day, monthNames[t.Month()-1], t.Year(), t.Format("15:04"))
+}
+
+// formatCount writes a whole number that is not negative, in groups of three digits.
+func formatCount(lang string, n int64) string {
+	digits, group := strconv.FormatInt(n, 10), ","
+	if lang == "fr" {
+		group = "\u202f"
+	}
+	for at := len(digits) - 3; at > 0; at -= 3 {
+		digits = digits[:at] + group + digits[at:]
+	}
+	return digits
 }

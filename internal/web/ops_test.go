@@ -68,7 +68,8 @@ func TestOpsShowsTheBooks(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := b.get("/ops")
-	p.want(t, 200, "The books agree", "€40.00", "€45.50", "wallet.adjust", "Call <dropped>", "PENDING", "€6.00")
+	p.want(t, 200, "The books agree", "€40.00", "€45.50", "wallet.adjust", "Call <dropped>", "PENDING", "€6.00",
+		"As of ", "when the books were examined last", "0 ms")
 	if strings.Contains(p.body, "<dropped>") || strings.Contains(p.body, `class="alert"`) {
 		t.Errorf("page\n%s", p.body)
 	}
@@ -83,5 +84,14 @@ func TestOpsShowsTheBooks(t *testing.T) {
 	}
 	f.clock.Advance(27 * time.Hour)
 	b.header.Set("Accept-Language", "fr")
-	b.get("/ops").want(t, 200, "faux en 1 endroits", "has 90004000 available", "n’a pas eu lieu", "quatre cinquièmes", "amount_mismatch")
+	b.get("/ops").want(t, 200, "Erreurs trouvées dans les comptes : 1.", "has 90004000 available", "n’a pas eu lieu", "quatre cinquièmes", "amount_mismatch")
+}
+
+func TestCountsAreWrittenInGroups(t *testing.T) {
+	t.Parallel()
+	for n, want := range map[int64][2]string{0: {"0", "0"}, 999: {"999", "999"}, 1000: {"1,000", "1\u202f000"}, 1234567: {"1,234,567", "1\u202f234\u202f567"}} {
+		if en, fr := formatCount("en", n), formatCount("fr", n); en != want[0] || fr != want[1] {
+			t.Errorf("%d: %q, %q", n, en, fr)
+		}
+	}
 }

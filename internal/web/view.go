@@ -74,6 +74,8 @@ func functions(lang string, texts text.Catalogue, stylePath string) template.Fun
 		"ts":      func(key string, args []any) (string, error) { return texts.Get(lang, key, args...) },
 		"style":   func() string { return stylePath },
 		"euro":    func(c money.Cents) string { return c.Format(lang) },
+		"count":   func(n int64) string { return formatCount(lang, n) },
+		"ms":      func(d time.Duration) string { return formatCount(lang, d.Milliseconds()) + "\u00a0ms" },
 		"date":    func(t time.Time) string { return formatDate(lang, t) },
 		"price":   func() string { return consultationPrice.Format(lang) },
 		"iso":     func(t time.Time) string { return t.UTC().Format(time.RFC3339) },

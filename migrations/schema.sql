@@ -556,13 +556,28 @@ CREATE TABLE payment_notices (
     kind text NOT NULL,
     notice_id text NOT NULL,
     outcome text NOT NULL,
+    payment_ref text NOT NULL DEFAULT ''::text,
     provider text NOT NULL,
     received_at timestamp with time zone NOT NULL,
     topup_id text NOT NULL,
     CONSTRAINT payment_notices_pkey PRIMARY KEY (provider, notice_id)
 );
-CREATE INDEX payment_notices_incidents ON public.payment_notices USING btree (received_at) WHERE (outcome = ANY (ARRAY['unknown_session'::text, 'amount_mismatch'::text, 'currency_mismatch'::text, 'paid_twice'::text]));
+CREATE INDEX payment_notices_incidents ON public.payment_notices USING btree (received_at) WHERE (outcome = ANY (ARRAY['unknown_session'::text, 'amount_mismatch'::text, 'currency_mismatch'::text, 'paid_twice'::text, 'credited_to_closed'::text, 'disputed'::text, 'refunded_at_provider'::text, 'refund_failed'::text, 'unknown_payment'::text]));
 CREATE INDEX payment_notices_topup ON public.payment_notices USING btree (topup_id);
+
+CREATE TABLE payment_reversals (
+    amount_cents bigint NOT NULL,
+    back boolean NOT NULL,
+    gone boolean NOT NULL,
+    kind text NOT NULL,
+    payment_ref text NOT NULL,
+    provider text NOT NULL,
+    ref text NOT NULL,
+    CONSTRAINT payment_reversals_amount_cents_check CHECK ((amount_cents >= 0)),
+    CONSTRAINT payment_reversals_kind_check CHECK ((kind = ANY (ARRAY['DISPUTE'::text, 'REFUND'::text, 'REFUNDED'::text]))),
+    CONSTRAINT payment_reversals_pkey PRIMARY KEY (provider, ref)
+);
+CREATE INDEX payment_reversals_payment ON public.payment_reversals USING btree (provider, payment_ref);
 
 CREATE TABLE postings (
     account text NOT NULL,
@@ -669,15 +684,20 @@ CREATE TABLE topup_sessions (
     provider_ref text,
     provider_url text,
     return_url text NOT NULL,
+    reversed_cents bigint NOT NULL DEFAULT 0,
     status text NOT NULL,
+    uncovered_cents bigint NOT NULL DEFAULT 0,
     CONSTRAINT topup_sessions_amount_cents_check CHECK ((amount_cents > 0)),
     CONSTRAINT topup_sessions_application_id_fkey FOREIGN KEY (application_id) REFERENCES applications(id),
     CONSTRAINT topup_sessions_client_id_fkey FOREIGN KEY (client_id) REFERENCES clients(id),
     CONSTRAINT topup_sessions_end CHECK (((status = 'OPEN'::text) = (ended_at IS NULL))),
     CONSTRAINT topup_sessions_pkey PRIMARY KEY (id),
-    CONSTRAINT topup_sessions_status_check CHECK ((status = ANY (ARRAY['OPEN'::text, 'PAID'::text, 'CANCELLED'::text])))
+    CONSTRAINT topup_sessions_reversed_cents_check CHECK ((reversed_cents >= 0)),
+    CONSTRAINT topup_sessions_status_check CHECK ((status = ANY (ARRAY['OPEN'::text, 'PAID'::text, 'CANCELLED'::text]))),
+    CONSTRAINT topup_sessions_uncovered_cents_check CHECK ((uncovered_cents >= 0))
 );
 CREATE INDEX topup_sessions_client ON public.topup_sessions USING btree (client_id, created_at);
+CREATE INDEX topup_sessions_payment ON public.topup_sessions USING btree (provider, payment_ref) WHERE (payment_ref IS NOT NULL);
 
 CREATE TABLE wallets (
     available_cents bigint NOT NULL DEFAULT 0,

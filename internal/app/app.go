@@ -161,6 +161,7 @@ func (a *App) wire(ctx context.Context, k keys) (err error) {
 	a.Idempotency = idempotency.New(a.DB, k.box)
 	a.purgeEvery("idempotency keys", time.Hour, a.Idempotency.Purge)
 	a.Payments = a.payments(k.payment)
+	a.Metrics.MustRegister(a.Payments.Collector(a.DB))
 	if a.Webhooks, err = a.webhooks(k.box); err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"partnerd/internal/account"
 	"partnerd/internal/postgres"
 )
 
@@ -29,8 +30,12 @@ func (s *Service) HandleNotice(ctx context.Context, db *postgres.DB, provider st
 		return fmt.Errorf("%w: longer than %d bytes", ErrBadNotice, maxNotice)
 	}
 	n, acted, err := p.ReadNotice(body, signature, db.Clock().Now())
-	if err != nil || !acted {
+	if err != nil {
 		return err
+	}
+	if !acted {
+		s.cfg.Logger.InfoContext(ctx, "payment notice is of no concern", "provider", provider, "notice", n.ID, "kind", n.Type)
+		return nil
 	}
 	if err := n.check(); err != nil {
 		return err
@@ -38,26 +43,43 @@ func (s *Service) HandleNotice(ctx context.Context, db *postgres.DB, provider st
 	var outcome Outcome
 	var fresh bool
 	err = db.InTx(ctx, func(tx postgres.Tx) error {
-		outcome, fresh, err = s.apply(ctx, tx, provider, n)
+		if n.Reversal != nil {
+			outcome, fresh, err = s.reverse(ctx, tx, provider, n)
+		} else {
+			outcome, fresh, err = s.apply(ctx, tx, provider, n)
+		}
 		return err
 	})
 	if err != nil {
 		return fmt.Errorf("handle payment notice: %w", err)
 	}
 	if fresh && outcome.Incident() {
-		s.cfg.Logger.ErrorContext(ctx, "payment notice does not fit", "outcome", outcome, "provider", provider, "notice", n.ID,
-			"session", n.SessionID, "amountCents", n.AmountCents, "currency", n.Currency)
+		s.cfg.Logger.ErrorContext(ctx, "payment incident", "outcome", outcome, "provider", provider, "notice", n.ID,
+			"session", n.SessionID, "payment", n.PaymentRef, "amountCents", n.AmountCents, "currency", n.Currency)
 	}
 	return nil
 }
 
-// apply locks the session, so that notices about it queue, and does what n means for it unless n was handled before.
+// apply locks the session, so that notices about it queue, and does what n means for it unless n was handled before. The
+// client is locked after it: an erasure comes before all this and is seen, or after it and sees the money.
 func (s *Service) apply(ctx context.Context, tx postgres.Tx, provider string, n Notice) (outcome Outcome, fresh bool, err error) {
+	if err := lockPayment(ctx, tx, provider, n.PaymentRef); err != nil {
+		return "", false, err
+	}
 	session, err := lockSession(ctx, tx, provider, n.SessionID)
 	if err != nil {
 		return "", false, fmt.Errorf("lock top-up session: %w", err)
 	}
 	outcome = decide(n, session)
+	if outcome.credits() {
+		closed, err := account.Closed(ctx, tx, session.ClientID)
+		if err != nil {
+			return "", false, err
+		}
+		if closed {
+			outcome = CreditedToClosed
+		}
+	}
 	fresh, err = insertNotice(ctx, tx, provider, n, outcome)
 	if err != nil {
 		return "", false, fmt.Errorf("record notice: %w", err)
@@ -68,9 +90,26 @@ func (s *Service) apply(ctx context.Context, tx postgres.Tx, provider string, n 
 	case outcome == Closed:
 		err = endSession(ctx, tx, session.ID, Cancelled, "")
 	case outcome.credits():
-		if err = endSession(ctx, tx, session.ID, Paid, n.PaymentRef); err == nil {
-			err = s.wallet.TopUp(ctx, tx, session.ClientID, session.ApplicationID, session.ID, session.Amount)
-		}
+		session.PaymentRef = n.PaymentRef
+		err = s.credit(ctx, tx, *session, outcome)
 	}
 	return outcome, true, err
+}
+
+// credit puts a paid session into the wallet, takes out of it what a dispute or refund that was told before asks for, and
+// sends the rest back to its source when the client's account is closed.
+func (s *Service) credit(ctx context.Context, tx postgres.Tx, session Session, o Outcome) error {
+	if err := endSession(ctx, tx, session.ID, Paid, session.PaymentRef); err != nil {
+		return err
+	}
+	if err := s.wallet.TopUp(ctx, tx, session.ClientID, session.ApplicationID, session.ID, session.Amount); err != nil {
+		return err
+	}
+	reversed, err := s.settle(ctx, tx, session)
+	if err != nil || o != CreditedToClosed || reversed.Taken >= session.Amount {
+		return err
+	}
+	_, err = s.sendBack(ctx, tx, RefundCommand{ClientID: session.ClientID, Actor: "partnerd", Reason: "Paid into an account that is closed."},
+		[]RefundPart{{TopUpID: session.ID, Amount: session.Amount - reversed.Taken}})
+	return err
 }

@@ -9,14 +9,26 @@ import (
 	"partnerd/internal/postgres"
 )
 
-// Incident is a notice of a payment that did not fit: a person has to look into it.
+// Incident is a notice that a person has to look into.
 type Incident struct {
 	Provider, NoticeID string
 	SessionID          string // as the provider says; there may be no such session
+	PaymentRef         string // the provider's payment; may be empty
 	Amount             money.Cents
 	Currency           string
 	Outcome            Outcome
+	Taken, Uncovered   money.Cents // of the session's disputes and refunds at the provider: what the wallet gave, and what it did not have
 	ReceivedAt         time.Time
+}
+
+// UnderWay tells whether a payment of the client is under way: a top-up that may still be paid, or one that is being paid
+// back.
+func (s *Service) UnderWay(ctx context.Context, tx postgres.Tx, clientID string) (bool, error) {
+	some, err := underWay(ctx, tx, clientID)
+	if err != nil {
+		return false, fmt.Errorf("look for payments under way: %w", err)
+	}
+	return some, nil
 }
 
 // Incidents lists the newest incidents first.

@@ -50,6 +50,7 @@ type Session struct {
 	ProviderRef                 string // the provider's session; empty before the client first opened it
 	PaymentRef                  string // the provider's payment; empty before it was paid
 	Status                      Status // as of the transaction that read it
+	Reversed                    Reversed
 	CreatedAt, ExpiresAt        time.Time
 }
 
@@ -67,9 +68,12 @@ type Kind string
 const (
 	CheckoutPaid      Kind = "checkout.paid"
 	CheckoutCancelled Kind = "checkout.cancelled"
-	CheckoutPending   Kind = "checkout.pending" // paid in a way that takes its time
-	CheckoutFailed    Kind = "checkout.failed"  // the way that took its time came to nothing
-	CheckoutExpired   Kind = "checkout.expired" // the provider lets nobody pay any more
+	CheckoutPending   Kind = "checkout.pending"   // paid in a way that takes its time
+	CheckoutFailed    Kind = "checkout.failed"    // the way that took its time came to nothing
+	CheckoutExpired   Kind = "checkout.expired"   // the provider lets nobody pay any more
+	PaymentDisputed   Kind = "payment.disputed"   // the client's bank asks for the money back; also every later word on it
+	PaymentRefunded   Kind = "payment.refunded"   // one refund, ours or made at the provider; also every later word on it
+	PaymentRefundSum  Kind = "payment.refund_sum" // what was refunded of a payment in all
 )
 
 // Notice is what a provider tells us. The JSON is that of the built-in provider.
@@ -83,4 +87,14 @@ type Notice struct {
 
 	ProviderRef string `json:"-"` // the provider's session
 	PaymentRef  string `json:"-"` // the provider's payment
+
+	Reversal *Reversal `json:"-"` // of a notice of a dispute or a refund, which names PaymentRef and no SessionID
+}
+
+// Reversal is what a provider tells of money that leaves a payment again: AmountCents of the notice.
+type Reversal struct {
+	Ref      string // the provider's dispute, refund or charge
+	RefundID string // our identifier of the refund; empty when we did not ask for it
+	Gone     bool   // the provider took the money
+	Back     bool   // the provider gave it back, or does not move it after all
 }

@@ -23,7 +23,7 @@ type Provider interface {
 	Expire(ctx context.Context, ref string) error
 	// SignatureHeader is the HTTP header with the signature of a notice.
 	SignatureHeader() string
-	// ReadNotice verifies and reads what the provider posted. acted is false for a kind that we do not act on.
+	// ReadNotice verifies and reads what the provider posted. acted is false for what does not concern us: n names it.
 	// [ErrBadSignature], [ErrBadNotice].
 	ReadNotice(body []byte, signature string, now time.Time) (n Notice, acted bool, err error)
 	// Refund gives a payment back to its source, all or in part, and returns the provider's reference.
@@ -90,7 +90,14 @@ const (
 
 // check refuses a notice that cannot be kept.
 func (n Notice) check() error {
-	for _, text := range []string{n.ID, string(n.Type), n.SessionID, n.Currency} {
+	what := n.SessionID
+	if n.Reversal != nil {
+		what = n.PaymentRef
+		if n.Reversal.Ref == "" || !storable(n.Reversal.Ref) || !storable(n.Reversal.RefundID) || n.AmountCents < 0 {
+			return fmt.Errorf("%w: a dispute or refund without its reference, or of less than nothing", ErrBadNotice)
+		}
+	}
+	for _, text := range []string{n.ID, string(n.Type), what, n.Currency} {
 		if text == "" || !storable(text) {
 			return fmt.Errorf("%w: a text is missing, too long or not storable", ErrBadNotice)
 		}

@@ -30,15 +30,25 @@ func reopenSession(ctx context.Context, tx postgres.Tx, sessionID string, opened
 	return tx.Gorm(ctx).Exec(`UPDATE topup_sessions SET opened_at = NULL WHERE id = ? AND opened_at = ? AND provider_ref IS NULL`, sessionID, openedAt).Error
 }
 
-// begunElsewhere sums the client's other sessions that may still turn out to be paid: those that were begun and not
-// decided, as long as the provider lets them be paid, or when the money is on its way. What the sandbox was told to take is.
+// mayBePaid is whether a session s that is not decided may still turn out to be paid: before its hour is over, as long as
+// the provider's page lets it be paid, and when the money is on its way. What the sandbox was told to take is.
+const mayBePaid = `(s.status = 'OPEN' AND (s.expires_at > ? OR s.opened_at > ? OR s.opened_at IS NOT NULL AND s.provider = '` + SandboxProvider + `'
+	OR EXISTS (SELECT FROM payment_notices n WHERE n.topup_id = s.id AND n.outcome = 'pending')))`
+
+// underWay tells whether one of the client's sessions may still be paid, or a refund has not reached its source.
+func underWay(ctx context.Context, tx postgres.Tx, clientID string) (some bool, err error) {
+	err = tx.Gorm(ctx).Raw(`SELECT EXISTS (SELECT FROM topup_sessions s WHERE s.client_id = ? AND `+mayBePaid+`)
+		OR EXISTS (SELECT FROM topup_refunds WHERE client_id = ? AND state = 'PENDING')`,
+		clientID, tx.Now, tx.Now.Add(-shortestCheckout), clientID).Row().Scan(&some)
+	return some, err
+}
+
+// begunElsewhere sums the client's other sessions that were begun and may still turn out to be paid.
 func begunElsewhere(ctx context.Context, tx postgres.Tx, session Session) (money.Cents, error) {
 	var cents int64
 	err := tx.Gorm(ctx).Raw(`SELECT coalesce(sum(s.amount_cents), 0)::bigint FROM topup_sessions s
-		WHERE s.client_id = ? AND s.id <> ? AND s.status = 'OPEN' AND s.opened_at IS NOT NULL
-			AND (s.expires_at > ? OR s.opened_at > ? OR s.provider = ?
-				OR EXISTS (SELECT FROM payment_notices n WHERE n.topup_id = s.id AND n.outcome = 'pending'))`,
-		session.ClientID, session.ID, tx.Now, tx.Now.Add(-shortestCheckout), SandboxProvider).Row().Scan(&cents)
+		WHERE s.client_id = ? AND s.id <> ? AND s.opened_at IS NOT NULL AND `+mayBePaid,
+		session.ClientID, session.ID, tx.Now, tx.Now.Add(-shortestCheckout)).Row().Scan(&cents)
 	return money.Cents(cents), err
 }
 
@@ -75,7 +85,7 @@ func lockPaid(ctx context.Context, tx postgres.Tx, clientID string) ([]topUp, er
 		PaidAt           time.Time
 	}
 	err = tx.Gorm(ctx).Raw(`SELECT s.id, s.amount_cents AS amount, s.ended_at AS paid_at,
-			(SELECT coalesce(sum(r.amount_cents), 0)::bigint FROM topup_refunds r WHERE r.topup_id = s.id) AS refunded
+			s.reversed_cents + s.uncovered_cents + (SELECT coalesce(sum(r.amount_cents), 0)::bigint FROM topup_refunds r WHERE r.topup_id = s.id) AS refunded
 		FROM topup_sessions s WHERE s.client_id = ? AND s.status = 'PAID' ORDER BY s.ended_at DESC, s.id DESC`, clientID).Scan(&rows).Error
 	list := make([]topUp, len(rows))
 	for i, r := range rows {
@@ -125,9 +135,10 @@ func endRefund(ctx context.Context, tx postgres.Tx, refundID, state, ref, why st
 
 func incidents(ctx context.Context, tx postgres.Tx, limit int) ([]Incident, error) {
 	var list []Incident
-	err := tx.Gorm(ctx).Raw(`SELECT provider, notice_id, topup_id AS session_id, amount_cents AS amount, currency, outcome, received_at
-		FROM payment_notices WHERE outcome IN ('unknown_session', 'amount_mismatch', 'currency_mismatch', 'paid_twice')
-		ORDER BY received_at DESC LIMIT ?`, limit).Scan(&list).Error
+	err := tx.Gorm(ctx).Raw(`SELECT n.provider, n.notice_id, n.topup_id AS session_id, n.payment_ref, n.amount_cents AS amount, n.currency, n.outcome,
+			coalesce(s.reversed_cents, 0) AS taken, coalesce(s.uncovered_cents, 0) AS uncovered, n.received_at
+		FROM payment_notices n LEFT JOIN topup_sessions s ON s.id = n.topup_id
+		WHERE n.outcome IN ? ORDER BY n.received_at DESC LIMIT ?`, incidentOutcomes, limit).Scan(&list).Error
 	return list, err
 }
 

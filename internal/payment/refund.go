@@ -39,7 +39,7 @@ type RefundPart struct {
 	Amount      money.Cents
 }
 
-// topUp is a paid session with what is on its way back.
+// topUp is a paid session with what is on its way back, or was taken back by its payer's bank.
 type topUp struct {
 	ID               string
 	Amount, Refunded money.Cents
@@ -111,6 +111,11 @@ func (s *Service) Refund(ctx context.Context, tx postgres.Tx, c RefundCommand) (
 	if err != nil {
 		return nil, err
 	}
+	return s.sendBack(ctx, tx, c, parts)
+}
+
+// sendBack takes the parts out of the wallet, which has them, and puts them on their way.
+func (s *Service) sendBack(ctx context.Context, tx postgres.Tx, c RefundCommand, parts []RefundPart) ([]RefundPart, error) {
 	for i := range parts {
 		parts[i].ID = tx.NewID(id.TopUpRefund)
 		if err := insertRefund(ctx, tx, c, parts[i]); err != nil {

@@ -3,6 +3,7 @@ package payment
 import (
 	"fmt"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -108,16 +109,25 @@ const (
 	UnknownSession       Outcome = "unknown_session"
 	AmountMismatch       Outcome = "amount_mismatch"
 	CurrencyMismatch     Outcome = "currency_mismatch"
+	CreditedToClosed     Outcome = "credited_to_closed" // the client is disabled or erased: it goes back to its source
+	Disputed             Outcome = "disputed"
+	RefundedAtProvider   Outcome = "refunded_at_provider" // by somebody who was there, not by us
+	RefundConfirmed      Outcome = "refund_confirmed"     // one of ours
+	RefundFailed         Outcome = "refund_failed"        // one of ours that came to nothing: the client has not got the money
+	UnknownPayment       Outcome = "unknown_payment"      // a dispute or refund of a payment that we have not credited, or not yet
 )
 
-// Incident tells whether a person has to look into it: money may have been taken that nobody got.
-func (o Outcome) Incident() bool {
-	return o == UnknownSession || o == AmountMismatch || o == CurrencyMismatch || o == PaidTwice
-}
+// incidentOutcomes are those that a person has to look into: money may have been taken that nobody got, or is gone that
+// somebody has spent. The index payment_notices_incidents names the same ones.
+var incidentOutcomes = []Outcome{UnknownSession, AmountMismatch, CurrencyMismatch, PaidTwice, CreditedToClosed, Disputed, RefundedAtProvider,
+	RefundFailed, UnknownPayment}
+
+// Incident tells whether a person has to look into it.
+func (o Outcome) Incident() bool { return slices.Contains(incidentOutcomes, o) }
 
 // credits tells whether the outcome moves money.
 func (o Outcome) credits() bool {
-	return o == Credited || o == CreditedLate || o == CreditedAfterCancel
+	return o == Credited || o == CreditedLate || o == CreditedAfterCancel || o == CreditedToClosed
 }
 
 // decide says what a notice means for the session it names; session is nil when there is none of that provider.

@@ -11,18 +11,19 @@ import (
 )
 
 type sessionRow struct {
-	ID            string
-	ClientID      string
-	ApplicationID *string
-	AmountCents   int64
-	ReturnURL     string
-	CheckoutURL   string
-	Provider      string
-	ProviderRef   *string
-	PaymentRef    *string
-	Status        string
-	CreatedAt     time.Time
-	ExpiresAt     time.Time
+	ID                            string
+	ClientID                      string
+	ApplicationID                 *string
+	AmountCents                   int64
+	ReturnURL                     string
+	CheckoutURL                   string
+	Provider                      string
+	ProviderRef                   *string
+	PaymentRef                    *string
+	Status                        string
+	ReversedCents, UncoveredCents int64
+	CreatedAt                     time.Time
+	ExpiresAt                     time.Time
 }
 
 func (r sessionRow) session(now time.Time) Session {
@@ -30,6 +31,7 @@ func (r sessionRow) session(now time.Time) Session {
 		ID: r.ID, ClientID: r.ClientID, Amount: money.Cents(r.AmountCents), ReturnURL: r.ReturnURL, CheckoutURL: r.CheckoutURL,
 		Provider: r.Provider, Status: statusAt(Status(r.Status), r.ExpiresAt, now), CreatedAt: clock.Truncate(r.CreatedAt), ExpiresAt: clock.Truncate(r.ExpiresAt),
 	}
+	s.Reversed = Reversed{Taken: money.Cents(r.ReversedCents), Uncovered: money.Cents(r.UncoveredCents)}
 	s.ApplicationID, s.ProviderRef, s.PaymentRef = orEmpty(r.ApplicationID), orEmpty(r.ProviderRef), orEmpty(r.PaymentRef)
 	return s
 }
@@ -41,7 +43,7 @@ func orEmpty(s *string) string {
 	return *s
 }
 
-const sessionColumns = `id, client_id, application_id, amount_cents, return_url, checkout_url, provider, provider_ref, payment_ref, status, created_at, expires_at`
+const sessionColumns = `id, client_id, application_id, amount_cents, return_url, checkout_url, provider, provider_ref, payment_ref, status, reversed_cents, uncovered_cents, created_at, expires_at`
 
 func insertSession(ctx context.Context, tx postgres.Tx, s Session) error {
 	return tx.Gorm(ctx).Exec(`INSERT INTO topup_sessions (id, client_id, application_id, amount_cents, return_url, checkout_url, provider, status, created_at, expires_at)
@@ -85,8 +87,8 @@ func endSession(ctx context.Context, tx postgres.Tx, sessionID string, to Status
 
 // insertNotice tells whether the notice is new. A twin under way is waited for.
 func insertNotice(ctx context.Context, tx postgres.Tx, provider string, n Notice, o Outcome) (bool, error) {
-	res := tx.Gorm(ctx).Exec(`INSERT INTO payment_notices (provider, notice_id, kind, topup_id, amount_cents, currency, outcome, received_at)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
-		provider, n.ID, n.Type, n.SessionID, n.AmountCents, n.Currency, o, tx.Now)
+	res := tx.Gorm(ctx).Exec(`INSERT INTO payment_notices (provider, notice_id, kind, topup_id, payment_ref, amount_cents, currency, outcome, received_at)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
+		provider, n.ID, n.Type, n.SessionID, n.PaymentRef, n.AmountCents, n.Currency, o, tx.Now)
 	return res.RowsAffected == 1, res.Error
 }

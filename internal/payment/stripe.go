@@ -19,9 +19,10 @@ import (
 const StripeProvider = "stripe"
 
 const (
-	stripeTimeout = 15 * time.Second
-	stripeRetries = 1
-	topUpMetadata = "topup_id" // where our identifier is in Stripe's objects
+	stripeTimeout  = 15 * time.Second
+	stripeRetries  = 1
+	topUpMetadata  = "topup_id" // where our identifiers are in Stripe's objects
+	refundMetadata = "refund_id"
 )
 
 // StripeConfig is an account at Stripe. Both secrets are needed.
@@ -34,7 +35,8 @@ type StripeConfig struct {
 }
 
 // Stripe takes payments through Stripe Checkout. The endpoint at Stripe must send the events checkout.session.completed,
-// .async_payment_succeeded, .async_payment_failed and .expired.
+// .async_payment_succeeded, .async_payment_failed and .expired, charge.dispute.created, .updated, .closed,
+// .funds_withdrawn and .funds_reinstated, charge.refunded, and refund.created, .updated and .failed.
 type Stripe struct {
 	client *stripe.Client
 	cfg    StripeConfig
@@ -106,7 +108,7 @@ func (s *Stripe) Expire(ctx context.Context, ref string) error {
 func (s *Stripe) Refund(ctx context.Context, r RefundRequest) (string, error) {
 	p := &stripe.RefundCreateParams{
 		PaymentIntent: stripe.String(r.PaymentRef), Amount: stripe.Int64(int64(r.Amount)),
-		Reason: stripe.String(string(stripe.RefundReasonRequestedByCustomer)), Metadata: map[string]string{topUpMetadata: r.TopUpID, "refund_id": r.ID},
+		Reason: stripe.String(string(stripe.RefundReasonRequestedByCustomer)), Metadata: map[string]string{topUpMetadata: r.TopUpID, refundMetadata: r.ID},
 	}
 	p.SetIdempotencyKey(r.ID)
 	refund, err := s.client.V1Refunds.Create(ctx, p)
@@ -150,46 +152,105 @@ func (s *Stripe) ReadNotice(body []byte, signature string, now time.Time) (Notic
 	if err != nil || event.Data == nil {
 		return Notice{}, false, fmt.Errorf("%w: not an event of Stripe", ErrBadNotice)
 	}
-	if !strings.HasPrefix(string(event.Type), "checkout.session.") {
-		return Notice{}, false, nil
+	n := Notice{ID: event.ID, Type: Kind(event.Type), CreatedAt: time.Unix(event.Created, 0).UTC()}
+	acted, err := false, error(nil)
+	switch event.Type {
+	case stripe.EventTypeCheckoutSessionCompleted, stripe.EventTypeCheckoutSessionAsyncPaymentSucceeded,
+		stripe.EventTypeCheckoutSessionAsyncPaymentFailed, stripe.EventTypeCheckoutSessionExpired:
+		acted, err = n.readCheckout(event)
+	case stripe.EventTypeChargeDisputeCreated, stripe.EventTypeChargeDisputeUpdated, stripe.EventTypeChargeDisputeClosed,
+		stripe.EventTypeChargeDisputeFundsWithdrawn, stripe.EventTypeChargeDisputeFundsReinstated:
+		acted, err = true, n.readDispute(event)
+	case stripe.EventTypeRefundCreated, stripe.EventTypeRefundUpdated, stripe.EventTypeRefundFailed, stripe.EventTypeChargeRefundUpdated:
+		acted, err = true, n.readRefund(event)
+	case stripe.EventTypeChargeRefunded:
+		acted, err = true, n.readRefundSum(event)
 	}
-	var session stripe.CheckoutSession
-	if err := json.Unmarshal(event.Data.Raw, &session); err != nil {
+	if err != nil {
 		return Notice{}, false, fmt.Errorf("%w: %w", ErrBadNotice, err)
 	}
-	ours := session.Metadata[topUpMetadata]
-	kind, acted := stripeKind(event.Type, session.PaymentStatus)
-	if !acted || ours == "" && session.ClientReferenceID == "" {
-		return Notice{}, false, nil // a session that somebody made for something else with the same account
-	}
-	n := Notice{
-		ID: event.ID, Type: kind, SessionID: ours, AmountCents: money.Cents(session.AmountTotal),
-		Currency: strings.ToUpper(string(session.Currency)), CreatedAt: time.Unix(event.Created, 0).UTC(), ProviderRef: session.ID,
-	}
-	if n.SessionID == "" {
-		n.SessionID = session.ClientReferenceID
-	}
-	if session.PaymentIntent != nil {
-		n.PaymentRef = session.PaymentIntent.ID
-	}
-	return n, true, nil
+	return n, acted, nil
 }
 
-func stripeKind(t stripe.EventType, paid stripe.CheckoutSessionPaymentStatus) (Kind, bool) {
-	switch t {
-	case stripe.EventTypeCheckoutSessionCompleted:
-		if paid == stripe.CheckoutSessionPaymentStatusUnpaid { // a bank debit, say, that takes days
-			return CheckoutPending, true
-		}
-		return CheckoutPaid, true
-	case stripe.EventTypeCheckoutSessionAsyncPaymentSucceeded:
-		return CheckoutPaid, true
-	case stripe.EventTypeCheckoutSessionAsyncPaymentFailed:
-		return CheckoutFailed, true
-	case stripe.EventTypeCheckoutSessionExpired:
-		return CheckoutExpired, true
+// readCheckout is false for a session that somebody made for something else with the same account.
+func (n *Notice) readCheckout(event stripe.Event) (bool, error) {
+	var session stripe.CheckoutSession
+	if err := json.Unmarshal(event.Data.Raw, &session); err != nil {
+		return false, err
 	}
-	return "", false
+	if n.SessionID = session.Metadata[topUpMetadata]; n.SessionID == "" {
+		n.SessionID = session.ClientReferenceID
+	}
+	n.Type, n.ProviderRef = stripeKind(event.Type, session.PaymentStatus), session.ID
+	n.read(session.AmountTotal, session.Currency, session.PaymentIntent, "")
+	return n.SessionID != "", nil
+}
+
+// readDispute tells that the money is gone as soon as it is a dispute, not only the question that may come before one:
+// Stripe takes it at that moment, and what was spent meanwhile could not be had again.
+func (n *Notice) readDispute(event stripe.Event) error {
+	var d stripe.Dispute
+	if err := json.Unmarshal(event.Data.Raw, &d); err != nil {
+		return err
+	}
+	charge := ""
+	if d.Charge != nil {
+		charge = d.Charge.ID
+	}
+	n.Type = PaymentDisputed
+	n.read(d.Amount, d.Currency, d.PaymentIntent, charge)
+	question := strings.HasPrefix(string(d.Status), "warning_") || d.Status == stripe.DisputeStatusPrevented
+	n.Reversal = &Reversal{Ref: d.ID,
+		Gone: !question || event.Type == stripe.EventTypeChargeDisputeFundsWithdrawn,
+		Back: d.Status == stripe.DisputeStatusWon || event.Type == stripe.EventTypeChargeDisputeFundsReinstated}
+	return nil
+}
+
+func (n *Notice) readRefund(event stripe.Event) error {
+	var r stripe.Refund
+	if err := json.Unmarshal(event.Data.Raw, &r); err != nil {
+		return err
+	}
+	charge := ""
+	if r.Charge != nil {
+		charge = r.Charge.ID
+	}
+	n.Type = PaymentRefunded
+	n.read(r.Amount, r.Currency, r.PaymentIntent, charge)
+	n.Reversal = &Reversal{Ref: r.ID, RefundID: r.Metadata[refundMetadata], Gone: r.Status != stripe.RefundStatusRequiresAction,
+		Back: r.Status == stripe.RefundStatusFailed || r.Status == stripe.RefundStatusCanceled}
+	return nil
+}
+
+func (n *Notice) readRefundSum(event stripe.Event) error {
+	var c stripe.Charge
+	if err := json.Unmarshal(event.Data.Raw, &c); err != nil {
+		return err
+	}
+	n.Type = PaymentRefundSum
+	n.read(c.AmountRefunded, c.Currency, c.PaymentIntent, c.ID)
+	n.Reversal = &Reversal{Ref: c.ID, Gone: true}
+	return nil
+}
+
+// read takes over the amount and what the payment is called; a charge that belongs to no payment intent goes by its own name.
+func (n *Notice) read(amount int64, currency stripe.Currency, intent *stripe.PaymentIntent, charge string) {
+	n.AmountCents, n.Currency, n.PaymentRef = money.Cents(amount), strings.ToUpper(string(currency)), charge
+	if intent != nil {
+		n.PaymentRef = intent.ID
+	}
+}
+
+func stripeKind(t stripe.EventType, paid stripe.CheckoutSessionPaymentStatus) Kind {
+	switch {
+	case t == stripe.EventTypeCheckoutSessionAsyncPaymentFailed:
+		return CheckoutFailed
+	case t == stripe.EventTypeCheckoutSessionExpired:
+		return CheckoutExpired
+	case t == stripe.EventTypeCheckoutSessionCompleted && paid == stripe.CheckoutSessionPaymentStatusUnpaid:
+		return CheckoutPending // a bank debit, say, that takes days
+	}
+	return CheckoutPaid
 }
 
 // signedRecently reads the time of a signature header, which the signature itself covers: there is exactly one, because of

@@ -237,6 +237,35 @@ func (s *standIn) event(id, kind string, c *stripeSession) []byte {
 		"request": {"id": null, "idempotency_key": null}, "type": %q, "data": {"object": %s}}`, id, stripe.APIVersion, s.clock.Now().Unix(), kind, c.json(c.Status != "open"))
 }
 
+// reversal is an event about a dispute, a refund or the charge of a session's payment, with the fields that matter.
+func (s *standIn) reversal(id, kind string, c *stripeSession, object map[string]any) []byte {
+	object["payment_intent"], object["currency"], object["livemode"] = c.Intent, "eur", false
+	raw, err := json.Marshal(object)
+	if err != nil {
+		panic(err)
+	}
+	return fmt.Appendf(nil, `{"id": %q, "object": "event", "api_version": %q, "created": %d, "livemode": false, "pending_webhooks": 1,
+		"request": {"id": null, "idempotency_key": null}, "type": %q, "data": {"object": %s}}`, id, stripe.APIVersion, s.clock.Now().Unix(), kind, raw)
+}
+
+func (s *standIn) dispute(id, kind string, c *stripeSession, cents int64, status string) []byte {
+	return s.reversal(id, "charge.dispute."+kind, c, map[string]any{"id": "dp_" + c.ID, "object": "dispute", "amount": cents, "status": status,
+		"charge": "ch_" + c.ID, "reason": "fraudulent"})
+}
+
+func (s *standIn) refundEvent(id, kind, refund string, c *stripeSession, cents int64, status, ours string) []byte {
+	metadata := map[string]string{}
+	if ours != "" {
+		metadata = map[string]string{"refund_id": ours, "topup_id": c.Reference}
+	}
+	return s.reversal(id, kind, c, map[string]any{"id": refund, "object": "refund", "amount": cents, "status": status, "charge": "ch_" + c.ID, "metadata": metadata})
+}
+
+func (s *standIn) chargeRefunded(id string, c *stripeSession, cents int64) []byte {
+	return s.reversal(id, "charge.refunded", c, map[string]any{"id": "ch_" + c.ID, "object": "charge", "amount": c.Amount, "amount_refunded": cents,
+		"refunded": cents == c.Amount, "metadata": map[string]string{"topup_id": c.Reference}})
+}
+
 // only returns the one session there is.
 func (s *standIn) only() *stripeSession {
 	s.mu.Lock()

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -326,6 +327,50 @@ func TestErasureIsRefusedWhileSomethingIsOpen(t *testing.T) {
 	refused(ErrPayment)
 	h.clock.Advance(session.ExpiresAt.Sub(h.clock.Now()))
 	h.must(h.erase())
+}
+
+// A payment that nobody expects any more may be told at the very moment of the erasure. Either the erasure sees the money
+// and does not happen, or the notice sees the erasure and the money goes back to its source: it never stays in the wallet.
+func TestErasureAgainstAPayment(t *testing.T) {
+	t.Parallel()
+	for round := range 8 {
+		h := newHouse(t)
+		ctx := t.Context()
+		h.spend()
+		session, err := h.Payments.Create(ctx, h.db.Read(), payment.CreateCommand{ClientID: h.client.ID, ApplicationID: h.app.ID, Amount: 2000, ReturnURL: "https://crm.example/r"})
+		h.must(err)
+		h.clock.Advance(2 * time.Hour)
+		body, err := json.Marshal(payment.Notice{ID: "n1", Type: payment.CheckoutPaid, SessionID: session.ID, AmountCents: 2000, Currency: "EUR"})
+		h.must(err)
+		told, gate := make(chan error, 1), make(chan struct{})
+		go func() {
+			<-gate
+			told <- h.Payments.HandleNotice(ctx, h.db, payment.SandboxProvider, body, payment.SignNotice("s", h.clock.Now(), body))
+		}()
+		close(gate)
+		if round%2 == 0 {
+			runtime.Gosched()
+		}
+		erased := h.erase()
+		h.must(<-told)
+		c, err := h.Accounts.Get(ctx, h.db.Read(), h.client.ID)
+		h.must(err)
+		b, err := h.Wallet.Balance(ctx, h.db.Read(), h.client.ID)
+		h.must(err)
+		incidents, err := h.Payments.Incidents(ctx, h.db.Read(), 10)
+		h.must(err)
+		refunds, err := h.Payments.OpenRefunds(ctx, h.db.Read(), 10)
+		h.must(err)
+		switch {
+		case erased == nil && c.Disabled && b.Balance == 0 && len(incidents) == 1 && incidents[0].Outcome == payment.CreditedToClosed && len(refunds) == 1:
+		case errors.Is(erased, ErrMoney) && !c.Disabled && b.Balance == 2000 && len(incidents) == 0 && len(refunds) == 0:
+		default:
+			t.Errorf("erasure %v, client %+v, wallet %+v, incidents %+v, refunds %+v", erased, c, b, incidents, refunds)
+		}
+		if findings, err := h.Wallet.Verify(ctx, h.db.Read()); err != nil || len(findings) > 0 {
+			t.Errorf("the books: %v %v", findings, err)
+		}
+	}
 }
 
 func TestTheExportHoldsEverythingButTheLawyersNote(t *testing.T) {

@@ -11,7 +11,8 @@
 //	RELEASE     + on available     client_available +   client_held −
 //	CAPTURE     − on the balance   client_held −        lawyer_fee +, platform_fee +
 //	REFUND      + on the balance   client_available +   refunds −
-//	ADJUSTMENT  ± on the balance   client_available ±   adjustments ∓, or payment_clearing + for a top-up that goes back
+//	ADJUSTMENT  ± on the balance   client_available ±   adjustments ∓, or payment_clearing ∓ for a top-up that goes back
+//	                               to its source, is taken back by its payer's bank, or restored by it
 //
 // Invariants, kept by the database or found broken by [Service.Verify]:
 //   - postings of a transaction sum to zero, and nothing in the ledger is ever changed or removed;

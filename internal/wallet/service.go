@@ -152,6 +152,18 @@ func (s *Service) Withdraw(ctx context.Context, tx postgres.Tx, clientID, topupI
 	return outcome("withdraw", moved, err, ErrInsufficientFunds)
 }
 
+// Reverse takes amount cents of a top-up out of the wallet (negative), because its payer's bank or the provider took them
+// back, or puts them in again. ErrInsufficientFunds when less is available.
+func (s *Service) Reverse(ctx context.Context, tx postgres.Tx, clientID, topupID string, amount money.Cents) error {
+	if amount == 0 {
+		return ErrAmount
+	}
+	moved, err := move(ctx, tx, reverseSQL, movement{
+		ID: tx.NewID(id.Transaction), Now: tx.Now, Client: clientID, TopUp: topupID, Amount: amount,
+	})
+	return outcome("reverse", moved, err, ErrInsufficientFunds)
+}
+
 // Transactions lists the client's movements, newest first: those numbered below beforeSeq (0 means from the newest),
 // at most limit of them. more tells whether older ones exist.
 func (s *Service) Transactions(ctx context.Context, tx postgres.Tx, clientID string, beforeSeq int64, limit int) (items []Transaction, more bool, err error) {

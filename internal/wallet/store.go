@@ -194,6 +194,11 @@ var (
 		kind: Adjustment, source: given, guard: `w.available_cents >= h.cents`,
 		amount: `-h.cents`, description: `'Top-up returned to its source'`,
 		postings: []posting{{"client_available", "-h.cents"}, {"payment_clearing", "h.cents"}}})
+
+	reverseSQL = compile(plan{
+		kind: Adjustment, source: given, guard: `w.available_cents + h.cents >= 0`,
+		amount: `h.cents`, description: `CASE WHEN h.cents < 0 THEN 'Payment taken back by the bank' ELSE 'Payment restored by the bank' END`,
+		postings: []posting{{"client_available", "h.cents"}, {"payment_clearing", "-h.cents"}}})
 )
 
 // move runs a movement and tells whether its guard let it.

@@ -96,11 +96,11 @@ SELECT format('transaction %s: is a TOPUP without a session of client %s', t.id,
 FROM ledger_transactions t
 WHERE t.type = 'TOPUP' AND NOT EXISTS (SELECT FROM topup_sessions s WHERE s.id = t.topup_id AND s.client_id = t.client_id)
 UNION ALL
-SELECT format('top-up %s: %s cents are on their way back, the ledger has moved %s', s.id, coalesce(r.cents, 0), coalesce(t.cents, 0))
+SELECT format('top-up %s: %s cents have gone back or were taken back, the ledger has moved %s', s.id, coalesce(r.cents, 0) + s.reversed_cents, coalesce(t.cents, 0))
 FROM topup_sessions s
 	LEFT JOIN (SELECT topup_id, sum(amount_cents) AS cents FROM topup_refunds GROUP BY topup_id) r ON r.topup_id = s.id
 	LEFT JOIN (SELECT topup_id, -sum(amount_cents) AS cents FROM ledger_transactions WHERE type = 'ADJUSTMENT' AND topup_id IS NOT NULL GROUP BY topup_id) t ON t.topup_id = s.id
-WHERE coalesce(r.cents, 0) <> coalesce(t.cents, 0) OR coalesce(r.cents, 0) > s.amount_cents
+WHERE coalesce(r.cents, 0) + s.reversed_cents <> coalesce(t.cents, 0) OR coalesce(r.cents, 0) > s.amount_cents
 UNION ALL
 SELECT format('refund %s of top-up %s: the provider refuses it: %s', id, topup_id, last_error) FROM topup_refunds WHERE state = 'FAILED'
 LIMIT 1000`

@@ -1836,7 +1836,7 @@ type TopupSession struct {
 // - `RELEASE`: a reservation ended without a charge (available rises).
 // - `CAPTURE`: a reserved amount was charged (balance falls).
 // - `REFUND`: a charged amount was given back (balance and available rise).
-// - `ADJUSTMENT`: a correction by our staff, either way.
+// - `ADJUSTMENT`: a correction by our staff, a top-up that goes back to its source, or one that the payer's bank took back or restored.
 type TransactionType string
 
 // Wallet The figures of a wallet at one moment; `balanceCents` = `availableCents` + `heldCents`.
@@ -1890,7 +1890,7 @@ type WalletTransaction struct {
 	// - `RELEASE`: a reservation ended without a charge (available rises).
 	// - `CAPTURE`: a reserved amount was charged (balance falls).
 	// - `REFUND`: a charged amount was given back (balance and available rise).
-	// - `ADJUSTMENT`: a correction by our staff, either way.
+	// - `ADJUSTMENT`: a correction by our staff, a top-up that goes back to its source, or one that the payer's bank took back or restored.
 	Type TransactionType `json:"type"`
 }
 

@@ -1,0 +1,41 @@
+package payment
+
+import (
+	"context"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"partnerd/internal/postgres"
+)
+
+const scrapeTimeout = 2 * time.Second
+
+var incidentsMetric = prometheus.NewDesc("partnerd_payment_incidents_total", "Notices of payment providers that a person has to look into, by what came of them.", []string{"outcome"}, nil)
+
+// collector counts at each scrape, so that every replica reports the same.
+type collector struct{ db *postgres.DB }
+
+// Collector exposes how many incidents there have been.
+func (s *Service) Collector(db *postgres.DB) prometheus.Collector { return collector{db} }
+
+// Describe implements prometheus.Collector.
+func (c collector) Describe(out chan<- *prometheus.Desc) { out <- incidentsMetric }
+
+// Collect implements prometheus.Collector. An outcome that has not occurred counts 0, so that its first time is a rise.
+func (c collector) Collect(out chan<- prometheus.Metric) {
+	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
+	defer cancel()
+	counts, err := countIncidents(ctx, c.db.Read())
+	if err != nil {
+		out <- prometheus.NewInvalidMetric(incidentsMetric, err)
+		return
+	}
+	by := map[Outcome]int64{}
+	for _, n := range counts {
+		by[n.Outcome] = n.Count
+	}
+	for _, o := range incidentOutcomes {
+		out <- prometheus.MustNewConstMetric(incidentsMetric, prometheus.CounterValue, float64(by[o]), string(o))
+	}
+}

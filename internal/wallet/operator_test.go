@@ -133,7 +133,7 @@ func TestStatement(t *testing.T) {
 		if err := errors.Join(st.WriteText(&text), st.WriteCSV(&table)); err != nil {
 			t.Fatal(err)
 		}
-		for _, part := range []string{"April 2026", "Balance carried over", "€50.00", "Consultation reserved", "-€20.00", "€35.25"} {
+		for _, part := range []string{"April 2026", "Balance carried over", "€50.00", "Consultation reserved", "−€20.00", "€35.25"} {
 			if !strings.Contains(text.String(), part) {
 				t.Errorf("text lacks %q:\n%s", part, &text)
 			}

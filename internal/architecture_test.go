@@ -63,7 +63,7 @@ var fence = []struct{ dependency, places, reason string }{
 	{"github.com/go-webauthn", "internal/account", "one domain knows passkeys"},
 	{"github.com/stripe/", "internal/payment", "a provider is a part that can be changed"},
 	{"github.com/riverqueue", "internal/queue internal/postgres", "the engine of the queue is a part"},
-	{"github.com/jackc/pgx", "internal/postgres internal/dbtest internal/queue internal/webhook internal/bench", "one door to the database"},
+	{"github.com/jackc/pgx", "internal/postgres internal/dbtest internal/queue internal/bench", "one door to the database"},
 }
 
 type listed struct {

@@ -28,8 +28,8 @@ const (
 // Config.Timeout), records them, and returns nil. Any number of processes may run it on one database.
 func (s *Service) Run(ctx context.Context) error {
 	var g errgroup.Group
-	g.Go(func() error { s.listen(ctx); return nil })
-	g.Go(func() error { s.tell(ctx); return nil })
+	g.Go(func() error { s.others.Listen(ctx, func(string) { signal(s.wake) }); return nil })
+	g.Go(func() error { return s.Announce(ctx) })
 	g.Go(func() error { s.warn(ctx); return nil })
 	g.Go(func() error {
 		d, err := newDispatcher(ctx, s)
@@ -271,6 +271,15 @@ func (d *dispatcher) release(batch []result) {
 	d.metrics.inFlight.Sub(float64(len(batch)))
 	if ready := d.slots.free(batch, d.db.Clock().Now()); ready {
 		signal(d.wake)
+	}
+}
+
+func pause(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(d):
+		return true
 	}
 }
 

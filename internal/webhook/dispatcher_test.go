@@ -181,11 +181,11 @@ func TestAnotherProcessIsToldOfNewEvents(t *testing.T) {
 	w.run(w.service(slow)) // the other one; w.svc only writes and tells
 	ctx, cancel := context.WithCancel(t.Context())
 	told := make(chan struct{})
-	go func() { defer close(told); w.svc.tell(ctx) }()
+	go func() { defer close(told); w.svc.Announce(ctx) }()
 	t.Cleanup(func() { cancel(); <-told })
 	listening := func() bool {
 		var n int
-		row := w.db.Pool().QueryRow(t.Context(), "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND query = 'LISTEN '||$1", channel)
+		row := w.db.Pool().QueryRow(t.Context(), "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND query = $1", `LISTEN "`+channel+`"`)
 		return row.Scan(&n) == nil && n == 1
 	}
 	eventually(t, "the other process listens", listening)

@@ -3,7 +3,6 @@ package webhook
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
 	"fmt"
 	"log/slog"
 	"net"
@@ -48,15 +47,14 @@ const (
 
 // Service writes events and delivers them. Safe for concurrent use.
 type Service struct {
-	db       *postgres.DB
-	box      *seal.Box
-	cfg      Config
-	log      *slog.Logger
-	sender   *sender
-	metrics  *metrics
-	wake     chan struct{} // due deliveries may exist
-	announce chan struct{} // tell the other processes so
-	replica  string        // names this service among those that listen
+	db      *postgres.DB
+	box     *seal.Box
+	cfg     Config
+	log     *slog.Logger
+	sender  *sender
+	metrics *metrics
+	wake    chan struct{}     // due deliveries may exist
+	others  *postgres.Channel // the dispatchers of the other processes
 }
 
 // New makes a service; nothing is delivered until [Service.Run].
@@ -77,7 +75,7 @@ func New(db *postgres.DB, box *seal.Box, cfg Config) *Service {
 	}
 	return &Service{
 		db: db, box: box, cfg: cfg, log: log, sender: newSender(cfg), metrics: newMetrics(cfg.Registerer, db, log),
-		wake: make(chan struct{}, 1), announce: make(chan struct{}, 1), replica: rand.Text(),
+		wake: make(chan struct{}, 1), others: db.Channel(channel, log),
 	}
 }
 
@@ -104,10 +102,19 @@ func (s *Service) Emit(ctx context.Context, tx postgres.Tx, subject Subject, fir
 	return nil
 }
 
+// channel wakes the dispatchers of other processes.
+const channel = "partnerd_webhooks"
+
+// Announce tells the processes that deliver of what this one commits, until ctx ends: for one that does not [Service.Run].
+func (s *Service) Announce(ctx context.Context) error {
+	s.others.Tell(ctx)
+	return nil
+}
+
 // wakeAll makes the dispatchers of all processes look for due deliveries. It never waits.
 func (s *Service) wakeAll() {
 	signal(s.wake)
-	signal(s.announce)
+	s.others.Send("events")
 }
 
 func signal(c chan struct{}) {

@@ -282,6 +282,7 @@ END),
 );
 CREATE INDEX consultations_assigned ON public.consultations USING btree (competence, language, assigned_at DESC) WHERE (assigned_at IS NOT NULL);
 CREATE INDEX consultations_client ON public.consultations USING btree (client_id, created_at DESC, id DESC);
+CREATE INDEX consultations_engaged ON public.consultations USING btree (client_id) WHERE (status = ANY (ARRAY['ASSIGNED'::text, 'IN_CALL'::text]));
 CREATE INDEX consultations_list ON public.consultations USING btree (application_id, client_id, created_at DESC, id DESC);
 CREATE INDEX consultations_note_missing ON public.consultations USING btree (call_ended_at) WHERE (status = 'CALL_ENDED'::text);
 CREATE INDEX consultations_of_lawyer ON public.consultations USING btree (lawyer_id) WHERE (status = ANY (ARRAY['ASSIGNED'::text, 'IN_CALL'::text, 'CALL_ENDED'::text]));
@@ -362,6 +363,7 @@ CREATE TABLE languages (
 
 CREATE TABLE lawyer_pairs (
     competence text NOT NULL,
+    idle_since timestamp with time zone,
     language text NOT NULL,
     lawyer_id text NOT NULL,
     CONSTRAINT lawyer_pairs_competence_fkey FOREIGN KEY (competence) REFERENCES competences(code),
@@ -369,12 +371,19 @@ CREATE TABLE lawyer_pairs (
     CONSTRAINT lawyer_pairs_lawyer_id_fkey FOREIGN KEY (lawyer_id) REFERENCES lawyers(id),
     CONSTRAINT lawyer_pairs_pkey PRIMARY KEY (competence, language, lawyer_id)
 );
+CREATE INDEX lawyer_pairs_idle ON public.lawyer_pairs USING btree (competence, language, idle_since, lawyer_id) WHERE (idle_since IS NOT NULL);
 CREATE INDEX lawyer_pairs_lawyer ON public.lawyer_pairs USING btree (lawyer_id);
+
+CREATE TABLE lawyer_presence (
+    heartbeat_at timestamp with time zone NOT NULL,
+    lawyer_id text NOT NULL,
+    CONSTRAINT lawyer_presence_lawyer_id_fkey FOREIGN KEY (lawyer_id) REFERENCES lawyers(id),
+    CONSTRAINT lawyer_presence_pkey PRIMARY KEY (lawyer_id)
+);
 
 CREATE TABLE lawyers (
     created_at timestamp with time zone NOT NULL,
     email text NOT NULL,
-    heartbeat_at timestamp with time zone,
     id text NOT NULL,
     idle_since timestamp with time zone,
     lease_epoch bigint NOT NULL DEFAULT 0,
@@ -389,7 +398,6 @@ CREATE TABLE lawyers (
     CONSTRAINT lawyers_pkey PRIMARY KEY (id),
     CONSTRAINT lawyers_state_check CHECK ((state = ANY (ARRAY['OFFLINE'::text, 'AVAILABLE'::text, 'OFFERED'::text, 'BUSY'::text, 'WRAP_UP'::text, 'AWAY'::text])))
 );
-CREATE INDEX lawyers_idle ON public.lawyers USING btree (idle_since) WHERE (state = 'AVAILABLE'::text);
 CREATE UNIQUE INDEX lawyers_email_key ON public.lawyers USING btree (lower(email));
 
 CREATE TABLE ledger_checks (
@@ -521,6 +529,7 @@ CREATE TABLE oauth_token_answers (
 CREATE INDEX oauth_token_answers_expiry ON public.oauth_token_answers USING btree (expires_at);
 
 CREATE TABLE offers (
+    client_id text,
     consultation_id text NOT NULL,
     created_at timestamp with time zone NOT NULL,
     decline_reason text,
@@ -528,7 +537,9 @@ CREATE TABLE offers (
     expires_at timestamp with time zone NOT NULL,
     id text NOT NULL,
     lawyer_id text NOT NULL,
+    returned_at timestamp with time zone,
     state text NOT NULL,
+    CONSTRAINT offers_client_id_fkey FOREIGN KEY (client_id) REFERENCES clients(id),
     CONSTRAINT offers_consultation_id_fkey FOREIGN KEY (consultation_id) REFERENCES consultations(id),
     CONSTRAINT offers_end CHECK (((state = 'OPEN'::text) = (ended_at IS NULL))),
     CONSTRAINT offers_lawyer_id_fkey FOREIGN KEY (lawyer_id) REFERENCES lawyers(id),
@@ -537,6 +548,7 @@ CREATE TABLE offers (
 );
 CREATE INDEX offers_consultation ON public.offers USING btree (consultation_id, lawyer_id);
 CREATE INDEX offers_expiry ON public.offers USING btree (expires_at) WHERE (state = 'OPEN'::text);
+CREATE UNIQUE INDEX offers_open_client ON public.offers USING btree (client_id) WHERE (state = 'OPEN'::text);
 CREATE UNIQUE INDEX offers_open_consultation ON public.offers USING btree (consultation_id) WHERE (state = 'OPEN'::text);
 CREATE UNIQUE INDEX offers_open_lawyer ON public.offers USING btree (lawyer_id) WHERE (state = 'OPEN'::text);
 

@@ -40,13 +40,17 @@ import (
 	"partnerd/openapi"
 )
 
-const database = "partnerd" // in the private cluster
+const (
+	database    = "partnerd" // in the private cluster
+	searchConns = 4          // two searches after commit, and two steps of a sweep
+)
 
 // App is the program: every service, on one database.
 type App struct {
 	Config  Config
 	Logger  *slog.Logger
 	DB      *postgres.DB
+	queries *postgres.DB      // of searches and sweeps
 	cluster *postgres.Cluster // nil when the database is somebody else's
 
 	Queue         *queue.Queue
@@ -181,8 +185,11 @@ func (a *App) wire(ctx context.Context, k keys) (err error) {
 		provider = a.SimulatedCalls
 	}
 	a.Telephony = telephony.New(a.DB, provider, numbers)
+	if a.queries, err = a.DB.ByIndex(ctx, searchConns); err != nil {
+		return err
+	}
 	a.Consultations = consultation.New(consultation.Deps{
-		DB: a.DB, Box: k.box, Accounts: a.Accounts, Applications: a.Applications, Catalog: a.Catalog, Wallet: a.Wallet, Matching: a.Matching,
+		DB: a.DB, Searches: a.queries, Box: k.box, Accounts: a.Accounts, Applications: a.Applications, Catalog: a.Catalog, Wallet: a.Wallet, Matching: a.Matching,
 		Lawyers: a.Lawyers, Webhooks: a.Webhooks, Notes: note.New(k.box, k.drop), Telephony: a.Telephony, Logger: a.Logger,
 	})
 	numbers.consultations = a.Consultations
@@ -223,8 +230,10 @@ func (a *App) sender() (mail.Sender, error) {
 
 // Close ends the connections, and the private cluster when nobody else uses it.
 func (a *App) Close() {
-	if a.DB != nil {
-		a.DB.Close()
+	for _, db := range []*postgres.DB{a.queries, a.DB} {
+		if db != nil {
+			db.Close()
+		}
 	}
 	if a.cluster == nil {
 		return

@@ -22,10 +22,12 @@ func (a *App) Run(ctx context.Context, serve, work bool, started func()) error {
 	defer wg.Wait()
 	workers, stopWorkers := context.WithCancel(ctx)
 	defer stopWorkers()
+	background := a.announcers()
 	if work {
-		for name, run := range a.workers() {
-			wg.Go(func() { a.keepRunning(workers, name, run) })
-		}
+		background = a.workers()
+	}
+	for name, run := range background {
+		wg.Go(func() { a.keepRunning(workers, name, run) })
 	}
 	if a.cluster != nil {
 		wg.Go(func() { a.cluster.Keep(workers) })
@@ -95,6 +97,14 @@ func (a *App) workers() map[string]func(context.Context) error {
 		}
 	}
 	return w
+}
+
+// announcers are what a process without workers runs instead: the processes with workers learn at once what it commits.
+func (a *App) announcers() map[string]func(context.Context) error {
+	return map[string]func(context.Context) error{
+		"webhook announcements":      a.Webhooks.Announce,
+		"consultation announcements": a.Consultations.Announce,
+	}
 }
 
 // keepRunning starts a worker again when it fails, so that one bad moment does not end it for good.

@@ -24,7 +24,7 @@ func TestCancel(t *testing.T) { // X13, R56, T21
 			w.unreached(id)
 			return id
 		}, "assigned[ASSIGNED] "},
-		"while a callback is owed": {func(w *world, l string) string { id := w.create(); w.clock.Advance(SearchLimit); w.sweep(); return id }, "pending_callback[PENDING_CALLBACK] "},
+		"while a callback is owed": {func(w *world, l string) string { id := w.create(); w.pass(SearchLimit); return id }, "pending_callback[PENDING_CALLBACK] "},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

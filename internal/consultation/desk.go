@@ -93,6 +93,9 @@ func (s *Service) Withdraw(ctx context.Context, lawyerID, consultationID string,
 
 // giveBack takes an assigned consultation from its lawyer, who moves to to, and searches again (X7, X8).
 func (s *Service) giveBack(ctx context.Context, tx postgres.Tx, c *Consultation, to lawyer.State) error {
+	if err := s.Matching.Returned(ctx, tx, c.ID, c.LawyerID); err != nil {
+		return err
+	}
 	if err := s.letGo(ctx, tx, *c, to); err != nil {
 		return err
 	}

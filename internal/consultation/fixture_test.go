@@ -205,6 +205,24 @@ func (w *world) assigned(lawyerID string) string {
 	return id
 }
 
+// offerBesides offers a consultation whose client is served already: what two searches at one moment may come to.
+func (w *world) offerBesides(id, lawyerID string) {
+	w.Helper()
+	for _, sql := range []string{
+		"UPDATE lawyers SET state = 'OFFERED' WHERE id = $1",
+		"UPDATE lawyer_pairs SET idle_since = NULL WHERE lawyer_id = $1",
+	} {
+		if _, err := w.DB.Pool().Exec(w.Context(), sql, lawyerID); err != nil {
+			w.Fatal(err)
+		}
+	}
+	_, err := w.DB.Pool().Exec(w.Context(), `INSERT INTO offers (id, consultation_id, lawyer_id, state, created_at, expires_at)
+		VALUES ('ofr_besides', $1, $2, 'OPEN', $3, $4)`, id, lawyerID, w.clock.Now(), w.clock.Now().Add(matching.OfferTime))
+	if err != nil {
+		w.Fatal(err)
+	}
+}
+
 // provider reports one event of the consultation's call.
 func (w *world) provider(id string, e telephony.Event) error {
 	w.Helper()

@@ -29,14 +29,22 @@ func inHands(ctx context.Context, tx postgres.Tx, lawyerIDs []string) ([]Consult
 		WHERE c.status IN ('ASSIGNED', 'IN_CALL', 'CALL_ENDED') AND c.lawyer_id IN ? ORDER BY c.assigned_at, c.id`, lawyerIDs)
 }
 
-// dueTimers lists consultations whose timer is due, the longest overdue first.
-func dueTimers(ctx context.Context, tx postgres.Tx, limit int) ([]string, error) {
-	var ids []string
-	err := tx.Gorm(ctx).Raw(`SELECT id FROM consultations WHERE timer_at <= ? ORDER BY timer_at LIMIT ?`, tx.Now, limit).Scan(&ids).Error
+// due is a consultation whose timer is due.
+type due struct {
+	ID      string
+	Status  Status
+	TimerAt time.Time
+}
+
+// dueTimers lists consultations whose timer is due, the longest overdue first: those that follow on after.
+func dueTimers(ctx context.Context, tx postgres.Tx, after due, limit int) ([]due, error) {
+	var list []due
+	err := tx.Gorm(ctx).Raw(`SELECT id, status, timer_at FROM consultations WHERE timer_at <= ? AND (timer_at, id) > (?, ?) ORDER BY timer_at, id LIMIT ?`,
+		tx.Now, after.TimerAt, after.ID, limit).Scan(&list).Error
 	if err != nil {
 		return nil, fmt.Errorf("list due timers: %w", err)
 	}
-	return ids, nil
+	return list, nil
 }
 
 // postpone has the timer of a consultation that cannot be handled looked at later, so that it does not crowd out others.
@@ -49,15 +57,36 @@ func postpone(ctx context.Context, tx postgres.Tx, consultationID string, until 
 	return nil
 }
 
-// waiting is what may be offered at the time that is given twice: a callback only in the hours of the client's day.
+// waiting is the condition that a consultation can be offered @now: a callback only in the hours of the client's day. A
+// client is served one at a time: while one of his consultations is on offer, assigned or in call, the others wait
+// their turn.
 const waiting = `c.status IN ('MATCHING', 'PENDING_CALLBACK')
-	AND (c.status = 'MATCHING' OR c.callable_from <= ? AND c.callable_until > ?)
-	AND NOT EXISTS (SELECT FROM offers o WHERE o.consultation_id = c.id AND o.state = 'OPEN')`
+	AND (c.status = 'MATCHING' OR c.callable_from <= @now AND c.callable_until > @now)
+	AND NOT EXISTS (SELECT FROM offers o WHERE o.client_id = c.client_id AND o.state = 'OPEN')
+	AND NOT EXISTS (SELECT FROM consultations e WHERE e.client_id = c.client_id AND e.status IN ('ASSIGNED', 'IN_CALL'))`
 
-// waitingPairs lists what is waited for and not on offer.
+// lockWaiting locks a consultation that can be offered; ok is false when it cannot, or somebody else is at it.
+func lockWaiting(ctx context.Context, tx postgres.Tx, consultationID string) (c Consultation, ok bool, err error) {
+	list, err := many(ctx, tx, `SELECT `+columns+` FROM consultations c WHERE c.id = @id AND `+waiting+` FOR UPDATE OF c SKIP LOCKED`,
+		map[string]any{"id": consultationID, "now": tx.Now})
+	if err != nil || len(list) == 0 {
+		return Consultation{}, false, err
+	}
+	return list[0], true, nil
+}
+
+// waitingPairs lists the pairs that consultations search in, by one look into the index for each.
 func waitingPairs(ctx context.Context, tx postgres.Tx) ([]matching.Pair, error) {
 	var pairs []matching.Pair
-	err := tx.Gorm(ctx).Raw(`SELECT DISTINCT c.competence, c.language FROM consultations c WHERE `+waiting, tx.Now, tx.Now).Scan(&pairs).Error
+	err := tx.Gorm(ctx).Raw(`WITH RECURSIVE pairs AS (
+			(SELECT competence, language FROM consultations WHERE status IN ('MATCHING', 'PENDING_CALLBACK')
+				ORDER BY competence, language LIMIT 1)
+			UNION ALL
+			SELECT next.competence, next.language FROM pairs CROSS JOIN LATERAL (
+				SELECT c.competence, c.language FROM consultations c WHERE c.status IN ('MATCHING', 'PENDING_CALLBACK')
+					AND (c.competence, c.language) > (pairs.competence, pairs.language)
+				ORDER BY c.competence, c.language LIMIT 1) next
+		) SELECT competence, language FROM pairs`).Scan(&pairs).Error
 	if err != nil {
 		return nil, fmt.Errorf("list pairs with waiting work: %w", err)
 	}
@@ -66,20 +95,19 @@ func waitingPairs(ctx context.Context, tx postgres.Tx) ([]matching.Pair, error) 
 
 // waitingOf lists the oldest waiting work of a pair.
 func waitingOf(ctx context.Context, tx postgres.Tx, p matching.Pair, limit int) ([]Consultation, error) {
-	return many(ctx, tx, `SELECT `+columns+` FROM consultations c WHERE c.competence = ? AND c.language = ? AND `+waiting+`
-		ORDER BY c.search_started_at LIMIT ?`, p.Competence, p.Language, tx.Now, tx.Now, limit)
+	return many(ctx, tx, `SELECT `+columns+` FROM consultations c WHERE c.competence = @competence AND c.language = @language AND `+waiting+`
+		ORDER BY c.search_started_at LIMIT @limit`,
+		map[string]any{"competence": p.Competence, "language": p.Language, "limit": limit, "now": tx.Now})
 }
 
-// waitingFor lists the oldest waiting work of a lawyer's pairs that he has not given back.
-func waitingFor(ctx context.Context, tx postgres.Tx, lawyerID string, pairs []matching.Pair, limit int) ([]Consultation, error) {
-	in := make([][]any, len(pairs))
-	for i, p := range pairs {
-		in[i] = []any{p.Competence, p.Language}
-	}
-	return many(ctx, tx, `SELECT `+columns+` FROM consultations c WHERE (c.competence, c.language) IN ? AND `+waiting+`
-		AND NOT EXISTS (SELECT FROM offers o WHERE o.consultation_id = c.id AND o.lawyer_id = ?
-			AND (o.state = 'DECLINED' OR o.decline_reason IS NOT NULL))
-		ORDER BY c.search_started_at LIMIT ?`, in, tx.Now, tx.Now, lawyerID, limit)
+// waitingFor lists the oldest waiting work that may be offered to a lawyer, of each of his pairs at most limit.
+func waitingFor(ctx context.Context, tx postgres.Tx, lawyerID string, limit int) ([]Consultation, error) {
+	return many(ctx, tx, `SELECT `+columns+` FROM lawyer_pairs p CROSS JOIN LATERAL (
+			SELECT c.* FROM consultations c WHERE c.competence = p.competence AND c.language = p.language AND `+waiting+`
+				AND NOT EXISTS (SELECT FROM offers o WHERE o.consultation_id = c.id AND o.lawyer_id = p.lawyer_id AND `+matching.Barred+`)
+			ORDER BY c.search_started_at LIMIT @limit) c
+		WHERE p.lawyer_id = @lawyer ORDER BY c.search_started_at LIMIT @limit`,
+		map[string]any{"lawyer": lawyerID, "limit": limit, "now": tx.Now, "repeat": matching.Repeat(tx.Now)})
 }
 
 func many(ctx context.Context, tx postgres.Tx, query string, args ...any) ([]Consultation, error) {

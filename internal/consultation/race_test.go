@@ -133,12 +133,12 @@ func TestOneOfferIsAcceptedOnce(t *testing.T) {
 func TestManySweepersDoNotDoubleAnything(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.client = w.newClient("many@example.org", "+33612345672", true, 20_000)
 	for range 4 {
 		w.online()
 	}
 	var ids []string
-	for range 10 {
+	for i := range 10 {
+		w.client = w.newClient(fmt.Sprintf("many%d@example.org", i), fmt.Sprintf("+3361234568%d", i), true, 2000)
 		ids = append(ids, w.create())
 	}
 	for _, err := range atOnce(8, func(int) error { return w.Sweep(t.Context()) }) {
@@ -155,8 +155,8 @@ func TestManySweepersDoNotDoubleAnything(t *testing.T) {
 	for _, err := range atOnce(8, func(int) error { return w.Sweep(t.Context()) }) {
 		w.do(err)
 	}
+	w.sweep()
 	for _, id := range ids {
-		w.sweep()
 		if got := w.events(id); got != started+" pending_callback[PENDING_CALLBACK]" {
 			t.Errorf("events %s", got)
 		}

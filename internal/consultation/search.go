@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"partnerd/internal/lawyer"
 	"partnerd/internal/matching"
@@ -18,23 +17,18 @@ const (
 
 func workOf(c Consultation) matching.Work {
 	return matching.Work{
-		ConsultationID: c.ID, Callback: c.Status == PendingCallback,
+		ConsultationID: c.ID, ClientID: c.ClientID,
 		Pair: matching.Pair{Competence: c.Competence, Language: c.Language},
 	}
-}
-
-// searching tells whether a lawyer may be sought for c at now.
-func (c Consultation) searching(now time.Time) bool {
-	return c.Status == Matching || c.Status == PendingCallback && callable(c, now)
 }
 
 // search is work that seeks a lawyer: found tells whether it is on offer now. A consultation that somebody else is at
 // is left to the next sweep.
 func (s *Service) search(ctx context.Context, consultationID string) (found bool, err error) {
-	err = s.DB.InTx(ctx, func(tx postgres.Tx) error {
+	err = s.Searches.InTx(ctx, func(tx postgres.Tx) error {
 		found = false
-		c, ok, err := tryLock(ctx, tx, consultationID)
-		if err != nil || !ok || !c.searching(tx.Now) {
+		c, ok, err := lockWaiting(ctx, tx, consultationID)
+		if err != nil || !ok {
 			return err
 		}
 		_, found, err = s.Matching.Offer(ctx, tx, workOf(c))
@@ -47,26 +41,22 @@ func (s *Service) search(ctx context.Context, consultationID string) (found bool
 // callbacks near their due time first. It takes the lawyer's lock before the consultation's, which is safe because it
 // skips consultations that are locked.
 func (s *Service) LawyerAvailable(ctx context.Context, lawyerID string) error {
-	return s.DB.InTx(ctx, func(tx postgres.Tx) error {
+	return s.Searches.InTx(ctx, func(tx postgres.Tx) error {
 		l, err := s.Lawyers.Lock(ctx, tx, lawyerID)
 		if err != nil || l.State != lawyer.Available || l.Suspended || !l.Fresh(tx.Now) {
 			return err
 		}
-		pairs, err := s.Matching.PairsOf(ctx, tx, lawyerID)
-		if err != nil || len(pairs) == 0 {
-			return err
-		}
-		candidates, err := waitingFor(ctx, tx, lawyerID, pairs, peekPerLawyer)
+		candidates, err := waitingFor(ctx, tx, lawyerID, peekPerLawyer)
 		if err != nil {
 			return err
 		}
 		byAge(candidates, tx.Now)
 		for _, peeked := range candidates {
-			c, ok, err := tryLock(ctx, tx, peeked.ID)
+			c, ok, err := lockWaiting(ctx, tx, peeked.ID)
 			if err != nil {
 				return err
 			}
-			if !ok || !c.searching(tx.Now) {
+			if !ok {
 				continue
 			}
 			if _, found, err := s.Matching.OfferTo(ctx, tx, workOf(c), lawyerID); err != nil || found {
@@ -77,10 +67,14 @@ func (s *Service) LawyerAvailable(ctx context.Context, lawyerID string) error {
 	})
 }
 
-// searchWaiting brings together what the searches after commit have missed: idle lawyers and waiting work.
+// searchWaiting brings together what the searches after commit have missed: idle lawyers and waiting work. With nobody
+// idle it costs two statements, however much is waiting.
 func (s *Service) searchWaiting(ctx context.Context) []error {
-	pairs, err := waitingPairs(ctx, s.DB.Read())
+	pairs, err := waitingPairs(ctx, s.Searches.Read())
 	if err != nil {
+		return []error{err}
+	}
+	if pairs, err = s.Matching.IdlePairs(ctx, s.Searches.Read(), pairs...); err != nil {
 		return []error{err}
 	}
 	var faults []error
@@ -92,27 +86,29 @@ func (s *Service) searchWaiting(ctx context.Context) []error {
 	return faults
 }
 
-// searchPair offers the waiting work of a pair as long as somebody is idle for it.
+// searchPair offers the waiting work of a pair as long as somebody is idle for it, one consultation of each client.
 func (s *Service) searchPair(ctx context.Context, p matching.Pair) error {
-	var work []Consultation
+	tx := s.Searches.Read()
+	work, err := waitingOf(ctx, tx, p, peekPerPair)
+	if err != nil {
+		return err
+	}
+	byAge(work, tx.Now)
 	var faults []error
-	for i := 0; ; i++ {
-		idle, err := s.Matching.IdleFor(ctx, s.DB.Read(), p)
-		if err != nil || !idle {
+	served := map[string]bool{}
+	for _, c := range work {
+		if served[c.ClientID] {
+			continue
+		}
+		idle, err := s.Matching.IdlePairs(ctx, s.Searches.Read(), p)
+		if err != nil || len(idle) == 0 {
 			return errors.Join(append(faults, err)...)
 		}
-		if work == nil {
-			tx := s.DB.Read()
-			if work, err = waitingOf(ctx, tx, p, peekPerPair); err != nil {
-				return err
-			}
-			byAge(work, tx.Now)
-		}
-		if i >= len(work) {
-			return errors.Join(faults...)
-		}
-		if _, err := s.search(ctx, work[i].ID); err != nil {
+		found, err := s.search(ctx, c.ID)
+		if err != nil {
 			faults = append(faults, err)
 		}
+		served[c.ClientID] = found
 	}
+	return errors.Join(faults...)
 }

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
+	"sync/atomic"
 
 	"partnerd/internal/account"
 	"partnerd/internal/application"
@@ -31,6 +33,7 @@ var (
 // Deps are what a [Service] works with. Logger may be nil.
 type Deps struct {
 	DB           *postgres.DB
+	Searches     *postgres.DB // connections of [postgres.DB.ByIndex] for searches and sweeps; nil for those of DB
 	Box          *seal.Box
 	Accounts     *account.Service
 	Applications *application.Service
@@ -50,6 +53,9 @@ type Service struct {
 	log  *slog.Logger
 	work chan string // consultations to search a lawyer for, as soon as their transaction has committed
 	idle chan string // lawyers who became available
+
+	working atomic.Bool // the searches of this process run here
+	others  *postgres.Channel
 }
 
 // wakeBuffer bounds what waits for this process to look at it. What does not fit is found by the next sweep.
@@ -61,7 +67,10 @@ func New(d Deps) *Service {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	return &Service{Deps: d, log: log, work: make(chan string, wakeBuffer), idle: make(chan string, wakeBuffer)}
+	if d.Searches == nil {
+		d.Searches = d.DB
+	}
+	return &Service{Deps: d, log: log, work: make(chan string, wakeBuffer), idle: make(chan string, wakeBuffer), others: d.DB.Channel(channel, log)}
 }
 
 // apply takes a step of the table and writes everything that belongs to it: the record with its timer, the events,
@@ -131,14 +140,39 @@ func subjectOf(c Consultation) webhook.Subject {
 	return webhook.Subject{ApplicationID: c.ApplicationID, ConsultationID: c.ID, Competence: c.Competence, ExternalRef: c.ExternalRef}
 }
 
+// channel tells the process that sweeps whom to search for: the first letter of a word is one of these, the rest an
+// identifier.
+const (
+	channel    = "partnerd_searches"
+	wordWork   = "w"
+	wordLawyer = "l"
+)
+
 // wakeSearch has a lawyer sought for a consultation once tx has committed.
 func (s *Service) wakeSearch(tx postgres.Tx, consultationID string) {
-	tx.AfterCommit(func() { nudge(s.work, consultationID) })
+	tx.AfterCommit(func() { s.wake(wordWork + consultationID) })
 }
 
 // wakeLawyer has work sought for a lawyer once tx has committed.
 func (s *Service) wakeLawyer(tx postgres.Tx, lawyerID string) {
-	tx.AfterCommit(func() { nudge(s.idle, lawyerID) })
+	tx.AfterCommit(func() { s.wake(wordLawyer + lawyerID) })
+}
+
+func (s *Service) wake(word string) {
+	if s.working.Load() {
+		s.heard(word)
+		return
+	}
+	s.others.Send(word)
+}
+
+// heard never waits: what does not fit is found by the next sweep.
+func (s *Service) heard(word string) {
+	if id, ok := strings.CutPrefix(word, wordWork); ok {
+		nudge(s.work, id)
+	} else if id, ok := strings.CutPrefix(word, wordLawyer); ok {
+		nudge(s.idle, id)
+	}
 }
 
 func nudge(c chan string, id string) {

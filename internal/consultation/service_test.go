@@ -391,14 +391,9 @@ func TestClientIsNeverDialledByTwoLawyers(t *testing.T) { // H40
 	t.Parallel()
 	w := newWorld(t)
 	first, second := w.online(), w.online()
-	one, two := w.create(), w.create()
-	w.sweep()
-	for _, l := range []string{first, second} {
-		w.do(w.AcceptOffer(t.Context(), l, w.offerOf(l).ID))
-	}
-	if w.read(one).LawyerID != first {
-		one, two = two, one
-	}
+	one, two := w.assigned(first), w.create()
+	w.offerBesides(two, second)
+	w.do(w.AcceptOffer(t.Context(), second, w.offerOf(second).ID))
 	w.do(w.StartCall(t.Context(), first, one))
 	if err := w.StartCall(t.Context(), second, two); !errors.Is(err, telephony.ErrLineBusy) {
 		t.Fatalf("second dial: %v", err)
@@ -419,14 +414,9 @@ func TestABusyLineDoesNotOutlastTheDialDeadline(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	first, second := w.online(), w.online()
-	one, two := w.create(), w.create()
-	w.sweep()
-	for _, l := range []string{first, second} {
-		w.do(w.AcceptOffer(t.Context(), l, w.offerOf(l).ID))
-	}
-	if w.read(one).LawyerID != first {
-		one, two = two, one
-	}
+	one, two := w.assigned(first), w.create()
+	w.offerBesides(two, second)
+	w.do(w.AcceptOffer(t.Context(), second, w.offerOf(second).ID))
 	w.confirmed(first, one)
 	if err := w.StartCall(t.Context(), second, two); !errors.Is(err, telephony.ErrLineBusy) {
 		t.Fatalf("second dial: %v", err)

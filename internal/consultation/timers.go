@@ -4,40 +4,69 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"partnerd/internal/lawyer"
+	"partnerd/internal/matching"
 	"partnerd/internal/postgres"
 	"partnerd/internal/telephony"
 )
 
 const (
-	sweepEvery    = time.Second
+	sweepEvery    = 500 * time.Millisecond
 	sweepBatch    = 200
+	sweepHands    = 6           // transactions of a sweep at one time
+	movesAtOnce   = 20          // searches ended by one transaction
 	searchWorkers = 2           // for what commits in this process
 	retryBroken   = time.Minute // a timer that failed
+	sweeper       = "consultation sweeper"
 )
 
-// Run searches for what commits in this process and sweeps every second, until ctx ends. Any number of processes may
-// do so on one database.
+// Run searches for what commits in this process, and sweeps while no other process does, until ctx ends. Any number of
+// processes may do so on one database.
 func (s *Service) Run(ctx context.Context) error {
+	s.working.Store(true)
+	defer s.working.Store(false)
 	var workers sync.WaitGroup
 	defer workers.Wait()
 	for range searchWorkers {
 		workers.Go(func() { s.searchAfterCommit(ctx) })
 	}
-	ticker := time.NewTicker(sweepEvery)
-	defer ticker.Stop()
-	for {
-		if err := s.Sweep(ctx); err != nil && ctx.Err() == nil {
-			s.log.Error("sweep", "error", err)
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-ticker.C:
-		}
+	s.DB.Alone(ctx, sweeper, s.log, s.lead)
+	return nil
+}
+
+// Announce tells the process that sweeps of what commits in this one, until ctx ends: for a process that does not
+// [Service.Run].
+func (s *Service) Announce(ctx context.Context) error {
+	s.others.Tell(ctx)
+	return nil
+}
+
+// lead is the work of one process at a time: to sweep, each step at its own pace so that none waits for another, and to
+// search for what commits in processes that do not search themselves.
+func (s *Service) lead(ctx context.Context) {
+	var steps sync.WaitGroup
+	defer steps.Wait()
+	steps.Go(func() { s.others.Listen(ctx, s.heard) })
+	for _, step := range s.steps() {
+		steps.Go(func() {
+			ticker := time.NewTicker(sweepEvery)
+			defer ticker.Stop()
+			for ctx.Err() == nil {
+				if err := errors.Join(step(ctx)...); err != nil && ctx.Err() == nil {
+					s.log.Error("sweep", "error", err)
+				}
+				select {
+				case <-ctx.Done():
+				case <-ticker.C:
+				}
+			}
+		})
 	}
 }
 
@@ -58,57 +87,97 @@ func (s *Service) searchAfterCommit(ctx context.Context) {
 	}
 }
 
+func (s *Service) steps() []func(ctx context.Context) []error {
+	return []func(ctx context.Context) []error{s.expireOffers, s.fireTimers, s.takeFromLost, s.searchWaiting}
+}
+
 // Sweep does everything that is due: offers whose time is over, timers, lawyers who are gone, and waiting work for
-// which somebody is idle. Each consultation has its own transaction; one that fails stops no other, and the faults
-// come back together.
+// which somebody is idle. Each consultation moves in a transaction that stops no other when it fails; the faults come
+// back together.
 func (s *Service) Sweep(ctx context.Context) error {
-	faults := s.expireOffers(ctx)
-	faults = append(faults, s.fireTimers(ctx)...)
-	faults = append(faults, s.takeFromLost(ctx)...)
-	faults = append(faults, s.searchWaiting(ctx)...)
+	var faults []error
+	for _, step := range s.steps() {
+		faults = append(faults, step(ctx)...)
+	}
 	return errors.Join(faults...)
 }
 
-func (s *Service) expireOffers(ctx context.Context) (faults []error) {
-	offers, err := s.Matching.Expired(ctx, s.DB.Read(), sweepBatch)
-	if err != nil {
-		return []error{err}
-	}
-	for _, o := range offers {
-		err := s.DB.InTx(ctx, func(tx postgres.Tx) error {
-			if _, ok, err := tryLock(ctx, tx, o.ConsultationID); err != nil || !ok {
-				return err
+// each does f for every item, some at one time, and collects the faults.
+func each[T any](items []T, f func(T) error) (faults []error) {
+	var mu sync.Mutex
+	var hands errgroup.Group
+	hands.SetLimit(sweepHands)
+	for _, item := range items {
+		hands.Go(func() error {
+			if err := f(item); err != nil {
+				mu.Lock()
+				defer mu.Unlock()
+				faults = append(faults, err)
 			}
-			_, expired, err := s.Matching.Expire(ctx, tx, o.ID)
-			if expired {
-				s.wakeSearch(tx, o.ConsultationID)
-			}
-			return err
+			return nil
 		})
+	}
+	hands.Wait()
+	return faults
+}
+
+// expireOffers goes on until nothing is left that was due when it looked.
+func (s *Service) expireOffers(ctx context.Context) (faults []error) {
+	for after, more := (matching.Offer{}), true; more && ctx.Err() == nil; {
+		offers, err := s.Matching.Expired(ctx, s.Searches.Read(), after, sweepBatch)
 		if err != nil {
-			faults = append(faults, fmt.Errorf("expire offer %s: %w", o.ID, err))
+			return append(faults, err)
+		}
+		faults = append(faults, each(offers, func(o matching.Offer) error { return s.expire(ctx, o) })...)
+		if more = len(offers) == sweepBatch; more {
+			after = offers[len(offers)-1]
 		}
 	}
 	return faults
 }
 
-// takeFromLost takes assigned consultations from lawyers whose lease is lost, unless a call is being set up (rule 5).
-func (s *Service) takeFromLost(ctx context.Context) (faults []error) {
-	read := s.DB.Read()
-	lost, err := s.Lawyers.Stale(ctx, read, read.Now.Add(-lawyer.LeaseLost))
-	if err != nil || len(lost) == 0 {
-		return asList(err)
-	}
-	work, err := inHands(ctx, read, lost)
-	if err != nil {
-		return []error{err}
-	}
-	for _, c := range work {
-		if c.Status != Assigned || c.Dialling() {
-			continue
+func (s *Service) expire(ctx context.Context, o matching.Offer) error {
+	err := s.DB.InTx(ctx, func(tx postgres.Tx) error {
+		if _, ok, err := tryLock(ctx, tx, o.ConsultationID); err != nil || !ok {
+			return err
 		}
-		if err := s.takeIfLost(ctx, c.ID); err != nil {
-			faults = append(faults, fmt.Errorf("take %s from its lawyer: %w", c.ID, err))
+		_, expired, err := s.Matching.Expire(ctx, tx, o.ID)
+		if expired {
+			s.wakeSearch(tx, o.ConsultationID)
+		}
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("expire offer %s: %w", o.ID, err)
+	}
+	return nil
+}
+
+// takeFromLost signs lawyers off whose lease is lost, and takes assigned consultations from them, unless a call is being
+// set up (rule 5).
+func (s *Service) takeFromLost(ctx context.Context) (faults []error) {
+	for more := true; more && ctx.Err() == nil; {
+		var err error
+		if more, err = s.Lawyers.SignOffLost(ctx, s.DB.Read()); err != nil {
+			faults = append(faults, err)
+		}
+	}
+	lost, err := s.Lawyers.BusyLost(ctx, s.DB.Read())
+	if err != nil {
+		return append(faults, err)
+	}
+	for some := range slices.Chunk(lost, sweepBatch) {
+		work, err := inHands(ctx, s.DB.Read(), some)
+		if err != nil {
+			return append(faults, err)
+		}
+		for _, c := range work {
+			if c.Status != Assigned || c.Dialling() {
+				continue
+			}
+			if err := s.takeIfLost(ctx, c.ID); err != nil {
+				faults = append(faults, fmt.Errorf("take %s from its lawyer: %w", c.ID, err))
+			}
 		}
 	}
 	return faults
@@ -128,29 +197,69 @@ func (s *Service) takeIfLost(ctx context.Context, consultationID string) error {
 	})
 }
 
+// fireTimers goes on until nothing is left that was due when it looked. Searches that are over move together, many in a
+// transaction, since they need no row of a call or a wallet; whatever else is due moves one by one.
 func (s *Service) fireTimers(ctx context.Context) (faults []error) {
-	due, err := dueTimers(ctx, s.DB.Read(), sweepBatch)
-	if err != nil {
-		return []error{err}
-	}
-	for _, id := range due {
-		err := s.DB.InTx(ctx, func(tx postgres.Tx) error {
-			c, ok, err := tryLock(ctx, tx, id)
-			if err != nil || !ok {
-				return err
-			}
-			return s.fire(ctx, tx, &c)
-		})
-		if err == nil {
-			continue
+	for after, more := (due{}), true; more && ctx.Err() == nil; {
+		list, err := dueTimers(ctx, s.Searches.Read(), after, sweepBatch)
+		if err != nil {
+			return append(faults, err)
 		}
-		faults = append(faults, fmt.Errorf("timer of %s: %w", id, err))
-		tx := s.DB.Read()
-		if err := postpone(ctx, tx, id, tx.Now.Add(retryBroken)); err != nil {
-			faults = append(faults, err)
+		var groups [][]string
+		for some := range slices.Chunk(list, movesAtOnce) {
+			var together []string
+			for _, d := range some {
+				if d.Status == Matching {
+					together = append(together, d.ID)
+				} else {
+					groups = append(groups, []string{d.ID})
+				}
+			}
+			if together != nil {
+				groups = append(groups, together)
+			}
+		}
+		faults = append(faults, each(groups, func(ids []string) error { return s.fireAll(ctx, ids) })...)
+		if more = len(list) == sweepBatch; more {
+			after = list[len(list)-1]
 		}
 	}
 	return faults
+}
+
+// fireAll handles consultations in one transaction; when that fails, each in its own, and the one that fails alone is
+// looked at again later.
+func (s *Service) fireAll(ctx context.Context, ids []string) error {
+	err := s.DB.InTx(ctx, func(tx postgres.Tx) error {
+		for _, id := range ids {
+			c, ok, err := tryLock(ctx, tx, id)
+			if err != nil {
+				return err
+			}
+			if !ok {
+				continue
+			}
+			if len(ids) > 1 && c.Status != Matching { // it has moved meanwhile, and may need rows that are locked last
+				continue
+			}
+			if err := s.fire(ctx, tx, &c); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err == nil || ctx.Err() != nil {
+		return err
+	}
+	if len(ids) > 1 {
+		var faults []error
+		for _, id := range ids {
+			faults = append(faults, s.fireAll(ctx, []string{id}))
+		}
+		return errors.Join(faults...)
+	}
+	tx := s.DB.Read()
+	return errors.Join(fmt.Errorf("timer of %s: %w", ids[0], err), postpone(ctx, tx, ids[0], tx.Now.Add(retryBroken)))
 }
 
 // fire does what the timer of a locked consultation asks for, if it is still due.
@@ -271,11 +380,4 @@ func (s *Service) remind(ctx context.Context, tx postgres.Tx, c *Consultation) e
 		s.log.Error("incident: note is missing", "id", id, "lawyer", lawyerID, "after", noteReminders[n-1])
 	})
 	return nil
-}
-
-func asList(err error) []error {
-	if err == nil {
-		return nil
-	}
-	return []error{err}
 }

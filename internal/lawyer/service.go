@@ -6,7 +6,6 @@ import (
 	"net/mail"
 	"slices"
 	"strings"
-	"time"
 	"unicode/utf8"
 
 	"partnerd/internal/id"
@@ -63,8 +62,8 @@ func (s *Service) Lock(ctx context.Context, tx postgres.Tx, lawyerID string) (La
 	return get(ctx, tx, lawyerID, true)
 }
 
-// GoOnline begins a new lease and returns its epoch. A lawyer who was OFFLINE or AWAY becomes AVAILABLE, at the back
-// of the queue; one with work in hand keeps his state. The caller then looks for work for him.
+// GoOnline begins a new lease and returns its epoch. A lawyer who was OFFLINE or AWAY, or whose lease was lost, becomes
+// AVAILABLE at the back of the queue; one with work in hand keeps his state. The caller then looks for work for him.
 func (s *Service) GoOnline(ctx context.Context, tx postgres.Tx, lawyerID string) (epoch int64, err error) {
 	return goOnline(ctx, tx, lawyerID)
 }
@@ -74,12 +73,13 @@ func (s *Service) GoOffline(ctx context.Context, tx postgres.Tx, lawyerID string
 	return s.SetState(ctx, tx, lawyerID, []State{Available, Away, WrapUp, Offline}, Offline)
 }
 
-// Beat renews the lease of one connection. Fails with [ErrLeaseLost] when a newer connection took over.
+// Beat renews the lease of one connection. Fails with [ErrLeaseLost] when a newer connection took over, or the lawyer
+// was signed off.
 func (s *Service) Beat(ctx context.Context, tx postgres.Tx, lawyerID string, epoch int64) error {
 	return beat(ctx, tx, lawyerID, epoch)
 }
 
-// Heartbeat renews the leases of several lawyers, whichever their connections, in one statement.
+// Heartbeat renews the leases of several lawyers who are signed on, whichever their connections, in one statement.
 func (s *Service) Heartbeat(ctx context.Context, tx postgres.Tx, lawyerIDs ...string) error {
 	return heartbeat(ctx, tx, lawyerIDs)
 }
@@ -109,9 +109,28 @@ func (s *Service) Phone(ctx context.Context, tx postgres.Tx, lawyerID string) (s
 	return string(plain), err
 }
 
-// Stale lists the lawyers who are signed on and whose last heartbeat is older than before.
-func (s *Service) Stale(ctx context.Context, tx postgres.Tx, before time.Time) ([]string, error) {
-	return stale(ctx, tx, before)
+// BusyLost lists the lawyers with a consultation in hand whose lease is lost.
+func (s *Service) BusyLost(ctx context.Context, tx postgres.Tx) ([]string, error) {
+	return busyLost(ctx, tx, tx.Now.Add(-LeaseLost))
+}
+
+// lostBatch is how many lawyers [Service.SignOffLost] changes at most.
+const lostBatch = 500
+
+// SignOffLost makes lawyers OFFLINE who were AVAILABLE or AWAY and whose lease is lost: they lose their place in the
+// queue, and what their old connection says is refused. more tells that there may be others: repeat.
+func (s *Service) SignOffLost(ctx context.Context, tx postgres.Tx) (more bool, err error) {
+	n, err := signOffLost(ctx, tx, tx.Now.Add(-LeaseLost), lostBatch)
+	return n == lostBatch, err
+}
+
+// ReturnIdle makes lawyers AVAILABLE, at the back of the queue and on a new lease, of those who are OFFLINE, AWAY or in
+// WRAP_UP and not suspended, and returns them. The caller holds their locks and knows that they have nothing in hand.
+func (s *Service) ReturnIdle(ctx context.Context, tx postgres.Tx, lawyerIDs ...string) ([]string, error) {
+	if len(lawyerIDs) == 0 {
+		return nil, nil
+	}
+	return returnIdle(ctx, tx, lawyerIDs)
 }
 
 // Simulated lists the simulated lawyers that are not suspended.

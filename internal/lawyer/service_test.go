@@ -2,6 +2,7 @@ package lawyer_test
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -128,22 +129,111 @@ func TestPresenceIsALease(t *testing.T) {
 	if err := s.Beat(t.Context(), db.Read(), l.ID, first); !errors.Is(err, lawyer.ErrLeaseLost) {
 		t.Errorf("the older connection's beat: %v", err)
 	}
-	stale := func() int {
-		t.Helper()
-		ids, err := s.Stale(t.Context(), db.Read(), clk.Now().Add(-lawyer.PresenceFresh+time.Second))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return len(ids)
-	}
-	if got, err := s.Get(t.Context(), db.Read(), l.ID); err != nil || got.Fresh(clk.Now()) || stale() != 1 {
+	if got, err := s.Get(t.Context(), db.Read(), l.ID); err != nil || got.Fresh(clk.Now()) {
 		t.Errorf("after %s of silence: fresh %v, %v", lawyer.PresenceFresh, got.Fresh(clk.Now()), err)
 	}
 	if err := s.Beat(t.Context(), db.Read(), l.ID, second); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := s.Get(t.Context(), db.Read(), l.ID); err != nil || !got.Fresh(clk.Now()) || stale() != 0 {
+	if got, err := s.Get(t.Context(), db.Read(), l.ID); err != nil || !got.Fresh(clk.Now()) {
 		t.Errorf("after a beat: %+v, %v", got, err)
+	}
+}
+
+// Whoever is away for longer than the lease loses his place in the queue, and his old connection its say. A consultation
+// in hand is not lost by that alone.
+func TestAbsenceCostsThePlace(t *testing.T) {
+	t.Parallel()
+	clk := clock.NewManual(time.Date(2026, 1, 5, 9, 0, 0, 0, time.UTC))
+	db, s := dbtest.NewWithClock(t, clk), service(t)
+	epochs := map[string]int64{}
+	sign := func(email string) string {
+		n := valid()
+		n.Email = email
+		l, err := create(t, db, s, n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if epochs[l.ID], err = s.GoOnline(t.Context(), db.Read(), l.ID); err != nil {
+			t.Fatal(err)
+		}
+		return l.ID
+	}
+	waits, pauses, works := sign("a@example.com"), sign("b@example.com"), sign("c@example.com")
+	for id, to := range map[string]lawyer.State{pauses: lawyer.Away, works: lawyer.Busy} {
+		if err := s.SetState(t.Context(), db.Read(), id, []lawyer.State{lawyer.Available}, to); err != nil {
+			t.Fatal(err)
+		}
+	}
+	after := func(d time.Duration, want map[string]lawyer.State, lost int) {
+		t.Helper()
+		clk.Advance(d)
+		if _, err := s.SignOffLost(t.Context(), db.Read()); err != nil {
+			t.Fatal(err)
+		}
+		for id, state := range want {
+			if got, err := s.Get(t.Context(), db.Read(), id); err != nil || got.State != state {
+				t.Errorf("%s is %s, %v; want %s", got.Email, got.State, err, state)
+			}
+		}
+		if ids, err := s.BusyLost(t.Context(), db.Read()); err != nil || len(ids) != lost {
+			t.Errorf("lost with work in hand: %v, %v", ids, err)
+		}
+	}
+	after(lawyer.LeaseLost, map[string]lawyer.State{waits: lawyer.Available, pauses: lawyer.Away, works: lawyer.Busy}, 0)
+	after(time.Microsecond, map[string]lawyer.State{waits: lawyer.Offline, pauses: lawyer.Offline, works: lawyer.Busy}, 1)
+	if err := s.Beat(t.Context(), db.Read(), waits, epochs[waits]); !errors.Is(err, lawyer.ErrLeaseLost) {
+		t.Errorf("a beat of the old connection: %v", err)
+	}
+	var queued int
+	if err := db.Pool().QueryRow(t.Context(), "SELECT count(idle_since) FROM lawyer_pairs").Scan(&queued); err != nil || queued != 0 {
+		t.Errorf("%d places in queues, %v", queued, err)
+	}
+	back := sign("d@example.com")
+	clk.Advance(lawyer.LeaseLost + time.Second) // nobody swept meanwhile
+	for _, id := range []string{waits, back} {
+		if _, err := s.GoOnline(t.Context(), db.Read(), id); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := s.Get(t.Context(), db.Read(), id); err != nil || got.State != lawyer.Available || !got.IdleSince.Equal(clk.Now()) {
+			t.Errorf("%s came back %s, idle since %s, %v", got.Email, got.State, got.IdleSince, err)
+		}
+	}
+}
+
+// Nothing depends on how many lawyers there are: 70 000 are more than a statement may have parameters.
+func TestAnyNumberOfLawyersBeatsAndIsSignedOff(t *testing.T) {
+	t.Parallel()
+	clk := clock.NewManual(time.Date(2026, 1, 5, 9, 0, 0, 0, time.UTC))
+	db, s := dbtest.NewWithClock(t, clk), service(t)
+	const n = 70_000
+	for _, sql := range []string{
+		`INSERT INTO lawyers (id, email, name, password_hash, state, idle_since, created_at, updated_at)
+			SELECT 'law_' || n, n || '@example.com', 'L', '!', 'AVAILABLE', $1, $1, $1 FROM generate_series(1, 70000) n`,
+		`INSERT INTO lawyer_presence SELECT id, $1 FROM lawyers`,
+	} {
+		if _, err := db.Pool().Exec(t.Context(), sql, clk.Now()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ids := make([]string, n)
+	for i := range ids {
+		ids[i] = fmt.Sprint("law_", i+1)
+	}
+	clk.Advance(lawyer.LeaseLost + time.Second)
+	if err := s.Heartbeat(t.Context(), db.Read(), ids[1000:]...); err != nil {
+		t.Fatal(err)
+	}
+	for more := true; more; {
+		var err error
+		if more, err = s.SignOffLost(t.Context(), db.Read()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var off int
+	err := db.Pool().QueryRow(t.Context(), "SELECT count(*) FROM lawyers WHERE state = 'OFFLINE'").Scan(&off)
+	if err != nil || off != 1000 {
+		t.Errorf("%d signed off, %v; want the 1000 who did not beat", off, err)
 	}
 }
 

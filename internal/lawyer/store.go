@@ -23,7 +23,7 @@ type lawyerRow struct {
 	CreatedAt   time.Time
 }
 
-const columns = "id, email, name, state, simulated, suspended_at, idle_since, heartbeat_at, lease_epoch, created_at"
+const columns = "l.id, l.email, l.name, l.state, l.simulated, l.suspended_at, l.idle_since, h.heartbeat_at, l.lease_epoch, l.created_at"
 
 func fromRow(r lawyerRow) Lawyer {
 	l := Lawyer{ID: r.ID, Email: r.Email, Name: r.Name, State: r.State, Simulated: r.Simulated,
@@ -87,9 +87,9 @@ func insertPairs(ctx context.Context, tx postgres.Tx, lawyerID string, competenc
 }
 
 func get(ctx context.Context, tx postgres.Tx, lawyerID string, lock bool) (Lawyer, error) {
-	q := "SELECT " + columns + " FROM lawyers WHERE id = ?"
+	q := "SELECT " + columns + " FROM lawyers l LEFT JOIN lawyer_presence h ON h.lawyer_id = l.id WHERE l.id = ?"
 	if lock {
-		q += " FOR UPDATE"
+		q += " FOR UPDATE OF l"
 	}
 	var r lawyerRow
 	res := tx.Gorm(ctx).Raw(q, lawyerID).Scan(&r)
@@ -102,12 +102,35 @@ func get(ctx context.Context, tx postgres.Tx, lawyerID string, lock bool) (Lawye
 	return fromRow(r), nil
 }
 
+// keepQueue goes on from a statement named changed, which changes lawyers and returns id, state and idle_since: the
+// queues of their pairs follow in the same statement. It writes every pair, whatever it read there: what changed waited
+// for may have written it since.
+const keepQueue = `, queue AS (
+	UPDATE lawyer_pairs p SET idle_since = CASE WHEN changed.state = 'AVAILABLE' THEN changed.idle_since END
+	FROM changed WHERE p.lawyer_id = changed.id
+)`
+
+// endPresence goes on likewise, for lawyers who are signed off.
+const endPresence = `, gone AS (DELETE FROM lawyer_presence h USING changed WHERE h.lawyer_id = changed.id)`
+
+// beginPresence goes on likewise, for lawyers who sign on.
+const beginPresence = `, present AS (
+	INSERT INTO lawyer_presence (lawyer_id, heartbeat_at) SELECT id, @now FROM changed
+	ON CONFLICT (lawyer_id) DO UPDATE SET heartbeat_at = excluded.heartbeat_at
+)`
+
 func goOnline(ctx context.Context, tx postgres.Tx, lawyerID string) (int64, error) {
 	var epoch int64
-	res := tx.Gorm(ctx).Raw(`UPDATE lawyers SET lease_epoch = lease_epoch + 1, heartbeat_at = @now, updated_at = @now,
-			idle_since = CASE WHEN state IN ('OFFLINE', 'AWAY') THEN @now ELSE idle_since END,
-			state = CASE WHEN state IN ('OFFLINE', 'AWAY') THEN 'AVAILABLE' ELSE state END
-		WHERE id = @id RETURNING lease_epoch`, map[string]any{"now": tx.Now, "id": lawyerID}).Scan(&epoch)
+	res := tx.Gorm(ctx).Raw(`WITH was AS (
+			SELECT l.id, l.state IN ('OFFLINE', 'AWAY') OR l.state = 'AVAILABLE' AND coalesce(h.heartbeat_at < @lost, true) AS back
+			FROM lawyers l LEFT JOIN lawyer_presence h ON h.lawyer_id = l.id WHERE l.id = @id FOR UPDATE OF l
+		), changed AS (
+			UPDATE lawyers l SET lease_epoch = l.lease_epoch + 1, updated_at = @now,
+				idle_since = CASE WHEN was.back THEN @now ELSE l.idle_since END,
+				state = CASE WHEN was.back THEN 'AVAILABLE' ELSE l.state END
+			FROM was WHERE l.id = was.id RETURNING l.id, l.state, l.idle_since, l.lease_epoch
+		)`+keepQueue+beginPresence+`
+		SELECT lease_epoch FROM changed`, map[string]any{"now": tx.Now, "lost": tx.Now.Add(-LeaseLost), "id": lawyerID}).Scan(&epoch)
 	if res.Error != nil {
 		return 0, fmt.Errorf("sign the lawyer on: %w", res.Error)
 	}
@@ -118,7 +141,8 @@ func goOnline(ctx context.Context, tx postgres.Tx, lawyerID string) (int64, erro
 }
 
 func beat(ctx context.Context, tx postgres.Tx, lawyerID string, epoch int64) error {
-	res := tx.Gorm(ctx).Exec("UPDATE lawyers SET heartbeat_at = ? WHERE id = ? AND lease_epoch = ?", tx.Now, lawyerID, epoch)
+	res := tx.Gorm(ctx).Exec(`UPDATE lawyer_presence SET heartbeat_at = ? WHERE lawyer_id = ?
+		AND EXISTS (SELECT FROM lawyers WHERE id = ? AND lease_epoch = ?)`, tx.Now, lawyerID, lawyerID, epoch)
 	if res.Error != nil {
 		return fmt.Errorf("renew the lawyer's lease: %w", res.Error)
 	}
@@ -128,14 +152,11 @@ func beat(ctx context.Context, tx postgres.Tx, lawyerID string, epoch int64) err
 	return nil
 }
 
-// heartbeat takes the rows in the order of their ids, so that two replicas that beat for the same lawyers do not
-// deadlock, and skips those that are being changed: the next beat is soon.
+// heartbeat takes the rows in the order of their ids, so that it does not deadlock with whoever else changes several,
+// and skips those that are being changed: the next beat is soon.
 func heartbeat(ctx context.Context, tx postgres.Tx, lawyerIDs []string) error {
-	if len(lawyerIDs) == 0 {
-		return nil
-	}
-	err := tx.Gorm(ctx).Exec(`UPDATE lawyers SET heartbeat_at = ? WHERE id IN
-		(SELECT id FROM lawyers WHERE id IN ? ORDER BY id FOR UPDATE SKIP LOCKED)`, tx.Now, lawyerIDs).Error
+	_, err := tx.SQL().ExecContext(ctx, `UPDATE lawyer_presence SET heartbeat_at = $1 WHERE lawyer_id IN
+		(SELECT lawyer_id FROM lawyer_presence WHERE lawyer_id = ANY ($2) ORDER BY lawyer_id FOR UPDATE SKIP LOCKED)`, tx.Now, lawyerIDs)
 	if err != nil {
 		return fmt.Errorf("renew leases: %w", err)
 	}
@@ -150,15 +171,53 @@ func setState(ctx context.Context, tx postgres.Tx, lawyerID string, from []State
 			idle = "COALESCE(idle_since, @now)"
 		}
 	}
-	res := tx.Gorm(ctx).Exec("UPDATE lawyers SET state = @to, updated_at = @now, idle_since = "+idle+
-		" WHERE id = @id AND state IN @from", map[string]any{"to": to, "now": tx.Now, "id": lawyerID, "from": from})
-	if res.Error != nil {
-		return fmt.Errorf("set the lawyer's state: %w", res.Error)
+	var follow, epoch string
+	if to == Available || slices.Contains(from, Available) {
+		follow = keepQueue
 	}
-	if res.RowsAffected == 0 {
+	if to == Offline { // what the connection that was open says from now on is refused
+		follow, epoch = follow+endPresence, ", lease_epoch = lease_epoch + 1"
+	}
+	var changed int
+	err := tx.Gorm(ctx).Raw("WITH changed AS (UPDATE lawyers SET state = @to, updated_at = @now, idle_since = "+idle+epoch+
+		" WHERE id = @id AND state IN @from RETURNING id, state, idle_since)"+follow+" SELECT count(*) FROM changed",
+		map[string]any{"to": to, "now": tx.Now, "id": lawyerID, "from": from}).Scan(&changed).Error
+	if err != nil {
+		return fmt.Errorf("set the lawyer's state: %w", err)
+	}
+	if changed == 0 {
 		return fmt.Errorf("to %s: %w", to, ErrState)
 	}
 	return nil
+}
+
+func returnIdle(ctx context.Context, tx postgres.Tx, lawyerIDs []string) ([]string, error) {
+	var back []string
+	err := tx.Gorm(ctx).Raw(`WITH changed AS (
+			UPDATE lawyers SET state = 'AVAILABLE', idle_since = @now, lease_epoch = lease_epoch + 1, updated_at = @now
+			WHERE id IN @ids AND state IN ('OFFLINE', 'AWAY', 'WRAP_UP') AND suspended_at IS NULL RETURNING id, state, idle_since
+		)`+keepQueue+beginPresence+`
+		SELECT id FROM changed`, map[string]any{"now": tx.Now, "ids": lawyerIDs}).Scan(&back).Error
+	if err != nil {
+		return nil, fmt.Errorf("bring lawyers back: %w", err)
+	}
+	return back, nil
+}
+
+// signOffLost does a batch; the lawyers that somebody is at are left to the next one.
+func signOffLost(ctx context.Context, tx postgres.Tx, before time.Time, limit int) (n int, err error) {
+	err = tx.Gorm(ctx).Raw(`WITH lost AS (
+			SELECT l.id FROM lawyer_presence h JOIN lawyers l ON l.id = h.lawyer_id AND l.state IN ('AVAILABLE', 'AWAY')
+			WHERE h.heartbeat_at < @before ORDER BY l.id LIMIT @limit FOR UPDATE OF h, l SKIP LOCKED
+		), changed AS (
+			UPDATE lawyers l SET state = 'OFFLINE', lease_epoch = l.lease_epoch + 1, updated_at = @now
+			FROM lost WHERE l.id = lost.id RETURNING l.id, l.state, l.idle_since
+		)`+keepQueue+endPresence+`
+		SELECT count(*) FROM changed`, map[string]any{"before": before, "now": tx.Now, "limit": limit}).Scan(&n).Error
+	if err != nil {
+		return 0, fmt.Errorf("sign lost lawyers off: %w", err)
+	}
+	return n, nil
 }
 
 func phone(ctx context.Context, tx postgres.Tx, lawyerID string) ([]byte, error) {
@@ -173,12 +232,12 @@ func phone(ctx context.Context, tx postgres.Tx, lawyerID string) ([]byte, error)
 	return row.PhoneSealed, nil
 }
 
-func stale(ctx context.Context, tx postgres.Tx, before time.Time) ([]string, error) {
+func busyLost(ctx context.Context, tx postgres.Tx, before time.Time) ([]string, error) {
 	var ids []string
-	err := tx.Gorm(ctx).Raw(`SELECT id FROM lawyers WHERE state <> 'OFFLINE'
-		AND (heartbeat_at IS NULL OR heartbeat_at < ?) ORDER BY heartbeat_at NULLS FIRST, id`, before).Scan(&ids).Error
+	err := tx.Gorm(ctx).Raw(`SELECT l.id FROM lawyer_presence h JOIN lawyers l ON l.id = h.lawyer_id AND l.state = 'BUSY'
+		WHERE h.heartbeat_at < ? ORDER BY l.id`, before).Scan(&ids).Error
 	if err != nil {
-		return nil, fmt.Errorf("list stale lawyers: %w", err)
+		return nil, fmt.Errorf("list lost lawyers: %w", err)
 	}
 	return ids, nil
 }

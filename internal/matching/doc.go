@@ -6,14 +6,18 @@
 // Invariants, each kept by a constraint of the schema and not only by code:
 //   - A consultation has at most one open offer (offers_open_consultation).
 //   - A lawyer has at most one open offer (offers_open_lawyer).
+//   - A client has at most one open offer (offers_open_client), so that one with many consultations is served one at a
+//     time and does not take all lawyers of a pair from others.
 //
 // A search that meets such a constraint does not fail: the lawyer whose records disagree is put AWAY (logged) and the
 // search goes on with the next one, so one bad row never blocks a pair.
 //
-// Who is offered work: lawyers of the pair, AVAILABLE, with fresh presence, not suspended; the longest idle first.
-// A lawyer who declined or withdrew is not offered the same consultation again. One who missed it, or took it and did
-// not begin the call, is not offered it again within the same search; when the consultation waits for a callback
-// ([Work].Callback) he may be, [RepeatAfter] later, because by then a lawyer who missed an offer is better than none.
+// Who is offered work: lawyers of the pair, AVAILABLE, with fresh presence, not suspended; the longest idle first, in
+// the order of lawyer_pairs.idle_since. A lawyer who declined or withdrew is not offered the same consultation again.
+// One who missed it, or from whom it was taken, is offered it again [RepeatAfter] later at the earliest: he may be the
+// only one there is.
+//
+// The statements that a search repeats (offerSQL, IdlePairs) are meant for connections of [postgres.DB.ByIndex].
 //
 // An offer is open for [OfferTime]. Accepting is one conditional UPDATE under the lawyer's row: of an acceptance, an
 // expiry and a revocation exactly one wins. A missed offer puts the lawyer AWAY until he comes back himself. Declining

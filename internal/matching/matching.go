@@ -8,8 +8,9 @@ import (
 // OfferTime is how long a lawyer may look at an offer.
 const OfferTime = 30 * time.Second
 
-// RepeatAfter is how long after a missed offer the same lawyer may be offered the same callback.
-const RepeatAfter = 10 * time.Minute
+// RepeatAfter is how long after he missed an offer, or had to give the work back, the same lawyer may be offered the same
+// consultation again.
+const RepeatAfter = time.Minute
 
 // ReasonConflict is the reason of a decline that does not cost the lawyer his place in the queue.
 const ReasonConflict = "conflict_of_interest"
@@ -22,9 +23,8 @@ type Pair struct{ Competence, Language string }
 
 // Work is a consultation that waits for a lawyer.
 type Work struct {
-	ConsultationID string
-	Pair           Pair
-	Callback       bool // waits for a callback (PENDING_CALLBACK): lawyers who missed it may be asked again
+	ConsultationID, ClientID string
+	Pair                     Pair
 }
 
 // OfferState is the state of an offer.

@@ -20,7 +20,7 @@ func New(lawyers *lawyer.Service) *Service { return &Service{lawyers: lawyers} }
 const maxQuarantine = 16
 
 // Offer looks for a lawyer for w and offers it to the first. found is false when there is none, or when the
-// consultation has an open offer already. The caller holds the consultation's row lock.
+// consultation or its client has an open offer already. The caller holds the consultation's row lock.
 func (s *Service) Offer(ctx context.Context, tx postgres.Tx, w Work) (o Offer, found bool, err error) {
 	return s.search(ctx, tx, w, "")
 }
@@ -42,7 +42,7 @@ func (s *Service) search(ctx context.Context, tx postgres.Tx, w Work, only strin
 		case o.ID != "":
 			return o, true, nil
 		}
-		if _, open, err := openOfConsultation(ctx, tx, w.ConsultationID); err != nil || open {
+		if open, err := openOf(ctx, tx, w); err != nil || open {
 			return Offer{}, false, err
 		}
 		if err := s.lawyers.SetState(ctx, tx, candidate, []lawyer.State{lawyer.Available}, lawyer.Away); err != nil {
@@ -98,9 +98,15 @@ func (s *Service) Withdrawn(ctx context.Context, tx postgres.Tx, consultationID,
 	return withdrawn(ctx, tx, consultationID, lawyerID, reason)
 }
 
-// Expired lists open offers whose time is over, oldest first, without locking them.
-func (s *Service) Expired(ctx context.Context, tx postgres.Tx, limit int) ([]Offer, error) {
-	return overdue(ctx, tx, limit)
+// Returned remembers when an accepted consultation left its lawyer without a call: [RepeatAfter] runs from there.
+func (s *Service) Returned(ctx context.Context, tx postgres.Tx, consultationID, lawyerID string) error {
+	return returned(ctx, tx, consultationID, lawyerID)
+}
+
+// Expired lists open offers whose time is over, those that ended first at first, without locking them: those that
+// follow on after, which is the last of the page before, or zero.
+func (s *Service) Expired(ctx context.Context, tx postgres.Tx, after Offer, limit int) ([]Offer, error) {
+	return overdue(ctx, tx, after, limit)
 }
 
 // Expire ends an offer whose time is over; the lawyer goes AWAY, so that the next offer is not wasted on an empty
@@ -152,15 +158,12 @@ func (s *Service) Revoke(ctx context.Context, tx postgres.Tx, consultationID str
 	return nil
 }
 
-// PairsOf lists what a lawyer serves.
-func (s *Service) PairsOf(ctx context.Context, tx postgres.Tx, lawyerID string) ([]Pair, error) {
-	return pairsOf(ctx, tx, lawyerID)
-}
-
-// IdleFor tells whether a lawyer of the pair is AVAILABLE with fresh presence.
-func (s *Service) IdleFor(ctx context.Context, tx postgres.Tx, p Pair) (bool, error) {
-	_, idle, err := presence(ctx, tx, p)
-	return idle > 0, err
+// IdlePairs keeps of pairs those for which a lawyer is AVAILABLE with fresh presence.
+func (s *Service) IdlePairs(ctx context.Context, tx postgres.Tx, pairs ...Pair) ([]Pair, error) {
+	if len(pairs) == 0 {
+		return nil, nil
+	}
+	return idlePairs(ctx, tx, pairs)
 }
 
 // Coverage tells how well a pair is served now. It costs one statement.

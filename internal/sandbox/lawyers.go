@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -46,11 +47,12 @@ const (
 	wakeEvery = time.Second     // between two looks for simulated lawyers who are away
 	retry     = 2 * time.Second // before something that failed is tried again
 	handsFree = 8               // actions at one time
+	batch     = 250             // lawyers changed by one statement
 )
 
 // Lawyers plays the simulated lawyers. It has no plan of its own: every turn reads from the database what is due, so a
-// restart goes on where the last one stopped, and several replicas may play the same lawyers. The services decide who
-// of them comes first.
+// restart goes on where the last one stopped. One process plays and the others stand by; should two play for a moment,
+// the services decide who of them comes first.
 type Lawyers struct {
 	Pace Pace // change it before Run
 
@@ -69,8 +71,13 @@ func NewLawyers(db *postgres.DB, c Consultations, l *lawyer.Service) *Lawyers {
 	return &Lawyers{Pace: DefaultPace, db: db, consultations: c, lawyers: l, notYet: map[string]time.Time{}}
 }
 
-// Run plays until ctx ends.
+// Run plays while no other process does, until ctx ends.
 func (l *Lawyers) Run(ctx context.Context) error {
+	l.db.Alone(ctx, "simulated lawyers", slog.Default(), l.play)
+	return nil
+}
+
+func (l *Lawyers) play(ctx context.Context) {
 	tick := time.NewTicker(turnEvery)
 	defer tick.Stop()
 	for {
@@ -79,7 +86,7 @@ func (l *Lawyers) Run(ctx context.Context) error {
 		}
 		select {
 		case <-ctx.Done():
-			return nil
+			return
 		case <-tick.C:
 		}
 	}
@@ -109,17 +116,19 @@ func (l *Lawyers) Turn(ctx context.Context) error {
 	return g.Wait()
 }
 
+// beat renews the leases in small statements, so that none holds many rows for long.
 func (l *Lawyers) beat(ctx context.Context, now time.Time) error {
 	if now.Sub(l.lastBeat) < beatEvery {
 		return nil
 	}
-	tx := l.db.Read()
-	ids, err := l.lawyers.Simulated(ctx, tx)
+	ids, err := l.lawyers.Simulated(ctx, l.db.Read())
 	if err != nil {
 		return err
 	}
-	if err := l.lawyers.Heartbeat(ctx, tx, ids...); err != nil {
-		return err
+	for some := range slices.Chunk(ids, batch) {
+		if err := l.lawyers.Heartbeat(ctx, l.db.Read(), some...); err != nil {
+			return err
+		}
 	}
 	l.lastBeat = now
 	return nil
@@ -131,13 +140,29 @@ func (l *Lawyers) comeBack(ctx context.Context, now time.Time) error {
 		return nil
 	}
 	l.lastWake = now
-	back, err := wakeIdle(ctx, l.db.Read())
-	if err != nil {
-		return err
+	for more := true; more; {
+		var back []string
+		err := l.db.InTx(ctx, func(tx postgres.Tx) error {
+			idle, err := lockIdle(ctx, tx, batch)
+			if err != nil {
+				return err
+			}
+			back, err = l.lawyers.ReturnIdle(ctx, tx, idle...)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		l.lookForWork(ctx, back)
+		more = len(back) == batch
 	}
+	return nil
+}
+
+func (l *Lawyers) lookForWork(ctx context.Context, lawyerIDs []string) {
 	var g errgroup.Group
 	g.SetLimit(handsFree)
-	for _, id := range back {
+	for _, id := range lawyerIDs {
 		g.Go(func() error {
 			if err := l.consultations.LawyerAvailable(ctx, id); err != nil && ctx.Err() == nil {
 				slog.WarnContext(ctx, "simulated lawyer looks for work", "lawyer", id, "error", err)
@@ -145,7 +170,7 @@ func (l *Lawyers) comeBack(ctx context.Context, now time.Time) error {
 			return nil
 		})
 	}
-	return g.Wait()
+	g.Wait()
 }
 
 func (l *Lawyers) do(ctx context.Context, c chore) {

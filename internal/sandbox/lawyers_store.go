@@ -65,19 +65,15 @@ func dueChores(ctx context.Context, tx postgres.Tx, p Pace) ([]chore, error) {
 	return due, nil
 }
 
-// wakeIdle makes simulated lawyers available who have nothing in hand, and returns them.
-func wakeIdle(ctx context.Context, tx postgres.Tx) ([]string, error) {
+// lockIdle locks simulated lawyers who are out of work and have nothing in hand.
+func lockIdle(ctx context.Context, tx postgres.Tx, limit int) ([]string, error) {
 	var ids []string
-	err := tx.Gorm(ctx).Raw(`UPDATE lawyers SET state = 'AVAILABLE', idle_since = @now, heartbeat_at = @now,
-			lease_epoch = lease_epoch + 1, updated_at = @now
-		WHERE id IN (
-			SELECT l.id FROM lawyers l WHERE l.simulated AND l.suspended_at IS NULL AND l.state IN ('OFFLINE', 'AWAY', 'WRAP_UP')
-				AND NOT EXISTS (SELECT FROM offers o WHERE o.lawyer_id = l.id AND o.state = 'OPEN')
-				AND NOT EXISTS (SELECT FROM consultations c WHERE c.lawyer_id = l.id AND c.status IN ('ASSIGNED', 'IN_CALL', 'CALL_ENDED'))
-			ORDER BY l.id FOR UPDATE OF l SKIP LOCKED)
-		RETURNING id`, map[string]any{"now": tx.Now}).Scan(&ids).Error
+	err := tx.Gorm(ctx).Raw(`SELECT l.id FROM lawyers l WHERE l.simulated AND l.suspended_at IS NULL AND l.state IN ('OFFLINE', 'AWAY', 'WRAP_UP')
+			AND NOT EXISTS (SELECT FROM offers o WHERE o.lawyer_id = l.id AND o.state = 'OPEN')
+			AND NOT EXISTS (SELECT FROM consultations c WHERE c.lawyer_id = l.id AND c.status IN ('ASSIGNED', 'IN_CALL', 'CALL_ENDED'))
+		ORDER BY l.id LIMIT ? FOR UPDATE OF l SKIP LOCKED`, limit).Scan(&ids).Error
 	if err != nil {
-		return nil, fmt.Errorf("bring simulated lawyers back: %w", err)
+		return nil, fmt.Errorf("list simulated lawyers who come back: %w", err)
 	}
 	return ids, nil
 }

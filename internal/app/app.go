@@ -114,6 +114,11 @@ func (a *App) open(ctx context.Context, move *Act) error {
 	if a.Config.BaseURL, err = deployment.Check(ctx, a.DB.Read(), claim); err != nil {
 		return err
 	}
+	if a.Config.Serving {
+		if err := a.Config.checkServing(); err != nil {
+			return err
+		}
+	}
 	k, err := a.Config.keys()
 	if err != nil {
 		return err
@@ -294,16 +299,13 @@ func (a *App) Handler() (http.Handler, error) {
 
 // addressOf reads the caller's address: from the connection, or behind trusted proxies from X-Forwarded-For.
 func (a *App) addressOf() echo.IPExtractor {
-	if len(a.Config.TrustedProxies) == 0 {
+	proxies, err := a.Config.proxies()
+	if err != nil || len(proxies) == 0 { // Config.Check has refused a fault
 		return echo.ExtractIPDirect()
 	}
 	options := []echo.TrustOption{echo.TrustLoopback(false), echo.TrustLinkLocal(false), echo.TrustPrivateNet(false)}
-	for _, p := range a.Config.TrustedProxies {
-		_, network, err := net.ParseCIDR(p)
-		if err != nil {
-			continue // Config.Check has refused it
-		}
-		options = append(options, echo.TrustIPRange(network))
+	for _, p := range proxies {
+		options = append(options, echo.TrustIPRange(&net.IPNet{IP: p.Masked().Addr().AsSlice(), Mask: net.CIDRMask(p.Bits(), p.Addr().BitLen())}))
 	}
 	return echo.ExtractIPFromXFFHeader(options...)
 }

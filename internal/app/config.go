@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -37,9 +38,9 @@ type Config struct {
 	RateClient        int      `env:"PARTNERD_RATE_CLIENT" default:"600" help:"Requests a minute of one client with one application."`
 	RateUnauthorized  int      `env:"PARTNERD_RATE_UNAUTHORIZED" default:"600" help:"Requests a minute with refused tokens, and visits of the authorize page, by address."`
 	RateTokenFailures int      `env:"PARTNERD_RATE_TOKEN_FAILURES" default:"60" help:"Refused application credentials a minute, by address."`
-	TrustedProxies    []string `env:"PARTNERD_TRUSTED_PROXIES" help:"Networks (CIDR) of proxies whose X-Forwarded-For is believed."`
+	TrustedProxies    []string `env:"PARTNERD_TRUSTED_PROXIES" help:"Networks (CIDR) of proxies whose X-Forwarded-For is believed, or none. Required to serve in live at an https base URL."`
 
-	WebhookLoopback  bool          `env:"PARTNERD_WEBHOOK_LOOPBACK" default:"true" negatable:"" help:"Let webhooks go to this machine over http. Sandbox only."`
+	WebhookLoopback  *bool         `env:"PARTNERD_WEBHOOK_LOOPBACK" negatable:"" help:"Let webhooks go to this machine over http. Sandbox only. Default: when the base URL is of this machine."`
 	WebhookProxy     string        `env:"PARTNERD_WEBHOOK_PROXY" help:"HTTP proxy that webhooks go through, like http://user:password@host:3128. Empty: none; proxies of the environment are never used."`
 	WebhookRetention time.Duration `env:"PARTNERD_WEBHOOK_RETENTION" default:"720h" help:"How long delivered events can be listed and sent again. At least 72h."`
 	MetricsAddr      string        `env:"PARTNERD_METRICS_ADDR" help:"Address to serve Prometheus metrics on, at /metrics, for whoever can connect. Empty: not served."`
@@ -96,9 +97,15 @@ func (c *Config) Check() error {
 	if err := c.checkMoney(); err != nil {
 		errs = append(errs, err)
 	}
-	for _, p := range c.TrustedProxies {
-		if _, err := netip.ParsePrefix(p); err != nil {
-			errs = append(errs, fmt.Errorf("PARTNERD_TRUSTED_PROXIES: %w", err))
+	if _, err := c.proxies(); err != nil {
+		errs = append(errs, fmt.Errorf("PARTNERD_TRUSTED_PROXIES: %w", err))
+	}
+	if c.OpsPassword != "" && len(c.OpsPassword) < minOpsPassword {
+		errs = append(errs, fmt.Errorf("PARTNERD_OPS_PASSWORD: must have %d characters or more", minOpsPassword))
+	}
+	if !c.Sandbox() && c.DatabaseURL != "" {
+		if err := postgres.CheckPrivate(c.DatabaseURL); err != nil {
+			errs = append(errs, fmt.Errorf("PARTNERD_DATABASE_URL: %w", err))
 		}
 	}
 	if !c.Sandbox() && c.DatabaseURL != "" && (c.MasterKey == "" || c.NotePublicKey == "") {
@@ -118,6 +125,36 @@ func (c *Config) checkBaseURL() error {
 		return errors.New("PARTNERD_BASE_URL: must be https in live, except on loopback")
 	}
 	return nil
+}
+
+// proxies are the networks of trusted proxies.
+func (c *Config) proxies() ([]netip.Prefix, error) {
+	if slices.Equal(c.TrustedProxies, []string{noProxies}) {
+		return nil, nil
+	}
+	var all []netip.Prefix
+	for _, p := range c.TrustedProxies {
+		prefix, err := netip.ParsePrefix(p)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, prefix)
+	}
+	return all, nil
+}
+
+// noProxies says that there is none.
+const noProxies = "none"
+
+// checkServing refuses what would harm people once the base URL is known. The program itself speaks http, so behind an
+// https address there is a proxy: unless it is trusted, all visitors have its address, and one who guesses passwords
+// shuts out all others.
+func (c *Config) checkServing() error {
+	if c.Sandbox() || !strings.HasPrefix(c.BaseURL, "https:") || len(c.TrustedProxies) > 0 {
+		return nil
+	}
+	return errors.New("PARTNERD_TRUSTED_PROXIES: name the networks of the proxy in front, like 10.0.0.0/8, whose X-Forwarded-For tells visitors apart; " +
+		"or say " + noProxies + " if they connect to this program directly")
 }
 
 // Logger makes the logger that the configuration asks for, on standard error.

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"errors"
 	"os"
 	"strings"
 	"sync"
@@ -148,5 +149,61 @@ func TestTheEnvironmentOfADatabaseIsSaid(t *testing.T) {
 	c.DatabaseURL = "postgres://localhost/x"
 	if err := c.Check(); err == nil || !strings.Contains(err.Error(), "PARTNERD_ENV") {
 		t.Errorf("a database of somebody's own: %v", err)
+	}
+}
+
+// What is wrong with a deployment that people depend on is said at its start.
+func TestLiveIsCareful(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		change func(*Config)
+		fault  string
+	}{
+		"all is said":              {func(*Config) {}, ""},
+		"no proxy":                 {func(c *Config) { c.TrustedProxies = nil }, "PARTNERD_TRUSTED_PROXIES"},
+		"none, said":               {func(c *Config) { c.TrustedProxies = []string{"none"} }, ""},
+		"none and one":             {func(c *Config) { c.TrustedProxies = []string{"none", "10.0.0.0/8"} }, "PARTNERD_TRUSTED_PROXIES"},
+		"no proxy in front":        {func(c *Config) { c.TrustedProxies, c.BaseURL = nil, "http://localhost:1" }, ""},
+		"a sandbox":                {func(c *Config) { c.TrustedProxies, c.Env = nil, "sandbox" }, ""},
+		"a short password":         {func(c *Config) { c.OpsPassword = "fifteen letters" }, "PARTNERD_OPS_PASSWORD"},
+		"a long one":               {func(c *Config) { c.OpsPassword = "sixteen letters." }, ""},
+		"a short one of a sandbox": {func(c *Config) { c.Env, c.OpsPassword = "sandbox", "a" }, "PARTNERD_OPS_PASSWORD"},
+		"a database in clear":      {func(c *Config) { c.DatabaseURL = "postgres://u:hush@db.example/x" }, "sslmode=require"},
+		"perhaps in clear":         {func(c *Config) { c.DatabaseURL = "postgres://db.example/x?sslmode=allow" }, "sslmode=require"},
+		"one of two in clear":      {func(c *Config) { c.DatabaseURL = "postgres://localhost,db.example/x?sslmode=disable" }, "sslmode=require"},
+		"in clear, in words":       {func(c *Config) { c.DatabaseURL = "host=10.0.0.1 dbname=x sslmode=disable" }, "sslmode=require"},
+		"encrypted":                {func(c *Config) { c.DatabaseURL = "postgres://db.example/x?sslmode=require" }, ""},
+		"on this machine":          {func(c *Config) { c.DatabaseURL = "postgres://[::1]/x?sslmode=disable" }, ""},
+		"by a socket":              {func(c *Config) { c.DatabaseURL = "host=/run/postgresql dbname=x" }, ""},
+		"a sandbox's in clear":     {func(c *Config) { c.Env, c.DatabaseURL = "sandbox", "postgres://db.example/x" }, ""},
+	} {
+		cfg := good()
+		cfg.Env, cfg.BaseURL, cfg.TrustedProxies = "live", "https://api.example", []string{"10.0.0.0/8", "fd00::/8"}
+		cfg.MasterKey, cfg.NotePublicKey = "unused", "unused"
+		c.change(&cfg)
+		err := errors.Join(cfg.Check(), cfg.checkServing())
+		if (err == nil) != (c.fault == "") || err != nil && !strings.Contains(err.Error(), c.fault) || err != nil && strings.Contains(err.Error(), "hush") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// Webhooks go to this machine where it is the visitor's, unless something else was said; live never sends them there.
+func TestWebhooksToThisMachine(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		env, baseURL string
+		said         *bool
+		want         bool
+	}{
+		{"sandbox", "http://localhost:8080", nil, true}, {"sandbox", "https://api.example", nil, false},
+		{"sandbox", "http://localhost:8080", new(false), false}, {"sandbox", "https://api.example", new(true), true},
+		{"live", "http://localhost:8080", nil, false}, {"live", "https://api.example", new(true), false},
+	} {
+		cfg := Config{Env: c.env, BaseURL: c.baseURL, WebhookLoopback: c.said}
+		allow, hide := cfg.loopback()
+		if allow != c.want || hide == strings.HasPrefix(c.baseURL, "http:") {
+			t.Errorf("%+v: allowed %t, hidden %t", c, allow, hide)
+		}
 	}
 }

@@ -37,6 +37,8 @@ func (a *App) payments(noticeSecret string) *payment.Service {
 	return payment.New(a.Wallet, c)
 }
 
+const minOpsPassword = 16
+
 // opsPassword is the one of the operators' page. A sandbox without one makes its own, kept in the data folder; live
 // without one has no such page.
 func (c *Config) opsPassword() (string, error) {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"partnerd/internal/application"
+	"partnerd/internal/deployment"
 	"partnerd/internal/mail"
 	"partnerd/internal/postgres"
 	"partnerd/internal/seal"
@@ -14,9 +15,10 @@ import (
 
 func (a *App) webhooks(box *seal.Box) (*webhook.Service, error) {
 	c := webhook.Config{
-		Sandbox: a.Config.Sandbox(), AllowLoopback: a.Config.Sandbox() && a.Config.WebhookLoopback,
+		Sandbox:   a.Config.Sandbox(),
 		Retention: a.Config.WebhookRetention, Notifier: webhookMail{a}, Registerer: a.Metrics, Logger: a.Logger,
 	}
+	c.AllowLoopback, c.HideLoopback = a.Config.loopback()
 	if a.Config.WebhookProxy != "" {
 		var err error
 		if c.Proxy, err = webhook.ParseProxy(a.Config.WebhookProxy); err != nil {
@@ -24,6 +26,17 @@ func (a *App) webhooks(box *seal.Box) (*webhook.Service, error) {
 		}
 	}
 	return webhook.New(a.DB, box, c), nil
+}
+
+// loopback tells whether webhooks may go to this machine, and whether what it answers is hidden: where the program itself
+// is not on the machine of those who use it, its neighbours are not theirs.
+func (c *Config) loopback() (allow, hide bool) {
+	local := deployment.IsLocal(c.BaseURL)
+	allow = local
+	if c.WebhookLoopback != nil {
+		allow = *c.WebhookLoopback
+	}
+	return allow && c.Sandbox(), !local
 }
 
 // webhookMail tells the contact of an application about its endpoint.

@@ -52,7 +52,6 @@ func newWorld(t testing.TB, options ...option) *world {
 	s := setup{Config: app.Config{
 		Env: "sandbox", DatabaseURL: dbtest.URL(t), DataDir: t.TempDir(), Addr: freeAddress(t), DatabaseConns: 16,
 		RateApplication: 1_000_000, RateClient: 1_000_000, RateUnauthorized: 1_000_000, RateTokenFailures: 1_000_000,
-		WebhookLoopback: true,
 	}}
 	for _, o := range options {
 		o(&s)

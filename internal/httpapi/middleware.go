@@ -111,7 +111,7 @@ func unlessVersioned(m echo.MiddlewareFunc) echo.MiddlewareFunc {
 // limitAddress bounds how often one address opens the authorize page (T36).
 func (s *Server) limitAddress(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
-		d := s.deps.Limiter.Allow("authorize "+requestOf(c.Request().Context()).Address, s.deps.Quotas.UnauthorizedPerMinute, s.deps.DB.Clock().Now())
+		d := s.deps.Limiter.Allow("authorize "+requestOf(c.Request().Context()).network(), s.deps.Quotas.UnauthorizedPerMinute, s.deps.DB.Clock().Now())
 		if !d.Allowed {
 			return errRate.After(d.RetryAfter)
 		}
@@ -125,13 +125,13 @@ func (s *Server) authenticate(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		ctx, now := c.Request().Context(), s.deps.DB.Clock().Now()
 		r := requestOf(ctx)
-		r.rate = s.deps.Limiter.Peek("401 "+r.Address, s.deps.Quotas.UnauthorizedPerMinute, now) // for an answer before the caller is known
+		r.rate = s.deps.Limiter.Peek("401 "+r.network(), s.deps.Quotas.UnauthorizedPerMinute, now) // for an answer before the caller is known
 		token, err := bearer(c.Request().Header)
 		if err == nil {
 			r.Principal, err = s.deps.OAuth.Authenticate(ctx, token)
 		}
 		if errors.Is(err, oauth.ErrUnauthorized) {
-			r.rate = s.deps.Limiter.Allow("401 "+r.Address, s.deps.Quotas.UnauthorizedPerMinute, now)
+			r.rate = s.deps.Limiter.Allow("401 "+r.network(), s.deps.Quotas.UnauthorizedPerMinute, now)
 			if !r.rate.Allowed {
 				return errRate.After(r.rate.RetryAfter)
 			}

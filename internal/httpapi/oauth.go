@@ -72,10 +72,10 @@ func (s *Server) countTokenFailure(c echo.Context, applicationID string, err err
 	if !errors.As(err, &refused) || refused.Status != http.StatusUnauthorized {
 		return err
 	}
-	address, quota, now := requestOf(c.Request().Context()).Address, s.deps.Quotas.TokenFailurePerMinute, s.deps.DB.Clock().Now()
-	d := s.deps.Limiter.Allow("token "+address, quota, now)
+	network, quota, now := requestOf(c.Request().Context()).network(), s.deps.Quotas.TokenFailurePerMinute, s.deps.DB.Clock().Now()
+	d := s.deps.Limiter.Allow("token from "+network, quota, now)
 	if d.Allowed && len(applicationID) <= maxApplicationID {
-		if d = s.deps.Limiter.Allow("token "+applicationID, quota*failuresOfApplication, now); !d.Allowed && s.deps.Limiter.Allow("warn "+applicationID, 1, now).Allowed {
+		if d = s.deps.Limiter.Allow("token of "+applicationID, quota*failuresOfApplication, now); !d.Allowed && s.deps.Limiter.Allow("warn "+applicationID, 1, now).Allowed {
 			s.deps.Logger.Warn("many refused authentications from many addresses", "applicationId", applicationID)
 		}
 	}

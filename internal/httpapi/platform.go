@@ -43,7 +43,7 @@ func (s *Server) authenticateApplication(next echo.HandlerFunc) echo.HandlerFunc
 	return func(c echo.Context) error {
 		ctx, now := c.Request().Context(), s.deps.DB.Clock().Now()
 		r := requestOf(ctx)
-		bucket, quota := "token "+r.Address, s.deps.Quotas.TokenFailurePerMinute
+		bucket, quota := "token from "+r.network(), s.deps.Quotas.TokenFailurePerMinute
 		r.rate = s.deps.Limiter.Peek(bucket, quota, now) // for an answer before the caller is known
 		id, secret, ok := c.Request().BasicAuth()
 		ok = ok && len(c.Request().Header.Values("Authorization")) == 1

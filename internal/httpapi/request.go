@@ -19,6 +19,9 @@ type request struct {
 	scope       string              // that the operation needs, when the token lacks it
 }
 
+// network is what the address counts as.
+func (r *request) network() string { return ratelimit.Network(r.Address) }
+
 type requestKey struct{}
 
 // requestOf returns the request of ctx; every context of a request has one.

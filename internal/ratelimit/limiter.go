@@ -6,10 +6,17 @@ import (
 	"time"
 )
 
-// Limiter keeps one bucket a key. Safe for concurrent use; a bucket that is full again is forgotten.
+const (
+	shards     = 32
+	perShard   = 8 << 10
+	maxBuckets = shards * perShard
+)
+
+// Limiter keeps one bucket a key, at most maxBuckets of them. Safe for concurrent use; a bucket that is full again is
+// forgotten.
 type Limiter struct {
 	seed   maphash.Seed
-	shards [32]shard
+	shards [shards]shard
 }
 
 type shard struct {
@@ -34,6 +41,7 @@ func (l *Limiter) Allow(key string, perMinute int, now time.Time) Decision {
 	defer s.mu.Unlock()
 	s.sweep(now)
 	d, full := decide(s.full[key], now, perMinute)
+	s.makeRoom(key)
 	s.full[key] = full
 	return d
 }
@@ -58,6 +66,17 @@ func (l *Limiter) Peek(key string, perMinute int, now time.Time) Decision {
 
 func (l *Limiter) shard(key string) *shard {
 	return &l.shards[maphash.String(l.seed, key)%uint64(len(l.shards))]
+}
+
+// makeRoom forgets any bucket for a new one above the bound: who has that many keys gets more requests, not our memory.
+func (s *shard) makeRoom(key string) {
+	if _, known := s.full[key]; known || len(s.full) < perShard {
+		return
+	}
+	for other := range s.full {
+		delete(s.full, other)
+		return
+	}
 }
 
 // sweep forgets full buckets once a minute, so memory is bounded by the keys seen in the last two minutes.

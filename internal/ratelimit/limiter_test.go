@@ -98,3 +98,32 @@ func TestFullBucketsAreForgotten(t *testing.T) {
 		t.Errorf("%d buckets kept", n)
 	}
 }
+
+func TestOneIPv6SubscriberIsOneAddress(t *testing.T) {
+	t.Parallel()
+	for address, want := range map[string]string{"192.0.2.7": "192.0.2.7", "2001:db8:1:2:3::4": "2001:db8:1:2::/64", "": "", "x": "x",
+		"::ffff:192.0.2.7": "::ffff:192.0.2.7"} {
+		if got := Network(address); got != want {
+			t.Errorf("%q: %q, want %q", address, got, want)
+		}
+	}
+}
+
+// Whoever has any number of keys does not get any amount of memory, and buckets in use go on counting.
+func TestBucketsAreBounded(t *testing.T) {
+	t.Parallel()
+	l := New()
+	for i := range maxBuckets + maxBuckets/4 {
+		l.Allow(fmt.Sprint(i), 1, start)
+	}
+	n := 0
+	for i := range l.shards {
+		n += len(l.shards[i].full)
+	}
+	if n > maxBuckets || n < maxBuckets*9/10 {
+		t.Errorf("%d buckets", n)
+	}
+	if last := fmt.Sprint(maxBuckets + maxBuckets/4 - 1); l.Allow(last, 1, start).Allowed {
+		t.Error("the newest bucket does not count")
+	}
+}

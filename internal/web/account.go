@@ -13,6 +13,7 @@ import (
 	"partnerd/internal/account"
 	"partnerd/internal/consultation"
 	"partnerd/internal/oauth"
+	"partnerd/internal/ratelimit"
 	"partnerd/internal/wallet"
 )
 
@@ -83,9 +84,16 @@ func (p *Pages) attempt(tries ...try) time.Duration {
 	return 0
 }
 
+// takeBack uncounts tries that proved harmless.
+func (p *Pages) takeBack(tries []try) {
+	for _, t := range tries {
+		p.Limiter.Return(t.bucket, t.perMinute)
+	}
+}
+
 // from is a try that counts against the network that it comes from.
 func from(c echo.Context, what string, perMinute int) try {
-	return try{what + " address " + network(c.RealIP()), perMinute}
+	return try{what + " address " + ratelimit.Network(c.RealIP()), perMinute}
 }
 
 func tooMany(c echo.Context, wait time.Duration) error {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"net/http"
-	"net/netip"
 	"strings"
 	"time"
 
@@ -116,9 +115,7 @@ func (p *Pages) throttled(c echo.Context, email string) time.Duration {
 
 // forgive uncounts an attempt with the right password: only guessing is slowed down.
 func (p *Pages) forgive(c echo.Context, email string) {
-	for _, t := range p.loginTries(c, email) {
-		p.Limiter.Return(t.bucket, t.perMinute)
-	}
+	p.takeBack(p.loginTries(c, email))
 }
 
 // loginTries count against the address that an attempt comes from and the account it is for, known or not. A browser
@@ -129,19 +126,6 @@ func (p *Pages) loginTries(c echo.Context, email string) []try {
 		account = "login browser " + browser
 	}
 	return []try{from(c, "login", p.LoginPerAddress), {account, p.LoginPerAccount}}
-}
-
-// network is the address, or for IPv6 the /64 that one subscriber usually has.
-func network(address string) string {
-	a, err := netip.ParseAddr(address)
-	if err != nil || a.Unmap().Is4() {
-		return address
-	}
-	prefix, err := a.Prefix(64)
-	if err != nil {
-		return address
-	}
-	return prefix.String()
 }
 
 // logout ends the session and goes to next, which the consent page uses to ask for another account.

@@ -203,13 +203,3 @@ func TestSignInIsThrottledPerAccountAndPerAddress(t *testing.T) {
 	f.clock.Advance(time.Minute)
 	try("client@example.com").want(t, http.StatusSeeOther)
 }
-
-func TestOneIPv6SubscriberIsOneAddress(t *testing.T) {
-	t.Parallel()
-	for address, want := range map[string]string{"192.0.2.7": "192.0.2.7", "2001:db8:1:2:3::4": "2001:db8:1:2::/64", "": "", "x": "x",
-		"::ffff:192.0.2.7": "::ffff:192.0.2.7"} {
-		if got := network(address); got != want {
-			t.Errorf("%q: %q, want %q", address, got, want)
-		}
-	}
-}

@@ -3,8 +3,6 @@ package web
 import (
 	"crypto/sha256"
 	"crypto/subtle"
-	"fmt"
-	"math"
 	"net/http"
 	"time"
 
@@ -17,7 +15,8 @@ import (
 )
 
 const (
-	opsAttempts = 20 // wrong passwords a minute from one network address
+	opsAttempts = 20  // wrong passwords a minute from one network
+	opsOfAll    = 100 // and from everywhere
 	opsRows     = 20
 	opsStale    = 26 * time.Hour // a nightly examination that is older was missed
 )
@@ -60,19 +59,23 @@ func (p *Pages) ops(c echo.Context) error {
 	return p.render(c, http.StatusOK, "ops", view{Title: "ops.title", Data: v})
 }
 
-// askOperator lets whoever knows the password pass (HTTP Basic, any name).
+// askOperator lets whoever knows the password pass (HTTP Basic, any name). Tries are counted before they are judged, so
+// that above the bound a guess tells nothing; whoever guesses from many networks keeps operators out meanwhile.
 func (p *Pages) askOperator(c echo.Context) error {
-	_, given, ok := c.Request().BasicAuth()
-	want, got := sha256.Sum256([]byte(p.OpsPassword)), sha256.Sum256([]byte(given))
-	if ok && subtle.ConstantTimeCompare(want[:], got[:]) == 1 {
-		return nil
-	}
-	if ok {
-		d := p.Limiter.Allow("ops "+c.RealIP(), opsAttempts, p.DB.Clock().Now())
-		if !d.Allowed {
-			c.Response().Header().Set("Retry-After", fmt.Sprint(int(math.Ceil(d.RetryAfter.Seconds()))))
-			return statusError(http.StatusTooManyRequests)
+	if _, given, ok := c.Request().BasicAuth(); ok {
+		tries := []try{from(c, "ops", opsAttempts), {"ops", opsOfAll}}
+		if wait := p.attempt(tries...); wait > 0 {
+			if p.Limiter.Allow("ops warn", 1, p.DB.Clock().Now()).Allowed {
+				p.Logger.Warn("many wrong passwords at the operators' page", "address", c.RealIP())
+			}
+			return tooMany(c, wait)
 		}
+		want, got := sha256.Sum256([]byte(p.OpsPassword)), sha256.Sum256([]byte(given))
+		if subtle.ConstantTimeCompare(want[:], got[:]) == 1 {
+			p.takeBack(tries)
+			return nil
+		}
+		p.Logger.Warn("wrong password at the operators' page", "address", c.RealIP())
 	}
 	c.Response().Header().Set("WWW-Authenticate", `Basic realm="operators", charset="UTF-8"`)
 	return statusError(http.StatusUnauthorized)

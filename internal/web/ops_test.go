@@ -40,9 +40,15 @@ func TestOpsIsForOperators(t *testing.T) {
 			t.Fatalf("status %d, want %d", p.StatusCode, status)
 		}
 	}
-	p = guesser.get("/ops")
-	if p.StatusCode != http.StatusTooManyRequests || p.Header.Get("Retry-After") == "" {
-		t.Errorf("after %d guesses: %d, Retry-After %q", opsAttempts, p.StatusCode, p.Header.Get("Retry-After"))
+	for _, b := range []*browser{guesser, f.browser().as("ops", opsPassword)} { // a guess above the bound tells nothing
+		p = b.get("/ops")
+		if p.StatusCode != http.StatusTooManyRequests || p.Header.Get("Retry-After") == "" {
+			t.Errorf("after %d guesses: %d, Retry-After %q", opsAttempts, p.StatusCode, p.Header.Get("Retry-After"))
+		}
+	}
+	f.clock.Advance(time.Minute)
+	for range 2 * opsOfAll { // the right password costs nothing
+		f.browser().as("ops", opsPassword).get("/ops").want(t, 200)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"strconv"
 	"time"
@@ -41,7 +42,11 @@ func dialContext(cfg Config, g guard) func(ctx context.Context, network, address
 		if err != nil {
 			return nil, err
 		}
-		return p.connect(ctx, target)
+		conn, err := p.connect(ctx, target)
+		if err != nil {
+			return nil, err
+		}
+		return tunnel{conn, targetAddr(target)}, nil
 	}
 }
 
@@ -71,6 +76,22 @@ func resolveSafe(ctx context.Context, resolver *net.Resolver, g guard, address s
 	return net.JoinHostPort(addresses[0].Unmap().String(), port), nil
 }
 
+// tunnel is a connection to target through a proxy.
+type tunnel struct {
+	net.Conn
+	target net.Addr
+}
+
+func (t tunnel) RemoteAddr() net.Addr { return t.target }
+
+func targetAddr(target string) net.Addr {
+	a, err := netip.ParseAddrPort(target)
+	if err != nil {
+		return nil
+	}
+	return net.TCPAddrFromAddrPort(a)
+}
+
 // proxy is an HTTP proxy that opens tunnels (RFC 9110 section 9.3.6).
 type proxy struct {
 	url    *url.URL
@@ -96,9 +117,9 @@ func (p proxy) connect(ctx context.Context, target string) (net.Conn, error) {
 	conn.Close()
 	switch {
 	case ctx.Err() != nil:
-		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: context.DeadlineExceeded}
+		return nil, &net.OpError{Op: "dial", Net: "tcp", Addr: targetAddr(target), Err: context.DeadlineExceeded}
 	case errors.Is(err, errUnreachable):
-		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: errUnreachable}
+		return nil, &net.OpError{Op: "dial", Net: "tcp", Addr: targetAddr(target), Err: errUnreachable}
 	}
 	return nil, fmt.Errorf("%w: %w", errProxy, err)
 }

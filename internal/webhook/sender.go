@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"strconv"
 	"syscall"
 	"time"
@@ -102,6 +103,7 @@ func (o outcome) errorText() string {
 // sender makes attempts. It knows nothing of the database.
 type sender struct {
 	guard     guard
+	hide      bool            // what this machine answers; see [Config]
 	transport *http.Transport // used without http.Client, so redirects are never followed
 	timeout   time.Duration
 	now       func() time.Time // real time: receivers compare the signature's time with theirs
@@ -109,7 +111,7 @@ type sender struct {
 
 func newSender(cfg Config) *sender {
 	g := newGuard(cfg)
-	return &sender{guard: g, timeout: cfg.Timeout, now: clock.System{}.Now, transport: &http.Transport{
+	return &sender{guard: g, hide: cfg.HideLoopback, timeout: cfg.Timeout, now: clock.System{}.Now, transport: &http.Transport{
 		Proxy:                  nil, // a proxy of the environment would get around the guard; see dialContext for ours
 		DialContext:            dialContext(cfg, g),
 		TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12},
@@ -128,10 +130,18 @@ func (s *sender) send(ctx context.Context, m message) outcome {
 	started := clock.System{}.Now()
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
-	o, err := s.post(ctx, m)
+	var remote net.Addr
+	o, err := s.post(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		GotConn: func(c httptrace.GotConnInfo) { remote = c.Conn.RemoteAddr() }}), m)
 	if err != nil {
 		o.class, o.detail = classify(ctx, err)
 		o.cause = err
+	}
+	if s.hide && ofThisMachine(remote, err) {
+		o.body = ""
+		if err != nil {
+			o.class, o.detail = classConnect, "no complete answer"
+		}
 	}
 	o.duration = max(0, clock.System{}.Now().Sub(started))
 	return o
@@ -186,6 +196,16 @@ func (s *sender) post(ctx context.Context, m message) (outcome, error) {
 		o.class, o.detail = classStatus, fmt.Sprintf("answered %d", o.status)
 	}
 	return o, nil
+}
+
+// ofThisMachine tells whether an attempt went, or failed to go, to a loopback address.
+func ofThisMachine(remote net.Addr, err error) bool {
+	var op *net.OpError
+	if remote == nil && errors.As(err, &op) {
+		remote = op.Addr
+	}
+	tcp, ok := remote.(*net.TCPAddr)
+	return ok && tcp.IP.IsLoopback()
 }
 
 // classify names the class of a failure without a complete answer, and describes it to the partner: in words of our own,

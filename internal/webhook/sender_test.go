@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"net/url"
 	"regexp"
 	"strings"
 	"testing"
@@ -301,6 +302,35 @@ func TestTheSignatureIsMadeWhenTheAttemptIs(t *testing.T) {
 		p := r.seen()[len(r.seen())-1]
 		if err := Verify("whsec_x", p.header.Get(HeaderSignature), p.body, at.Add(late)); err != nil {
 			t.Errorf("%v later: %v", late, err)
+		}
+	}
+}
+
+// Where partners are strangers, deliveries to this machine tell them no more than whether they arrived.
+func TestWhatThisMachineAnswersIsHidden(t *testing.T) {
+	t.Parallel()
+	hiding := sandbox()
+	hiding.HideLoopback = true
+	answers := newReceiver(t, func(_ int, w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "secret of a neighbour") })
+	closes := newReceiver(t, func(_ int, w http.ResponseWriter, _ *http.Request) { panic(http.ErrAbortHandler) })
+	nobody := newReceiver(t, status(http.StatusOK))
+	nobody.Close()
+	through := hiding
+	through.Proxy = &url.URL{Scheme: "http", Host: newEgress(t, answers.Listener.Addr().String(), tunnelOpen).Addr().String()}
+	for name, c := range map[string]struct {
+		cfg     Config
+		to      *receiver
+		body    string
+		failure string
+	}{
+		"shown":           {sandbox(), answers, "secret of a neighbour", ""},
+		"an answer":       {hiding, answers, "", ""},
+		"by a proxy":      {through, answers, "", ""},
+		"a closed port":   {hiding, nobody, "", "connect: no complete answer"},
+		"another service": {hiding, closes, "", "connect: no complete answer"},
+	} {
+		if o := sendTo(t, c.cfg, c.to.message()); o.body != c.body || o.errorText() != c.failure {
+			t.Errorf("%s: %+v", name, o)
 		}
 	}
 }

@@ -21,6 +21,7 @@ import (
 type Config struct {
 	Sandbox       bool     // http URLs and any port are allowed
 	AllowLoopback bool     // deliveries may go to this machine; for sandboxes only
+	HideLoopback  bool     // partners are not on this machine: what it answers is not theirs to see
 	Ports         []uint16 // allowed besides 443 in a live deployment
 
 	Timeout             time.Duration // of an attempt, from its start to the end of the answer; 0 means 5 s (and 200 ms for the way)

@@ -195,8 +195,9 @@ func (a *App) wire(ctx context.Context, k keys) (err error) {
 	}
 	a.Consultations = consultation.New(consultation.Deps{
 		DB: a.DB, Searches: a.queries, Box: k.box, Accounts: a.Accounts, Applications: a.Applications, Catalog: a.Catalog, Wallet: a.Wallet, Matching: a.Matching,
-		Lawyers: a.Lawyers, Webhooks: a.Webhooks, Notes: note.New(k.box, k.drop), Telephony: a.Telephony, Logger: a.Logger,
+		Lawyers: a.Lawyers, Webhooks: a.Webhooks, Notes: note.New(k.box, k.drop), Telephony: a.Telephony, Mail: a.Mail, Logger: a.Logger,
 	})
+	a.Metrics.MustRegister(a.Consultations.Collector())
 	numbers.consultations = a.Consultations
 	a.Privacy, err = privacy.New(privacy.Deps{Accounts: a.Accounts, SelfService: a.SelfService, OAuth: a.OAuth, Wallet: a.Wallet, Payments: a.Payments,
 		Consultations: a.Consultations, Idempotency: a.Idempotency, Mail: a.Mail})

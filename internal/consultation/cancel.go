@@ -5,7 +5,6 @@ import (
 	"errors"
 
 	"partnerd/internal/lawyer"
-	"partnerd/internal/money"
 	"partnerd/internal/postgres"
 	"partnerd/internal/problem"
 )
@@ -36,34 +35,21 @@ func (s *Service) cancel(ctx context.Context, tx postgres.Tx, applicationID, cli
 	if err != nil || c.Status == Cancelled {
 		return c, err
 	}
-	if _, ok := table[c.Status][onCancel]; !ok {
-		return Consultation{}, ErrNotCancellable
-	}
-	if err := s.letGo(ctx, tx, c, lawyer.Available); err != nil {
+	if err := s.cancelLocked(ctx, tx, &c, why); err != nil {
 		return Consultation{}, err
 	}
-	c.EndReason = why
-	err = s.apply(ctx, tx, &c, onCancel)
-	return c, err
+	return c, nil
 }
 
-// Refund gives a completed consultation's money, or part of it, back to the client, once (X15): amount cents, from 1
-// to the price. For operators; the reason is kept in the log.
-func (s *Service) Refund(ctx context.Context, consultationID string, amount money.Cents, reason string) error {
-	return s.DB.InTx(ctx, func(tx postgres.Tx) error {
-		c, err := lock(ctx, tx, consultationID)
-		if err != nil {
-			return err
-		}
-		if c.RefundedAt == nil {
-			c.Refunded = amount
-		}
-		if err := s.apply(ctx, tx, &c, onRefund); err != nil {
-			return err
-		}
-		tx.AfterCommit(func() { s.log.Info("refund", "id", c.ID, "cents", amount, "reason", reason) })
-		return nil
-	})
+func (s *Service) cancelLocked(ctx context.Context, tx postgres.Tx, c *Consultation, why Reason) error {
+	if _, ok := table[c.Status][onCancel]; !ok {
+		return ErrNotCancellable
+	}
+	if err := s.letGo(ctx, tx, *c, lawyer.Available); err != nil {
+		return err
+	}
+	c.EndReason = why
+	return s.apply(ctx, tx, c, onCancel)
 }
 
 // letGo ends what is under way for a consultation that leaves its lawyer: the open offer, the call that is being set

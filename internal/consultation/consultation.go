@@ -84,6 +84,9 @@ func (c Consultation) WaiverAcknowledged() bool { return true }
 // NoteAvailable tells whether the preview can be read: exactly when the consultation is completed (T4).
 func (c Consultation) NoteAvailable() bool { return c.Status == Completed }
 
+// NoteDueAt is when a consultation whose call has ended is closed with the money back, unless the note has come.
+func (c Consultation) NoteDueAt() time.Time { return c.CallEndedAt.Add(NoteLimit) }
+
 // Dialling tells whether a call is being set up: begun, and neither joined nor given up.
 func (c Consultation) Dialling() bool {
 	return c.Status == Assigned && c.DialAttempts > 0 && c.NextDialAt == nil
@@ -101,6 +104,9 @@ const (
 	WrongPerson        Reason = "wrong_person"       // X12
 	TooShort           Reason = "too_short"          // X12: joined for less than a minute
 	TechnicalFault     Reason = "technical_fault"    // X12
+	NoteMissing        Reason = "note_missing"       // X12: seven days after the call, or before by an operator
+	WithdrawnFrom      Reason = "withdrawn_from"     // X12: by an operator, after the client's declaration during or after the call
+	CancelledByUs      Reason = "cancelled_by_operator"
 )
 
 // Reasons for which a lawyer gives an assigned consultation back (X7, X8).

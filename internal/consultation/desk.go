@@ -120,19 +120,15 @@ func (s *Service) NoUsefulCall(ctx context.Context, lawyerID, consultationID str
 		if err != nil {
 			return err
 		}
-		c.EndReason = reason
-		if !uselessCall(c, tx.Now) {
+		if reason == NoteMissing || reason == WithdrawnFrom { // an operator's
 			return ErrReason
 		}
-		if err := s.freeLawyer(ctx, tx, c, lawyer.WrapUp, lawyer.Available); err != nil {
-			return err
-		}
-		return s.apply(ctx, tx, &c, onNoUsefulCall)
+		return s.uselessCall(ctx, tx, &c, reason)
 	})
 }
 
 // SubmitNote stores the lawyer's note with its preview and completes the consultation (X11), or corrects them
-// afterwards (X16). Faults: [note.ErrInvalid], [ErrNotYours], [ErrForbidden].
+// afterwards (X16). A note that comes later than [NoteLimit] after the call is [ErrForbidden]. Faults: [note.ErrInvalid], [ErrNotYours], [ErrForbidden].
 func (s *Service) SubmitNote(ctx context.Context, lawyerID, consultationID, text, preview string) error {
 	return s.DB.InTx(ctx, func(tx postgres.Tx) error {
 		c, err := s.lockOf(ctx, tx, lawyerID, consultationID, CallEnded, Completed)
@@ -143,7 +139,7 @@ func (s *Service) SubmitNote(ctx context.Context, lawyerID, consultationID, text
 			return err
 		}
 		if c.Status == CallEnded {
-			if err := s.freeLawyer(ctx, tx, c, lawyer.WrapUp, lawyer.Available); err != nil {
+			if err := s.endWrapUp(ctx, tx, c, lawyer.Available); err != nil {
 				return err
 			}
 		}

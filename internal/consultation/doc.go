@@ -15,6 +15,10 @@
 //     consultations that are locked.
 //   - A callback is offered and dialled by the client's day only (hours.go). callable_from and callable_until hold the hours
 //     of the day that has not ended; their end is a timer, which sets those of the next day.
+//   - Nobody's money and nobody's lawyer is held for ever. A note that does not come is reminded of after 1 and 12 hours
+//     (mail to the lawyer) and 24 hours (an operator's case: the log, a metric, the operators' page); then its lawyer goes
+//     from WRAP_UP to AWAY, and comes back to work when he likes. The note completes the consultation until seven days after
+//     the call; at that moment it is closed with the money back, reason note_missing.
 //   - Subject, description and phone number are sealed at rest, and are in no log and no event.
 //
 // States and moves, with the rows of the table; a test compares this picture with the table:
@@ -36,6 +40,7 @@
 //	    IN_CALL --> CALL_ENDED: X10 call_over
 //	    CALL_ENDED --> COMPLETED: X11 submit_note, CAPTURE
 //	    CALL_ENDED --> EXPIRED: X12 no_useful_call, RELEASE
+//	    CALL_ENDED --> EXPIRED: X12 note_missing, RELEASE
 //	    COMPLETED --> COMPLETED: X16 submit_note
 //	    COMPLETED --> COMPLETED: X15 refund, REFUND
 //

@@ -2,6 +2,7 @@ package consultation
 
 import (
 	"fmt"
+	"log/slog"
 	"strings"
 	"sync"
 	"testing"
@@ -13,10 +14,12 @@ import (
 	"partnerd/internal/clock"
 	"partnerd/internal/dbtest"
 	"partnerd/internal/lawyer"
+	"partnerd/internal/mail"
 	"partnerd/internal/matching"
 	"partnerd/internal/money"
 	"partnerd/internal/note"
 	"partnerd/internal/postgres"
+	"partnerd/internal/queue"
 	"partnerd/internal/seal"
 	"partnerd/internal/telephony"
 	"partnerd/internal/wallet"
@@ -63,10 +66,14 @@ func newWorld(t *testing.T) *world {
 	db := dbtest.NewWithClock(t, clk)
 	box, drop := newKeys()
 	lawyers := lawyer.New(box)
+	jobs, err := queue.New(db, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
 	w := &world{T: t, clock: clk, Service: New(Deps{
 		DB: db, Box: box, Accounts: account.New(box), Applications: application.New(), Catalog: catalog.New(), Wallet: wallet.New(),
 		Matching: matching.New(lawyers), Lawyers: lawyers, Webhooks: webhook.New(db, box, webhook.Config{Sandbox: true}),
-		Notes: note.New(box, drop), Telephony: telephony.New(db, nil, nil),
+		Notes: note.New(box, drop), Telephony: telephony.New(db, nil, nil), Mail: mail.New(jobs, box, nil),
 	})}
 	w.application = w.newApplication("CRM")
 	w.client = w.newClient("client@example.org", "+33612345678", true, 10_000)
@@ -178,6 +185,20 @@ func (w *world) pass(d time.Duration) {
 		w.Fatal(err)
 	}
 	w.sweep()
+}
+
+func (w *world) refund(id string, amount money.Cents) error {
+	return w.DB.InTx(w.Context(), func(tx postgres.Tx) error {
+		_, err := w.Refund(w.Context(), tx, id, amount)
+		return err
+	})
+}
+
+func (w *world) closeIt(id string, reason Reason) error {
+	return w.DB.InTx(w.Context(), func(tx postgres.Tx) error {
+		_, err := w.Close(w.Context(), tx, id, reason)
+		return err
+	})
 }
 
 // offerOf is the lawyer's open offer.

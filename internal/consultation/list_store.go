@@ -29,6 +29,27 @@ func inHands(ctx context.Context, tx postgres.Tx, lawyerIDs []string) ([]Consult
 		WHERE c.status IN ('ASSIGNED', 'IN_CALL', 'CALL_ENDED') AND c.lawyer_id IN ? ORDER BY c.assigned_at, c.id`, lawyerIDs)
 }
 
+// otherNotes tells whether the lawyer has another note to write, fewer than reminders of which were sent.
+func otherNotes(ctx context.Context, tx postgres.Tx, lawyerID, consultationID string, reminders int) (found bool, err error) {
+	err = tx.Gorm(ctx).Raw(`SELECT EXISTS (SELECT FROM consultations WHERE lawyer_id = ? AND status = 'CALL_ENDED' AND reminders < ? AND id <> ?)`,
+		lawyerID, reminders, consultationID).Scan(&found).Error
+	return found, err
+}
+
+// missingNotes lists what at least so many reminders were sent for, the oldest first.
+func missingNotes(ctx context.Context, tx postgres.Tx, reminders, limit int) ([]Consultation, error) {
+	return many(ctx, tx, `SELECT `+columns+` FROM consultations c WHERE c.status = 'CALL_ENDED' AND c.reminders >= ?
+		ORDER BY c.call_ended_at LIMIT ?`, reminders, limit)
+}
+
+func countMissingNotes(ctx context.Context, tx postgres.Tx, reminders int) (n int, err error) {
+	err = tx.Gorm(ctx).Raw(`SELECT count(*) FROM consultations WHERE status = 'CALL_ENDED' AND reminders >= ?`, reminders).Scan(&n).Error
+	if err != nil {
+		return 0, fmt.Errorf("count missing notes: %w", err)
+	}
+	return n, nil
+}
+
 // due is a consultation whose timer is due.
 type due struct {
 	ID      string

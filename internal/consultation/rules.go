@@ -10,22 +10,23 @@ import (
 
 // Times of the state machine.
 const (
-	SearchLimit       = 30 * time.Minute // from the first search; a lawyer who gives the work back does not reset it
-	CallbackGuarantee = 24 * time.Hour   // from the first PENDING_CALLBACK
-	DialDeadline      = 2 * time.Minute  // from the assignment to the first dial
-	DialLimit         = 3 * time.Minute  // for one attempt to be joined or to fail
-	CallLimit         = 20 * time.Minute // of joined time
-	LineRestore       = 3 * time.Minute  // for a line that dropped
-	UsefulCall        = time.Minute      // a call shorter than this may be declared useless for that alone
-	lineBusyRetry     = 10 * time.Second // the client is on the line with another lawyer
-	callbackBoost     = 12 * time.Hour   // before it is due, a callback starts to overtake
+	SearchLimit       = 30 * time.Minute   // from the first search; a lawyer who gives the work back does not reset it
+	CallbackGuarantee = 24 * time.Hour     // from the first PENDING_CALLBACK
+	DialDeadline      = 2 * time.Minute    // from the assignment to the first dial
+	DialLimit         = 3 * time.Minute    // for one attempt to be joined or to fail
+	CallLimit         = 20 * time.Minute   // of joined time
+	LineRestore       = 3 * time.Minute    // for a line that dropped
+	UsefulCall        = time.Minute        // a call shorter than this may be declared useless for that alone
+	lineBusyRetry     = 10 * time.Second   // the client is on the line with another lawyer
+	NoteLimit         = 7 * 24 * time.Hour // from the end of the call: without a note it is closed with the money back
+	callbackBoost     = 12 * time.Hour     // before it is due, a callback starts to overtake
 )
 
 // dialSchedule says when each attempt to reach the client begins, from the first one on.
 var dialSchedule = []time.Duration{0, 5 * time.Minute, 15 * time.Minute}
 
 // noteReminders says when a missing note is reminded of, from the end of the call on (decision H37). The last one is
-// for the operator.
+// for the operator, and with it the lawyer's wait for the note ends.
 var noteReminders = []time.Duration{time.Hour, 12 * time.Hour, 24 * time.Hour}
 
 // Lengths in Unicode code points (specification section 2.7, decision H45).
@@ -59,9 +60,27 @@ func attemptsSpent(c Consultation, _ time.Time) bool { return c.DialAttempts >= 
 func hasDuration(c Consultation, _ time.Time) bool {
 	return c.DurationSec != nil && *c.DurationSec >= 0 && *c.DurationSec <= int(CallLimit/time.Second)
 }
+func noteInTime(c Consultation, now time.Time) bool {
+	return c.CallEndedAt != nil && now.Before(c.NoteDueAt())
+}
+func noteOverdue(c Consultation, now time.Time) bool { return !noteInTime(c, now) }
+
+// writing tells whether the lawyer of c is kept from other work by its note.
+func writing(c Consultation) bool { return c.Status == CallEnded && c.Reminders < len(noteReminders) }
+
+// remindersDue counts the reminders whose time has come.
+func remindersDue(c Consultation, now time.Time) int {
+	n := 0
+	for _, after := range noteReminders {
+		if !now.Before(c.CallEndedAt.Add(after)) {
+			n++
+		}
+	}
+	return n
+}
 func uselessCall(c Consultation, _ time.Time) bool {
 	switch c.EndReason {
-	case WrongPerson, TechnicalFault:
+	case WrongPerson, TechnicalFault, NoteMissing, WithdrawnFrom:
 		return true
 	case TooShort:
 		return c.DurationSec != nil && *c.DurationSec < int(UsefulCall/time.Second)
@@ -114,7 +133,7 @@ func nextTimer(c Consultation) *time.Time {
 		if c.Reminders < len(noteReminders) {
 			return at(c.CallEndedAt.Add(noteReminders[c.Reminders]))
 		}
-		return nil
+		return at(c.NoteDueAt())
 	case Draft, Completed, Cancelled, Expired:
 		return nil
 	}
@@ -128,13 +147,14 @@ const (
 	taskNone         task = ""
 	taskSearchOver   task = "search_over"
 	taskCallbackOver task = "callback_over"
-	taskNextDay      task = "next_day"    // the hours for a callback are over until the next day
-	taskNotDialled   task = "not_dialled" // assigned, and no dial was begun in time
-	taskDial         task = "dial"        // next attempt to reach the client
-	taskDialStuck    task = "dial_stuck"  // an attempt that neither joined nor failed
-	taskLineLost     task = "line_lost"   // not restored
-	taskCallCap      task = "call_cap"    // 20 minutes are over
-	taskRemind       task = "remind"      // the note is missing
+	taskNextDay      task = "next_day"     // the hours for a callback are over until the next day
+	taskNotDialled   task = "not_dialled"  // assigned, and no dial was begun in time
+	taskDial         task = "dial"         // next attempt to reach the client
+	taskDialStuck    task = "dial_stuck"   // an attempt that neither joined nor failed
+	taskLineLost     task = "line_lost"    // not restored
+	taskCallCap      task = "call_cap"     // 20 minutes are over
+	taskRemind       task = "remind"       // the note is missing
+	taskNoteMissing  task = "note_missing" // and will not come
 )
 
 // dueTask says what is to be done at now.
@@ -166,6 +186,9 @@ func dueTask(c Consultation, now time.Time) task {
 		}
 		return taskCallCap
 	case CallEnded:
+		if noteOverdue(c, now) {
+			return taskNoteMissing
+		}
 		return taskRemind
 	case Draft, Completed, Cancelled, Expired:
 		return taskNone

@@ -32,7 +32,7 @@ func TestTimers(t *testing.T) {
 		{"first reminder", with(base(CallEnded), func(c *Consultation) { c.CallEndedAt = at(0) }), time.Hour, taskRemind},
 		{"second reminder", with(base(CallEnded), func(c *Consultation) { c.CallEndedAt, c.Reminders = at(0), 1 }), 12 * time.Hour, taskRemind},
 		{"last reminder", with(base(CallEnded), func(c *Consultation) { c.CallEndedAt, c.Reminders = at(0), 2 }), 24 * time.Hour, taskRemind},
-		{"reminded enough", with(base(CallEnded), func(c *Consultation) { c.CallEndedAt, c.Reminders = at(0), 3 }), -1, taskNone},
+		{"the note does not come", with(base(CallEnded), func(c *Consultation) { c.CallEndedAt, c.Reminders = at(0), 3 }), NoteLimit, taskNoteMissing},
 		{"completed", base(Completed), -1, taskNone},
 		{"cancelled", base(Cancelled), -1, taskNone},
 		{"expired", base(Expired), -1, taskNone},

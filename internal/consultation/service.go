@@ -8,10 +8,13 @@ import (
 	"strings"
 	"sync/atomic"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"partnerd/internal/account"
 	"partnerd/internal/application"
 	"partnerd/internal/catalog"
 	"partnerd/internal/lawyer"
+	"partnerd/internal/mail"
 	"partnerd/internal/matching"
 	"partnerd/internal/note"
 	"partnerd/internal/postgres"
@@ -44,15 +47,17 @@ type Deps struct {
 	Webhooks     *webhook.Service
 	Notes        *note.Service
 	Telephony    *telephony.Service
+	Mail         *mail.Service
 	Logger       *slog.Logger
 }
 
 // Service is the summit of the domain. Safe for concurrent use.
 type Service struct {
 	Deps
-	log  *slog.Logger
-	work chan string // consultations to search a lawyer for, as soon as their transaction has committed
-	idle chan string // lawyers who became available
+	log       *slog.Logger
+	incidents *prometheus.CounterVec
+	work      chan string // consultations to search a lawyer for, as soon as their transaction has committed
+	idle      chan string // lawyers who became available
 
 	working atomic.Bool // the searches of this process run here
 	others  *postgres.Channel
@@ -70,7 +75,7 @@ func New(d Deps) *Service {
 	if d.Searches == nil {
 		d.Searches = d.DB
 	}
-	return &Service{Deps: d, log: log, work: make(chan string, wakeBuffer), idle: make(chan string, wakeBuffer), others: d.DB.Channel(channel, log)}
+	return &Service{Deps: d, log: log, incidents: newIncidents(), work: make(chan string, wakeBuffer), idle: make(chan string, wakeBuffer), others: d.DB.Channel(channel, log)}
 }
 
 // apply takes a step of the table and writes everything that belongs to it: the record with its timer, the events,

@@ -25,6 +25,7 @@ const (
 	onCallOver        trigger = "call_over"        // hang-up, cap, or the line was lost for good
 	onSubmitNote      trigger = "submit_note"      // note and preview, or their correction
 	onNoUsefulCall    trigger = "no_useful_call"   // wrong person, too short, technical fault
+	onNoteMissing     trigger = "note_missing"     // seven days after the call
 	onCancel          trigger = "cancel"           // by the partner, the client or an operator
 	onRefund          trigger = "refund"           // by an operator, after completion
 )
@@ -32,7 +33,7 @@ const (
 // triggers lists all of them.
 func triggers() []trigger {
 	return []trigger{onCreate, onAuthorize, onAccept, onSearchOver, onCallbackMissed, onBridge, onLawyerLost, onLawyerLostLate,
-		onClientUnreached, onCallOver, onSubmitNote, onNoUsefulCall, onCancel, onRefund}
+		onClientUnreached, onCallOver, onSubmitNote, onNoUsefulCall, onNoteMissing, onCancel, onRefund}
 }
 
 // movement is what a step does to the client's money.
@@ -88,8 +89,9 @@ var table = map[Status]map[trigger]step{
 		onCallOver: {row: "X10", to: CallEnded, guard: hasDuration, set: setCallEnded, events: []webhook.Type{webhook.CallEnded}},
 	},
 	CallEnded: {
-		onSubmitNote:   {row: "X11", to: Completed, set: setCompleted, money: captureMoney, events: []webhook.Type{webhook.NoteAvailable, webhook.Completed}},
+		onSubmitNote:   {row: "X11", to: Completed, guard: noteInTime, set: setCompleted, money: captureMoney, events: []webhook.Type{webhook.NoteAvailable, webhook.Completed}},
 		onNoUsefulCall: {row: "X12", to: Expired, guard: uselessCall, set: setExpired, money: releaseMoney, events: []webhook.Type{webhook.Expired, webhook.Refunded}},
+		onNoteMissing:  {row: "X12", to: Expired, guard: noteOverdue, set: setExpired, money: releaseMoney, events: []webhook.Type{webhook.Expired, webhook.Refunded}},
 	},
 	Completed: {
 		onRefund:     {row: "X15", to: Completed, guard: refundable, set: setRefunded, money: refundMoney, events: []webhook.Type{webhook.Refunded}},

@@ -29,6 +29,10 @@ func ready(s Status, t trigger) Consultation {
 		c.CallbackDueAt = ptr(noon)
 	case onRefund:
 		c.Refunded = Price
+	case onSubmitNote:
+		c.CallEndedAt = ptr(noon)
+	case onNoteMissing:
+		c.CallEndedAt = ptr(noon.Add(-NoteLimit))
 	}
 	return c
 }
@@ -55,6 +59,7 @@ var allowed = []struct {
 	{"X10", InCall, onCallOver, CallEnded, noMoney, "call_ended"},
 	{"X11", CallEnded, onSubmitNote, Completed, captureMoney, "note_available completed"},
 	{"X12", CallEnded, onNoUsefulCall, Expired, releaseMoney, "expired refunded"},
+	{"X12", CallEnded, onNoteMissing, Expired, releaseMoney, "expired refunded"},
 	{"X13", Matching, onCancel, Cancelled, releaseMoney, "cancelled refunded"},
 	{"X13", PendingCallback, onCancel, Cancelled, releaseMoney, "cancelled refunded"},
 	{"X13", Assigned, onCancel, Cancelled, releaseMoney, "cancelled refunded"},
@@ -169,6 +174,10 @@ func TestGuards(t *testing.T) {
 		{"too short at 59 s", func(c *Consultation) { c.EndReason, c.DurationSec = TooShort, ptr(59) }, CallEnded, onNoUsefulCall, noon, true},
 		{"too short at 60 s", func(c *Consultation) { c.EndReason, c.DurationSec = TooShort, ptr(60) }, CallEnded, onNoUsefulCall, noon, false},
 		{"useless without a reason", func(c *Consultation) { c.EndReason = "" }, CallEnded, onNoUsefulCall, noon, false},
+		{"note just in time", func(c *Consultation) { c.CallEndedAt = ptr(noon) }, CallEnded, onSubmitNote, late(NoteLimit - time.Microsecond), true},
+		{"note after seven days", func(c *Consultation) { c.CallEndedAt = ptr(noon) }, CallEnded, onSubmitNote, late(NoteLimit), false},
+		{"note given up early", func(c *Consultation) { c.CallEndedAt = ptr(noon) }, CallEnded, onNoteMissing, late(NoteLimit - time.Microsecond), false},
+		{"note given up", func(c *Consultation) { c.CallEndedAt = ptr(noon) }, CallEnded, onNoteMissing, late(NoteLimit), true},
 		{"refund of nothing", func(c *Consultation) { c.Refunded = 0 }, Completed, onRefund, noon, false},
 		{"refund above the price", func(c *Consultation) { c.Refunded = Price + 1 }, Completed, onRefund, noon, false},
 		{"second refund", func(c *Consultation) { c.RefundedAt = ptr(noon) }, Completed, onRefund, noon, false},

@@ -290,6 +290,8 @@ func (s *Service) fire(ctx context.Context, tx postgres.Tx, c *Consultation) err
 		return s.cutCall(ctx, tx, c, "limit")
 	case taskRemind:
 		return s.remind(ctx, tx, c)
+	case taskNoteMissing:
+		return s.giveUpNote(ctx, tx, c)
 	case taskNone:
 		return update(ctx, tx, *c, c.Status) // the stored timer is not the one of the rules: set it right
 	}
@@ -317,8 +319,7 @@ func (s *Service) missGuarantee(ctx context.Context, tx postgres.Tx, c *Consulta
 	if err := s.apply(ctx, tx, c, onCallbackMissed); err != nil {
 		return err
 	}
-	id := c.ID
-	tx.AfterCommit(func() { s.log.Error("incident: callback guarantee missed", "id", id) })
+	s.incident(tx, "callback guarantee missed", c.ID, "")
 	return nil
 }
 
@@ -363,21 +364,4 @@ func (s *Service) giveUpAttempt(ctx context.Context, tx postgres.Tx, c *Consulta
 		return s.giveBack(ctx, tx, c, lawyer.Away)
 	}
 	return s.attemptFailed(ctx, tx, c)
-}
-
-// remind says that the note is missing (H37): twice to the lawyer, at last to the operator.
-func (s *Service) remind(ctx context.Context, tx postgres.Tx, c *Consultation) error {
-	c.Reminders++
-	if err := s.save(ctx, tx, c); err != nil {
-		return err
-	}
-	id, lawyerID, n := c.ID, c.LawyerID, c.Reminders
-	tx.AfterCommit(func() {
-		if n < len(noteReminders) {
-			s.log.Warn("note is missing", "id", id, "lawyer", lawyerID, "after", noteReminders[n-1])
-			return
-		}
-		s.log.Error("incident: note is missing", "id", id, "lawyer", lawyerID, "after", noteReminders[n-1])
-	})
-	return nil
 }

@@ -76,7 +76,7 @@ func TestEventsOfACompletedConsultation(t *testing.T) {
 func goodwill(t *testing.T, w *world, s *session, lawyer, id string) {
 	t.Helper()
 	w.must(t, w.Consultations.SubmitNote(t.Context(), lawyer, id, canary+" corrected", "Corrected preview"))
-	w.must(t, w.Consultations.Refund(t.Context(), id, price, "goodwill"))
+	w.refund(t, id, price)
 	e := s.partner.receiver.await(t, id, "refunded")
 	if e.Data.Status != "COMPLETED" || e.Data.DurationSec == nil {
 		t.Errorf("refunded: %s", e.Body)

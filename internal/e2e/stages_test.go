@@ -6,6 +6,7 @@ import (
 
 	"partnerd/gen/partner/models"
 	"partnerd/internal/lawyer"
+	"partnerd/internal/money"
 	"partnerd/internal/postgres"
 	"partnerd/internal/telephony"
 )
@@ -95,6 +96,15 @@ func (w *world) must(t testing.TB, err error) {
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// refund gives a completed consultation's money back, as an operator does.
+func (w *world) refund(t testing.TB, consultationID string, amount money.Cents) {
+	t.Helper()
+	w.inTx(t, func(tx postgres.Tx) error {
+		_, err := w.Consultations.Refund(t.Context(), tx, consultationID, amount)
+		return err
+	})
 }
 
 // assign has the lawyer accept the offer of a consultation.

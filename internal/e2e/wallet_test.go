@@ -216,7 +216,7 @@ func TestWalletHistory(t *testing.T) {
 	done := s.create(t)
 	w.complete(t, l, done.ID)
 	w.exec(t, "UPDATE lawyers SET state = 'OFFLINE' WHERE id = $1", l)
-	w.must(t, w.Consultations.Refund(t.Context(), done.ID, 500, "goodwill"))
+	w.refund(t, done.ID, 500)
 	foreign := other.create(t)
 	other.cancel(t, foreign.ID)
 	s.topUp(t, 3000)

@@ -9,6 +9,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"partnerd/internal/audit"
+	"partnerd/internal/consultation"
 	"partnerd/internal/money"
 	"partnerd/internal/payment"
 	"partnerd/internal/wallet"
@@ -31,6 +32,7 @@ type opsView struct {
 	Incidents []payment.Incident
 	Refunds   []payment.RefundState
 	Audit     []audit.Entry
+	Notes     []consultation.Consultation // whose note is missing for a day or longer
 }
 
 // ops shows operators the state of the money. It changes nothing. The route exists only with a password.
@@ -54,6 +56,9 @@ func (p *Pages) ops(c echo.Context) error {
 		return err
 	}
 	if v.Audit, err = audit.List(ctx, tx, opsRows); err != nil {
+		return err
+	}
+	if v.Notes, err = p.Consultations.MissingNotes(ctx, tx, opsRows); err != nil {
 		return err
 	}
 	return p.render(c, http.StatusOK, "ops", view{Title: "ops.title", Data: v})

@@ -1,0 +1,78 @@
+package consultation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"partnerd/internal/money"
+	"partnerd/internal/postgres"
+	"partnerd/internal/problem"
+)
+
+// What operators do. None of it leaves the state table; who did it and why is in the audit that the caller writes in the
+// same transaction.
+
+// Faults of what operators ask for.
+var (
+	ErrNotClosable   = errors.New("only a consultation whose call has ended without a note can be closed")
+	ErrNotRefundable = errors.New("only a completed consultation can be refunded, once, with 1 cent up to its price")
+	ErrNotWithdrawn  = errors.New("the client has not declared a withdrawal from this consultation")
+)
+
+// Close ends a consultation whose call was over, with the money back (X12): WrongPerson, TechnicalFault, TooShort for less
+// than a minute, NoteMissing, or WithdrawnFrom after the client's declaration. It returns [problem.ErrNotFound],
+// [ErrNotClosable], [ErrReason] or [ErrNotWithdrawn].
+func (s *Service) Close(ctx context.Context, tx postgres.Tx, consultationID string, reason Reason) (Consultation, error) {
+	c, err := s.lockForOperator(ctx, tx, consultationID)
+	if err != nil {
+		return c, err
+	}
+	if c.Status != CallEnded {
+		return c, fmt.Errorf("%w: it is %s", ErrNotClosable, c.Status)
+	}
+	if reason == WithdrawnFrom {
+		if _, found, err := findWithdrawal(ctx, tx, c.ID); err != nil || !found {
+			return c, errors.Join(err, ErrNotWithdrawn)
+		}
+	}
+	err = s.uselessCall(ctx, tx, &c, reason)
+	return c, err
+}
+
+// Refund gives a completed consultation's money, or part of it, back to the client, once (X15): amount cents, from 1 to the
+// price. So a withdrawal that was declared during the call, and whose note came, is settled too. It returns
+// [problem.ErrNotFound] or [ErrNotRefundable].
+func (s *Service) Refund(ctx context.Context, tx postgres.Tx, consultationID string, amount money.Cents) (Consultation, error) {
+	c, err := s.lockForOperator(ctx, tx, consultationID)
+	if err != nil {
+		return c, err
+	}
+	if c.RefundedAt == nil {
+		c.Refunded = amount
+	}
+	if err := s.apply(ctx, tx, &c, onRefund); errors.Is(err, ErrForbidden) {
+		return c, fmt.Errorf("%w: it is %s", ErrNotRefundable, c.Status)
+	} else if err != nil {
+		return c, err
+	}
+	return c, nil
+}
+
+// CancelForOperator cancels a consultation whose call has not started (X13). One that is cancelled already is returned as it
+// is. It returns [problem.ErrNotFound] or [ErrNotCancellable].
+func (s *Service) CancelForOperator(ctx context.Context, tx postgres.Tx, consultationID string) (Consultation, error) {
+	c, err := s.lockForOperator(ctx, tx, consultationID)
+	if err != nil || c.Status == Cancelled {
+		return c, err
+	}
+	err = s.cancelLocked(ctx, tx, &c, CancelledByUs)
+	return c, err
+}
+
+func (s *Service) lockForOperator(ctx context.Context, tx postgres.Tx, consultationID string) (Consultation, error) {
+	if !storable(consultationID) {
+		return Consultation{}, problem.ErrNotFound
+	}
+	return lock(ctx, tx, consultationID)
+}

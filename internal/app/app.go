@@ -184,7 +184,7 @@ func (a *App) wire(ctx context.Context, k keys) (err error) {
 	a.Lawyers = lawyer.New(k.box)
 	a.Matching = matching.New(a.Lawyers)
 	numbers := &numbers{db: a.DB, lawyers: a.Lawyers}
-	var provider telephony.Adapter = noTelephony{}
+	var provider telephony.Adapter = telephony.None{}
 	if cfg.Sandbox() {
 		a.SimulatedCalls = sandbox.NewCalls(a.DB, nil)
 		provider = a.SimulatedCalls
@@ -199,6 +199,7 @@ func (a *App) wire(ctx context.Context, k keys) (err error) {
 	})
 	a.Metrics.MustRegister(a.Consultations.Collector())
 	numbers.consultations = a.Consultations
+	a.sayWhatIsMissing()
 	a.Privacy, err = privacy.New(privacy.Deps{Accounts: a.Accounts, SelfService: a.SelfService, OAuth: a.OAuth, Wallet: a.Wallet, Payments: a.Payments,
 		Consultations: a.Consultations, Idempotency: a.Idempotency, Mail: a.Mail})
 	if err != nil {
@@ -209,6 +210,16 @@ func (a *App) wire(ctx context.Context, k keys) (err error) {
 		a.SimulatedPayments = sandbox.NewPayments(a.DB, a.Payments, a.noticeURL(), k.payment)
 	}
 	return nil
+}
+
+// sayWhatIsMissing names what this deployment refuses because a provider is not there.
+func (a *App) sayWhatIsMissing() {
+	if !a.Telephony.Available() {
+		a.Logger.Warn("there is no telephony provider: consultations are refused with 503, and coverage says that nobody is available")
+	}
+	if !a.Payments.Available() {
+		a.Logger.Warn("no payment provider is set: top-ups are refused with 503", "set", "PARTNERD_STRIPE_SECRET_KEY")
+	}
 }
 
 // purgeEvery lets a purge run at an interval, and logs what it deleted.
@@ -334,20 +345,4 @@ type noMail struct{}
 // Send implements mail.Sender.
 func (noMail) Send(context.Context, mail.Message) error {
 	return errors.New("PARTNERD_MAIL_SERVER is not set")
-}
-
-var errNoTelephony = errors.New("this version has no telephony provider for live deployments")
-
-// noTelephony refuses every command; calls of a live deployment wait for a provider.
-type noTelephony struct{}
-
-func (noTelephony) PlaceLeg(context.Context, telephony.PlaceLeg) error      { return errNoTelephony }
-func (noTelephony) Bridge(context.Context, telephony.Bridge) error          { return errNoTelephony }
-func (noTelephony) Play(context.Context, telephony.Play) error              { return errNoTelephony }
-func (noTelephony) Collect(context.Context, telephony.Collect) error        { return errNoTelephony }
-func (noTelephony) StartRecording(context.Context, telephony.Command) error { return errNoTelephony }
-func (noTelephony) StopRecording(context.Context, telephony.Command) error  { return errNoTelephony }
-func (noTelephony) Hangup(context.Context, telephony.Hangup) error          { return errNoTelephony }
-func (noTelephony) Report(context.Context, string) ([]telephony.Event, error) {
-	return nil, errNoTelephony
 }

@@ -15,9 +15,9 @@ import (
 // Faults: [telephony.ErrLineBusy] (the client is on another call; the next attempts begin by themselves, until the dial deadline),
 // [ErrTooEarly], [ErrPhoneLost], [ErrNotYours], [ErrForbidden].
 func (s *Service) StartCall(ctx context.Context, lawyerID, consultationID string) error {
-	var busy error
+	var refused error
 	err := s.DB.InTx(ctx, func(tx postgres.Tx) error {
-		busy = nil
+		refused = nil
 		c, err := s.lockOf(ctx, tx, lawyerID, consultationID, Assigned)
 		if err != nil || c.Dialling() {
 			return err
@@ -25,34 +25,43 @@ func (s *Service) StartCall(ctx context.Context, lawyerID, consultationID string
 		if c.NextDialAt != nil && tx.Now.Before(*c.NextDialAt) || quiet(c, tx.Now) {
 			return ErrTooEarly
 		}
-		if err := s.checkPhone(ctx, tx, c); err != nil {
+		err = s.dial(ctx, tx, &c)
+		if !errors.Is(err, telephony.ErrLineBusy) && !errors.Is(err, ErrPhoneLost) {
 			return err
 		}
-		if err := s.dial(ctx, tx, &c); !errors.Is(err, telephony.ErrLineBusy) {
-			return err
-		}
-		busy = telephony.ErrLineBusy // the attempt that was set for later is kept
+		refused = err // what it wrote is kept
 		return nil
 	})
-	return errors.Join(err, busy)
+	return errors.Join(err, refused)
 }
 
-// checkPhone refuses to call a number that has lost its verification since the creation (T40).
-func (s *Service) checkPhone(ctx context.Context, tx postgres.Tx, c Consultation) error {
+// closeWithoutPhone ends a consultation whose client has no verified number any more (X9, T40): no other number is called.
+func (s *Service) closeWithoutPhone(ctx context.Context, tx postgres.Tx, c *Consultation) error {
+	if err := s.letGo(ctx, tx, *c, lawyer.Available); err != nil {
+		return err
+	}
+	c.EndReason = PhoneLost
+	lawyerID := c.LawyerID
+	if err := s.apply(ctx, tx, c, onPhoneLost); err != nil {
+		return err
+	}
+	s.incident(tx, "phone not verified any more", c.ID, lawyerID)
+	return nil
+}
+
+// dial begins one attempt. With [telephony.ErrLineBusy] the attempt is set for [lineBusyRetry] later, and with [ErrPhoneLost]
+// the consultation is closed; the transaction can be committed after both.
+func (s *Service) dial(ctx context.Context, tx postgres.Tx, c *Consultation) error {
 	_, ok, err := s.Accounts.VerifiedPhone(ctx, tx, c.ClientID)
 	if err != nil {
 		return fmt.Errorf("read the client's phone: %w", err)
 	}
 	if !ok {
-		s.log.Error("incident: the client's phone is no longer verified, so the call cannot begin", "id", c.ID)
+		if err := s.closeWithoutPhone(ctx, tx, c); err != nil {
+			return err
+		}
 		return ErrPhoneLost
 	}
-	return nil
-}
-
-// dial begins one attempt. With [telephony.ErrLineBusy] the attempt is set for [lineBusyRetry] later and the transaction
-// can be committed.
-func (s *Service) dial(ctx context.Context, tx postgres.Tx, c *Consultation) error {
 	app, err := s.Applications.Get(ctx, tx, c.ApplicationID)
 	if err != nil {
 		return fmt.Errorf("read application: %w", err)
@@ -64,7 +73,10 @@ func (s *Service) dial(ctx context.Context, tx postgres.Tx, c *Consultation) err
 	if errors.Is(err, telephony.ErrLineBusy) {
 		next := tx.Now.Add(lineBusyRetry)
 		c.NextDialAt = &next
-		return errors.Join(err, s.save(ctx, tx, c))
+		if err := s.save(ctx, tx, c); err != nil {
+			return err
+		}
+		return telephony.ErrLineBusy
 	}
 	if err != nil {
 		return err

@@ -101,6 +101,7 @@ const (
 	CancelledByClient  Reason = "cancelled_by_client"
 	GuaranteeMissed    Reason = "guarantee_missed"   // nobody was found before callbackDueAt (X14)
 	ClientNotReached   Reason = "client_not_reached" // three attempts (X9)
+	PhoneLost          Reason = "phone_lost"         // the number lost its verification (X9)
 	WrongPerson        Reason = "wrong_person"       // X12
 	TooShort           Reason = "too_short"          // X12: joined for less than a minute
 	TechnicalFault     Reason = "technical_fault"    // X12

@@ -32,13 +32,16 @@ type Evidence struct {
 }
 
 // Create starts a consultation: it reserves the price and begins the search (specification section 3, X1 and X2).
-// Problems: VALIDATION_ERROR, PHONE_REQUIRED, INSUFFICIENT_FUNDS. After any of them tx must be rolled back.
+// It is refused where no call can be made, before any money is held. Problems: VALIDATION_ERROR, UNAVAILABLE, PHONE_REQUIRED, INSUFFICIENT_FUNDS. After any of them tx must be rolled back.
 func (s *Service) Create(ctx context.Context, tx postgres.Tx, cmd CreateCommand) (Consultation, error) {
 	if cmd.Language == "" {
 		cmd.Language = catalog.DefaultLanguage
 	}
 	if err := s.check(ctx, tx, cmd); err != nil {
 		return Consultation{}, err
+	}
+	if !s.Telephony.Available() {
+		return Consultation{}, problem.ErrUnavailable.Because("This deployment has no telephony, so no lawyer could call.").After(retryUnserved)
 	}
 	phone, ok, err := s.Accounts.VerifiedPhone(ctx, tx, cmd.ClientID)
 	if err != nil {

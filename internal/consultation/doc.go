@@ -19,6 +19,9 @@
 //     (mail to the lawyer) and 24 hours (an operator's case: the log, a metric, the operators' page); then its lawyer goes
 //     from WRAP_UP to AWAY, and comes back to work when he likes. The note completes the consultation until seven days after
 //     the call; at that moment it is closed with the money back, reason note_missing.
+//   - The client is called on the number that was verified at the creation, and on no other. When the client has no verified
+//     number any more at the time of a call, nobody is called: the consultation is closed with the money back, an operator
+//     sees it as an incident, and the lawyer is free, at the back of the queue.
 //   - Subject, description and phone number are sealed at rest, and are in no log and no event.
 //
 // States and moves, with the rows of the table; a test compares this picture with the table:
@@ -36,6 +39,7 @@
 //	    ASSIGNED --> MATCHING: X7 lawyer_lost
 //	    ASSIGNED --> PENDING_CALLBACK: X8 lawyer_lost_late
 //	    ASSIGNED --> EXPIRED: X9 client_unreached, RELEASE
+//	    ASSIGNED --> EXPIRED: X9 phone_lost, RELEASE
 //	    ASSIGNED --> CANCELLED: X13 cancel, RELEASE
 //	    IN_CALL --> CALL_ENDED: X10 call_over
 //	    CALL_ENDED --> COMPLETED: X11 submit_note, CAPTURE

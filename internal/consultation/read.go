@@ -69,15 +69,22 @@ func (s *Service) Note(ctx context.Context, tx postgres.Tx, applicationID, clien
 	return p, err
 }
 
+// Served tells whether consultations are taken: calls can be made.
+func (s *Service) Served() bool { return s.Telephony.Available() }
+
 // Coverage tells whether lawyers can be reached now for a competence and language, and how long it may take
-// (specification section 2.6, decisions H34 to H36).
+// (specification section 2.6, decisions H34 to H36). Nobody can where no call can be made.
 func (s *Service) Coverage(ctx context.Context, tx postgres.Tx, competence, language string) (matching.Coverage, error) {
 	pair := matching.Pair{Competence: competence, Language: language}
 	w, err := waits(ctx, tx, pair)
 	if err != nil {
 		return matching.Coverage{}, err
 	}
-	return s.Matching.Coverage(ctx, tx, pair, w)
+	c, err := s.Matching.Coverage(ctx, tx, pair, w)
+	if !s.Telephony.Available() {
+		c.Available, c.EstimatedWaitSeconds = false, nil
+	}
+	return c, err
 }
 
 // InHands returns what the lawyers have in their hands, oldest first: ASSIGNED, IN_CALL or CALL_ENDED. Subject and

@@ -19,6 +19,7 @@ const (
 	UsefulCall        = time.Minute        // a call shorter than this may be declared useless for that alone
 	lineBusyRetry     = 10 * time.Second   // the client is on the line with another lawyer
 	NoteLimit         = 7 * 24 * time.Hour // from the end of the call: without a note it is closed with the money back
+	retryUnserved     = 5 * time.Minute    // to be asked again where calls cannot be made: a provider comes with a new start
 	callbackBoost     = 12 * time.Hour     // before it is due, a callback starts to overtake
 )
 

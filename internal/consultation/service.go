@@ -29,7 +29,7 @@ var (
 	ErrNotYours  = errors.New("the consultation is not in this lawyer's hands")
 	ErrReason    = errors.New("the reason is not acceptable here")
 	ErrTooEarly  = errors.New("the client is called again at the time that was set")
-	ErrPhoneLost = errors.New("the client's phone number is no longer verified; an operator has to look at it")
+	ErrPhoneLost = errors.New("the client's phone number is not verified any more; the consultation is closed")
 	errLostRace  = errors.New("the consultation changed under a lock that should have prevented it")
 )
 

@@ -447,22 +447,60 @@ func TestCreateRefuses(t *testing.T) { // R54, R93, R94
 	}
 }
 
-func TestLostVerificationStopsTheCall(t *testing.T) { // T40
+// TestNobodyIsCalledOnAnotherNumber: a client who lost the verification is not called, on no number, and no lawyer pays for it.
+func TestNobodyIsCalledOnAnotherNumber(t *testing.T) { // X9, T40
 	t.Parallel()
-	w := newWorld(t)
-	l := w.online()
-	id := w.assigned(l)
-	w.tx(func(tx postgres.Tx) error {
-		return w.Accounts.SetPhone(t.Context(), tx, w.client, "+33698765432", false)
-	})
-	if err := w.StartCall(t.Context(), l, id); !errors.Is(err, ErrPhoneLost) {
-		t.Errorf("start: %v", err)
+	unverify := func(w *world, phone string) {
+		w.tx(func(tx postgres.Tx) error { return w.Accounts.SetPhone(w.Context(), tx, w.client, phone, false) })
 	}
-	w.tx(func(tx postgres.Tx) error {
-		return w.Accounts.SetPhone(t.Context(), tx, w.client, "+33698765432", true)
-	})
-	w.do(w.StartCall(t.Context(), l, id))
-	if n, err := w.ClientNumber(t.Context(), id); err != nil || n != "+33612345678" {
-		t.Errorf("the number that was verified at creation is dialled, not %s (%v)", n, err)
+	calls := func(w *world, id string) (n int) {
+		w.do(w.DB.Pool().QueryRow(w.Context(), "SELECT count(*) FROM calls WHERE consultation_id = $1", id).Scan(&n))
+		return n
 	}
+	for name, tc := range map[string]struct {
+		play  func(w *world, l, id string)
+		calls int
+	}{
+		"before the first call": {func(w *world, l, id string) {
+			unverify(w, "+33698765432")
+			if err := w.StartCall(w.Context(), l, id); !errors.Is(err, ErrPhoneLost) {
+				w.Errorf("start: %v", err)
+			}
+		}, 0},
+		"before the second": {func(w *world, l, id string) {
+			w.do(w.StartCall(w.Context(), l, id))
+			w.unreached(id)
+			unverify(w, "")
+			w.pass(5 * time.Minute)
+		}, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			l := w.online()
+			id := w.assigned(l)
+			tc.play(w, l, id)
+			w.expect(id, Expired, "assigned[ASSIGNED] expired[EXPIRED] refunded[EXPIRED]", 10_000, 0)
+			w.expectLawyer(l, lawyer.Available)
+			if c := w.read(id); c.EndReason != PhoneLost || calls(w, id) != tc.calls {
+				t.Errorf("%s after %d calls", c.EndReason, calls(w, id))
+			}
+			if _, err := w.ClientNumber(t.Context(), id); err == nil {
+				t.Error("the number is still given out")
+			}
+		})
+	}
+	t.Run("another number was verified", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(t)
+		l := w.online()
+		id := w.assigned(l)
+		w.tx(func(tx postgres.Tx) error {
+			return w.Accounts.SetPhone(t.Context(), tx, w.client, "+33698765432", true)
+		})
+		w.do(w.StartCall(t.Context(), l, id))
+		if n, err := w.ClientNumber(t.Context(), id); err != nil || n != "+33612345678" {
+			t.Errorf("the number that was verified at creation is dialled, not %s (%v)", n, err)
+		}
+	})
 }

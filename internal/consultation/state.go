@@ -22,6 +22,7 @@ const (
 	onLawyerLost      trigger = "lawyer_lost"      // withdrawn, absent or not dialling, within the search time
 	onLawyerLostLate  trigger = "lawyer_lost_late" // the same, after it
 	onClientUnreached trigger = "client_unreached" // three attempts
+	onPhoneLost       trigger = "phone_lost"       // the client's number is not verified any more (T40)
 	onCallOver        trigger = "call_over"        // hang-up, cap, or the line was lost for good
 	onSubmitNote      trigger = "submit_note"      // note and preview, or their correction
 	onNoUsefulCall    trigger = "no_useful_call"   // wrong person, too short, technical fault
@@ -33,7 +34,7 @@ const (
 // triggers lists all of them.
 func triggers() []trigger {
 	return []trigger{onCreate, onAuthorize, onAccept, onSearchOver, onCallbackMissed, onBridge, onLawyerLost, onLawyerLostLate,
-		onClientUnreached, onCallOver, onSubmitNote, onNoUsefulCall, onNoteMissing, onCancel, onRefund}
+		onClientUnreached, onPhoneLost, onCallOver, onSubmitNote, onNoUsefulCall, onNoteMissing, onCancel, onRefund}
 }
 
 // movement is what a step does to the client's money.
@@ -83,6 +84,7 @@ var table = map[Status]map[trigger]step{
 		onLawyerLost:      {row: "X7", to: Matching, guard: searchRunning, set: setUnassigned, events: []webhook.Type{webhook.Matching}},
 		onLawyerLostLate:  {row: "X8", to: PendingCallback, guard: searchElapsed, set: setUnassignedLate, events: []webhook.Type{webhook.PendingCallback}},
 		onClientUnreached: {row: "X9", to: Expired, guard: attemptsSpent, set: setExpired, money: releaseMoney, events: []webhook.Type{webhook.Expired, webhook.Refunded}},
+		onPhoneLost:       {row: "X9", to: Expired, set: setExpired, money: releaseMoney, events: []webhook.Type{webhook.Expired, webhook.Refunded}},
 		onCancel:          {row: "X13", to: Cancelled, set: setCancelled, money: releaseMoney, events: []webhook.Type{webhook.Cancelled, webhook.Refunded}},
 	},
 	InCall: {

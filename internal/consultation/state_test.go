@@ -56,6 +56,7 @@ var allowed = []struct {
 	{"X7", Assigned, onLawyerLost, Matching, noMoney, "matching"},
 	{"X8", Assigned, onLawyerLostLate, PendingCallback, noMoney, "pending_callback"},
 	{"X9", Assigned, onClientUnreached, Expired, releaseMoney, "expired refunded"},
+	{"X9", Assigned, onPhoneLost, Expired, releaseMoney, "expired refunded"},
 	{"X10", InCall, onCallOver, CallEnded, noMoney, "call_ended"},
 	{"X11", CallEnded, onSubmitNote, Completed, captureMoney, "note_available completed"},
 	{"X12", CallEnded, onNoUsefulCall, Expired, releaseMoney, "expired refunded"},

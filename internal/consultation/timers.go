@@ -329,19 +329,7 @@ func (s *Service) redial(ctx context.Context, tx postgres.Tx, c *Consultation) e
 	if quiet(*c, tx.Now) {
 		return s.giveBack(ctx, tx, c, lawyer.Available)
 	}
-	err := s.checkPhone(ctx, tx, *c)
-	if errors.Is(err, ErrPhoneLost) {
-		now := tx.Now
-		if c.FirstDialAt == nil {
-			c.FirstDialAt = &now
-		}
-		c.DialAttempts, c.LastDialAt, c.NextDialAt = c.DialAttempts+1, &now, nil
-		return s.attemptFailed(ctx, tx, c)
-	}
-	if err != nil {
-		return err
-	}
-	if err := s.dial(ctx, tx, c); !errors.Is(err, telephony.ErrLineBusy) {
+	if err := s.dial(ctx, tx, c); !errors.Is(err, telephony.ErrLineBusy) && !errors.Is(err, ErrPhoneLost) {
 		return err
 	}
 	return nil

@@ -35,18 +35,30 @@ func (s *Server) reachDatabase(c echo.Context) error {
 	return s.deps.DB.Ping(ctx)
 }
 
-// status tells a partner, or a page that watches the service, how it is and which environment answers (decision H59).
+// status tells a partner, or a page that watches the service, how it is and which environment answers (decision H59). What a
+// deployment refuses because a provider is not there makes it limited.
 func (s *Server) status(c echo.Context) error {
 	state, code := "operational", http.StatusOK
 	if s.reachDatabase(c) != nil {
 		state, code = "unavailable", http.StatusServiceUnavailable
+	}
+	if state == "operational" && !(s.deps.Consultations.Served() && s.deps.Payments.Available()) {
+		state = "limited"
 	}
 	environment := "live"
 	if s.deps.Test {
 		environment = "sandbox"
 	}
 	c.Response().Header().Set("Cache-Control", "no-store")
-	return writeJSON(c, code, map[string]string{"status": state, "environment": environment, "time": s.deps.DB.Clock().Now().UTC().Format(time.RFC3339)})
+	return writeJSON(c, code, map[string]string{"status": state, "environment": environment,
+		"consultations": served(s.deps.Consultations.Served()), "topUps": served(s.deps.Payments.Available()), "time": s.deps.DB.Clock().Now().UTC().Format(time.RFC3339)})
+}
+
+func served(yes bool) string {
+	if yes {
+		return "available"
+	}
+	return "unavailable"
 }
 
 // paymentNotice takes a signed notice of a payment provider. 2xx tells the provider not to send it again.

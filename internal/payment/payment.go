@@ -19,6 +19,9 @@ const (
 	SessionLifetime                  = time.Hour
 )
 
+// retryUnserved is when to ask again where there is no provider: one comes with a new start of the program.
+const retryUnserved = 5 * time.Minute
+
 // ErrWalletLimitExceeded refuses a top-up that would lift the balance above the ceiling (decision H29).
 var ErrWalletLimitExceeded = problem.Declare(problem.Conflict, "WALLET_LIMIT_EXCEEDED", "This top-up would lift the balance above the most a wallet may hold.")
 

@@ -63,6 +63,9 @@ func (s *Service) provider(name string) Provider {
 	return nil
 }
 
+// Available tells whether there is a provider that takes the money of new sessions.
+func (s *Service) Available() bool { return s.active() != nil }
+
 // Create makes a session that can be paid for one hour (specification section 4.2). Problems: VALIDATION_ERROR with
 // issues at amountCents and returnUrl, WALLET_LIMIT_EXCEEDED, UNAVAILABLE where there is no provider.
 func (s *Service) Create(ctx context.Context, tx postgres.Tx, c CreateCommand) (Session, error) {
@@ -71,7 +74,7 @@ func (s *Service) Create(ctx context.Context, tx postgres.Tx, c CreateCommand) (
 	}
 	provider := s.active()
 	if provider == nil {
-		return Session{}, problem.ErrUnavailable.Because("No payment provider is configured.")
+		return Session{}, problem.ErrUnavailable.Because("No payment provider is configured.").After(retryUnserved)
 	}
 	if err := s.checkCeiling(ctx, tx, c.ClientID, c.Amount); err != nil {
 		return Session{}, err

@@ -21,6 +21,12 @@ func New(db *postgres.DB, adapter Adapter, numbers Numbers) *Service {
 	return &Service{db: db, adapter: adapter, numbers: numbers, wake: make(chan struct{}, 1)}
 }
 
+// Available tells whether there is a provider that can make calls.
+func (s *Service) Available() bool {
+	_, none := s.adapter.(None)
+	return !none
+}
+
 // Place begins a call: the lawyer is dialled first. [ErrLineBusy] when the client or the consultation has a call that
 // is not over; the transaction goes on unharmed.
 func (s *Service) Place(ctx context.Context, tx postgres.Tx, start Start) (Call, error) {

@@ -236,8 +236,12 @@ type ClientInterface interface {
 	// and `consultation.matching` follow, in this order.
 	//
 	// When several things are wrong, this is the order in which they are reported: 401, 429, 403, 400 (key missing or body not
-	// JSON), 409 for the key, 422 for the body and the waiver, 409 `PHONE_REQUIRED`, 409 `INSUFFICIENT_FUNDS`. Several
+	// JSON), 409 for the key, 422 for the body and the waiver, 503 where no call can be made, 409 `PHONE_REQUIRED`, 409 `INSUFFICIENT_FUNDS`. Several
 	// consultations of one client may run at the same time; each reserves its own amount.
+	//
+	// A deployment that has no telephony takes no consultations: 503 `UNAVAILABLE` with `Retry-After`. No money is
+	// reserved, and the same key and body work once it has. Its coverage says `available: false`, and `/status` says
+	// `limited`.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -254,8 +258,12 @@ type ClientInterface interface {
 	// and `consultation.matching` follow, in this order.
 	//
 	// When several things are wrong, this is the order in which they are reported: 401, 429, 403, 400 (key missing or body not
-	// JSON), 409 for the key, 422 for the body and the waiver, 409 `PHONE_REQUIRED`, 409 `INSUFFICIENT_FUNDS`. Several
+	// JSON), 409 for the key, 422 for the body and the waiver, 503 where no call can be made, 409 `PHONE_REQUIRED`, 409 `INSUFFICIENT_FUNDS`. Several
 	// consultations of one client may run at the same time; each reserves its own amount.
+	//
+	// A deployment that has no telephony takes no consultations: 503 `UNAVAILABLE` with `Retry-After`. No money is
+	// reserved, and the same key and body work once it has. Its coverage says `available: false`, and `/status` says
+	// `limited`.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -579,8 +587,12 @@ func (c *Client) ListConsultations(ctx context.Context, params *ListConsultation
 // and `consultation.matching` follow, in this order.
 //
 // When several things are wrong, this is the order in which they are reported: 401, 429, 403, 400 (key missing or body not
-// JSON), 409 for the key, 422 for the body and the waiver, 409 `PHONE_REQUIRED`, 409 `INSUFFICIENT_FUNDS`. Several
+// JSON), 409 for the key, 422 for the body and the waiver, 503 where no call can be made, 409 `PHONE_REQUIRED`, 409 `INSUFFICIENT_FUNDS`. Several
 // consultations of one client may run at the same time; each reserves its own amount.
+//
+// A deployment that has no telephony takes no consultations: 503 `UNAVAILABLE` with `Retry-After`. No money is
+// reserved, and the same key and body work once it has. Its coverage says `available: false`, and `/status` says
+// `limited`.
 //
 // Takes any type of body and a specified content type.
 //
@@ -607,8 +619,12 @@ func (c *Client) CreateConsultationWithBody(ctx context.Context, params *CreateC
 // and `consultation.matching` follow, in this order.
 //
 // When several things are wrong, this is the order in which they are reported: 401, 429, 403, 400 (key missing or body not
-// JSON), 409 for the key, 422 for the body and the waiver, 409 `PHONE_REQUIRED`, 409 `INSUFFICIENT_FUNDS`. Several
+// JSON), 409 for the key, 422 for the body and the waiver, 503 where no call can be made, 409 `PHONE_REQUIRED`, 409 `INSUFFICIENT_FUNDS`. Several
 // consultations of one client may run at the same time; each reserves its own amount.
+//
+// A deployment that has no telephony takes no consultations: 503 `UNAVAILABLE` with `Retry-After`. No money is
+// reserved, and the same key and body work once it has. Its coverage says `available: false`, and `/status` says
+// `limited`.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -1746,8 +1762,12 @@ type ClientWithResponsesInterface interface {
 	// and `consultation.matching` follow, in this order.
 	//
 	// When several things are wrong, this is the order in which they are reported: 401, 429, 403, 400 (key missing or body not
-	// JSON), 409 for the key, 422 for the body and the waiver, 409 `PHONE_REQUIRED`, 409 `INSUFFICIENT_FUNDS`. Several
+	// JSON), 409 for the key, 422 for the body and the waiver, 503 where no call can be made, 409 `PHONE_REQUIRED`, 409 `INSUFFICIENT_FUNDS`. Several
 	// consultations of one client may run at the same time; each reserves its own amount.
+	//
+	// A deployment that has no telephony takes no consultations: 503 `UNAVAILABLE` with `Retry-After`. No money is
+	// reserved, and the same key and body work once it has. Its coverage says `available: false`, and `/status` says
+	// `limited`.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -1764,8 +1784,12 @@ type ClientWithResponsesInterface interface {
 	// and `consultation.matching` follow, in this order.
 	//
 	// When several things are wrong, this is the order in which they are reported: 401, 429, 403, 400 (key missing or body not
-	// JSON), 409 for the key, 422 for the body and the waiver, 409 `PHONE_REQUIRED`, 409 `INSUFFICIENT_FUNDS`. Several
+	// JSON), 409 for the key, 422 for the body and the waiver, 503 where no call can be made, 409 `PHONE_REQUIRED`, 409 `INSUFFICIENT_FUNDS`. Several
 	// consultations of one client may run at the same time; each reserves its own amount.
+	//
+	// A deployment that has no telephony takes no consultations: 503 `UNAVAILABLE` with `Retry-After`. No money is
+	// reserved, and the same key and body work once it has. Its coverage says `available: false`, and `/status` says
+	// `limited`.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -4406,8 +4430,12 @@ func (c *ClientWithResponses) ListConsultationsWithResponse(ctx context.Context,
 // and `consultation.matching` follow, in this order.
 //
 // When several things are wrong, this is the order in which they are reported: 401, 429, 403, 400 (key missing or body not
-// JSON), 409 for the key, 422 for the body and the waiver, 409 `PHONE_REQUIRED`, 409 `INSUFFICIENT_FUNDS`. Several
+// JSON), 409 for the key, 422 for the body and the waiver, 503 where no call can be made, 409 `PHONE_REQUIRED`, 409 `INSUFFICIENT_FUNDS`. Several
 // consultations of one client may run at the same time; each reserves its own amount.
+//
+// A deployment that has no telephony takes no consultations: 503 `UNAVAILABLE` with `Retry-After`. No money is
+// reserved, and the same key and body work once it has. Its coverage says `available: false`, and `/status` says
+// `limited`.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -4430,8 +4458,12 @@ func (c *ClientWithResponses) CreateConsultationWithBodyWithResponse(ctx context
 // and `consultation.matching` follow, in this order.
 //
 // When several things are wrong, this is the order in which they are reported: 401, 429, 403, 400 (key missing or body not
-// JSON), 409 for the key, 422 for the body and the waiver, 409 `PHONE_REQUIRED`, 409 `INSUFFICIENT_FUNDS`. Several
+// JSON), 409 for the key, 422 for the body and the waiver, 503 where no call can be made, 409 `PHONE_REQUIRED`, 409 `INSUFFICIENT_FUNDS`. Several
 // consultations of one client may run at the same time; each reserves its own amount.
+//
+// A deployment that has no telephony takes no consultations: 503 `UNAVAILABLE` with `Retry-After`. No money is
+// reserved, and the same key and body work once it has. Its coverage says `available: false`, and `/status` says
+// `limited`.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //

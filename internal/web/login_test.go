@@ -28,6 +28,12 @@ func TestNextStaysOnThisSite(t *testing.T) {
 		"https://evil.example/":        "/account",
 		"javascript:alert(1)":          "/account",
 		"/%zz":                         "/account",
+		"/.//evil.example/login":       "/account",
+		"/%2e%2e//evil.example":        "/account",
+		"/a/..//evil.example":          "/account",
+		"/account//evil":               "/account",
+		"/":                            "/",
+		"/account/":                    "/account/",
 		"/" + strings.Repeat("a", 1e4): "/account",
 	} {
 		if got := safeNext(raw); got != want {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"path"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -119,7 +120,8 @@ func sane(form url.Values) bool {
 }
 
 // safeNext returns raw when it is an absolute path on this site, else the account page. Browsers drop tabs and line
-// ends and read "\" as "/", so neither may occur.
+// ends and read "\" as "/", so neither may occur; a path with empty or dot segments is read as another one, which may begin
+// with "//".
 func safeNext(raw string) string {
 	const home = "/account"
 	if len(raw) > 8192 || !strings.HasPrefix(raw, "/") || strings.HasPrefix(raw, "//") {
@@ -131,7 +133,7 @@ func safeNext(raw string) string {
 		}
 	}
 	u, err := url.Parse(raw)
-	if err != nil || u.Scheme != "" || u.Host != "" || u.User != nil {
+	if err != nil || u.Scheme != "" || u.Host != "" || u.User != nil || path.Clean(u.Path) != strings.TrimSuffix(u.Path, "/") && u.Path != "/" {
 		return home
 	}
 	return u.RequestURI()

@@ -130,11 +130,24 @@ func TestLanguageIsTheLinksThenTheCookiesThenTheBrowsers(t *testing.T) {
 		}
 	}
 	b := f.browser()
-	b.get("/?lang=fr").want(t, 200, `<html lang="fr">`, "/?lang=en")
+	b.get("/?lang=fr").want(t, 200, `<html lang="fr">`, `"?lang=en"`)
 	b.get("/login").want(t, 200, `<html lang="fr">`, "Se connecter")
 	b.get("/login?lang=xx").want(t, 200, `<html lang="fr">`)
 	b.get("/login?lang=en").want(t, 200, `<html lang="en">`)
 	b.get("/nowhere").want(t, 404, `<html lang="en">`, "There is no such page")
+}
+
+// A stranger may choose the path of a page of ours that says "not found".
+func TestTheLanguageLinkStaysOnTheSiteWhateverThePath(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	for _, path := range []string{"//evil.example/login", "/.//evil.example/", `/\evil.example`, "/login"} {
+		p := f.browser().get(path + "?lang=en&a=1")
+		href := regexp.MustCompile(`href="([^"]*lang=fr[^"]*)"`).FindStringSubmatch(p.body)
+		if href == nil || href[1] != "?a=1&amp;lang=fr" {
+			t.Errorf("%s: the link is %q", path, href)
+		}
+	}
 }
 
 func TestDatesAreReadable(t *testing.T) {

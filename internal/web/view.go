@@ -106,11 +106,11 @@ func (p *Pages) render(c echo.Context, status int, name string, v view) error {
 func queryEscape(s string) string { return url.QueryEscape(s) }
 
 // languageLinks points at this page in the other languages; after a POST, which has no address of its own, at the start.
+// A link to this page is its query alone: its path, which a stranger may have chosen, could be read as another host.
 func languageLinks(r *http.Request, current string) []languageLink {
-	target := url.URL{Path: "/"}
-	q := url.Values{}
+	target, q := "/", url.Values{}
 	if r.Method != http.MethodPost {
-		target.Path, target.RawPath, q = r.URL.Path, r.URL.RawPath, r.URL.Query()
+		target, q = "", r.URL.Query()
 	}
 	var out []languageLink
 	for _, lang := range languages {
@@ -118,8 +118,7 @@ func languageLinks(r *http.Request, current string) []languageLink {
 			continue
 		}
 		q.Set("lang", lang)
-		target.RawQuery = q.Encode()
-		out = append(out, languageLink{Code: lang, Name: languageNames[lang], URL: target.RequestURI()})
+		out = append(out, languageLink{Code: lang, Name: languageNames[lang], URL: target + "?" + q.Encode()})
 	}
 	return out
 }

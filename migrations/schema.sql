@@ -591,6 +591,14 @@ CREATE TABLE payment_reversals (
 );
 CREATE INDEX payment_reversals_payment ON public.payment_reversals USING btree (provider, payment_ref);
 
+CREATE TABLE phone_code_counts (
+    day date NOT NULL,
+    number bytea NOT NULL,
+    sent integer NOT NULL,
+    CONSTRAINT phone_code_counts_pkey PRIMARY KEY (day, number),
+    CONSTRAINT phone_code_counts_sent_check CHECK ((sent > 0))
+);
+
 CREATE TABLE postings (
     account text NOT NULL,
     amount_cents bigint NOT NULL,

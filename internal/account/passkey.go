@@ -9,7 +9,6 @@ import (
 	"net/url"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/go-webauthn/webauthn/protocol"
 	"github.com/go-webauthn/webauthn/webauthn"
@@ -17,6 +16,7 @@ import (
 
 	"partnerd/internal/id"
 	"partnerd/internal/postgres"
+	"partnerd/internal/text"
 )
 
 // Passkey is a key pair on a device of the client, of which we hold the public half.
@@ -80,19 +80,25 @@ func (s *SelfService) BeginPasskey(ctx context.Context, tx postgres.Tx, clientID
 }
 
 // AddPasskey judges the browser's answer to [SelfService.BeginPasskey], keeps the passkey and tells the client. It
-// returns [ErrPasskey] or [ErrInvalid]; after either tx must be rolled back.
+// returns [ErrPasskey], [ErrInvalid], or [ErrTooMany] when the client has 20; after each tx must be rolled back.
 func (s *SelfService) AddPasskey(ctx context.Context, tx postgres.Tx, clientID, token, name string, answer []byte, lang string) error {
 	name = norm.NFC.String(strings.TrimSpace(name))
-	if n := utf8.RuneCountInString(name); n == 0 || n > maxPasskeyName || !storable(name) {
-		return fmt.Errorf("%w: the name must have 1 to %d characters", ErrInvalid, maxPasskeyName)
+	if !text.IsName(name, maxPasskeyName) {
+		return fmt.Errorf("%w: the name must have 1 to %d characters, none of them a control character", ErrInvalid, maxPasskeyName)
 	}
 	session, err := s.takeChallenge(ctx, tx, token, clientID)
 	if err != nil {
 		return err
 	}
+	if err := lockClient(ctx, tx, clientID); err != nil {
+		return err
+	}
 	holder, err := s.holder(ctx, tx, clientID)
 	if err != nil {
 		return err
+	}
+	if len(holder.credentials) >= maxPasskeys {
+		return ErrTooMany
 	}
 	parsed, err := protocol.ParseCredentialCreationResponseBytes(answer)
 	if err != nil {

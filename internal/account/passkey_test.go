@@ -281,3 +281,32 @@ func TestASiteWithoutANameHasNoPasskeys(t *testing.T) {
 		}
 	}
 }
+
+// Challenges begun while there was room must not lead to more passkeys than there may be.
+func TestAClientHasAtMostTwentyPasskeys(t *testing.T) {
+	t.Parallel()
+	c := newCounter(t)
+	id := create(t, c.Accounts, c.DB, demo).ID
+	results := make(chan error, maxPasskeys+4)
+	var adds []func() error
+	for range cap(results) {
+		a, ch := newAuthenticator(t), c.challenge(id)
+		answer := a.create(ch)
+		adds = append(adds, func() error { return c.addPasskey(id, ch, answer) })
+	}
+	for _, add := range adds {
+		go func() { results <- add() }()
+	}
+	added := 0
+	for range cap(results) {
+		switch err := <-results; {
+		case err == nil:
+			added++
+		case !errors.Is(err, ErrTooMany):
+			t.Errorf("refused otherwise: %v", err)
+		}
+	}
+	if list, err := c.Passkeys(t.Context(), c.DB.Read(), id); err != nil || len(list) != maxPasskeys || added != maxPasskeys {
+		t.Errorf("%d were added, %d are there (%v), want %d", added, len(list), err, maxPasskeys)
+	}
+}

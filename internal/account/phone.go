@@ -2,10 +2,13 @@ package account
 
 import (
 	"context"
+	"crypto/hmac"
 	"crypto/rand"
+	"crypto/sha256"
 	"crypto/subtle"
 	"fmt"
 	"math/big"
+	"slices"
 	"strings"
 
 	"github.com/nyaruka/phonenumbers"
@@ -26,9 +29,9 @@ const (
 )
 
 // SendCode texts a code of six digits to a number, in any usual notation, and makes it the only one that counts. It
-// returns [ErrInvalid], [ErrNoMobile] or [ErrTooMany].
+// returns [ErrInvalid], [ErrCountry], [ErrNoMobile] or [ErrTooMany].
 func (s *SelfService) SendCode(ctx context.Context, tx postgres.Tx, clientID, phone, lang string) error {
-	number, err := mobile(phone)
+	number, err := mobile(phone, s.Numbers.Countries)
 	if err != nil {
 		return err
 	}
@@ -41,6 +44,9 @@ func (s *SelfService) SendCode(ctx context.Context, tx postgres.Tx, clientID, ph
 	}
 	if hour >= codesPerHour || day >= codesPerDay {
 		return ErrTooMany
+	}
+	if err := s.spend(ctx, tx, number); err != nil {
+		return err
 	}
 	code, err := newCode()
 	if err != nil {
@@ -61,6 +67,17 @@ func (s *SelfService) SendCode(ctx context.Context, tx postgres.Tx, clientID, ph
 		return err
 	}
 	return s.SMS.Send(ctx, tx, sms.Message{To: number, Text: message, ExpiresAt: r.ExpiresAt})
+}
+
+// spend counts a code to a number and in all, whichever client asks for it and whichever process answers, or returns
+// [ErrTooMany].
+func (s *SelfService) spend(ctx context.Context, tx postgres.Tx, number string) error {
+	mac := hmac.New(sha256.New, s.Numbers.Key)
+	mac.Write([]byte(number))
+	if err := countCode(ctx, tx, mac.Sum(nil), codesToNumber); err != nil {
+		return err
+	}
+	return countCode(ctx, tx, []byte{}, s.Numbers.PerDay)
 }
 
 // PendingPhone returns the number that a code was sent to, masked; ok is false when no code can be entered.
@@ -130,8 +147,8 @@ func MaskPhone(number string) string {
 	return number[:3] + " " + strings.Repeat("•", len(number)-5) + " " + number[len(number)-2:]
 }
 
-// mobile is [E164] for numbers that may receive text messages.
-func mobile(phone string) (string, error) {
+// mobile is [E164] for numbers of some countries that may receive text messages.
+func mobile(phone string, countries []string) (string, error) {
 	number, err := E164(strings.TrimSpace(phone))
 	if err != nil {
 		return "", err
@@ -139,6 +156,9 @@ func mobile(phone string) (string, error) {
 	n, err := phonenumbers.Parse(number, defaultRegion)
 	if err != nil {
 		return "", fmt.Errorf("%w: the phone number cannot be called", ErrInvalid)
+	}
+	if !slices.Contains(countries, regionOf(n)) {
+		return "", ErrCountry
 	}
 	switch phonenumbers.GetNumberType(n) {
 	case phonenumbers.FIXED_LINE, phonenumbers.TOLL_FREE, phonenumbers.PAGER, phonenumbers.UAN, phonenumbers.VOICEMAIL:

@@ -3,6 +3,7 @@ package account
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -96,7 +97,7 @@ func TestACodeDiesAfterFiveTriesOrTenMinutesOrWithTheNextOne(t *testing.T) {
 		t.Errorf("too late: %s", r)
 	}
 	c.clock.Advance(time.Hour)
-	if err := c.sendCode(id, "+33639980002"); err != nil {
+	if err := c.sendCode(id, "+33639980003"); err != nil {
 		t.Fatal(err)
 	}
 	code := c.code(6)
@@ -169,8 +170,8 @@ func TestCodesAreLimitedAndSealed(t *testing.T) {
 	id := create(t, c.Accounts, c.DB, demo).ID
 	sent := 0
 	for range 3 { // hours
-		for range 6 {
-			switch err := c.sendCode(id, "+33639980002"); {
+		for i := range 6 {
+			switch err := c.sendCode(id, []string{"+33639980002", "+33639980003"}[i%2]); {
 			case err == nil:
 				sent++
 			case !errors.Is(err, ErrTooMany):
@@ -198,17 +199,58 @@ func TestNumbersThatCannotTakeACodeAreRefused(t *testing.T) {
 	t.Parallel()
 	c := newCounter(t)
 	id := create(t, c.Accounts, c.DB, demo).ID
-	for phone, want := range map[string]error{"": ErrInvalid, "call me": ErrInvalid, "112": ErrInvalid, "+33899123456": ErrInvalid, "01 42 68 53 00": ErrNoMobile, "+33 800 123 456": ErrNoMobile} {
+	for phone, want := range map[string]error{"": ErrInvalid, "call me": ErrInvalid, "112": ErrInvalid, "+33899123456": ErrInvalid,
+		"+881631234567": ErrInvalid, "+882134567890": ErrInvalid, "+878101234567890": ErrInvalid, "+447012345678": ErrInvalid, "+80012345678": ErrInvalid,
+		"+447700900123": ErrCountry, "+1 415 555 0132": ErrCountry, "+262692123456": nil, "+32470123456": nil, "01 42 68 53 00": ErrNoMobile, "+33 800 123 456": ErrNoMobile} {
 		if err := c.sendCode(id, phone); !errors.Is(err, want) {
 			t.Errorf("%q: %v", phone, err)
 		}
 	}
 	for _, phone := range []string{"0639980002", "+447700900123", "+1 415 555 0132"} {
-		if _, err := mobile(phone); err != nil {
+		if _, err := mobile(phone, []string{"FR", "GB", "US"}); err != nil {
 			t.Errorf("%q: %v", phone, err)
 		}
 	}
 	if err := c.sendCode("cli_test_unknown", "0639980002"); err == nil {
 		t.Error("a code for nobody")
+	}
+}
+
+// Many accounts that ask for codes to one number are one nuisance to its owner; many numbers are one bill to us.
+func TestCodesADayAreLimitedByNumberAndInAll(t *testing.T) {
+	t.Parallel()
+	c := newCounter(t)
+	c.Numbers.PerDay = 12
+	send := func(client int, phone string) error {
+		id := create(t, c.Accounts, c.DB, NewClient{Email: fmt.Sprintf("c%d@example.com", client), Password: demo.Password, Name: "C"}).ID
+		return c.sendCode(id, phone)
+	}
+	results := make(chan error, 9)
+	for i := range cap(results) {
+		go func() { results <- send(i, "06 39 98 00 02") }()
+	}
+	sent := 0
+	for range cap(results) {
+		switch err := <-results; {
+		case err == nil:
+			sent++
+		case !errors.Is(err, ErrTooMany):
+			t.Fatal(err)
+		}
+	}
+	if sent != codesToNumber {
+		t.Errorf("%d codes to one number in a day, want %d", sent, codesToNumber)
+	}
+	for i := range 12 - codesToNumber {
+		if err := send(100+i, fmt.Sprintf("06399810%02d", i)); err != nil {
+			t.Fatalf("code %d of the day: %v", codesToNumber+i+1, err)
+		}
+	}
+	if err := send(200, "0639982000"); !errors.Is(err, ErrTooMany) {
+		t.Errorf("beyond the bound of the day: %v", err)
+	}
+	c.clock.Advance(24 * time.Hour)
+	if err := send(201, "0639980002"); err != nil {
+		t.Errorf("the day after: %v", err)
 	}
 }

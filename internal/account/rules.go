@@ -10,6 +10,8 @@ import (
 
 	"github.com/nyaruka/phonenumbers"
 	"golang.org/x/text/unicode/norm"
+
+	"partnerd/internal/text"
 )
 
 const defaultRegion = "FR"
@@ -21,8 +23,8 @@ func checked(n NewClient) (NewClient, error) {
 		return n, err
 	}
 	n.Name = norm.NFC.String(strings.TrimSpace(n.Name))
-	if l := utf8.RuneCountInString(n.Name); l == 0 || l > maxNameLength || !storable(n.Name) {
-		return n, fmt.Errorf("%w: the name must have 1 to %d characters", ErrInvalid, maxNameLength)
+	if !text.IsName(n.Name, maxNameLength) {
+		return n, fmt.Errorf("%w: the name must have 1 to %d characters, none of them a control character", ErrInvalid, maxNameLength)
 	}
 	if err := checkPassword(n.Password); err != nil {
 		return n, err
@@ -44,10 +46,11 @@ func checkPassword(plain string) error {
 	return nil
 }
 
+// normalEmail takes addresses at domains; one at a literal network address would make us connect to whatever is there.
 func normalEmail(s string) (string, error) {
 	s = strings.TrimSpace(s)
 	a, err := mail.ParseAddress(s)
-	if err != nil || a.Address != s || len(s) > maxEmailLength || !storable(s) {
+	if err != nil || a.Address != s || len(s) > maxEmailLength || !storable(s) || strings.HasSuffix(s, "]") {
 		return "", fmt.Errorf("%w: %.80q is not an e-mail address", ErrInvalid, s)
 	}
 	return s, nil
@@ -57,16 +60,39 @@ func normalEmail(s string) (string, error) {
 func E164(s string) (string, error) { return e164(s) }
 
 // e164 asks only that a number can exist: the proof that it is the client's is the verification, and number plans
-// change. Premium-rate numbers are refused because we would pay for calling them.
+// change. Numbers that cost the caller more than a call is worth are refused: premium rates, personal numbers, and those
+// of no country (satellites, international networks).
 func e164(s string) (string, error) {
 	n, err := phonenumbers.Parse(s, defaultRegion)
 	if err != nil || !phonenumbers.IsPossibleNumber(n) {
 		return "", fmt.Errorf("%w: the phone number cannot be called", ErrInvalid)
 	}
-	if t := phonenumbers.GetNumberType(n); t == phonenumbers.PREMIUM_RATE || t == phonenumbers.SHARED_COST {
+	switch phonenumbers.GetNumberType(n) {
+	case phonenumbers.PREMIUM_RATE, phonenumbers.SHARED_COST, phonenumbers.PERSONAL_NUMBER:
 		return "", fmt.Errorf("%w: premium-rate phone numbers cannot be used", ErrInvalid)
 	}
+	if regionOf(n) == phonenumbers.REGION_CODE_FOR_NON_GEO_ENTITY {
+		return "", fmt.Errorf("%w: numbers of satellites and international networks cannot be used", ErrInvalid)
+	}
 	return phonenumbers.Format(n, phonenumbers.E164), nil
+}
+
+// regionOf is the country of a number; of one that is not in use, the main country of its calling code.
+func regionOf(n *phonenumbers.PhoneNumber) string {
+	if region := phonenumbers.GetRegionCodeForNumber(n); region != "" {
+		return region
+	}
+	return phonenumbers.GetRegionCodeForCountryCode(int(n.GetCountryCode()))
+}
+
+// CheckCountries names the first code that is no country's.
+func CheckCountries(codes []string) error {
+	for _, code := range codes {
+		if !phonenumbers.GetSupportedRegions()[code] {
+			return fmt.Errorf("%.20q is not a country code like FR", code)
+		}
+	}
+	return nil
 }
 
 // zoneOf returns a time zone of the IANA database. Local and the empty name are none: what they mean depends on the machine.

@@ -26,6 +26,7 @@ const (
 	linksPerHour   = 5 // mails with a link to one address
 	codesPerHour   = 5 // text messages of one client
 	codesPerDay    = 10
+	codesToNumber  = 5 // text messages a day (UTC) to one number, whoever asks for them
 )
 
 // Faults that pages show.
@@ -33,8 +34,23 @@ var (
 	ErrBadLink  = errors.New("the link is unknown, used or out of date")
 	ErrTooMany  = errors.New("too many messages were sent; try again later")
 	ErrNoMobile = fmt.Errorf("%w: the number cannot receive text messages", ErrInvalid)
+	ErrCountry  = fmt.Errorf("%w: numbers of this country cannot be verified", ErrInvalid)
 	ErrPasskey  = errors.New("the passkey was not accepted")
 )
+
+// Numbers says which phone numbers clients may verify, and how many codes may be sent.
+type Numbers struct {
+	Countries []string // ISO 3166 codes; nil for [EEA]
+	PerDay    int      // codes a day (UTC) to all numbers together; 0 for [CodesPerDay]
+	Key       []byte   // of the digests of numbers that are counted
+}
+
+// CodesPerDay is how many codes are sent a day (UTC), to all numbers together, unless it is set otherwise.
+const CodesPerDay = 5000
+
+// EEA are the countries of the European Economic Area, with the overseas departments that have numbers of their own.
+var EEA = []string{"AT", "BE", "BG", "CY", "CZ", "DE", "DK", "EE", "ES", "FI", "FR", "GR", "HR", "HU", "IE", "IS", "IT", "LI", "LT", "LU",
+	"LV", "MT", "NL", "NO", "PL", "PT", "RO", "SE", "SI", "SK", "AX", "BL", "GF", "GP", "MF", "MQ", "RE", "YT"}
 
 // SelfServiceDeps are what a [SelfService] works with.
 type SelfServiceDeps struct {
@@ -45,6 +61,7 @@ type SelfServiceDeps struct {
 	Mail     *mail.Service
 	SMS      *sms.Service
 	BaseURL  string // absolute, without a trailing slash
+	Numbers  Numbers
 
 	// Opened is called in the transaction that creates a client: whoever creates one opens the wallet.
 	Opened func(ctx context.Context, tx postgres.Tx, clientID string) error
@@ -71,6 +88,12 @@ func NewSelfService(d SelfServiceDeps) (*SelfService, error) {
 	texts, err := text.Messages()
 	if err != nil {
 		return nil, err
+	}
+	if d.Numbers.Countries == nil {
+		d.Numbers.Countries = EEA
+	}
+	if d.Numbers.PerDay == 0 {
+		d.Numbers.PerDay = CodesPerDay
 	}
 	s := &SelfService{SelfServiceDeps: d, texts: texts}
 	if s.passkeys, err = newPasskeys(d.BaseURL); err != nil {

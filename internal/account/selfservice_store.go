@@ -134,6 +134,20 @@ func insertCode(ctx context.Context, tx postgres.Tx, r codeRow) error {
 	return nil
 }
 
+// countCode adds one to what was sent to a number today, unless that is limit already.
+func countCode(ctx context.Context, tx postgres.Tx, number []byte, limit int) error {
+	r := tx.Gorm(ctx).Exec(`INSERT INTO phone_code_counts (day, number, sent) VALUES (@day, @number, 1)
+		ON CONFLICT (day, number) DO UPDATE SET sent = phone_code_counts.sent + 1 WHERE phone_code_counts.sent < @limit`,
+		map[string]any{"day": tx.Now.Format(time.DateOnly), "number": number, "limit": limit})
+	if r.Error != nil {
+		return fmt.Errorf("count a code: %w", r.Error)
+	}
+	if r.RowsAffected == 0 {
+		return ErrTooMany
+	}
+	return nil
+}
+
 const (
 	codeColumns = `id, phone_sealed, code_sealed, tries`
 	newestCode  = `(SELECT max(id) FROM client_phone_codes WHERE client_id = ?)`
@@ -173,6 +187,7 @@ func purge(ctx context.Context, tx postgres.Tx) (int, error) {
 	for _, statement := range []string{
 		`DELETE FROM client_links WHERE expires_at < ?`,
 		`DELETE FROM client_phone_codes WHERE created_at < ?`,
+		`DELETE FROM phone_code_counts WHERE day < (?::timestamptz AT TIME ZONE 'UTC')::date`,
 		`DELETE FROM passkey_challenges WHERE expires_at < ?`,
 		`DELETE FROM browser_sessions WHERE expires_at < ?`,
 	} {

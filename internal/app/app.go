@@ -164,7 +164,7 @@ func (a *App) wire(ctx context.Context, k keys) (err error) {
 	a.Catalog = catalog.New()
 	a.Wallet = wallet.New()
 	a.Metrics.MustRegister(a.Wallet.Collector(a.DB))
-	if err = a.selfService(k.box); err != nil {
+	if err = a.selfService(k); err != nil {
 		return err
 	}
 	a.Idempotency = idempotency.New(a.DB, k.box)

@@ -55,6 +55,9 @@ type Config struct {
 	SMSServer string `env:"PARTNERD_SMS_SERVER" help:"Provider of text messages with Twilio's interface, like https://account:token@api.twilio.com. Empty: a sandbox keeps text messages in the data folder."`
 	SMSFrom   string `env:"PARTNERD_SMS_FROM" help:"Sender of text messages: a number, a name, or the identifier of a messaging service."`
 
+	PhoneCountries []string `env:"PARTNERD_PHONE_COUNTRIES" help:"Countries (ISO 3166 codes) whose phone numbers clients may verify. Default: the European Economic Area."`
+	PhoneCodes     int      `env:"PARTNERD_PHONE_CODES" default:"5000" help:"Codes texted to phones a day, all clients together; a bound on what strangers can make text messages cost."`
+
 	LogLevel  slog.Level `env:"PARTNERD_LOG_LEVEL" default:"info" help:"debug, info, warn or error."`
 	LogFormat string     `env:"PARTNERD_LOG_FORMAT" enum:"text,json" default:"text" help:"text or json."`
 
@@ -94,9 +97,7 @@ func (c *Config) Check() error {
 			errs = append(errs, errors.New("PARTNERD_WEBHOOK_PROXY: is not like http://host:port"))
 		}
 	}
-	if err := c.checkMoney(); err != nil {
-		errs = append(errs, err)
-	}
+	errs = append(errs, c.checkMoney(), c.checkPhones())
 	if _, err := c.proxies(); err != nil {
 		errs = append(errs, fmt.Errorf("PARTNERD_TRUSTED_PROXIES: %w", err))
 	}
@@ -172,6 +173,7 @@ type keys struct {
 	drop    *seal.Drop
 	cursor  []byte // signs page cursors
 	payment string // signs notices of the built-in payment provider
+	phone   []byte // of the digests of phone numbers that codes are sent to
 }
 
 // keys reads the keys, making those that are not configured in the data folder at the first start.
@@ -198,6 +200,9 @@ func (c *Config) keys() (k keys, err error) {
 		return k, fmt.Errorf("note key: %w", err)
 	}
 	if k.cursor, err = seal.Derive(master, "page cursors"); err != nil {
+		return k, err
+	}
+	if k.phone, err = seal.Derive(master, "phone numbers"); err != nil {
 		return k, err
 	}
 	payment, err := seal.Derive(master, "payment notices")

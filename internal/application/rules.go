@@ -8,10 +8,11 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode"
 	"unicode/utf8"
 
 	"golang.org/x/text/unicode/norm"
+
+	"partnerd/internal/text"
 )
 
 const (
@@ -81,7 +82,7 @@ func Within(scopes, limit []Scope) bool {
 
 func checked(n NewApplication) (NewApplication, error) {
 	n.Name = norm.NFC.String(strings.TrimSpace(n.Name))
-	if l := utf8.RuneCountInString(n.Name); l == 0 || l > maxNameLength || !storable(n.Name) || strings.ContainsFunc(n.Name, unicode.IsControl) {
+	if !text.IsName(n.Name, maxNameLength) {
 		return n, fmt.Errorf("%w: the name must have 1 to %d characters on one line", ErrInvalid, maxNameLength)
 	}
 	if len(n.RedirectURIs) == 0 || len(n.RedirectURIs) > maxRedirectURIs {
@@ -107,7 +108,7 @@ func checked(n NewApplication) (NewApplication, error) {
 	}
 	if n.ContactEmail != "" {
 		a, err := mail.ParseAddress(n.ContactEmail)
-		if err != nil || a.Address != n.ContactEmail || len(n.ContactEmail) > maxEmailLength || !storable(n.ContactEmail) {
+		if err != nil || a.Address != n.ContactEmail || len(n.ContactEmail) > maxEmailLength || !storable(n.ContactEmail) || strings.HasSuffix(n.ContactEmail, "]") {
 			return n, fmt.Errorf("%w: %.80q is not an e-mail address", ErrInvalid, n.ContactEmail)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"partnerd/internal/password"
 	"partnerd/internal/postgres"
 	"partnerd/internal/seal"
+	"partnerd/internal/text"
 )
 
 // noPassword is no hash of any password, so nobody signs in with it.
@@ -144,7 +145,7 @@ func check(n NewLawyer) error {
 	if a, err := mail.ParseAddress(n.Email); err != nil || a.Address != n.Email {
 		return fmt.Errorf("%w: the e-mail address is not one", ErrInvalid)
 	}
-	if n.Name == "" || utf8.RuneCountInString(n.Name) > 200 {
+	if !text.IsName(n.Name, 200) {
 		return fmt.Errorf("%w: the name must have 1 to 200 characters", ErrInvalid)
 	}
 	if !n.Simulated && utf8.RuneCountInString(n.Password) < 8 {

@@ -110,6 +110,8 @@ func (p *Pages) addPasskey(c echo.Context, client *account.Client) error {
 	switch {
 	case errors.Is(err, account.ErrInvalid):
 		return p.showNewPasskey(c, http.StatusUnprocessableEntity, client, "", "passkey.name.missing")
+	case errors.Is(err, account.ErrTooMany):
+		return p.showNewPasskey(c, http.StatusConflict, client, "", "")
 	case errors.Is(err, account.ErrPasskey):
 		p.Logger.InfoContext(ctx, "passkey refused", "reason", err)
 		return p.showNewPasskey(c, http.StatusUnprocessableEntity, client, "passkey.refused", "")

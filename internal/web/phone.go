@@ -69,6 +69,8 @@ func (p *Pages) sendCode(c echo.Context, client *account.Client) error {
 	switch {
 	case errors.Is(err, account.ErrTooMany):
 		return p.showPhone(c, http.StatusTooManyRequests, client, number, "phone.toomany", "")
+	case errors.Is(err, account.ErrCountry):
+		return p.showPhone(c, http.StatusUnprocessableEntity, client, number, "phone.country", "")
 	case errors.Is(err, account.ErrNoMobile):
 		return p.showPhone(c, http.StatusUnprocessableEntity, client, number, "phone.nomobile", "")
 	case errors.Is(err, account.ErrInvalid):

@@ -44,6 +44,10 @@ func (c *Channel) Send(word string) {
 		c.words[word] = struct{}{}
 	}
 	c.mu.Unlock()
+	c.wake()
+}
+
+func (c *Channel) wake() {
 	select {
 	case c.ring <- struct{}{}:
 	default:
@@ -63,7 +67,7 @@ func (c *Channel) Tell(ctx context.Context) {
 			c.log.Warn("other processes cannot be told of new work; they will poll", "channel", c.name, "error", err)
 		}
 		if more {
-			c.Send("")
+			c.wake()
 		}
 		if !pause(ctx, tellSpacing) {
 			return

@@ -11,6 +11,7 @@ import (
 	"io"
 	"maps"
 	"net"
+	"strconv"
 	"strings"
 	"time"
 
@@ -38,14 +39,16 @@ type DB struct {
 	gorm  *gorm.DB
 	clock clock.Clock
 	ids   id.Minter
+	stop  context.CancelFunc // ends what follows the database's clock; nil when nothing does
 }
 
 // Options of [Open].
 type Options struct {
-	MaxConns int         // connections in the pool; 0 means 10
-	Clock    clock.Clock // nil means the machine's clock
-	Test     bool        // mark identifiers as those of a sandbox
-	Tracer   Tracer      // sees every statement; nil for none
+	MaxConns int              // connections in the pool; 0 means 10
+	Clock    clock.Clock      // nil means the database's, so that all processes decide by one
+	Machine  func() time.Time // measures what passes between two looks at it; nil means the machine's clock
+	Test     bool             // mark identifiers as those of a sandbox
+	Tracer   Tracer           // sees every statement; nil for none
 }
 
 // Tracer sees statements begin and end, to count them or to make them fail.
@@ -60,8 +63,10 @@ func Open(ctx context.Context, url string, o Options) (*DB, error) {
 	if o.MaxConns == 0 {
 		o.MaxConns = 10
 	}
+	var remote *clock.Remote
 	if o.Clock == nil {
-		o.Clock = clock.System{}
+		remote = clock.NewRemote(o.Machine)
+		o.Clock = remote
 	}
 	cfg.MaxConns = int32(o.MaxConns)
 	cfg.ConnConfig.RuntimeParams["application_name"] = "partnerd"
@@ -80,7 +85,44 @@ func Open(ctx context.Context, url string, o Options) (*DB, error) {
 		db.Close()
 		return nil, fmt.Errorf("connect to the database: %w", err)
 	}
+	if remote != nil {
+		if err := db.ask(ctx, remote); err != nil {
+			db.Close()
+			return nil, fmt.Errorf("read the database's clock: %w", err)
+		}
+		following, stop := context.WithCancel(context.WithoutCancel(ctx))
+		db.stop = stop
+		go db.follow(following, remote)
+	}
 	return db, nil
+}
+
+// clockEvery is how often the database is asked for the time: machines drift by less than a millisecond meanwhile.
+const clockEvery = 5 * time.Second
+
+// follow keeps the clock near the database's. Without an answer it goes on by what passes here.
+func (db *DB) follow(ctx context.Context, remote *clock.Remote) {
+	for pause(ctx, clockEvery) {
+		asking, cancel := context.WithTimeout(ctx, clockEvery)
+		_ = db.ask(asking, remote) // whoever uses the database sees that it is gone
+		cancel()
+	}
+}
+
+func (db *DB) ask(ctx context.Context, remote *clock.Remote) error {
+	conn, err := db.pool.Acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Release()
+	return remote.Ask(func() (time.Time, error) {
+		r := conn.Conn().PgConn().ExecParams(ctx, "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint", nil, nil, nil, nil).Read()
+		if r.Err != nil {
+			return time.Time{}, r.Err
+		}
+		us, err := strconv.ParseInt(string(r.Rows[0][0]), 10, 64)
+		return time.UnixMicro(us), err
+	})
 }
 
 // open makes the pool and the handles on it; connections are made when they are needed.
@@ -124,6 +166,9 @@ func (db *DB) ByIndex(ctx context.Context, conns int) (*DB, error) {
 
 // Close ends all connections.
 func (db *DB) Close() {
+	if db.stop != nil {
+		db.stop()
+	}
 	db.sql.Close()
 	db.pool.Close()
 }

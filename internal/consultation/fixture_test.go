@@ -39,6 +39,13 @@ type world struct {
 	count       int // of lawyers so far
 }
 
+// replica is another process on the same database, which reaches it through db.
+func (w *world) replica(db *postgres.DB) *Service {
+	d := w.Deps
+	d.DB, d.Searches = db, nil
+	return New(d)
+}
+
 // newKeys is shared: making keys is slow, and they are no state.
 var newKeys = sync.OnceValues(func() (*seal.Box, *seal.Drop) {
 	key, err := seal.NewKey()
@@ -63,7 +70,12 @@ var newKeys = sync.OnceValues(func() (*seal.Box, *seal.Drop) {
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	clk := clock.NewManual(noon)
-	db := dbtest.NewWithClock(t, clk)
+	return newWorldOn(t, dbtest.NewWithClock(t, clk), clk)
+}
+
+// newWorldOn uses a database that has its time from elsewhere unless clk is its clock.
+func newWorldOn(t *testing.T, db *postgres.DB, clk *clock.Manual) *world {
+	t.Helper()
 	box, drop := newKeys()
 	lawyers := lawyer.New(box)
 	jobs, err := queue.New(db, slog.New(slog.DiscardHandler))

@@ -106,7 +106,7 @@ func (a *App) open(ctx context.Context, move *Act) error {
 	if err != nil {
 		return err
 	}
-	a.DB, err = postgres.Open(ctx, url, postgres.Options{MaxConns: a.Config.DatabaseConns, Test: a.Config.Sandbox(), Tracer: a.Config.Tracer})
+	a.DB, err = postgres.Open(ctx, url, postgres.Options{MaxConns: a.Config.DatabaseConns, Test: a.Config.Sandbox(), Tracer: a.Config.Tracer, Clock: a.Config.Clock})
 	if err != nil {
 		return err
 	}

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"partnerd/internal/clock"
 	"partnerd/internal/deployment"
 	"partnerd/internal/postgres"
 	"partnerd/internal/seal"
@@ -63,6 +64,7 @@ type Config struct {
 
 	Serving bool            `kong:"-"` // the program answers at the base URL, so of a sandbox on this machine it says which
 	Tracer  postgres.Tracer `kong:"-"` // sees every statement; for tests and measurements
+	Clock   clock.Clock     `kong:"-"` // nil means the machine's; for tests and measurements
 }
 
 // Sandbox tells whether lawyers, calls and payments are simulated.

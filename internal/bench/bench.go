@@ -29,7 +29,7 @@ type Scenario struct {
 
 // Scenarios lists everything that is measured, in the order of the table.
 func Scenarios() []Scenario {
-	return slices.Concat(webhookScenarios(), oauthScenarios(), walletScenarios())
+	return slices.Concat(webhookScenarios(), oauthScenarios(), walletScenarios(), matchScenarios())
 }
 
 // Result is one line of the table.

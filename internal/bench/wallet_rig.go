@@ -131,7 +131,7 @@ func (r *walletRig) people(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("make client: %w", err)
 		}
-		token, err := r.link(ctx, crm, made.ClientSecret, clientID)
+		token, err := linkByServices(ctx, r.app, crm, made.ClientSecret, clientID)
 		if err != nil {
 			return fmt.Errorf("link client: %w", err)
 		}
@@ -140,12 +140,13 @@ func (r *walletRig) people(ctx context.Context) error {
 	return nil
 }
 
-func (r *walletRig) link(ctx context.Context, crm application.Application, secret, clientID string) (token string, err error) {
+// linkByServices links a client without a browser and returns an access token.
+func linkByServices(ctx context.Context, a *app.App, crm application.Application, secret, clientID string) (token string, err error) {
 	verifier := strings.Repeat("v", 43)
 	sum := sha256.Sum256([]byte(verifier))
 	var to string
-	err = r.app.DB.InTx(ctx, func(tx postgres.Tx) error {
-		to, err = r.app.OAuth.Approve(ctx, tx, oauth.AuthorizeRequest{Application: crm, RedirectURI: crm.RedirectURIs[0], State: "s",
+	err = a.DB.InTx(ctx, func(tx postgres.Tx) error {
+		to, err = a.OAuth.Approve(ctx, tx, oauth.AuthorizeRequest{Application: crm, RedirectURI: crm.RedirectURIs[0], State: "s",
 			CodeChallenge: base64.RawURLEncoding.EncodeToString(sum[:]), Scopes: application.AllScopes}, clientID, application.AllScopes)
 		return err
 	})
@@ -156,7 +157,7 @@ func (r *walletRig) link(ctx context.Context, crm application.Application, secre
 	if err != nil {
 		return "", err
 	}
-	tokens, err := r.app.OAuth.Token(ctx, url.Values{"grant_type": {"authorization_code"}, "code": {back.Query().Get("code")}, "code_verifier": {verifier},
+	tokens, err := a.OAuth.Token(ctx, url.Values{"grant_type": {"authorization_code"}, "code": {back.Query().Get("code")}, "code_verifier": {verifier},
 		"redirect_uri": {crm.RedirectURIs[0]}, "client_id": {crm.ID}, "client_secret": {secret}})
 	return tokens.AccessToken, err
 }

@@ -42,13 +42,16 @@ CREATE TABLE browser_sessions (
     created_at timestamp with time zone NOT NULL,
     expires_at timestamp with time zone NOT NULL,
     last_used_at timestamp with time zone,
+    passkey_id text,
     token_hash bytea NOT NULL,
     user_agent text NOT NULL DEFAULT ''::text,
     CONSTRAINT browser_sessions_client_id_fkey FOREIGN KEY (client_id) REFERENCES clients(id),
+    CONSTRAINT browser_sessions_passkey_id_fkey FOREIGN KEY (passkey_id) REFERENCES client_passkeys(id) ON DELETE CASCADE,
     CONSTRAINT browser_sessions_pkey PRIMARY KEY (token_hash)
 );
 CREATE INDEX browser_sessions_client ON public.browser_sessions USING btree (client_id);
 CREATE INDEX browser_sessions_expiry ON public.browser_sessions USING btree (expires_at);
+CREATE INDEX browser_sessions_passkey ON public.browser_sessions USING btree (passkey_id) WHERE (passkey_id IS NOT NULL);
 
 CREATE TABLE call_commands (
     args jsonb NOT NULL,

@@ -11,7 +11,12 @@
 //   - A link sent by mail, a code and the challenge of a passkey work once, also under parallel tries, and run out. A code
 //     dies after [CodeTries] wrong tries.
 //   - Who asks for a link gets the same answer after the same work, whether there is such a client or not.
-//   - A new password ends every other session; what changes the security of an account is told by mail.
+//   - A new password ends every other session; removing a passkey ends the sessions that it opened.
+//   - Recovery (a new password by a mailed link) ends all sessions and, in the same transaction, the passkeys and links to
+//     applications that the client ticked. What is younger than 30 days is ticked from the start; what was added while the
+//     form was open ends too.
+//   - What changes the security of an account is told by mail: also a new link to an application, and a sign-in from a
+//     browser without the cookie of an earlier one ([Service.Knows]), unless it was by a mailed link.
 //   - An erased client is a pseudonym that nobody can sign in to again.
 //
 // Does not do: the wallet (whoever creates a client opens it), grants to applications (package oauth), throttling of

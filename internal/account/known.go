@@ -2,6 +2,7 @@ package account
 
 import (
 	"encoding/base64"
+	"slices"
 	"strings"
 
 	"partnerd/internal/id"
@@ -10,10 +11,21 @@ import (
 
 const knownPlace = "browser.known"
 
-// KnownBrowser returns a value for a cookie of a browser in which the client has signed in. Tries to sign in from there
-// are counted apart, so that strangers who guess at the account cannot keep its owner out.
-func (s *Service) KnownBrowser(tx postgres.Tx, c Client) (string, error) {
-	sealed, err := s.box.Seal(knownPlace, []byte(emailDigest(c.Email)+" "+tx.NewSecret("bro")))
+// knownAccounts is how many accounts one browser is known to: a family's.
+const knownAccounts = 5
+
+// KnownBrowser returns a value for a cookie of a browser in which the client has signed in; before is the cookie that it
+// had. Tries to sign in from there are counted apart, so that strangers who guess at the account cannot keep its owner
+// out, and a sign-in from there is no news to the client.
+func (s *Service) KnownBrowser(tx postgres.Tx, c Client, before string) (string, error) {
+	accounts := []string{emailDigest(c.Email)}
+	earlier, _ := s.knownTo(before)
+	for _, a := range earlier {
+		if a != accounts[0] && len(accounts) < knownAccounts {
+			accounts = append(accounts, a)
+		}
+	}
+	sealed, err := s.box.Seal(knownPlace, []byte(strings.Join(accounts, ",")+" "+tx.NewSecret("bro")))
 	if err != nil {
 		return "", err
 	}
@@ -22,16 +34,23 @@ func (s *Service) KnownBrowser(tx postgres.Tx, c Client) (string, error) {
 
 // Knows tells whether a browser with that cookie has signed in to the account of the address before, and its name.
 func (s *Service) Knows(cookie, email string) (browser string, ok bool) {
+	accounts, browser := s.knownTo(cookie)
+	return browser, slices.Contains(accounts, emailDigest(email))
+}
+
+// knownTo returns the digests of the accounts that a cookie names, and the browser's name; nothing for a cookie that is
+// not ours.
+func (s *Service) knownTo(cookie string) (accounts []string, browser string) {
 	sealed, err := base64.RawURLEncoding.DecodeString(cookie)
 	if err != nil || len(sealed) == 0 {
-		return "", false
+		return nil, ""
 	}
 	plain, err := s.box.Open(knownPlace, sealed)
 	if err != nil {
-		return "", false
+		return nil, ""
 	}
-	digest, browser, ok := strings.Cut(string(plain), " ")
-	return browser, ok && digest == emailDigest(email)
+	list, browser, _ := strings.Cut(string(plain), " ")
+	return strings.Split(list, ","), browser
 }
 
 func emailDigest(email string) string {

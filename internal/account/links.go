@@ -122,14 +122,18 @@ func (s *SelfService) mailReset(ctx context.Context, tx postgres.Tx, r linkReque
 }
 
 // PendingReset returns whose password a link can set, and leaves the link as it is. It returns [ErrBadLink].
-func (s *SelfService) PendingReset(ctx context.Context, tx postgres.Tx, token string) (email string, err error) {
+func (s *SelfService) PendingReset(ctx context.Context, tx postgres.Tx, token string) (Client, error) {
 	r, err := findLink(ctx, tx, kindReset, id.DigestOf(token))
-	return r.Email, err
+	if err != nil {
+		return Client{}, err
+	}
+	return s.Accounts.Get(ctx, tx, *r.ClientID)
 }
 
-// Reset uses a link: it sets the password, ends all browser sessions and tells the client. It returns [ErrInvalid]
-// (the link can be used again) or [ErrBadLink]; after any of them tx must be rolled back.
-func (s *SelfService) Reset(ctx context.Context, tx postgres.Tx, token, plain, lang string) (Client, error) {
+// Reset uses a link: it sets the password, ends all browser sessions and the passkeys that also names, and tells the
+// client. Whoever calls it ends the links to applications in the same transaction (oauth.Service.Recover). It returns
+// [ErrInvalid] (the link can be used again) or [ErrBadLink]; after any of them tx must be rolled back.
+func (s *SelfService) Reset(ctx context.Context, tx postgres.Tx, token, plain, lang string, also Recovery) (Client, error) {
 	if err := CheckNewPassword(plain); err != nil {
 		return Client{}, err
 	}
@@ -137,12 +141,15 @@ func (s *SelfService) Reset(ctx context.Context, tx postgres.Tx, token, plain, l
 	if err != nil {
 		return Client{}, err
 	}
-	c, err := s.Accounts.Get(ctx, tx, *r.ClientID)
+	c, err := s.Accounts.Lock(ctx, tx, *r.ClientID)
 	if err != nil {
 		return Client{}, err
 	}
 	if c.Disabled {
 		return Client{}, ErrBadLink
+	}
+	if err := s.endPasskeys(ctx, tx, c.ID, also); err != nil {
+		return Client{}, err
 	}
 	return c, s.setPassword(ctx, tx, c, plain, "", lang)
 }

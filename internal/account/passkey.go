@@ -131,16 +131,16 @@ func (s *SelfService) BeginPasskeySignIn(ctx context.Context, tx postgres.Tx) (C
 	return s.challenge(ctx, tx, "", options.Response, session)
 }
 
-// PasskeySignIn judges the browser's answer to [SelfService.BeginPasskeySignIn] and returns who it is. It returns
-// [ErrPasskey], also for a client who is disabled; the challenge is spent then too, so tx should commit.
-func (s *SelfService) PasskeySignIn(ctx context.Context, tx postgres.Tx, token string, answer []byte) (Client, error) {
+// PasskeySignIn judges the browser's answer to [SelfService.BeginPasskeySignIn] and returns who it is and with which
+// passkey. It returns [ErrPasskey], also for a client who is disabled; the challenge is spent then too, so tx should commit.
+func (s *SelfService) PasskeySignIn(ctx context.Context, tx postgres.Tx, token string, answer []byte) (c Client, passkeyID string, err error) {
 	session, err := s.takeChallenge(ctx, tx, token, "")
 	if err != nil {
-		return Client{}, err
+		return Client{}, "", err
 	}
 	parsed, err := protocol.ParseCredentialRequestResponseBytes(answer)
 	if err != nil {
-		return Client{}, fmt.Errorf("%w: %w", ErrPasskey, err)
+		return Client{}, "", fmt.Errorf("%w: %w", ErrPasskey, err)
 	}
 	var broken error // what has nothing to do with the answer
 	user, credential, err := s.passkeys.ValidatePasskeyLogin(func(_, userHandle []byte) (webauthn.User, error) {
@@ -151,19 +151,20 @@ func (s *SelfService) PasskeySignIn(ctx context.Context, tx postgres.Tx, token s
 		return h, err
 	}, session, parsed)
 	if broken != nil {
-		return Client{}, broken
+		return Client{}, "", broken
 	}
 	if err != nil {
-		return Client{}, fmt.Errorf("%w: %w", ErrPasskey, err)
+		return Client{}, "", fmt.Errorf("%w: %w", ErrPasskey, err)
 	}
 	if credential.Authenticator.CloneWarning {
-		return Client{}, fmt.Errorf("%w: its counter went back, as that of a copy does", ErrPasskey)
+		return Client{}, "", fmt.Errorf("%w: its counter went back, as that of a copy does", ErrPasskey)
 	}
 	raw, err := json.Marshal(credential)
 	if err != nil {
-		return Client{}, fmt.Errorf("write passkey: %w", err)
+		return Client{}, "", fmt.Errorf("write passkey: %w", err)
 	}
-	return user.(holder).client, updatePasskey(ctx, tx, credential.ID, raw)
+	passkeyID, err = updatePasskey(ctx, tx, credential.ID, raw)
+	return user.(holder).client, passkeyID, err
 }
 
 // Passkeys lists the client's passkeys, the oldest first.
@@ -179,7 +180,8 @@ func (s *SelfService) Passkeys(ctx context.Context, tx postgres.Tx, clientID str
 	return out, nil
 }
 
-// RemovePasskey forgets one of the client's passkeys and tells the client. One that is gone is no error.
+// RemovePasskey forgets one of the client's passkeys, which ends the browser sessions that it opened, and tells the
+// client. One that is gone is no error.
 func (s *SelfService) RemovePasskey(ctx context.Context, tx postgres.Tx, clientID, passkeyID, lang string) error {
 	c, err := s.Accounts.Get(ctx, tx, clientID)
 	if err != nil {

@@ -38,14 +38,18 @@ func listPasskeys(ctx context.Context, tx postgres.Tx, clientID string) ([]passk
 	return rows, nil
 }
 
-// updatePasskey keeps the counter and flags of the last use.
-func updatePasskey(ctx context.Context, tx postgres.Tx, credentialID, credential []byte) error {
-	err := tx.Gorm(ctx).Exec(`UPDATE client_passkeys SET credential = CAST(? AS jsonb), last_used_at = ? WHERE credential_id = ?`,
-		string(credential), tx.Now, credentialID).Error
-	if err != nil {
-		return fmt.Errorf("update passkey: %w", err)
+// updatePasskey keeps the counter and flags of the last use and returns the passkey's identifier. It returns [ErrPasskey]
+// for one that was removed meanwhile.
+func updatePasskey(ctx context.Context, tx postgres.Tx, credentialID, credential []byte) (passkeyID string, err error) {
+	err = tx.Gorm(ctx).Raw(`UPDATE client_passkeys SET credential = CAST(? AS jsonb), last_used_at = ? WHERE credential_id = ? RETURNING id`,
+		string(credential), tx.Now, credentialID).Row().Scan(&passkeyID)
+	if postgres.IsNotFound(err) {
+		return "", ErrPasskey
 	}
-	return nil
+	if err != nil {
+		return "", fmt.Errorf("update passkey: %w", err)
+	}
+	return passkeyID, nil
 }
 
 func deletePasskey(ctx context.Context, tx postgres.Tx, clientID, passkeyID string) (bool, error) {
@@ -61,6 +65,13 @@ func insertChallenge(ctx context.Context, tx postgres.Tx, token id.Digest, clien
 		token, clientID, string(challenge), expires).Error
 	if err != nil {
 		return fmt.Errorf("insert challenge: %w", err)
+	}
+	return nil
+}
+
+func deleteChallenges(ctx context.Context, tx postgres.Tx, clientID string) error {
+	if err := tx.Gorm(ctx).Exec(`DELETE FROM passkey_challenges WHERE client_id = ?`, clientID).Error; err != nil {
+		return fmt.Errorf("delete challenges: %w", err)
 	}
 	return nil
 }

@@ -134,7 +134,7 @@ func (c *counter) addPasskey(clientID string, ch Challenge, answer []byte) error
 
 func (c *counter) passkeySignIn(ch Challenge, answer []byte) (client Client, err error) {
 	e := c.tx(func(tx postgres.Tx) error {
-		client, err = c.PasskeySignIn(c.Context(), tx, ch.Token, answer)
+		client, _, err = c.PasskeySignIn(c.Context(), tx, ch.Token, answer)
 		if errors.Is(err, ErrPasskey) {
 			return nil
 		}
@@ -308,5 +308,44 @@ func TestAClientHasAtMostTwentyPasskeys(t *testing.T) {
 	}
 	if list, err := c.Passkeys(t.Context(), c.DB.Read(), id); err != nil || len(list) != maxPasskeys || added != maxPasskeys {
 		t.Errorf("%d were added, %d are there (%v), want %d", added, len(list), err, maxPasskeys)
+	}
+}
+
+func TestRemovingAPasskeyEndsTheSessionsThatItOpened(t *testing.T) {
+	t.Parallel()
+	c := newCounter(t)
+	client := create(t, c.Accounts, c.DB, demo)
+	a := newAuthenticator(t)
+	ch := c.challenge(client.ID)
+	if err := c.addPasskey(client.ID, ch, a.create(ch)); err != nil {
+		t.Fatal(err)
+	}
+	var passkey string
+	ch = c.challenge("")
+	c.ok(func(tx postgres.Tx) (err error) {
+		_, passkey, err = c.PasskeySignIn(t.Context(), tx, ch.Token, a.get(ch, verified))
+		return err
+	})
+	open := func(passkeyID string) (token string, err error) {
+		err = c.tx(func(tx postgres.Tx) (err error) {
+			token, err = c.Accounts.SignInFrom(t.Context(), tx, client.ID, Device{PasskeyID: passkeyID})
+			return err
+		})
+		return token, err
+	}
+	byPasskey, err1 := open(passkey)
+	byPassword, err2 := open("")
+	if err1 != nil || err2 != nil {
+		t.Fatal(err1, err2)
+	}
+	c.ok(func(tx postgres.Tx) error { return c.RemovePasskey(t.Context(), tx, client.ID, passkey, "en") })
+	if _, err := c.Accounts.Session(t.Context(), c.DB.Read(), byPasskey); !errors.Is(err, ErrNoSession) {
+		t.Errorf("the session of the passkey: %v", err)
+	}
+	if _, err := c.Accounts.Session(t.Context(), c.DB.Read(), byPassword); err != nil {
+		t.Errorf("the session of the password: %v", err)
+	}
+	if _, err := open(passkey); !errors.Is(err, ErrBadCredentials) {
+		t.Errorf("a sign-in whose passkey was removed meanwhile: %v", err)
 	}
 }

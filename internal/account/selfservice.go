@@ -153,9 +153,9 @@ func (s *SelfService) send(ctx context.Context, tx postgres.Tx, to, lang, key st
 }
 
 // notify tells a client that something about the security of the account changed.
-func (s *SelfService) notify(ctx context.Context, tx postgres.Tx, c Client, lang, what string) error {
+func (s *SelfService) notify(ctx context.Context, tx postgres.Tx, c Client, lang, what string, args ...any) error {
 	lang = text.Known(lang)
-	event, err := s.texts.Get(lang, "notice."+what)
+	event, err := s.texts.Get(lang, "notice."+what, args...)
 	if err != nil {
 		return err
 	}

@@ -223,7 +223,7 @@ func TestLinksRunOut(t *testing.T) {
 	}
 	c.clock.Advance(time.Microsecond)
 	err := c.tx(func(tx postgres.Tx) error {
-		_, err := c.SelfService.Reset(t.Context(), tx, reset, newPassword, "en")
+		_, err := c.SelfService.Reset(t.Context(), tx, reset, newPassword, "en", Recovery{})
 		return err
 	})
 	if !errors.Is(err, ErrBadLink) {
@@ -333,7 +333,7 @@ func TestResetSetsThePasswordOnceAndEndsEverySession(t *testing.T) {
 	first, second := tokenOf(t, c.mail(1)), tokenOf(t, c.mail(2))
 	n := atOnce(t, ErrBadLink, func() error {
 		return c.tx(func(tx postgres.Tx) error {
-			_, err := c.SelfService.Reset(t.Context(), tx, first, newPassword, "en")
+			_, err := c.SelfService.Reset(t.Context(), tx, first, newPassword, "en", Recovery{})
 			return err
 		})
 	})
@@ -364,7 +364,7 @@ func TestResetOfADisabledClientIsRefused(t *testing.T) {
 	token := tokenOf(t, c.mail(1))
 	setDisabled(t, c.Accounts, c.DB, client.ID, true)
 	err := c.tx(func(tx postgres.Tx) error {
-		_, err := c.SelfService.Reset(t.Context(), tx, token, newPassword, "en")
+		_, err := c.SelfService.Reset(t.Context(), tx, token, newPassword, "en", Recovery{})
 		return err
 	})
 	if !errors.Is(err, ErrBadLink) {

@@ -16,6 +16,7 @@ const FreshSignIn = 15 * time.Minute
 type Device struct {
 	UserAgent string // at most 300 bytes are kept
 	Address   string
+	PasskeyID string // that signed in; empty for another way. Not read back
 }
 
 // BrowserSession is one sign-in that has not ended.
@@ -27,7 +28,8 @@ type BrowserSession struct {
 	Current    bool      // the one that asks
 }
 
-// SignInFrom is [Service.SignIn] with what the client will recognise the browser by.
+// SignInFrom is [Service.SignIn] with what the client will recognise the browser by. It returns [ErrBadCredentials] too
+// when the passkey was removed meanwhile; the transaction cannot go on then.
 func (s *Service) SignInFrom(ctx context.Context, tx postgres.Tx, clientID string, d Device) (token string, err error) {
 	token = tx.NewSecret("brs")
 	if err := insertSession(ctx, tx, id.DigestOf(token), clientID, d); err != nil {
@@ -50,7 +52,7 @@ func (s *Service) Sessions(ctx context.Context, tx postgres.Tx, clientID, token 
 	current := id.DigestOf(token)
 	out := make([]BrowserSession, len(rows))
 	for i, r := range rows {
-		out[i] = BrowserSession{ID: r.TokenHash.String(), Device: Device{r.UserAgent, r.Address}, SignedInAt: r.CreatedAt.UTC(),
+		out[i] = BrowserSession{ID: r.TokenHash.String(), Device: Device{UserAgent: r.UserAgent, Address: r.Address}, SignedInAt: r.CreatedAt.UTC(),
 			LastUsedAt: r.LastUsedAt.UTC(), Current: r.TokenHash == current}
 	}
 	return out, nil

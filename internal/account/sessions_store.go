@@ -24,9 +24,12 @@ type sessionRow struct {
 func insertSession(ctx context.Context, tx postgres.Tx, token id.Digest, clientID string, d Device) error {
 	r := tx.Gorm(ctx).Exec(`WITH client AS (SELECT id FROM clients WHERE id = ? AND disabled_at IS NULL FOR SHARE),
 			gone AS (DELETE FROM browser_sessions WHERE client_id = ? AND expires_at <= ?)
-		INSERT INTO browser_sessions (token_hash, client_id, created_at, expires_at, user_agent, address, last_used_at)
-			SELECT ?, id, ?, ?, ?, ?, ? FROM client`,
-		clientID, clientID, tx.Now, token, tx.Now, tx.Now.Add(SessionLifetime), printable(d.UserAgent), printable(d.Address), tx.Now)
+		INSERT INTO browser_sessions (token_hash, client_id, created_at, expires_at, user_agent, address, last_used_at, passkey_id)
+			SELECT ?, id, ?, ?, ?, ?, ?, nullif(?, '') FROM client`,
+		clientID, clientID, tx.Now, token, tx.Now, tx.Now.Add(SessionLifetime), printable(d.UserAgent), printable(d.Address), tx.Now, d.PasskeyID)
+	if postgres.IsForeignKey(r.Error, "browser_sessions_passkey_id_fkey") {
+		return ErrBadCredentials
+	}
 	if r.Error != nil {
 		return fmt.Errorf("insert browser session: %w", r.Error)
 	}

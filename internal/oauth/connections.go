@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"partnerd/internal/account"
 	"partnerd/internal/application"
 	"partnerd/internal/postgres"
 )
@@ -14,6 +15,7 @@ type Connection struct {
 	Application application.Application
 	Scopes      []application.Scope // of all its grants together
 	Since       time.Time           // the oldest of its grants
+	Newest      time.Time           // the newest of its grants
 	LastUsed    *time.Time          // to the minute; nil when it was never used
 }
 
@@ -34,6 +36,7 @@ func (s *Service) Connections(ctx context.Context, tx postgres.Tx, clientID stri
 			out, i = append(out, Connection{Application: app, Since: g.ActivatedAt}), len(out)
 		}
 		c := &out[i]
+		c.Newest = g.ActivatedAt
 		c.Scopes = application.Ordered(append(c.Scopes, g.Scopes...))
 		if g.LastUsedAt != nil && (c.LastUsed == nil || g.LastUsedAt.After(*c.LastUsed)) {
 			c.LastUsed = g.LastUsedAt
@@ -62,6 +65,27 @@ func (s *Service) Unlink(ctx context.Context, tx postgres.Tx, clientID, applicat
 // UnlinkAll is [Service.Unlink] for all applications at once.
 func (s *Service) UnlinkAll(ctx context.Context, tx postgres.Tx, clientID string, why Reason) (int, error) {
 	return s.unlink(ctx, tx, clientID, anyApplication, why)
+}
+
+// Recover ends the links that a client who recovers the account wants to end, and whatever was approved and is still on
+// its way to an application.
+func (s *Service) Recover(ctx context.Context, tx postgres.Tx, clientID string, r account.Recovery) error {
+	if _, err := s.accounts.Lock(ctx, tx, clientID); err != nil {
+		return err
+	}
+	connections, err := s.Connections(ctx, tx, clientID)
+	if err != nil {
+		return err
+	}
+	for _, c := range connections {
+		if !r.Ends(c.Application.ID, c.Newest, tx.Now) {
+			continue
+		}
+		if _, err := s.Unlink(ctx, tx, clientID, c.Application.ID, ReasonRecovery); err != nil {
+			return err
+		}
+	}
+	return revokePending(ctx, tx, clientID, ReasonRecovery)
 }
 
 // unlink locks the client, as every new grant does: none can slip in between.

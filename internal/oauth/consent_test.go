@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"partnerd/internal/account"
 	"partnerd/internal/application"
 	"partnerd/internal/postgres"
 )
@@ -80,6 +81,9 @@ var ends = map[string]func(t *testing.T, w *world, token TokenResponse){
 	"expired": func(_ *testing.T, w *world, _ TokenResponse) { w.clk.Advance(RefreshTokenLifetime) },
 	"disconnected": func(t *testing.T, w *world, _ TokenResponse) {
 		w.tx(t, func(tx postgres.Tx) error { return w.svc.Disconnect(t.Context(), tx, w.client.ID, w.app.ID) })
+	},
+	"recovered": func(t *testing.T, w *world, _ TokenResponse) {
+		w.tx(t, func(tx postgres.Tx) error { return w.svc.Recover(t.Context(), tx, w.client.ID, account.Recovery{}) })
 	},
 	"unlinked by the operator": func(t *testing.T, w *world, _ TokenResponse) {
 		w.tx(t, func(tx postgres.Tx) error {

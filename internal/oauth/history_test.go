@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"partnerd/internal/account"
 	"partnerd/internal/postgres"
 )
 
@@ -69,6 +70,20 @@ func TestEveryChangeOfAGrantIsOnRecord(t *testing.T) {
 			w.link(t)
 			w.disable(t, true)
 		}, []string{"created client_consented", "activated code_redeemed", "revoked operator"}},
+		"recovered": {func(w *world) {
+			w.link(t)
+			w.code(t)
+			w.tx(t, func(tx postgres.Tx) error {
+				return w.svc.Recover(t.Context(), tx, w.client.ID, account.Recovery{Shown: []string{w.app.ID}, Ticked: []string{w.app.ID}})
+			})
+		}, []string{"created client_consented", "activated code_redeemed", "created client_consented", "revoked account_recovered", "revoked account_recovered"}},
+		"recovered, and kept": {func(w *world) {
+			w.link(t)
+			w.code(t)
+			w.tx(t, func(tx postgres.Tx) error {
+				return w.svc.Recover(t.Context(), tx, w.client.ID, account.Recovery{Shown: []string{w.app.ID}})
+			})
+		}, []string{"created client_consented", "activated code_redeemed", "created client_consented", "revoked account_recovered"}},
 		"erased": {func(w *world) {
 			w.link(t)
 			w.unlinkAll(t, ReasonErasure, 1)

@@ -18,6 +18,7 @@ type Reason string
 const (
 	ReasonClient   Reason = "disconnected_by_client"
 	ReasonOperator Reason = "operator" // unlinked or disabled the client
+	ReasonRecovery Reason = "account_recovered"
 	ReasonErasure  Reason = "client_erased"
 
 	reasonCodeReplayed    Reason = "code_replayed"

@@ -103,6 +103,17 @@ func revokeLinks(ctx context.Context, tx postgres.Tx, clientID, applicationID st
 	return int(n), err
 }
 
+// revokePending ends the client's grants whose code was not redeemed.
+func revokePending(ctx context.Context, tx postgres.Tx, clientID string, reason Reason) error {
+	_, err := tx.SQL().ExecContext(ctx, `WITH ended AS (UPDATE oauth_grants SET revoked_at = $1, revoked_reason = $2
+			WHERE client_id = $3 AND activated_at IS NULL AND revoked_at IS NULL RETURNING id, application_id, client_id)
+		`+recordEvent+` SELECT id, application_id, client_id, $4, $2, $1 FROM ended`, tx.Now, reason, clientID, EventRevoked)
+	if err != nil {
+		return fmt.Errorf("revoke grants: %w", err)
+	}
+	return nil
+}
+
 type activeGrantRow struct {
 	ApplicationID string
 	Scopes        []application.Scope

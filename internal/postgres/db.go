@@ -262,6 +262,9 @@ func IsUnique(err error, constraint string) bool { return isViolation(err, "2350
 // IsCheck tells whether err is a violation of the named check constraint ("" for any).
 func IsCheck(err error, constraint string) bool { return isViolation(err, "23514", constraint) }
 
+// IsForeignKey tells whether err is a violation of the named foreign key ("" for any).
+func IsForeignKey(err error, constraint string) bool { return isViolation(err, "23503", constraint) }
+
 // IsLockTimeout tells whether a row lock was not had within [LockTimeout].
 func IsLockTimeout(err error) bool { return sqlState(err) == "55P03" }
 

@@ -105,10 +105,11 @@ func TestResetByMailSignsTheOwnerInAndEverybodyElseOut(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t).work()
 	thief := f.browser().signIn("client@example.com")
+	f.mail(1) // about the sign-in
 	b := f.browser()
 	b.header.Set("Accept-Language", "fr")
 	b.send("/password/forgot", "/password/forgot", "email", "client@example.com").want(t, 200, "Consultez votre messagerie")
-	m := f.mail(1)
+	m := f.mail(2)
 	if !strings.Contains(m.Text, "Bonjour Demo Client") {
 		t.Errorf("mail: %+v", m)
 	}
@@ -119,7 +120,7 @@ func TestResetByMailSignsTheOwnerInAndEverybodyElseOut(t *testing.T) {
 	thief.get("/account").wantRedirect(t, http.StatusFound, "/login?next=%2Faccount")
 	b.get(link).want(t, http.StatusGone)
 	b.post("/password/reset", url.Values{"token": {"x"}, "password": {"y"}}).want(t, http.StatusGone)
-	if n := f.mail(2); !strings.Contains(n.Subject, "Sécurité de votre compte") {
+	if n := f.mail(3); !strings.Contains(n.Subject, "Sécurité de votre compte") {
 		t.Errorf("notice: %+v", n)
 	}
 }
@@ -296,13 +297,14 @@ func TestWithdrawalIsConfirmedAndAcknowledgedByMail(t *testing.T) {
 	c := f.start()
 	path := "/account/consultations/" + c.ID
 	b := f.browser().signIn("client@example.com")
+	f.mail(1) // about the sign-in
 	b.header.Set("Accept-Language", "fr")
 	b.get(path).want(t, 200, "Se rétracter du contrat ici")
 	b.get(path+"/withdraw").want(t, 200, "Demo Client (client@example.com)", c.ID, "Confirmer la rétractation")
 	for range 2 { // a second click changes nothing
 		b.post(path+"/withdraw", url.Values{"csrf": {csrfToken(b.cookie(sessionCookie))}}).wantRedirect(t, http.StatusSeeOther, path+"?done=withdrawn")
 	}
-	m := f.mail(1)
+	m := f.mail(2)
 	for _, part := range []string{c.ID, "1er juin 2026 à 08:30 UTC", "20,00\u00a0€", "Elle est annulée"} {
 		if !strings.Contains(m.Text, part) {
 			t.Errorf("receipt lacks %q: %s", part, m.Text)
@@ -314,8 +316,8 @@ func TestWithdrawalIsConfirmedAndAcknowledgedByMail(t *testing.T) {
 	}
 	f.outbox.mu.Lock()
 	defer f.outbox.mu.Unlock()
-	if len(f.outbox.mails) != 1 {
-		t.Errorf("%d receipts", len(f.outbox.mails))
+	if len(f.outbox.mails) != 2 {
+		t.Errorf("%d receipts", len(f.outbox.mails)-1)
 	}
 }
 

@@ -181,19 +181,30 @@ func (p *Pages) allow(c echo.Context, r oauth.AuthorizeRequest, client *account.
 		return p.showConsent(c, http.StatusUnprocessableEntity, r, client, v)
 	}
 	return p.answerApplication(c, func(ctx context.Context, tx postgres.Tx) (string, error) {
-		return p.OAuth.Approve(ctx, tx, r, client.ID, granted)
+		target, err := p.OAuth.Approve(ctx, tx, r, client.ID, granted)
+		if err != nil {
+			return "", err
+		}
+		return target, p.SelfService.NotifyLink(ctx, tx, *client, p.language(c), r.Application.Name)
 	})
 }
 
-// answerApplication sends the browser to where decide says; to this page once more when it says nothing, because what
+// answerApplication sends the browser to where decide says, provided that the session has not ended meanwhile: decide
+// locks the client, and so does what ends its sessions and links together; to this page once more when it says nothing, because what
 // was to be approved without asking was taken back meanwhile.
 func (p *Pages) answerApplication(c echo.Context, decide func(context.Context, postgres.Tx) (target string, err error)) error {
 	ctx := c.Request().Context()
 	var target string
 	err := p.DB.InTx(ctx, func(tx postgres.Tx) (err error) {
-		target, err = decide(ctx, tx)
+		if target, err = decide(ctx, tx); err != nil {
+			return err
+		}
+		_, err = p.Accounts.SignedInAt(ctx, tx, p.cookie(c, sessionCookie))
 		return err
 	})
+	if errors.Is(err, account.ErrNoSession) {
+		return toLogin(c, "/account")
+	}
 	if err != nil {
 		return fmt.Errorf("answer authorization: %w", err)
 	}

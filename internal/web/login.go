@@ -79,12 +79,19 @@ func (p *Pages) login(c echo.Context) error {
 		return fmt.Errorf("check password: %w", err)
 	}
 	p.forgive(c, email)
-	return p.signIn(c, client, v.Next)
+	return p.signIn(c, client, v.Next, proof{})
 }
 
-// signIn ends the session that this browser had and begins one under a new name.
-func (p *Pages) signIn(c echo.Context, client account.Client, next string) error {
-	ctx := c.Request().Context()
+// proof is how a visitor showed who it is, when not by the password.
+type proof struct {
+	passkeyID string
+	mailbox   bool // by a link in a mail: a mail about it would tell its reader nothing
+}
+
+// signIn ends the session that this browser had and begins one under a new name. What was proven can have been taken
+// back meanwhile.
+func (p *Pages) signIn(c echo.Context, client account.Client, next string, by proof) error {
+	ctx, before := c.Request().Context(), p.cookie(c, knownCookie)
 	var token, known string
 	err := p.DB.InTx(ctx, func(tx postgres.Tx) (err error) {
 		if old := p.cookie(c, sessionCookie); old != "" {
@@ -92,12 +99,21 @@ func (p *Pages) signIn(c echo.Context, client account.Client, next string) error
 				return err
 			}
 		}
-		if known, err = p.Accounts.KnownBrowser(tx, client); err != nil {
+		if known, err = p.Accounts.KnownBrowser(tx, client, before); err != nil {
 			return err
 		}
-		token, err = p.Accounts.SignInFrom(ctx, tx, client.ID, account.Device{UserAgent: c.Request().UserAgent(), Address: c.RealIP()})
-		return err
+		agent := c.Request().UserAgent()
+		if token, err = p.Accounts.SignInFrom(ctx, tx, client.ID, account.Device{UserAgent: agent, Address: c.RealIP(), PasskeyID: by.passkeyID}); err != nil {
+			return err
+		}
+		if _, seen := p.Accounts.Knows(before, client.Email); seen || by.mailbox {
+			return nil
+		}
+		return p.SelfService.NotifyBrowser(ctx, tx, client, p.language(c), browserName(agent))
 	})
+	if errors.Is(err, account.ErrBadCredentials) {
+		return p.showLogin(c, http.StatusUnprocessableEntity, loginView{Next: next, Email: client.Email, Error: "login.failed"})
+	}
 	if err != nil {
 		return fmt.Errorf("sign in: %w", err)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 
 	"github.com/labstack/echo/v4"
 
@@ -21,7 +22,7 @@ type linkPage struct {
 	// read returns the form and where its success leads; account.ErrBadLink when the link is no good.
 	read func(ctx context.Context, tx postgres.Tx, token string) (v formView, next string, err error)
 	// use fails with account.ErrInvalid (the password is refused), account.ErrBadLink or account.ErrEmailTaken.
-	use func(ctx context.Context, tx postgres.Tx, token, password, language string) (account.Client, error)
+	use func(ctx context.Context, tx postgres.Tx, form url.Values, language string) (account.Client, error)
 }
 
 // openLink shows the form. Opening the link uses nothing up: programs that look into mails do that.
@@ -51,13 +52,14 @@ func (p *Pages) useLink(page linkPage) echo.HandlerFunc {
 		if err != nil {
 			return err
 		}
+		v.Recovery.tick(form["end"])
 		if !p.ownForm(c) {
 			v.Error = "login.stale"
 			return p.showForm(c, http.StatusForbidden, v.Heading, v)
 		}
 		var client account.Client
 		err = p.DB.InTx(ctx, func(tx postgres.Tx) (err error) {
-			client, err = page.use(ctx, tx, form.Get("token"), form.Get("password"), p.language(c))
+			client, err = page.use(ctx, tx, form, p.language(c))
 			return err
 		})
 		switch {
@@ -69,7 +71,7 @@ func (p *Pages) useLink(page linkPage) echo.HandlerFunc {
 		case err != nil:
 			return fmt.Errorf("use a link of a mail: %w", err)
 		}
-		return p.signIn(c, client, next)
+		return p.signIn(c, client, next, proof{mailbox: true})
 	}
 }
 

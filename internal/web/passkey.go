@@ -65,9 +65,10 @@ func (p *Pages) passkeyLogin(c echo.Context) error {
 	}
 	ctx := c.Request().Context()
 	var client account.Client
+	var by proof
 	var refused error
 	err := p.DB.InTx(ctx, func(tx postgres.Tx) (err error) {
-		client, err = p.SelfService.PasskeySignIn(ctx, tx, form.Get("token"), []byte(form.Get("answer")))
+		client, by.passkeyID, err = p.SelfService.PasskeySignIn(ctx, tx, form.Get("token"), []byte(form.Get("answer")))
 		if refused = nil; errors.Is(err, account.ErrPasskey) {
 			refused, err = err, nil // the challenge is spent all the same
 		}
@@ -80,7 +81,7 @@ func (p *Pages) passkeyLogin(c echo.Context) error {
 		p.Logger.InfoContext(ctx, "passkey refused", "reason", refused)
 		return p.showPasskeyLogin(c, http.StatusUnprocessableEntity, next, "passkey.refused")
 	}
-	return p.signIn(c, client, next)
+	return p.signIn(c, client, next, by)
 }
 
 func (p *Pages) newPasskeyForm(c echo.Context, client *account.Client) error {

@@ -5,7 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/labstack/echo/v4"
 
@@ -50,20 +53,74 @@ func (p *Pages) forgot(c echo.Context) error {
 	return p.mailSent(c, "forgot.sent", email)
 }
 
-func resetView(token, email string) formView {
-	return formView{Heading: "reset.title", Lead: "reset.lead", Args: []any{email}, Action: "/password/reset", Button: "reset.submit",
-		Hidden: map[string]string{"token": token, "username": email}, Fields: []field{newPasswordField()}}
+// recoveryView is what else can be ended with a new password: an intruder may have left it behind.
+type recoveryView struct {
+	Items    []recoveryItem
+	Sessions []sessionView // which all end
 }
 
-// resetPage sets the password, ends every session and signs the owner of the mailbox in.
+type recoveryItem struct {
+	ID, Name string
+	Kind     string // key of the text that says what it is
+	Since    time.Time
+	Ticked   bool
+}
+
+// tick puts the ticks as the form was sent.
+func (v *recoveryView) tick(ids []string) {
+	if v == nil {
+		return
+	}
+	for i := range v.Items {
+		v.Items[i].Ticked = slices.Contains(ids, v.Items[i].ID)
+	}
+}
+
+func (p *Pages) recovery(ctx context.Context, tx postgres.Tx, clientID string) (*recoveryView, error) {
+	v := &recoveryView{}
+	keys, err := p.SelfService.Passkeys(ctx, tx, clientID)
+	if err != nil {
+		return nil, err
+	}
+	for _, k := range keys {
+		v.Items = append(v.Items, recoveryItem{k.ID, k.Name, "reset.passkey", k.CreatedAt, account.Suspect(k.CreatedAt, tx.Now)})
+	}
+	links, err := p.OAuth.Connections(ctx, tx, clientID)
+	if err != nil {
+		return nil, err
+	}
+	for _, l := range links {
+		v.Items = append(v.Items, recoveryItem{l.Application.ID, l.Application.Name, "reset.app", l.Newest, account.Suspect(l.Newest, tx.Now)})
+	}
+	sessions, err := p.Accounts.Sessions(ctx, tx, clientID, "")
+	for _, s := range sessions {
+		v.Sessions = append(v.Sessions, sessionView{s, browserName(s.Device.UserAgent)})
+	}
+	return v, err
+}
+
+// resetPage sets the password, ends every session and what was ticked, and signs the owner of the mailbox in.
 func (p *Pages) resetPage() linkPage {
 	return linkPage{
 		again: link{"/password/forgot", "forgot.title"},
 		gone:  link{"/password/forgot", "forgot.title"},
 		read: func(ctx context.Context, tx postgres.Tx, token string) (formView, string, error) {
-			email, err := p.SelfService.PendingReset(ctx, tx, token)
-			return resetView(token, email), "/account/security?done=password", err
+			client, err := p.SelfService.PendingReset(ctx, tx, token)
+			if err != nil {
+				return formView{}, "", err
+			}
+			v := formView{Heading: "reset.title", Lead: "reset.lead", Args: []any{client.Email}, Action: "/password/reset", Button: "reset.submit",
+				Hidden: map[string]string{"token": token, "username": client.Email}, Fields: []field{newPasswordField()}}
+			v.Recovery, err = p.recovery(ctx, tx, client.ID)
+			return v, "/account/security?done=password", err
 		},
-		use: p.SelfService.Reset,
+		use: func(ctx context.Context, tx postgres.Tx, form url.Values, language string) (account.Client, error) {
+			also := account.Recovery{Shown: form["shown"], Ticked: form["end"]}
+			client, err := p.SelfService.Reset(ctx, tx, form.Get("token"), form.Get("password"), language, also)
+			if err != nil {
+				return account.Client{}, err
+			}
+			return client, p.OAuth.Recover(ctx, tx, client.ID, also)
+		},
 	}
 }

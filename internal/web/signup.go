@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"strings"
 
 	"github.com/labstack/echo/v4"
@@ -21,15 +22,16 @@ const (
 )
 
 type formView struct {
-	Heading string // key
-	Lead    string // key
-	Args    []any  // of Lead
-	Action  string
-	Hidden  map[string]string
-	Fields  []field
-	Error   string // key of what is wrong with the whole form
-	Button  string // key
-	Links   []link
+	Heading  string // key
+	Lead     string // key
+	Args     []any  // of Lead
+	Action   string
+	Hidden   map[string]string
+	Fields   []field
+	Recovery *recoveryView // of the reset alone
+	Error    string        // key of what is wrong with the whole form
+	Button   string        // key
+	Links    []link
 }
 
 type link struct{ URL, Text string }
@@ -124,8 +126,8 @@ func (p *Pages) confirmSignUpPage() linkPage {
 			}
 			return confirmSignUpView(token, up), next, err
 		},
-		use: func(ctx context.Context, tx postgres.Tx, token, password, _ string) (account.Client, error) {
-			client, _, err := p.SelfService.SignUp(ctx, tx, token, password)
+		use: func(ctx context.Context, tx postgres.Tx, form url.Values, _ string) (account.Client, error) {
+			client, _, err := p.SelfService.SignUp(ctx, tx, form.Get("token"), form.Get("password"))
 			return client, err
 		},
 	}

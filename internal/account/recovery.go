@@ -1,0 +1,61 @@
+package account
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"partnerd/internal/postgres"
+)
+
+// recoveryWindow is how young a passkey or a linked application is that may be an intruder's.
+const recoveryWindow = 30 * 24 * time.Hour
+
+// Recovery is what a client who recovers the account wants to end besides the browser sessions, which all end: of the
+// passkeys and applications that the form showed, those that were ticked.
+type Recovery struct {
+	Shown, Ticked []string // identifiers
+}
+
+// Suspect tells whether something that was added at since is young enough to be ticked from the start.
+func Suspect(since, now time.Time) bool { return now.Sub(since) < recoveryWindow }
+
+// Ends tells whether the passkey or application id, added at since, is to end. What the form did not show ends when it is
+// young: it was added while the form was open.
+func (r Recovery) Ends(id string, since, now time.Time) bool {
+	return slices.Contains(r.Ticked, id) || !slices.Contains(r.Shown, id) && Suspect(since, now)
+}
+
+// endPasskeys deletes the client's challenges first: a passkey that is being added is either seen here or not added.
+func (s *SelfService) endPasskeys(ctx context.Context, tx postgres.Tx, clientID string, r Recovery) error {
+	if err := deleteChallenges(ctx, tx, clientID); err != nil {
+		return err
+	}
+	keys, err := s.Passkeys(ctx, tx, clientID)
+	if err != nil {
+		return err
+	}
+	for _, k := range keys {
+		if !r.Ends(k.ID, k.CreatedAt, tx.Now) {
+			continue
+		}
+		if _, err := deletePasskey(ctx, tx, clientID, k.ID); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// NotifyLink tells a client that an application was allowed to act for it.
+func (s *SelfService) NotifyLink(ctx context.Context, tx postgres.Tx, c Client, lang, application string) error {
+	return s.notify(ctx, tx, c, lang, "link", application)
+}
+
+// NotifyBrowser tells a client that somebody signed in from a browser in which nobody had signed in to the account
+// before ([Service.Knows]).
+func (s *SelfService) NotifyBrowser(ctx context.Context, tx postgres.Tx, c Client, lang, browser string) error {
+	if browser == "" {
+		return s.notify(ctx, tx, c, lang, "browser.unknown")
+	}
+	return s.notify(ctx, tx, c, lang, "browser", browser)
+}

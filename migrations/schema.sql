@@ -196,7 +196,7 @@ CREATE TABLE consultation_evidence (
     application_id text NOT NULL,
     client_id text NOT NULL,
     consultation_id text NOT NULL,
-    idempotency_key text NOT NULL,
+    idempotency_key_sha256 bytea NOT NULL,
     request_id text NOT NULL,
     text_sha256 bytea NOT NULL,
     text_version text NOT NULL,

@@ -150,8 +150,8 @@ func (s *Service) ProofOf(ctx context.Context, tx postgres.Tx, clientID, consult
 // ErrOpen refuses an erasure while consultations are open.
 var ErrOpen = errors.New("the client has open consultations")
 
-// Erase destroys what was written in the client's consultations: subject, description, reference, phone number, note
-// and preview. What happened, what was paid and the proof of the order stay. It returns [ErrOpen].
+// Erase destroys what was written in the client's consultations: subject, description, reference (also in events), phone
+// number, note and preview. What happened, what was paid and the proof of the order stay. It returns [ErrOpen].
 func (s *Service) Erase(ctx context.Context, tx postgres.Tx, clientID string) error {
 	open, err := s.OpenOf(ctx, tx, clientID)
 	if err != nil {
@@ -162,6 +162,9 @@ func (s *Service) Erase(ctx context.Context, tx postgres.Tx, clientID string) er
 	}
 	ids, err := eraseOwned(ctx, tx, clientID)
 	if err != nil {
+		return err
+	}
+	if err := s.Webhooks.Erase(ctx, tx, ids); err != nil {
 		return err
 	}
 	return s.Notes.Erase(ctx, tx, ids)

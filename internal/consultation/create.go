@@ -26,7 +26,7 @@ type CreateCommand struct {
 // (requirement R42). It is stored with the version and digest of the text, and can never be changed.
 type Evidence struct {
 	RequestID      string
-	IdempotencyKey string
+	IdempotencyKey string // its SHA-256 is kept
 	Address        string // of the partner's server
 	UserAgent      string // of the partner's server
 }

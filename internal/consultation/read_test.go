@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"partnerd/internal/id"
 	"partnerd/internal/postgres"
 	"partnerd/internal/problem"
 	"partnerd/internal/telephony"
@@ -112,18 +113,18 @@ func TestListByStatus(t *testing.T) { // R52
 func TestEvidenceIsKeptAndCannotBeChanged(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	id := w.create()
+	made := w.create()
 	digest, err := waiverDigest(WaiverVersion)
 	w.do(err)
-	var version, app, client, request, key, address, agent string
-	var sha []byte
+	var version, app, client, request, address, agent string
+	var sha, key []byte
 	var at time.Time
 	err = w.DB.Pool().QueryRow(t.Context(), `SELECT text_version, text_sha256, acknowledged_at, application_id, client_id, request_id,
-		idempotency_key, address, user_agent FROM consultation_evidence WHERE consultation_id = $1`, id).
+		idempotency_key_sha256, address, user_agent FROM consultation_evidence WHERE consultation_id = $1`, made).
 		Scan(&version, &sha, &at, &app, &client, &request, &key, &address, &agent)
 	w.do(err)
 	if version != WaiverVersion || string(sha) != string(digest[:]) || !at.Equal(noon) || app != w.application || client != w.client ||
-		request != "req_1" || key != "key-1" || address != "192.0.2.1" || agent != "crm/1" {
+		request != "req_1" || id.DigestOf("key-1") != [32]byte(key) || address != "192.0.2.1" || agent != "crm/1" {
 		t.Errorf("evidence %s %x %v %s %s %s %s %s %s", version, sha, at, app, client, request, key, address, agent)
 	}
 	for _, sql := range []string{"UPDATE consultation_evidence SET text_version = 'x'", "DELETE FROM consultation_evidence"} {

@@ -126,11 +126,11 @@ func insertWithEvidence(ctx context.Context, tx postgres.Tx, r insertRow) error 
 			VALUES ($1, $2, $3, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $4, $4, $4)
 		)
 		INSERT INTO consultation_evidence (consultation_id, text_version, text_sha256, acknowledged_at, application_id,
-			client_id, request_id, idempotency_key, address, user_agent)
+			client_id, request_id, idempotency_key_sha256, address, user_agent)
 		VALUES ($1, $16, $17, $4, $2, $3, $18, $19, $20, $21)`,
 		r.ID, r.ApplicationID, r.ClientID, r.CreatedAt,
 		r.Status, r.Competence, r.Language, r.SubjectSealed, r.DescriptionSealed, r.RecordingConsent, r.ExternalRef, r.PriceCents, r.PhoneSealed,
-		r.EventSeq, r.TimerAt, r.TextVersion, r.TextDigest, r.RequestID, r.IdempotencyKey, r.Address, r.UserAgent)
+		r.EventSeq, r.TimerAt, r.TextVersion, r.TextDigest, r.RequestID, id.DigestOf(r.IdempotencyKey), r.Address, r.UserAgent)
 	if err != nil {
 		return fmt.Errorf("insert consultation: %w", err)
 	}

@@ -81,7 +81,7 @@ func TestCreateKeepsEvidenceOfTheWaiver(t *testing.T) {
 	key := newKey()
 	r := s.do(t, http.MethodPost, consultations, wish(), "Idempotency-Key", key, "User-Agent", "CRM/1.0")
 	id := r.value()["id"].(string)
-	n := w.queryInt(t, `SELECT count(*) FROM consultation_evidence WHERE consultation_id = $1 AND idempotency_key = $2 AND request_id = $3
+	n := w.queryInt(t, `SELECT count(*) FROM consultation_evidence WHERE consultation_id = $1 AND idempotency_key_sha256 = sha256(convert_to($2, 'UTF8')) AND request_id = $3
 		AND user_agent = 'CRM/1.0' AND address = '127.0.0.1' AND application_id = $4 AND client_id = $5 AND length(text_sha256) = 32`,
 		id, key, r.Header.Get("X-Request-Id"), s.partner.ClientID, s.person.ID)
 	if n != 1 {

@@ -6,8 +6,10 @@
 //   - An export holds what is about the client or was written by or for the client, and never the lawyer's note, which no
 //     interface shows.
 //   - Erasure destroys the profile, what was written, and every way to sign in; it keeps the ledger and the proof of each
-//     order, which the law asks for, under the client's identifier alone. It is refused while a consultation is open, or
-//     money is left, held or on its way.
+//     order, which the law asks for, under the client's identifier alone. What partners chose goes too: externalRef,
+//     also in webhook bodies, their endpoints' answers, returnUrl, stored responses; of an Idempotency-Key the proof has
+//     only the SHA-256, and it keeps address and user agent of the partner's server. It is refused while a consultation
+//     is open, or money is left, held or on its way.
 //
 // Does not do: retention periods, the pages.
 package privacy

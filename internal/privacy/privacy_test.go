@@ -34,6 +34,7 @@ import (
 	"partnerd/internal/telephony"
 	"partnerd/internal/wallet"
 	"partnerd/internal/webhook"
+	"partnerd/migrations"
 )
 
 // house is the domain with one client who has done everything that leaves traces.
@@ -140,7 +141,7 @@ func (h *house) live() {
 
 func (h *house) command() consultation.CreateCommand {
 	return consultation.CreateCommand{ApplicationID: h.app.ID, ClientID: h.client.ID, Competence: "FAMILY", Subject: "Canary subject", Description: "Canary description",
-		ExternalRef: "canary-ref", Evidence: consultation.Evidence{RequestID: "req", IdempotencyKey: "k", Address: "198.51.100.1", UserAgent: "crm/1"}}
+		ExternalRef: `canary-"ref"\\`, Evidence: consultation.Evidence{RequestID: "req", IdempotencyKey: "canary-key", Address: "198.51.100.1", UserAgent: "crm/1"}}
 }
 
 func (h *house) create() (c consultation.Consultation) {
@@ -240,10 +241,10 @@ func TestErasureLeavesNothingOfTheClientAndTheBooksAsTheyWere(t *testing.T) {
 	}
 	h.must(h.erase())
 	after := h.dump()
-	canaries := []string{"canary", "639980002", "192.0.2.77", "$argon2id$"}
+	canaries := []string{"canary", fmt.Sprintf("%x", "anary"), "639980002", "192.0.2.77", "$argon2id$"} // bytes are dumped in hexadecimal
 	for table, rows := range after {
 		for _, c := range canaries {
-			if strings.Contains(strings.ToLower(rows), c) && table != "webhook_events" {
+			if strings.Contains(strings.ToLower(rows), c) {
 				t.Errorf("%s still tells %q:\n%s", table, c, rows)
 			}
 		}
@@ -274,6 +275,75 @@ func TestErasureLeavesNothingOfTheClientAndTheBooksAsTheyWere(t *testing.T) {
 	}
 	if _, err := h.Consultations.Note(t.Context(), h.db.Read(), h.app.ID, h.client.ID, h.done.ID); !errors.Is(err, consultation.ErrNoteNotAvailable) {
 		t.Errorf("note: %v", err)
+	}
+}
+
+// TestWhatPartnersChoseGoesWithTheClient: in the events, which keep everything else byte for byte, in what endpoints
+// answered, also when an attempt is under way, and in the address that a payment led back to.
+func TestWhatPartnersChoseGoesWithTheClient(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	ctx := t.Context()
+	h.spend()
+	session, err := h.Payments.Create(ctx, h.db.Read(), payment.CreateCommand{ClientID: h.client.ID, ApplicationID: h.app.ID, Amount: 2000, ReturnURL: "https://crm.example/canary"})
+	h.must(err)
+	h.clock.Advance(session.ExpiresAt.Sub(h.clock.Now()))
+	_, err = h.db.Pool().Exec(ctx, `INSERT INTO webhook_attempts (delivery_id, attempt, started_at, duration_ms, response_body)
+		SELECT id, 1, created_at, 5, 'canary answer' FROM webhook_deliveries`)
+	h.must(err)
+	_, err = h.db.Pool().Exec(ctx, `UPDATE webhook_deliveries SET lease_token = 'under way', lease_until = $1`, h.clock.Now().Add(time.Minute))
+	h.must(err)
+	bodies := func() (out []string) {
+		rows, err := h.db.Pool().Query(ctx, `SELECT convert_from(body, 'UTF8') FROM webhook_events ORDER BY consultation_id, sequence`)
+		h.must(err)
+		for rows.Next() {
+			var body string
+			h.must(rows.Scan(&body))
+			out = append(out, body)
+		}
+		return out
+	}
+	before := bodies()
+	h.must(h.erase())
+	for i, after := range bodies() {
+		if want := strings.Replace(before[i], `,"externalRef":"canary-\"ref\"\\\\"`, "", 1); want == before[i] || after != want || !json.Valid([]byte(after)) {
+			t.Errorf("event is %s, was %s", after, before[i])
+		}
+	}
+	var answers, leases, early, addresses int
+	h.must(h.db.Pool().QueryRow(ctx, `SELECT (SELECT count(*) FROM webhook_attempts WHERE response_body <> ''),
+		(SELECT count(*) FROM webhook_deliveries WHERE lease_token IS NOT NULL), (SELECT count(*) FROM webhook_deliveries WHERE next_at <= $1),
+		(SELECT count(*) FROM topup_sessions WHERE return_url <> '')`, h.clock.Now()).Scan(&answers, &leases, &early, &addresses))
+	if answers != 0 || leases != 0 || early != 0 || addresses != 0 {
+		t.Errorf("%d answers, %d attempts that can record theirs, %d deliveries that an earlier claim can take, %d addresses", answers, leases, early, addresses)
+	}
+}
+
+// The migration does it for clients who were erased by an earlier release, and for keys that it kept in clear.
+func TestWhatEarlierErasuresLeftIsTakenAway(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	ctx := t.Context()
+	h.spend()
+	h.must(h.erase())
+	script, err := migrations.FS.ReadFile("00013_erasure_leftovers.sql")
+	h.must(err)
+	up, down, _ := strings.Cut(string(script), "-- +goose Down")
+	_, err = h.db.Pool().Exec(ctx, down+`;
+		ALTER TABLE consultation_evidence DISABLE TRIGGER consultation_evidence_append_only;
+		UPDATE consultation_evidence SET idempotency_key = 'canary-key';
+		ALTER TABLE consultation_evidence ENABLE TRIGGER consultation_evidence_append_only;
+		UPDATE webhook_events SET body = '{"data":{"competence":"TAX","externalRef":"canary","durationSec":5}}';
+		INSERT INTO webhook_attempts (delivery_id, attempt, started_at, duration_ms, response_body) SELECT id, 1, created_at, 5, 'canary' FROM webhook_deliveries;
+		INSERT INTO topup_sessions SELECT 'top_1', client_id, NULL, 2000, 'https://crm.example/canary', 'sandbox', NULL, NULL, NULL, NULL, 'https://partner.example', 'CANCELLED',
+			last_entry_at, last_entry_at, last_entry_at FROM wallets;`+up)
+	h.must(err)
+	var body, answer, address string
+	var key []byte
+	h.must(h.db.Pool().QueryRow(ctx, `SELECT convert_from(body, 'UTF8'), (SELECT max(response_body) FROM webhook_attempts), (SELECT max(return_url) FROM topup_sessions),
+		(SELECT idempotency_key_sha256 FROM consultation_evidence LIMIT 1) FROM webhook_events LIMIT 1`).Scan(&body, &answer, &address, &key))
+	if body != `{"data":{"competence":"TAX","durationSec":5}}` || answer != "" || address != "" || id.DigestOf("canary-key") != [32]byte(key) {
+		t.Errorf("left: %s %q %q %x", body, answer, address, key)
 	}
 }
 
@@ -380,7 +450,7 @@ func TestTheExportHoldsEverythingButTheLawyersNote(t *testing.T) {
 	h.tx(func(tx postgres.Tx) (err error) { e, err = h.Export(t.Context(), tx, h.client.ID); return err })
 	raw, err := json.Marshal(e)
 	h.must(err)
-	for _, part := range []string{"canary@client.example", "Canary Name", "+33639980002", "CanaryBrowser", "192.0.2.77", "Canary subject", "Canary description", "canary-ref",
+	for _, part := range []string{"canary@client.example", "Canary Name", "+33639980002", "CanaryBrowser", "192.0.2.77", "Canary subject", "Canary description", `canary-\"ref\"`,
 		"Canary preview", `"CAPTURE"`, `"RELEASE"`, `"textVersion"`, h.done.ID} {
 		if !bytes.Contains(raw, []byte(part)) {
 			t.Errorf("the export lacks %q", part)

@@ -89,6 +89,9 @@ func (s *Service) Erase(ctx context.Context, tx postgres.Tx, clientID, lang stri
 	if err := s.Consultations.Erase(ctx, tx, clientID); err != nil {
 		return err
 	}
+	if err := s.Payments.Erase(ctx, tx, clientID); err != nil {
+		return err
+	}
 	if err := s.Idempotency.EraseClient(ctx, tx, clientID); err != nil {
 		return err
 	}

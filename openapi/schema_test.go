@@ -82,6 +82,9 @@ func TestEverySharedComponentIsUsed(t *testing.T) {
 		}
 		for _, section := range []string{"schemas", "responses", "parameters", "headers"} {
 			for name := range c.children(t, c.at(t, "components"), section) {
+				if section == "schemas" && strings.HasSuffix(name, "Event") || name == "EventType" {
+					continue // names the body of a webhook, for generators that do not name it themselves
+				}
 				if !strings.Contains(string(text), fmt.Sprintf(`"#/components/%s/%s"`, section, name)) {
 					t.Errorf("components/%s/%s is used nowhere", section, name)
 				}

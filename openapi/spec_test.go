@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"maps"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -472,4 +473,54 @@ func TestOperationsListTheirOwnConflicts(t *testing.T) {
 		text, _ := json.MarshalIndent(got, "", " ")
 		t.Errorf("codes by operation and status: %s", text)
 	}
+}
+
+// Generators drop components that no path names before they look at webhooks, so a webhook says everything itself. What it
+// says of its body is what the schema of that name says.
+func TestWebhooksNeedNoComponents(t *testing.T) {
+	t.Parallel()
+	c := partner(t)
+	var events []string
+	for event, item := range c.doc["webhooks"].(object) {
+		events = append(events, event)
+		post := item.(object)["post"].(object)
+		for i, p := range post["parameters"].([]any) {
+			if p.(object)["$ref"] != nil || p.(object)["schema"].(object)["$ref"] != nil {
+				t.Errorf("parameter %d of %s is a reference", i, event)
+			}
+		}
+		inline := post["requestBody"].(object)["content"].(object)["application/json"].(object)["schema"].(object)
+		var name strings.Builder
+		for word := range strings.FieldsFuncSeq(event, func(r rune) bool { return r == '.' || r == '_' }) {
+			name.WriteString(strings.ToUpper(word[:1]) + word[1:])
+		}
+		if want := expanded(c, c.doc["components"].(object)["schemas"].(object)[name.String()+"Event"]); !reflect.DeepEqual(inline, want) {
+			t.Errorf("the body of %s is not what schema %sEvent says:\n%v\n%v", event, name.String(), inline, want)
+		}
+	}
+	if len(events) != 13 {
+		t.Errorf("webhooks: %v", events)
+	}
+}
+
+// expanded is v with the schemas it refers to in their place.
+func expanded(c *contract, v any) any {
+	switch v := v.(type) {
+	case object:
+		if ref, ok := v["$ref"].(string); ok {
+			return expanded(c, c.doc["components"].(object)["schemas"].(object)[strings.TrimPrefix(ref, "#/components/schemas/")])
+		}
+		out := object{}
+		for key, value := range v {
+			out[key] = expanded(c, value)
+		}
+		return out
+	case []any:
+		out := make([]any, len(v))
+		for i := range v {
+			out[i] = expanded(c, v[i])
+		}
+		return out
+	}
+	return v
 }

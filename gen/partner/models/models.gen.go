@@ -739,36 +739,6 @@ func (e ResponseType) Valid() bool {
 	}
 }
 
-// Defines values for ServicePing.
-const (
-	ServicePingWebhookPing ServicePing = "webhook.ping"
-)
-
-// Valid indicates whether the value is a known member of the ServicePing enum.
-func (e ServicePing) Valid() bool {
-	switch e {
-	case ServicePingWebhookPing:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for ServiceTest.
-const (
-	ServiceTestTrue ServiceTest = "true"
-)
-
-// Valid indicates whether the value is a known member of the ServiceTest enum.
-func (e ServiceTest) Valid() bool {
-	switch e {
-	case ServiceTestTrue:
-		return true
-	default:
-		return false
-	}
-}
-
 // Defines values for AuthorizeParamsResponseType.
 const (
 	AuthorizeParamsResponseTypeCode AuthorizeParamsResponseType = "code"
@@ -799,6 +769,21 @@ func (e AuthorizeParamsCodeChallengeMethod) Valid() bool {
 	}
 }
 
+// Defines values for OnConsultationAssignedParamsXServiceEvent.
+const (
+	OnConsultationAssignedParamsXServiceEventConsultationAssigned OnConsultationAssignedParamsXServiceEvent = "consultation.assigned"
+)
+
+// Valid indicates whether the value is a known member of the OnConsultationAssignedParamsXServiceEvent enum.
+func (e OnConsultationAssignedParamsXServiceEvent) Valid() bool {
+	switch e {
+	case OnConsultationAssignedParamsXServiceEventConsultationAssigned:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for OnConsultationAssignedParamsXServiceTest.
 const (
 	OnConsultationAssignedParamsXServiceTestTrue OnConsultationAssignedParamsXServiceTest = "true"
@@ -808,6 +793,51 @@ const (
 func (e OnConsultationAssignedParamsXServiceTest) Valid() bool {
 	switch e {
 	case OnConsultationAssignedParamsXServiceTestTrue:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for OnConsultationAssignedJSONBodyDataStatus.
+const (
+	OnConsultationAssignedJSONBodyDataStatusASSIGNED OnConsultationAssignedJSONBodyDataStatus = "ASSIGNED"
+)
+
+// Valid indicates whether the value is a known member of the OnConsultationAssignedJSONBodyDataStatus enum.
+func (e OnConsultationAssignedJSONBodyDataStatus) Valid() bool {
+	switch e {
+	case OnConsultationAssignedJSONBodyDataStatusASSIGNED:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for OnConsultationAssignedJSONBodyType.
+const (
+	OnConsultationAssignedJSONBodyTypeConsultationAssigned OnConsultationAssignedJSONBodyType = "consultation.assigned"
+)
+
+// Valid indicates whether the value is a known member of the OnConsultationAssignedJSONBodyType enum.
+func (e OnConsultationAssignedJSONBodyType) Valid() bool {
+	switch e {
+	case OnConsultationAssignedJSONBodyTypeConsultationAssigned:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for OnConsultationCallEndedParamsXServiceEvent.
+const (
+	OnConsultationCallEndedParamsXServiceEventConsultationCallEnded OnConsultationCallEndedParamsXServiceEvent = "consultation.call_ended"
+)
+
+// Valid indicates whether the value is a known member of the OnConsultationCallEndedParamsXServiceEvent enum.
+func (e OnConsultationCallEndedParamsXServiceEvent) Valid() bool {
+	switch e {
+	case OnConsultationCallEndedParamsXServiceEventConsultationCallEnded:
 		return true
 	default:
 		return false
@@ -829,6 +859,51 @@ func (e OnConsultationCallEndedParamsXServiceTest) Valid() bool {
 	}
 }
 
+// Defines values for OnConsultationCallEndedJSONBodyDataStatus.
+const (
+	OnConsultationCallEndedJSONBodyDataStatusCALLENDED OnConsultationCallEndedJSONBodyDataStatus = "CALL_ENDED"
+)
+
+// Valid indicates whether the value is a known member of the OnConsultationCallEndedJSONBodyDataStatus enum.
+func (e OnConsultationCallEndedJSONBodyDataStatus) Valid() bool {
+	switch e {
+	case OnConsultationCallEndedJSONBodyDataStatusCALLENDED:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for OnConsultationCallEndedJSONBodyType.
+const (
+	OnConsultationCallEndedJSONBodyTypeConsultationCallEnded OnConsultationCallEndedJSONBodyType = "consultation.call_ended"
+)
+
+// Valid indicates whether the value is a known member of the OnConsultationCallEndedJSONBodyType enum.
+func (e OnConsultationCallEndedJSONBodyType) Valid() bool {
+	switch e {
+	case OnConsultationCallEndedJSONBodyTypeConsultationCallEnded:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for OnConsultationCallStartedParamsXServiceEvent.
+const (
+	OnConsultationCallStartedParamsXServiceEventConsultationCallStarted OnConsultationCallStartedParamsXServiceEvent = "consultation.call_started"
+)
+
+// Valid indicates whether the value is a known member of the OnConsultationCallStartedParamsXServiceEvent enum.
+func (e OnConsultationCallStartedParamsXServiceEvent) Valid() bool {
+	switch e {
+	case OnConsultationCallStartedParamsXServiceEventConsultationCallStarted:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for OnConsultationCallStartedParamsXServiceTest.
 const (
 	OnConsultationCallStartedParamsXServiceTestTrue OnConsultationCallStartedParamsXServiceTest = "true"
@@ -838,6 +913,51 @@ const (
 func (e OnConsultationCallStartedParamsXServiceTest) Valid() bool {
 	switch e {
 	case OnConsultationCallStartedParamsXServiceTestTrue:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for OnConsultationCallStartedJSONBodyDataStatus.
+const (
+	OnConsultationCallStartedJSONBodyDataStatusINCALL OnConsultationCallStartedJSONBodyDataStatus = "IN_CALL"
+)
+
+// Valid indicates whether the value is a known member of the OnConsultationCallStartedJSONBodyDataStatus enum.
+func (e OnConsultationCallStartedJSONBodyDataStatus) Valid() bool {
+	switch e {
+	case OnConsultationCallStartedJSONBodyDataStatusINCALL:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for OnConsultationCallStartedJSONBodyType.
+const (
+	OnConsultationCallStartedJSONBodyTypeConsultationCallStarted OnConsultationCallStartedJSONBodyType = "consultation.call_started"
+)
+
+// Valid indicates whether the value is a known member of the OnConsultationCallStartedJSONBodyType enum.
+func (e OnConsultationCallStartedJSONBodyType) Valid() bool {
+	switch e {
+	case OnConsultationCallStartedJSONBodyTypeConsultationCallStarted:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for OnConsultationCancelledParamsXServiceEvent.
+const (
+	OnConsultationCancelledParamsXServiceEventConsultationCancelled OnConsultationCancelledParamsXServiceEvent = "consultation.cancelled"
+)
+
+// Valid indicates whether the value is a known member of the OnConsultationCancelledParamsXServiceEvent enum.
+func (e OnConsultationCancelledParamsXServiceEvent) Valid() bool {
+	switch e {
+	case OnConsultationCancelledParamsXServiceEventConsultationCancelled:
 		return true
 	default:
 		return false
@@ -859,6 +979,51 @@ func (e OnConsultationCancelledParamsXServiceTest) Valid() bool {
 	}
 }
 
+// Defines values for OnConsultationCancelledJSONBodyDataStatus.
+const (
+	OnConsultationCancelledJSONBodyDataStatusCANCELLED OnConsultationCancelledJSONBodyDataStatus = "CANCELLED"
+)
+
+// Valid indicates whether the value is a known member of the OnConsultationCancelledJSONBodyDataStatus enum.
+func (e OnConsultationCancelledJSONBodyDataStatus) Valid() bool {
+	switch e {
+	case OnConsultationCancelledJSONBodyDataStatusCANCELLED:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for OnConsultationCancelledJSONBodyType.
+const (
+	OnConsultationCancelledJSONBodyTypeConsultationCancelled OnConsultationCancelledJSONBodyType = "consultation.cancelled"
+)
+
+// Valid indicates whether the value is a known member of the OnConsultationCancelledJSONBodyType enum.
+func (e OnConsultationCancelledJSONBodyType) Valid() bool {
+	switch e {
+	case OnConsultationCancelledJSONBodyTypeConsultationCancelled:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for OnConsultationCompletedParamsXServiceEvent.
+const (
+	OnConsultationCompletedParamsXServiceEventConsultationCompleted OnConsultationCompletedParamsXServiceEvent = "consultation.completed"
+)
+
+// Valid indicates whether the value is a known member of the OnConsultationCompletedParamsXServiceEvent enum.
+func (e OnConsultationCompletedParamsXServiceEvent) Valid() bool {
+	switch e {
+	case OnConsultationCompletedParamsXServiceEventConsultationCompleted:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for OnConsultationCompletedParamsXServiceTest.
 const (
 	OnConsultationCompletedParamsXServiceTestTrue OnConsultationCompletedParamsXServiceTest = "true"
@@ -868,6 +1033,51 @@ const (
 func (e OnConsultationCompletedParamsXServiceTest) Valid() bool {
 	switch e {
 	case OnConsultationCompletedParamsXServiceTestTrue:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for OnConsultationCompletedJSONBodyDataStatus.
+const (
+	OnConsultationCompletedJSONBodyDataStatusCOMPLETED OnConsultationCompletedJSONBodyDataStatus = "COMPLETED"
+)
+
+// Valid indicates whether the value is a known member of the OnConsultationCompletedJSONBodyDataStatus enum.
+func (e OnConsultationCompletedJSONBodyDataStatus) Valid() bool {
+	switch e {
+	case OnConsultationCompletedJSONBodyDataStatusCOMPLETED:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for OnConsultationCompletedJSONBodyType.
+const (
+	OnConsultationCompletedJSONBodyTypeConsultationCompleted OnConsultationCompletedJSONBodyType = "consultation.completed"
+)
+
+// Valid indicates whether the value is a known member of the OnConsultationCompletedJSONBodyType enum.
+func (e OnConsultationCompletedJSONBodyType) Valid() bool {
+	switch e {
+	case OnConsultationCompletedJSONBodyTypeConsultationCompleted:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for OnConsultationCreatedParamsXServiceEvent.
+const (
+	OnConsultationCreatedParamsXServiceEventConsultationCreated OnConsultationCreatedParamsXServiceEvent = "consultation.created"
+)
+
+// Valid indicates whether the value is a known member of the OnConsultationCreatedParamsXServiceEvent enum.
+func (e OnConsultationCreatedParamsXServiceEvent) Valid() bool {
+	switch e {
+	case OnConsultationCreatedParamsXServiceEventConsultationCreated:
 		return true
 	default:
 		return false
@@ -889,6 +1099,51 @@ func (e OnConsultationCreatedParamsXServiceTest) Valid() bool {
 	}
 }
 
+// Defines values for OnConsultationCreatedJSONBodyDataStatus.
+const (
+	OnConsultationCreatedJSONBodyDataStatusDRAFT OnConsultationCreatedJSONBodyDataStatus = "DRAFT"
+)
+
+// Valid indicates whether the value is a known member of the OnConsultationCreatedJSONBodyDataStatus enum.
+func (e OnConsultationCreatedJSONBodyDataStatus) Valid() bool {
+	switch e {
+	case OnConsultationCreatedJSONBodyDataStatusDRAFT:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for OnConsultationCreatedJSONBodyType.
+const (
+	OnConsultationCreatedJSONBodyTypeConsultationCreated OnConsultationCreatedJSONBodyType = "consultation.created"
+)
+
+// Valid indicates whether the value is a known member of the OnConsultationCreatedJSONBodyType enum.
+func (e OnConsultationCreatedJSONBodyType) Valid() bool {
+	switch e {
+	case OnConsultationCreatedJSONBodyTypeConsultationCreated:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for OnConsultationExpiredParamsXServiceEvent.
+const (
+	OnConsultationExpiredParamsXServiceEventConsultationExpired OnConsultationExpiredParamsXServiceEvent = "consultation.expired"
+)
+
+// Valid indicates whether the value is a known member of the OnConsultationExpiredParamsXServiceEvent enum.
+func (e OnConsultationExpiredParamsXServiceEvent) Valid() bool {
+	switch e {
+	case OnConsultationExpiredParamsXServiceEventConsultationExpired:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for OnConsultationExpiredParamsXServiceTest.
 const (
 	OnConsultationExpiredParamsXServiceTestTrue OnConsultationExpiredParamsXServiceTest = "true"
@@ -898,6 +1153,51 @@ const (
 func (e OnConsultationExpiredParamsXServiceTest) Valid() bool {
 	switch e {
 	case OnConsultationExpiredParamsXServiceTestTrue:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for OnConsultationExpiredJSONBodyDataStatus.
+const (
+	OnConsultationExpiredJSONBodyDataStatusEXPIRED OnConsultationExpiredJSONBodyDataStatus = "EXPIRED"
+)
+
+// Valid indicates whether the value is a known member of the OnConsultationExpiredJSONBodyDataStatus enum.
+func (e OnConsultationExpiredJSONBodyDataStatus) Valid() bool {
+	switch e {
+	case OnConsultationExpiredJSONBodyDataStatusEXPIRED:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for OnConsultationExpiredJSONBodyType.
+const (
+	OnConsultationExpiredJSONBodyTypeConsultationExpired OnConsultationExpiredJSONBodyType = "consultation.expired"
+)
+
+// Valid indicates whether the value is a known member of the OnConsultationExpiredJSONBodyType enum.
+func (e OnConsultationExpiredJSONBodyType) Valid() bool {
+	switch e {
+	case OnConsultationExpiredJSONBodyTypeConsultationExpired:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for OnConsultationMatchingParamsXServiceEvent.
+const (
+	OnConsultationMatchingParamsXServiceEventConsultationMatching OnConsultationMatchingParamsXServiceEvent = "consultation.matching"
+)
+
+// Valid indicates whether the value is a known member of the OnConsultationMatchingParamsXServiceEvent enum.
+func (e OnConsultationMatchingParamsXServiceEvent) Valid() bool {
+	switch e {
+	case OnConsultationMatchingParamsXServiceEventConsultationMatching:
 		return true
 	default:
 		return false
@@ -919,6 +1219,51 @@ func (e OnConsultationMatchingParamsXServiceTest) Valid() bool {
 	}
 }
 
+// Defines values for OnConsultationMatchingJSONBodyDataStatus.
+const (
+	OnConsultationMatchingJSONBodyDataStatusMATCHING OnConsultationMatchingJSONBodyDataStatus = "MATCHING"
+)
+
+// Valid indicates whether the value is a known member of the OnConsultationMatchingJSONBodyDataStatus enum.
+func (e OnConsultationMatchingJSONBodyDataStatus) Valid() bool {
+	switch e {
+	case OnConsultationMatchingJSONBodyDataStatusMATCHING:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for OnConsultationMatchingJSONBodyType.
+const (
+	OnConsultationMatchingJSONBodyTypeConsultationMatching OnConsultationMatchingJSONBodyType = "consultation.matching"
+)
+
+// Valid indicates whether the value is a known member of the OnConsultationMatchingJSONBodyType enum.
+func (e OnConsultationMatchingJSONBodyType) Valid() bool {
+	switch e {
+	case OnConsultationMatchingJSONBodyTypeConsultationMatching:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for OnConsultationNoteAvailableParamsXServiceEvent.
+const (
+	OnConsultationNoteAvailableParamsXServiceEventConsultationNoteAvailable OnConsultationNoteAvailableParamsXServiceEvent = "consultation.note_available"
+)
+
+// Valid indicates whether the value is a known member of the OnConsultationNoteAvailableParamsXServiceEvent enum.
+func (e OnConsultationNoteAvailableParamsXServiceEvent) Valid() bool {
+	switch e {
+	case OnConsultationNoteAvailableParamsXServiceEventConsultationNoteAvailable:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for OnConsultationNoteAvailableParamsXServiceTest.
 const (
 	OnConsultationNoteAvailableParamsXServiceTestTrue OnConsultationNoteAvailableParamsXServiceTest = "true"
@@ -928,6 +1273,51 @@ const (
 func (e OnConsultationNoteAvailableParamsXServiceTest) Valid() bool {
 	switch e {
 	case OnConsultationNoteAvailableParamsXServiceTestTrue:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for OnConsultationNoteAvailableJSONBodyDataStatus.
+const (
+	OnConsultationNoteAvailableJSONBodyDataStatusCOMPLETED OnConsultationNoteAvailableJSONBodyDataStatus = "COMPLETED"
+)
+
+// Valid indicates whether the value is a known member of the OnConsultationNoteAvailableJSONBodyDataStatus enum.
+func (e OnConsultationNoteAvailableJSONBodyDataStatus) Valid() bool {
+	switch e {
+	case OnConsultationNoteAvailableJSONBodyDataStatusCOMPLETED:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for OnConsultationNoteAvailableJSONBodyType.
+const (
+	OnConsultationNoteAvailableJSONBodyTypeConsultationNoteAvailable OnConsultationNoteAvailableJSONBodyType = "consultation.note_available"
+)
+
+// Valid indicates whether the value is a known member of the OnConsultationNoteAvailableJSONBodyType enum.
+func (e OnConsultationNoteAvailableJSONBodyType) Valid() bool {
+	switch e {
+	case OnConsultationNoteAvailableJSONBodyTypeConsultationNoteAvailable:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for OnConsultationPaymentAuthorizedParamsXServiceEvent.
+const (
+	OnConsultationPaymentAuthorizedParamsXServiceEventConsultationPaymentAuthorized OnConsultationPaymentAuthorizedParamsXServiceEvent = "consultation.payment_authorized"
+)
+
+// Valid indicates whether the value is a known member of the OnConsultationPaymentAuthorizedParamsXServiceEvent enum.
+func (e OnConsultationPaymentAuthorizedParamsXServiceEvent) Valid() bool {
+	switch e {
+	case OnConsultationPaymentAuthorizedParamsXServiceEventConsultationPaymentAuthorized:
 		return true
 	default:
 		return false
@@ -949,6 +1339,51 @@ func (e OnConsultationPaymentAuthorizedParamsXServiceTest) Valid() bool {
 	}
 }
 
+// Defines values for OnConsultationPaymentAuthorizedJSONBodyDataStatus.
+const (
+	OnConsultationPaymentAuthorizedJSONBodyDataStatusMATCHING OnConsultationPaymentAuthorizedJSONBodyDataStatus = "MATCHING"
+)
+
+// Valid indicates whether the value is a known member of the OnConsultationPaymentAuthorizedJSONBodyDataStatus enum.
+func (e OnConsultationPaymentAuthorizedJSONBodyDataStatus) Valid() bool {
+	switch e {
+	case OnConsultationPaymentAuthorizedJSONBodyDataStatusMATCHING:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for OnConsultationPaymentAuthorizedJSONBodyType.
+const (
+	OnConsultationPaymentAuthorizedJSONBodyTypeConsultationPaymentAuthorized OnConsultationPaymentAuthorizedJSONBodyType = "consultation.payment_authorized"
+)
+
+// Valid indicates whether the value is a known member of the OnConsultationPaymentAuthorizedJSONBodyType enum.
+func (e OnConsultationPaymentAuthorizedJSONBodyType) Valid() bool {
+	switch e {
+	case OnConsultationPaymentAuthorizedJSONBodyTypeConsultationPaymentAuthorized:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for OnConsultationPendingCallbackParamsXServiceEvent.
+const (
+	OnConsultationPendingCallbackParamsXServiceEventConsultationPendingCallback OnConsultationPendingCallbackParamsXServiceEvent = "consultation.pending_callback"
+)
+
+// Valid indicates whether the value is a known member of the OnConsultationPendingCallbackParamsXServiceEvent enum.
+func (e OnConsultationPendingCallbackParamsXServiceEvent) Valid() bool {
+	switch e {
+	case OnConsultationPendingCallbackParamsXServiceEventConsultationPendingCallback:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for OnConsultationPendingCallbackParamsXServiceTest.
 const (
 	OnConsultationPendingCallbackParamsXServiceTestTrue OnConsultationPendingCallbackParamsXServiceTest = "true"
@@ -964,6 +1399,51 @@ func (e OnConsultationPendingCallbackParamsXServiceTest) Valid() bool {
 	}
 }
 
+// Defines values for OnConsultationPendingCallbackJSONBodyDataStatus.
+const (
+	OnConsultationPendingCallbackJSONBodyDataStatusPENDINGCALLBACK OnConsultationPendingCallbackJSONBodyDataStatus = "PENDING_CALLBACK"
+)
+
+// Valid indicates whether the value is a known member of the OnConsultationPendingCallbackJSONBodyDataStatus enum.
+func (e OnConsultationPendingCallbackJSONBodyDataStatus) Valid() bool {
+	switch e {
+	case OnConsultationPendingCallbackJSONBodyDataStatusPENDINGCALLBACK:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for OnConsultationPendingCallbackJSONBodyType.
+const (
+	OnConsultationPendingCallbackJSONBodyTypeConsultationPendingCallback OnConsultationPendingCallbackJSONBodyType = "consultation.pending_callback"
+)
+
+// Valid indicates whether the value is a known member of the OnConsultationPendingCallbackJSONBodyType enum.
+func (e OnConsultationPendingCallbackJSONBodyType) Valid() bool {
+	switch e {
+	case OnConsultationPendingCallbackJSONBodyTypeConsultationPendingCallback:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for OnConsultationRefundedParamsXServiceEvent.
+const (
+	OnConsultationRefundedParamsXServiceEventConsultationRefunded OnConsultationRefundedParamsXServiceEvent = "consultation.refunded"
+)
+
+// Valid indicates whether the value is a known member of the OnConsultationRefundedParamsXServiceEvent enum.
+func (e OnConsultationRefundedParamsXServiceEvent) Valid() bool {
+	switch e {
+	case OnConsultationRefundedParamsXServiceEventConsultationRefunded:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for OnConsultationRefundedParamsXServiceTest.
 const (
 	OnConsultationRefundedParamsXServiceTestTrue OnConsultationRefundedParamsXServiceTest = "true"
@@ -973,6 +1453,42 @@ const (
 func (e OnConsultationRefundedParamsXServiceTest) Valid() bool {
 	switch e {
 	case OnConsultationRefundedParamsXServiceTestTrue:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for OnConsultationRefundedJSONBodyDataStatus.
+const (
+	OnConsultationRefundedJSONBodyDataStatusCANCELLED OnConsultationRefundedJSONBodyDataStatus = "CANCELLED"
+	OnConsultationRefundedJSONBodyDataStatusCOMPLETED OnConsultationRefundedJSONBodyDataStatus = "COMPLETED"
+	OnConsultationRefundedJSONBodyDataStatusEXPIRED   OnConsultationRefundedJSONBodyDataStatus = "EXPIRED"
+)
+
+// Valid indicates whether the value is a known member of the OnConsultationRefundedJSONBodyDataStatus enum.
+func (e OnConsultationRefundedJSONBodyDataStatus) Valid() bool {
+	switch e {
+	case OnConsultationRefundedJSONBodyDataStatusCANCELLED:
+		return true
+	case OnConsultationRefundedJSONBodyDataStatusCOMPLETED:
+		return true
+	case OnConsultationRefundedJSONBodyDataStatusEXPIRED:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for OnConsultationRefundedJSONBodyType.
+const (
+	OnConsultationRefundedJSONBodyTypeConsultationRefunded OnConsultationRefundedJSONBodyType = "consultation.refunded"
+)
+
+// Valid indicates whether the value is a known member of the OnConsultationRefundedJSONBodyType enum.
+func (e OnConsultationRefundedJSONBodyType) Valid() bool {
+	switch e {
+	case OnConsultationRefundedJSONBodyTypeConsultationRefunded:
 		return true
 	default:
 		return false
@@ -1003,6 +1519,21 @@ const (
 func (e OnWebhookPingParamsXServiceTest) Valid() bool {
 	switch e {
 	case OnWebhookPingParamsXServiceTestTrue:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for OnWebhookPingJSONBodyType.
+const (
+	OnWebhookPingJSONBodyTypeWebhookPing OnWebhookPingJSONBodyType = "webhook.ping"
+)
+
+// Valid indicates whether the value is a known member of the OnWebhookPingJSONBodyType enum.
+func (e OnWebhookPingJSONBodyType) Valid() bool {
+	switch e {
+	case OnWebhookPingJSONBodyTypeWebhookPing:
 		return true
 	default:
 		return false
@@ -1965,30 +2496,6 @@ type ResponseType string
 // Scope defines model for Scope.
 type Scope = string
 
-// ServiceAttempt defines model for ServiceAttempt.
-type ServiceAttempt = int
-
-// ServiceDelivery defines model for ServiceDelivery.
-type ServiceDelivery = string
-
-// ServiceEvent The type of an event. New ones are sent only to applications that ask for them.
-type ServiceEvent = EventType
-
-// ServicePing defines model for ServicePing.
-type ServicePing string
-
-// ServiceSequence defines model for ServiceSequence.
-type ServiceSequence = int64
-
-// ServiceSignature defines model for ServiceSignature.
-type ServiceSignature = string
-
-// ServiceSignaturePrevious defines model for ServiceSignaturePrevious.
-type ServiceSignaturePrevious = string
-
-// ServiceTest defines model for ServiceTest.
-type ServiceTest string
-
 // State defines model for State.
 type State = string
 
@@ -2157,377 +2664,889 @@ type ListWalletTransactionsParams struct {
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 }
 
+// OnConsultationAssignedJSONBody defines parameters for OnConsultationAssigned.
+type OnConsultationAssignedJSONBody struct {
+	// CreatedAt When it happened, in UTC.
+	CreatedAt time.Time `json:"createdAt"`
+
+	// Data The consultation as it was at that moment. A key without a value is left out.
+	Data struct {
+		// Competence Code of the competence.
+		Competence string `json:"competence"`
+
+		// ExternalRef Your reference, if you gave one.
+		ExternalRef *string `json:"externalRef,omitempty"`
+
+		// ID Identifier of the consultation.
+		//
+		// Examples: con_01k8z4t9v3n7q2m6r5x1c0b8wd
+		ID string `json:"id"`
+
+		// Status Status of the consultation at that moment.
+		Status OnConsultationAssignedJSONBodyDataStatus `json:"status"`
+	} `json:"data"`
+
+	// ID Identifier of the event.
+	//
+	// Examples: evt_01k8z4t9v3n7q2m6r5x1c0e003
+	ID string `json:"id"`
+
+	// Type Event type, the same as `X-Service-Event`.
+	Type OnConsultationAssignedJSONBodyType `json:"type"`
+}
+
 // OnConsultationAssignedParams defines parameters for OnConsultationAssigned.
 type OnConsultationAssignedParams struct {
 	// XServiceEvent The event type, the same as `type` in the body.
-	XServiceEvent ServiceEvent `json:"X-Service-Event"`
+	XServiceEvent OnConsultationAssignedParamsXServiceEvent `json:"X-Service-Event"`
 
 	// XServiceDelivery Identifies the delivery; the same in every attempt, so one that you have handled can be ignored. The signature does
 	// not cover it: to ignore duplicates safely, go by `id` in the body.
-	XServiceDelivery ServiceDelivery `json:"X-Service-Delivery"`
+	XServiceDelivery string `json:"X-Service-Delivery"`
 
 	// XServiceSignature The time of sending and the HMAC-SHA256 of time and body, made anew for each attempt. The introduction to the
 	// webhooks says how to verify it.
-	XServiceSignature ServiceSignature `json:"X-Service-Signature"`
+	XServiceSignature string `json:"X-Service-Signature"`
 
 	// XServiceSignaturePrevious The same made with your previous signing secret; sent for 24 hours after a rotation.
-	XServiceSignaturePrevious *ServiceSignaturePrevious `json:"X-Service-Signature-Previous,omitempty"`
+	XServiceSignaturePrevious *string `json:"X-Service-Signature-Previous,omitempty"`
 
 	// XServiceAttempt Which attempt this is, from 1.
-	XServiceAttempt ServiceAttempt `json:"X-Service-Attempt"`
+	XServiceAttempt int `json:"X-Service-Attempt"`
 
 	// XServiceSequence Number of the event among the events of its consultation, from 1. Use it to put events in order, as a hint: the
 	// signature does not cover it.
-	XServiceSequence ServiceSequence `json:"X-Service-Sequence"`
+	XServiceSequence int64 `json:"X-Service-Sequence"`
 
 	// XServiceTest Sent with a ping and with an event that you asked for as a test; never with one that something happened for. Its
 	// consultation does not exist.
 	XServiceTest *OnConsultationAssignedParamsXServiceTest `json:"X-Service-Test,omitempty"`
 }
 
+// OnConsultationAssignedParamsXServiceEvent defines parameters for OnConsultationAssigned.
+type OnConsultationAssignedParamsXServiceEvent string
+
 // OnConsultationAssignedParamsXServiceTest defines parameters for OnConsultationAssigned.
 type OnConsultationAssignedParamsXServiceTest string
+
+// OnConsultationAssignedJSONBodyDataStatus defines parameters for OnConsultationAssigned.
+type OnConsultationAssignedJSONBodyDataStatus string
+
+// OnConsultationAssignedJSONBodyType defines parameters for OnConsultationAssigned.
+type OnConsultationAssignedJSONBodyType string
+
+// OnConsultationCallEndedJSONBody defines parameters for OnConsultationCallEnded.
+type OnConsultationCallEndedJSONBody struct {
+	// CreatedAt When it happened, in UTC.
+	CreatedAt time.Time `json:"createdAt"`
+
+	// Data The consultation as it was at that moment. A key without a value is left out.
+	Data struct {
+		// Competence Code of the competence.
+		Competence string `json:"competence"`
+
+		// DurationSec Duration of the call in seconds.
+		DurationSec int `json:"durationSec"`
+
+		// ExternalRef Your reference, if you gave one.
+		ExternalRef *string `json:"externalRef,omitempty"`
+
+		// ID Identifier of the consultation.
+		//
+		// Examples: con_01k8z4t9v3n7q2m6r5x1c0b8wd
+		ID string `json:"id"`
+
+		// Status Status of the consultation at that moment.
+		Status OnConsultationCallEndedJSONBodyDataStatus `json:"status"`
+	} `json:"data"`
+
+	// ID Identifier of the event.
+	//
+	// Examples: evt_01k8z4t9v3n7q2m6r5x1c0e005
+	ID string `json:"id"`
+
+	// Type Event type, the same as `X-Service-Event`.
+	Type OnConsultationCallEndedJSONBodyType `json:"type"`
+}
 
 // OnConsultationCallEndedParams defines parameters for OnConsultationCallEnded.
 type OnConsultationCallEndedParams struct {
 	// XServiceEvent The event type, the same as `type` in the body.
-	XServiceEvent ServiceEvent `json:"X-Service-Event"`
+	XServiceEvent OnConsultationCallEndedParamsXServiceEvent `json:"X-Service-Event"`
 
 	// XServiceDelivery Identifies the delivery; the same in every attempt, so one that you have handled can be ignored. The signature does
 	// not cover it: to ignore duplicates safely, go by `id` in the body.
-	XServiceDelivery ServiceDelivery `json:"X-Service-Delivery"`
+	XServiceDelivery string `json:"X-Service-Delivery"`
 
 	// XServiceSignature The time of sending and the HMAC-SHA256 of time and body, made anew for each attempt. The introduction to the
 	// webhooks says how to verify it.
-	XServiceSignature ServiceSignature `json:"X-Service-Signature"`
+	XServiceSignature string `json:"X-Service-Signature"`
 
 	// XServiceSignaturePrevious The same made with your previous signing secret; sent for 24 hours after a rotation.
-	XServiceSignaturePrevious *ServiceSignaturePrevious `json:"X-Service-Signature-Previous,omitempty"`
+	XServiceSignaturePrevious *string `json:"X-Service-Signature-Previous,omitempty"`
 
 	// XServiceAttempt Which attempt this is, from 1.
-	XServiceAttempt ServiceAttempt `json:"X-Service-Attempt"`
+	XServiceAttempt int `json:"X-Service-Attempt"`
 
 	// XServiceSequence Number of the event among the events of its consultation, from 1. Use it to put events in order, as a hint: the
 	// signature does not cover it.
-	XServiceSequence ServiceSequence `json:"X-Service-Sequence"`
+	XServiceSequence int64 `json:"X-Service-Sequence"`
 
 	// XServiceTest Sent with a ping and with an event that you asked for as a test; never with one that something happened for. Its
 	// consultation does not exist.
 	XServiceTest *OnConsultationCallEndedParamsXServiceTest `json:"X-Service-Test,omitempty"`
 }
 
+// OnConsultationCallEndedParamsXServiceEvent defines parameters for OnConsultationCallEnded.
+type OnConsultationCallEndedParamsXServiceEvent string
+
 // OnConsultationCallEndedParamsXServiceTest defines parameters for OnConsultationCallEnded.
 type OnConsultationCallEndedParamsXServiceTest string
+
+// OnConsultationCallEndedJSONBodyDataStatus defines parameters for OnConsultationCallEnded.
+type OnConsultationCallEndedJSONBodyDataStatus string
+
+// OnConsultationCallEndedJSONBodyType defines parameters for OnConsultationCallEnded.
+type OnConsultationCallEndedJSONBodyType string
+
+// OnConsultationCallStartedJSONBody defines parameters for OnConsultationCallStarted.
+type OnConsultationCallStartedJSONBody struct {
+	// CreatedAt When it happened, in UTC.
+	CreatedAt time.Time `json:"createdAt"`
+
+	// Data The consultation as it was at that moment. A key without a value is left out.
+	Data struct {
+		// Competence Code of the competence.
+		Competence string `json:"competence"`
+
+		// ExternalRef Your reference, if you gave one.
+		ExternalRef *string `json:"externalRef,omitempty"`
+
+		// ID Identifier of the consultation.
+		//
+		// Examples: con_01k8z4t9v3n7q2m6r5x1c0b8wd
+		ID string `json:"id"`
+
+		// Status Status of the consultation at that moment.
+		Status OnConsultationCallStartedJSONBodyDataStatus `json:"status"`
+	} `json:"data"`
+
+	// ID Identifier of the event.
+	//
+	// Examples: evt_01k8z4t9v3n7q2m6r5x1c0e004
+	ID string `json:"id"`
+
+	// Type Event type, the same as `X-Service-Event`.
+	Type OnConsultationCallStartedJSONBodyType `json:"type"`
+}
 
 // OnConsultationCallStartedParams defines parameters for OnConsultationCallStarted.
 type OnConsultationCallStartedParams struct {
 	// XServiceEvent The event type, the same as `type` in the body.
-	XServiceEvent ServiceEvent `json:"X-Service-Event"`
+	XServiceEvent OnConsultationCallStartedParamsXServiceEvent `json:"X-Service-Event"`
 
 	// XServiceDelivery Identifies the delivery; the same in every attempt, so one that you have handled can be ignored. The signature does
 	// not cover it: to ignore duplicates safely, go by `id` in the body.
-	XServiceDelivery ServiceDelivery `json:"X-Service-Delivery"`
+	XServiceDelivery string `json:"X-Service-Delivery"`
 
 	// XServiceSignature The time of sending and the HMAC-SHA256 of time and body, made anew for each attempt. The introduction to the
 	// webhooks says how to verify it.
-	XServiceSignature ServiceSignature `json:"X-Service-Signature"`
+	XServiceSignature string `json:"X-Service-Signature"`
 
 	// XServiceSignaturePrevious The same made with your previous signing secret; sent for 24 hours after a rotation.
-	XServiceSignaturePrevious *ServiceSignaturePrevious `json:"X-Service-Signature-Previous,omitempty"`
+	XServiceSignaturePrevious *string `json:"X-Service-Signature-Previous,omitempty"`
 
 	// XServiceAttempt Which attempt this is, from 1.
-	XServiceAttempt ServiceAttempt `json:"X-Service-Attempt"`
+	XServiceAttempt int `json:"X-Service-Attempt"`
 
 	// XServiceSequence Number of the event among the events of its consultation, from 1. Use it to put events in order, as a hint: the
 	// signature does not cover it.
-	XServiceSequence ServiceSequence `json:"X-Service-Sequence"`
+	XServiceSequence int64 `json:"X-Service-Sequence"`
 
 	// XServiceTest Sent with a ping and with an event that you asked for as a test; never with one that something happened for. Its
 	// consultation does not exist.
 	XServiceTest *OnConsultationCallStartedParamsXServiceTest `json:"X-Service-Test,omitempty"`
 }
 
+// OnConsultationCallStartedParamsXServiceEvent defines parameters for OnConsultationCallStarted.
+type OnConsultationCallStartedParamsXServiceEvent string
+
 // OnConsultationCallStartedParamsXServiceTest defines parameters for OnConsultationCallStarted.
 type OnConsultationCallStartedParamsXServiceTest string
+
+// OnConsultationCallStartedJSONBodyDataStatus defines parameters for OnConsultationCallStarted.
+type OnConsultationCallStartedJSONBodyDataStatus string
+
+// OnConsultationCallStartedJSONBodyType defines parameters for OnConsultationCallStarted.
+type OnConsultationCallStartedJSONBodyType string
+
+// OnConsultationCancelledJSONBody defines parameters for OnConsultationCancelled.
+type OnConsultationCancelledJSONBody struct {
+	// CreatedAt When it happened, in UTC.
+	CreatedAt time.Time `json:"createdAt"`
+
+	// Data The consultation as it was at that moment. A key without a value is left out.
+	Data struct {
+		// Competence Code of the competence.
+		Competence string `json:"competence"`
+
+		// ExternalRef Your reference, if you gave one.
+		ExternalRef *string `json:"externalRef,omitempty"`
+
+		// ID Identifier of the consultation.
+		//
+		// Examples: con_01k8z4t9v3n7q2m6r5x1c0b8wd
+		ID string `json:"id"`
+
+		// Status Status of the consultation at that moment.
+		Status OnConsultationCancelledJSONBodyDataStatus `json:"status"`
+	} `json:"data"`
+
+	// ID Identifier of the event.
+	//
+	// Examples: evt_01k8z4t9v3n7q2m6r5x1c0e009
+	ID string `json:"id"`
+
+	// Type Event type, the same as `X-Service-Event`.
+	Type OnConsultationCancelledJSONBodyType `json:"type"`
+}
 
 // OnConsultationCancelledParams defines parameters for OnConsultationCancelled.
 type OnConsultationCancelledParams struct {
 	// XServiceEvent The event type, the same as `type` in the body.
-	XServiceEvent ServiceEvent `json:"X-Service-Event"`
+	XServiceEvent OnConsultationCancelledParamsXServiceEvent `json:"X-Service-Event"`
 
 	// XServiceDelivery Identifies the delivery; the same in every attempt, so one that you have handled can be ignored. The signature does
 	// not cover it: to ignore duplicates safely, go by `id` in the body.
-	XServiceDelivery ServiceDelivery `json:"X-Service-Delivery"`
+	XServiceDelivery string `json:"X-Service-Delivery"`
 
 	// XServiceSignature The time of sending and the HMAC-SHA256 of time and body, made anew for each attempt. The introduction to the
 	// webhooks says how to verify it.
-	XServiceSignature ServiceSignature `json:"X-Service-Signature"`
+	XServiceSignature string `json:"X-Service-Signature"`
 
 	// XServiceSignaturePrevious The same made with your previous signing secret; sent for 24 hours after a rotation.
-	XServiceSignaturePrevious *ServiceSignaturePrevious `json:"X-Service-Signature-Previous,omitempty"`
+	XServiceSignaturePrevious *string `json:"X-Service-Signature-Previous,omitempty"`
 
 	// XServiceAttempt Which attempt this is, from 1.
-	XServiceAttempt ServiceAttempt `json:"X-Service-Attempt"`
+	XServiceAttempt int `json:"X-Service-Attempt"`
 
 	// XServiceSequence Number of the event among the events of its consultation, from 1. Use it to put events in order, as a hint: the
 	// signature does not cover it.
-	XServiceSequence ServiceSequence `json:"X-Service-Sequence"`
+	XServiceSequence int64 `json:"X-Service-Sequence"`
 
 	// XServiceTest Sent with a ping and with an event that you asked for as a test; never with one that something happened for. Its
 	// consultation does not exist.
 	XServiceTest *OnConsultationCancelledParamsXServiceTest `json:"X-Service-Test,omitempty"`
 }
 
+// OnConsultationCancelledParamsXServiceEvent defines parameters for OnConsultationCancelled.
+type OnConsultationCancelledParamsXServiceEvent string
+
 // OnConsultationCancelledParamsXServiceTest defines parameters for OnConsultationCancelled.
 type OnConsultationCancelledParamsXServiceTest string
+
+// OnConsultationCancelledJSONBodyDataStatus defines parameters for OnConsultationCancelled.
+type OnConsultationCancelledJSONBodyDataStatus string
+
+// OnConsultationCancelledJSONBodyType defines parameters for OnConsultationCancelled.
+type OnConsultationCancelledJSONBodyType string
+
+// OnConsultationCompletedJSONBody defines parameters for OnConsultationCompleted.
+type OnConsultationCompletedJSONBody struct {
+	// CreatedAt When it happened, in UTC.
+	CreatedAt time.Time `json:"createdAt"`
+
+	// Data The consultation as it was at that moment. A key without a value is left out.
+	Data struct {
+		// Competence Code of the competence.
+		Competence string `json:"competence"`
+
+		// DurationSec Duration of the call in seconds.
+		DurationSec int `json:"durationSec"`
+
+		// ExternalRef Your reference, if you gave one.
+		ExternalRef *string `json:"externalRef,omitempty"`
+
+		// ID Identifier of the consultation.
+		//
+		// Examples: con_01k8z4t9v3n7q2m6r5x1c0b8wd
+		ID string `json:"id"`
+
+		// Status Status of the consultation at that moment.
+		Status OnConsultationCompletedJSONBodyDataStatus `json:"status"`
+	} `json:"data"`
+
+	// ID Identifier of the event.
+	//
+	// Examples: evt_01k8z4t9v3n7q2m6r5x1c0e006
+	ID string `json:"id"`
+
+	// Type Event type, the same as `X-Service-Event`.
+	Type OnConsultationCompletedJSONBodyType `json:"type"`
+}
 
 // OnConsultationCompletedParams defines parameters for OnConsultationCompleted.
 type OnConsultationCompletedParams struct {
 	// XServiceEvent The event type, the same as `type` in the body.
-	XServiceEvent ServiceEvent `json:"X-Service-Event"`
+	XServiceEvent OnConsultationCompletedParamsXServiceEvent `json:"X-Service-Event"`
 
 	// XServiceDelivery Identifies the delivery; the same in every attempt, so one that you have handled can be ignored. The signature does
 	// not cover it: to ignore duplicates safely, go by `id` in the body.
-	XServiceDelivery ServiceDelivery `json:"X-Service-Delivery"`
+	XServiceDelivery string `json:"X-Service-Delivery"`
 
 	// XServiceSignature The time of sending and the HMAC-SHA256 of time and body, made anew for each attempt. The introduction to the
 	// webhooks says how to verify it.
-	XServiceSignature ServiceSignature `json:"X-Service-Signature"`
+	XServiceSignature string `json:"X-Service-Signature"`
 
 	// XServiceSignaturePrevious The same made with your previous signing secret; sent for 24 hours after a rotation.
-	XServiceSignaturePrevious *ServiceSignaturePrevious `json:"X-Service-Signature-Previous,omitempty"`
+	XServiceSignaturePrevious *string `json:"X-Service-Signature-Previous,omitempty"`
 
 	// XServiceAttempt Which attempt this is, from 1.
-	XServiceAttempt ServiceAttempt `json:"X-Service-Attempt"`
+	XServiceAttempt int `json:"X-Service-Attempt"`
 
 	// XServiceSequence Number of the event among the events of its consultation, from 1. Use it to put events in order, as a hint: the
 	// signature does not cover it.
-	XServiceSequence ServiceSequence `json:"X-Service-Sequence"`
+	XServiceSequence int64 `json:"X-Service-Sequence"`
 
 	// XServiceTest Sent with a ping and with an event that you asked for as a test; never with one that something happened for. Its
 	// consultation does not exist.
 	XServiceTest *OnConsultationCompletedParamsXServiceTest `json:"X-Service-Test,omitempty"`
 }
 
+// OnConsultationCompletedParamsXServiceEvent defines parameters for OnConsultationCompleted.
+type OnConsultationCompletedParamsXServiceEvent string
+
 // OnConsultationCompletedParamsXServiceTest defines parameters for OnConsultationCompleted.
 type OnConsultationCompletedParamsXServiceTest string
+
+// OnConsultationCompletedJSONBodyDataStatus defines parameters for OnConsultationCompleted.
+type OnConsultationCompletedJSONBodyDataStatus string
+
+// OnConsultationCompletedJSONBodyType defines parameters for OnConsultationCompleted.
+type OnConsultationCompletedJSONBodyType string
+
+// OnConsultationCreatedJSONBody defines parameters for OnConsultationCreated.
+type OnConsultationCreatedJSONBody struct {
+	// CreatedAt When it happened, in UTC.
+	CreatedAt time.Time `json:"createdAt"`
+
+	// Data The consultation as it was at that moment. A key without a value is left out.
+	Data struct {
+		// Competence Code of the competence.
+		Competence string `json:"competence"`
+
+		// ExternalRef Your reference, if you gave one.
+		ExternalRef *string `json:"externalRef,omitempty"`
+
+		// ID Identifier of the consultation.
+		//
+		// Examples: con_01k8z4t9v3n7q2m6r5x1c0b8wd
+		ID string `json:"id"`
+
+		// Status Status of the consultation at that moment.
+		Status OnConsultationCreatedJSONBodyDataStatus `json:"status"`
+	} `json:"data"`
+
+	// ID Identifier of the event.
+	//
+	// Examples: evt_01k8z4t9v3n7q2m6r5x1c0e000
+	ID string `json:"id"`
+
+	// Type Event type, the same as `X-Service-Event`.
+	Type OnConsultationCreatedJSONBodyType `json:"type"`
+}
 
 // OnConsultationCreatedParams defines parameters for OnConsultationCreated.
 type OnConsultationCreatedParams struct {
 	// XServiceEvent The event type, the same as `type` in the body.
-	XServiceEvent ServiceEvent `json:"X-Service-Event"`
+	XServiceEvent OnConsultationCreatedParamsXServiceEvent `json:"X-Service-Event"`
 
 	// XServiceDelivery Identifies the delivery; the same in every attempt, so one that you have handled can be ignored. The signature does
 	// not cover it: to ignore duplicates safely, go by `id` in the body.
-	XServiceDelivery ServiceDelivery `json:"X-Service-Delivery"`
+	XServiceDelivery string `json:"X-Service-Delivery"`
 
 	// XServiceSignature The time of sending and the HMAC-SHA256 of time and body, made anew for each attempt. The introduction to the
 	// webhooks says how to verify it.
-	XServiceSignature ServiceSignature `json:"X-Service-Signature"`
+	XServiceSignature string `json:"X-Service-Signature"`
 
 	// XServiceSignaturePrevious The same made with your previous signing secret; sent for 24 hours after a rotation.
-	XServiceSignaturePrevious *ServiceSignaturePrevious `json:"X-Service-Signature-Previous,omitempty"`
+	XServiceSignaturePrevious *string `json:"X-Service-Signature-Previous,omitempty"`
 
 	// XServiceAttempt Which attempt this is, from 1.
-	XServiceAttempt ServiceAttempt `json:"X-Service-Attempt"`
+	XServiceAttempt int `json:"X-Service-Attempt"`
 
 	// XServiceSequence Number of the event among the events of its consultation, from 1. Use it to put events in order, as a hint: the
 	// signature does not cover it.
-	XServiceSequence ServiceSequence `json:"X-Service-Sequence"`
+	XServiceSequence int64 `json:"X-Service-Sequence"`
 
 	// XServiceTest Sent with a ping and with an event that you asked for as a test; never with one that something happened for. Its
 	// consultation does not exist.
 	XServiceTest *OnConsultationCreatedParamsXServiceTest `json:"X-Service-Test,omitempty"`
 }
 
+// OnConsultationCreatedParamsXServiceEvent defines parameters for OnConsultationCreated.
+type OnConsultationCreatedParamsXServiceEvent string
+
 // OnConsultationCreatedParamsXServiceTest defines parameters for OnConsultationCreated.
 type OnConsultationCreatedParamsXServiceTest string
+
+// OnConsultationCreatedJSONBodyDataStatus defines parameters for OnConsultationCreated.
+type OnConsultationCreatedJSONBodyDataStatus string
+
+// OnConsultationCreatedJSONBodyType defines parameters for OnConsultationCreated.
+type OnConsultationCreatedJSONBodyType string
+
+// OnConsultationExpiredJSONBody defines parameters for OnConsultationExpired.
+type OnConsultationExpiredJSONBody struct {
+	// CreatedAt When it happened, in UTC.
+	CreatedAt time.Time `json:"createdAt"`
+
+	// Data The consultation as it was at that moment. A key without a value is left out.
+	Data struct {
+		// Competence Code of the competence.
+		Competence string `json:"competence"`
+
+		// DurationSec Duration of the call in seconds; only if there was one.
+		DurationSec *int `json:"durationSec,omitempty"`
+
+		// ExternalRef Your reference, if you gave one.
+		ExternalRef *string `json:"externalRef,omitempty"`
+
+		// ID Identifier of the consultation.
+		//
+		// Examples: con_01k8z4t9v3n7q2m6r5x1c0b8wd
+		ID string `json:"id"`
+
+		// Status Status of the consultation at that moment.
+		Status OnConsultationExpiredJSONBodyDataStatus `json:"status"`
+	} `json:"data"`
+
+	// ID Identifier of the event.
+	//
+	// Examples: evt_01k8z4t9v3n7q2m6r5x1c0e011
+	ID string `json:"id"`
+
+	// Type Event type, the same as `X-Service-Event`.
+	Type OnConsultationExpiredJSONBodyType `json:"type"`
+}
 
 // OnConsultationExpiredParams defines parameters for OnConsultationExpired.
 type OnConsultationExpiredParams struct {
 	// XServiceEvent The event type, the same as `type` in the body.
-	XServiceEvent ServiceEvent `json:"X-Service-Event"`
+	XServiceEvent OnConsultationExpiredParamsXServiceEvent `json:"X-Service-Event"`
 
 	// XServiceDelivery Identifies the delivery; the same in every attempt, so one that you have handled can be ignored. The signature does
 	// not cover it: to ignore duplicates safely, go by `id` in the body.
-	XServiceDelivery ServiceDelivery `json:"X-Service-Delivery"`
+	XServiceDelivery string `json:"X-Service-Delivery"`
 
 	// XServiceSignature The time of sending and the HMAC-SHA256 of time and body, made anew for each attempt. The introduction to the
 	// webhooks says how to verify it.
-	XServiceSignature ServiceSignature `json:"X-Service-Signature"`
+	XServiceSignature string `json:"X-Service-Signature"`
 
 	// XServiceSignaturePrevious The same made with your previous signing secret; sent for 24 hours after a rotation.
-	XServiceSignaturePrevious *ServiceSignaturePrevious `json:"X-Service-Signature-Previous,omitempty"`
+	XServiceSignaturePrevious *string `json:"X-Service-Signature-Previous,omitempty"`
 
 	// XServiceAttempt Which attempt this is, from 1.
-	XServiceAttempt ServiceAttempt `json:"X-Service-Attempt"`
+	XServiceAttempt int `json:"X-Service-Attempt"`
 
 	// XServiceSequence Number of the event among the events of its consultation, from 1. Use it to put events in order, as a hint: the
 	// signature does not cover it.
-	XServiceSequence ServiceSequence `json:"X-Service-Sequence"`
+	XServiceSequence int64 `json:"X-Service-Sequence"`
 
 	// XServiceTest Sent with a ping and with an event that you asked for as a test; never with one that something happened for. Its
 	// consultation does not exist.
 	XServiceTest *OnConsultationExpiredParamsXServiceTest `json:"X-Service-Test,omitempty"`
 }
 
+// OnConsultationExpiredParamsXServiceEvent defines parameters for OnConsultationExpired.
+type OnConsultationExpiredParamsXServiceEvent string
+
 // OnConsultationExpiredParamsXServiceTest defines parameters for OnConsultationExpired.
 type OnConsultationExpiredParamsXServiceTest string
+
+// OnConsultationExpiredJSONBodyDataStatus defines parameters for OnConsultationExpired.
+type OnConsultationExpiredJSONBodyDataStatus string
+
+// OnConsultationExpiredJSONBodyType defines parameters for OnConsultationExpired.
+type OnConsultationExpiredJSONBodyType string
+
+// OnConsultationMatchingJSONBody defines parameters for OnConsultationMatching.
+type OnConsultationMatchingJSONBody struct {
+	// CreatedAt When it happened, in UTC.
+	CreatedAt time.Time `json:"createdAt"`
+
+	// Data The consultation as it was at that moment. A key without a value is left out.
+	Data struct {
+		// Competence Code of the competence.
+		Competence string `json:"competence"`
+
+		// ExternalRef Your reference, if you gave one.
+		ExternalRef *string `json:"externalRef,omitempty"`
+
+		// ID Identifier of the consultation.
+		//
+		// Examples: con_01k8z4t9v3n7q2m6r5x1c0b8wd
+		ID string `json:"id"`
+
+		// Status Status of the consultation at that moment.
+		Status OnConsultationMatchingJSONBodyDataStatus `json:"status"`
+	} `json:"data"`
+
+	// ID Identifier of the event.
+	//
+	// Examples: evt_01k8z4t9v3n7q2m6r5x1c0e002
+	ID string `json:"id"`
+
+	// Type Event type, the same as `X-Service-Event`.
+	Type OnConsultationMatchingJSONBodyType `json:"type"`
+}
 
 // OnConsultationMatchingParams defines parameters for OnConsultationMatching.
 type OnConsultationMatchingParams struct {
 	// XServiceEvent The event type, the same as `type` in the body.
-	XServiceEvent ServiceEvent `json:"X-Service-Event"`
+	XServiceEvent OnConsultationMatchingParamsXServiceEvent `json:"X-Service-Event"`
 
 	// XServiceDelivery Identifies the delivery; the same in every attempt, so one that you have handled can be ignored. The signature does
 	// not cover it: to ignore duplicates safely, go by `id` in the body.
-	XServiceDelivery ServiceDelivery `json:"X-Service-Delivery"`
+	XServiceDelivery string `json:"X-Service-Delivery"`
 
 	// XServiceSignature The time of sending and the HMAC-SHA256 of time and body, made anew for each attempt. The introduction to the
 	// webhooks says how to verify it.
-	XServiceSignature ServiceSignature `json:"X-Service-Signature"`
+	XServiceSignature string `json:"X-Service-Signature"`
 
 	// XServiceSignaturePrevious The same made with your previous signing secret; sent for 24 hours after a rotation.
-	XServiceSignaturePrevious *ServiceSignaturePrevious `json:"X-Service-Signature-Previous,omitempty"`
+	XServiceSignaturePrevious *string `json:"X-Service-Signature-Previous,omitempty"`
 
 	// XServiceAttempt Which attempt this is, from 1.
-	XServiceAttempt ServiceAttempt `json:"X-Service-Attempt"`
+	XServiceAttempt int `json:"X-Service-Attempt"`
 
 	// XServiceSequence Number of the event among the events of its consultation, from 1. Use it to put events in order, as a hint: the
 	// signature does not cover it.
-	XServiceSequence ServiceSequence `json:"X-Service-Sequence"`
+	XServiceSequence int64 `json:"X-Service-Sequence"`
 
 	// XServiceTest Sent with a ping and with an event that you asked for as a test; never with one that something happened for. Its
 	// consultation does not exist.
 	XServiceTest *OnConsultationMatchingParamsXServiceTest `json:"X-Service-Test,omitempty"`
 }
 
+// OnConsultationMatchingParamsXServiceEvent defines parameters for OnConsultationMatching.
+type OnConsultationMatchingParamsXServiceEvent string
+
 // OnConsultationMatchingParamsXServiceTest defines parameters for OnConsultationMatching.
 type OnConsultationMatchingParamsXServiceTest string
+
+// OnConsultationMatchingJSONBodyDataStatus defines parameters for OnConsultationMatching.
+type OnConsultationMatchingJSONBodyDataStatus string
+
+// OnConsultationMatchingJSONBodyType defines parameters for OnConsultationMatching.
+type OnConsultationMatchingJSONBodyType string
+
+// OnConsultationNoteAvailableJSONBody defines parameters for OnConsultationNoteAvailable.
+type OnConsultationNoteAvailableJSONBody struct {
+	// CreatedAt When it happened, in UTC.
+	CreatedAt time.Time `json:"createdAt"`
+
+	// Data The consultation as it was at that moment. A key without a value is left out.
+	Data struct {
+		// Competence Code of the competence.
+		Competence string `json:"competence"`
+
+		// DurationSec Duration of the call in seconds.
+		DurationSec int `json:"durationSec"`
+
+		// ExternalRef Your reference, if you gave one.
+		ExternalRef *string `json:"externalRef,omitempty"`
+
+		// ID Identifier of the consultation.
+		//
+		// Examples: con_01k8z4t9v3n7q2m6r5x1c0b8wd
+		ID string `json:"id"`
+
+		// Status Status of the consultation at that moment.
+		Status OnConsultationNoteAvailableJSONBodyDataStatus `json:"status"`
+	} `json:"data"`
+
+	// ID Identifier of the event.
+	//
+	// Examples: evt_01k8z4t9v3n7q2m6r5x1c0e007
+	ID string `json:"id"`
+
+	// Type Event type, the same as `X-Service-Event`.
+	Type OnConsultationNoteAvailableJSONBodyType `json:"type"`
+}
 
 // OnConsultationNoteAvailableParams defines parameters for OnConsultationNoteAvailable.
 type OnConsultationNoteAvailableParams struct {
 	// XServiceEvent The event type, the same as `type` in the body.
-	XServiceEvent ServiceEvent `json:"X-Service-Event"`
+	XServiceEvent OnConsultationNoteAvailableParamsXServiceEvent `json:"X-Service-Event"`
 
 	// XServiceDelivery Identifies the delivery; the same in every attempt, so one that you have handled can be ignored. The signature does
 	// not cover it: to ignore duplicates safely, go by `id` in the body.
-	XServiceDelivery ServiceDelivery `json:"X-Service-Delivery"`
+	XServiceDelivery string `json:"X-Service-Delivery"`
 
 	// XServiceSignature The time of sending and the HMAC-SHA256 of time and body, made anew for each attempt. The introduction to the
 	// webhooks says how to verify it.
-	XServiceSignature ServiceSignature `json:"X-Service-Signature"`
+	XServiceSignature string `json:"X-Service-Signature"`
 
 	// XServiceSignaturePrevious The same made with your previous signing secret; sent for 24 hours after a rotation.
-	XServiceSignaturePrevious *ServiceSignaturePrevious `json:"X-Service-Signature-Previous,omitempty"`
+	XServiceSignaturePrevious *string `json:"X-Service-Signature-Previous,omitempty"`
 
 	// XServiceAttempt Which attempt this is, from 1.
-	XServiceAttempt ServiceAttempt `json:"X-Service-Attempt"`
+	XServiceAttempt int `json:"X-Service-Attempt"`
 
 	// XServiceSequence Number of the event among the events of its consultation, from 1. Use it to put events in order, as a hint: the
 	// signature does not cover it.
-	XServiceSequence ServiceSequence `json:"X-Service-Sequence"`
+	XServiceSequence int64 `json:"X-Service-Sequence"`
 
 	// XServiceTest Sent with a ping and with an event that you asked for as a test; never with one that something happened for. Its
 	// consultation does not exist.
 	XServiceTest *OnConsultationNoteAvailableParamsXServiceTest `json:"X-Service-Test,omitempty"`
 }
 
+// OnConsultationNoteAvailableParamsXServiceEvent defines parameters for OnConsultationNoteAvailable.
+type OnConsultationNoteAvailableParamsXServiceEvent string
+
 // OnConsultationNoteAvailableParamsXServiceTest defines parameters for OnConsultationNoteAvailable.
 type OnConsultationNoteAvailableParamsXServiceTest string
+
+// OnConsultationNoteAvailableJSONBodyDataStatus defines parameters for OnConsultationNoteAvailable.
+type OnConsultationNoteAvailableJSONBodyDataStatus string
+
+// OnConsultationNoteAvailableJSONBodyType defines parameters for OnConsultationNoteAvailable.
+type OnConsultationNoteAvailableJSONBodyType string
+
+// OnConsultationPaymentAuthorizedJSONBody defines parameters for OnConsultationPaymentAuthorized.
+type OnConsultationPaymentAuthorizedJSONBody struct {
+	// CreatedAt When it happened, in UTC.
+	CreatedAt time.Time `json:"createdAt"`
+
+	// Data The consultation as it was at that moment. A key without a value is left out.
+	Data struct {
+		// Competence Code of the competence.
+		Competence string `json:"competence"`
+
+		// ExternalRef Your reference, if you gave one.
+		ExternalRef *string `json:"externalRef,omitempty"`
+
+		// ID Identifier of the consultation.
+		//
+		// Examples: con_01k8z4t9v3n7q2m6r5x1c0b8wd
+		ID string `json:"id"`
+
+		// Status Status of the consultation at that moment.
+		Status OnConsultationPaymentAuthorizedJSONBodyDataStatus `json:"status"`
+	} `json:"data"`
+
+	// ID Identifier of the event.
+	//
+	// Examples: evt_01k8z4t9v3n7q2m6r5x1c0e001
+	ID string `json:"id"`
+
+	// Type Event type, the same as `X-Service-Event`.
+	Type OnConsultationPaymentAuthorizedJSONBodyType `json:"type"`
+}
 
 // OnConsultationPaymentAuthorizedParams defines parameters for OnConsultationPaymentAuthorized.
 type OnConsultationPaymentAuthorizedParams struct {
 	// XServiceEvent The event type, the same as `type` in the body.
-	XServiceEvent ServiceEvent `json:"X-Service-Event"`
+	XServiceEvent OnConsultationPaymentAuthorizedParamsXServiceEvent `json:"X-Service-Event"`
 
 	// XServiceDelivery Identifies the delivery; the same in every attempt, so one that you have handled can be ignored. The signature does
 	// not cover it: to ignore duplicates safely, go by `id` in the body.
-	XServiceDelivery ServiceDelivery `json:"X-Service-Delivery"`
+	XServiceDelivery string `json:"X-Service-Delivery"`
 
 	// XServiceSignature The time of sending and the HMAC-SHA256 of time and body, made anew for each attempt. The introduction to the
 	// webhooks says how to verify it.
-	XServiceSignature ServiceSignature `json:"X-Service-Signature"`
+	XServiceSignature string `json:"X-Service-Signature"`
 
 	// XServiceSignaturePrevious The same made with your previous signing secret; sent for 24 hours after a rotation.
-	XServiceSignaturePrevious *ServiceSignaturePrevious `json:"X-Service-Signature-Previous,omitempty"`
+	XServiceSignaturePrevious *string `json:"X-Service-Signature-Previous,omitempty"`
 
 	// XServiceAttempt Which attempt this is, from 1.
-	XServiceAttempt ServiceAttempt `json:"X-Service-Attempt"`
+	XServiceAttempt int `json:"X-Service-Attempt"`
 
 	// XServiceSequence Number of the event among the events of its consultation, from 1. Use it to put events in order, as a hint: the
 	// signature does not cover it.
-	XServiceSequence ServiceSequence `json:"X-Service-Sequence"`
+	XServiceSequence int64 `json:"X-Service-Sequence"`
 
 	// XServiceTest Sent with a ping and with an event that you asked for as a test; never with one that something happened for. Its
 	// consultation does not exist.
 	XServiceTest *OnConsultationPaymentAuthorizedParamsXServiceTest `json:"X-Service-Test,omitempty"`
 }
 
+// OnConsultationPaymentAuthorizedParamsXServiceEvent defines parameters for OnConsultationPaymentAuthorized.
+type OnConsultationPaymentAuthorizedParamsXServiceEvent string
+
 // OnConsultationPaymentAuthorizedParamsXServiceTest defines parameters for OnConsultationPaymentAuthorized.
 type OnConsultationPaymentAuthorizedParamsXServiceTest string
+
+// OnConsultationPaymentAuthorizedJSONBodyDataStatus defines parameters for OnConsultationPaymentAuthorized.
+type OnConsultationPaymentAuthorizedJSONBodyDataStatus string
+
+// OnConsultationPaymentAuthorizedJSONBodyType defines parameters for OnConsultationPaymentAuthorized.
+type OnConsultationPaymentAuthorizedJSONBodyType string
+
+// OnConsultationPendingCallbackJSONBody defines parameters for OnConsultationPendingCallback.
+type OnConsultationPendingCallbackJSONBody struct {
+	// CreatedAt When it happened, in UTC.
+	CreatedAt time.Time `json:"createdAt"`
+
+	// Data The consultation as it was at that moment. A key without a value is left out.
+	Data struct {
+		// Competence Code of the competence.
+		Competence string `json:"competence"`
+
+		// ExternalRef Your reference, if you gave one.
+		ExternalRef *string `json:"externalRef,omitempty"`
+
+		// ID Identifier of the consultation.
+		//
+		// Examples: con_01k8z4t9v3n7q2m6r5x1c0b8wd
+		ID string `json:"id"`
+
+		// Status Status of the consultation at that moment.
+		Status OnConsultationPendingCallbackJSONBodyDataStatus `json:"status"`
+	} `json:"data"`
+
+	// ID Identifier of the event.
+	//
+	// Examples: evt_01k8z4t9v3n7q2m6r5x1c0e008
+	ID string `json:"id"`
+
+	// Type Event type, the same as `X-Service-Event`.
+	Type OnConsultationPendingCallbackJSONBodyType `json:"type"`
+}
 
 // OnConsultationPendingCallbackParams defines parameters for OnConsultationPendingCallback.
 type OnConsultationPendingCallbackParams struct {
 	// XServiceEvent The event type, the same as `type` in the body.
-	XServiceEvent ServiceEvent `json:"X-Service-Event"`
+	XServiceEvent OnConsultationPendingCallbackParamsXServiceEvent `json:"X-Service-Event"`
 
 	// XServiceDelivery Identifies the delivery; the same in every attempt, so one that you have handled can be ignored. The signature does
 	// not cover it: to ignore duplicates safely, go by `id` in the body.
-	XServiceDelivery ServiceDelivery `json:"X-Service-Delivery"`
+	XServiceDelivery string `json:"X-Service-Delivery"`
 
 	// XServiceSignature The time of sending and the HMAC-SHA256 of time and body, made anew for each attempt. The introduction to the
 	// webhooks says how to verify it.
-	XServiceSignature ServiceSignature `json:"X-Service-Signature"`
+	XServiceSignature string `json:"X-Service-Signature"`
 
 	// XServiceSignaturePrevious The same made with your previous signing secret; sent for 24 hours after a rotation.
-	XServiceSignaturePrevious *ServiceSignaturePrevious `json:"X-Service-Signature-Previous,omitempty"`
+	XServiceSignaturePrevious *string `json:"X-Service-Signature-Previous,omitempty"`
 
 	// XServiceAttempt Which attempt this is, from 1.
-	XServiceAttempt ServiceAttempt `json:"X-Service-Attempt"`
+	XServiceAttempt int `json:"X-Service-Attempt"`
 
 	// XServiceSequence Number of the event among the events of its consultation, from 1. Use it to put events in order, as a hint: the
 	// signature does not cover it.
-	XServiceSequence ServiceSequence `json:"X-Service-Sequence"`
+	XServiceSequence int64 `json:"X-Service-Sequence"`
 
 	// XServiceTest Sent with a ping and with an event that you asked for as a test; never with one that something happened for. Its
 	// consultation does not exist.
 	XServiceTest *OnConsultationPendingCallbackParamsXServiceTest `json:"X-Service-Test,omitempty"`
 }
 
+// OnConsultationPendingCallbackParamsXServiceEvent defines parameters for OnConsultationPendingCallback.
+type OnConsultationPendingCallbackParamsXServiceEvent string
+
 // OnConsultationPendingCallbackParamsXServiceTest defines parameters for OnConsultationPendingCallback.
 type OnConsultationPendingCallbackParamsXServiceTest string
+
+// OnConsultationPendingCallbackJSONBodyDataStatus defines parameters for OnConsultationPendingCallback.
+type OnConsultationPendingCallbackJSONBodyDataStatus string
+
+// OnConsultationPendingCallbackJSONBodyType defines parameters for OnConsultationPendingCallback.
+type OnConsultationPendingCallbackJSONBodyType string
+
+// OnConsultationRefundedJSONBody defines parameters for OnConsultationRefunded.
+type OnConsultationRefundedJSONBody struct {
+	// CreatedAt When it happened, in UTC.
+	CreatedAt time.Time `json:"createdAt"`
+
+	// Data The consultation as it was at that moment. A key without a value is left out.
+	Data struct {
+		// Competence Code of the competence.
+		Competence string `json:"competence"`
+
+		// DurationSec Duration of the call in seconds; only if there was one.
+		DurationSec *int `json:"durationSec,omitempty"`
+
+		// ExternalRef Your reference, if you gave one.
+		ExternalRef *string `json:"externalRef,omitempty"`
+
+		// ID Identifier of the consultation.
+		//
+		// Examples: con_01k8z4t9v3n7q2m6r5x1c0b8wd
+		ID string `json:"id"`
+
+		// Status Status of the consultation at that moment.
+		Status OnConsultationRefundedJSONBodyDataStatus `json:"status"`
+	} `json:"data"`
+
+	// ID Identifier of the event.
+	//
+	// Examples: evt_01k8z4t9v3n7q2m6r5x1c0e010
+	ID string `json:"id"`
+
+	// Type Event type, the same as `X-Service-Event`.
+	Type OnConsultationRefundedJSONBodyType `json:"type"`
+}
 
 // OnConsultationRefundedParams defines parameters for OnConsultationRefunded.
 type OnConsultationRefundedParams struct {
 	// XServiceEvent The event type, the same as `type` in the body.
-	XServiceEvent ServiceEvent `json:"X-Service-Event"`
+	XServiceEvent OnConsultationRefundedParamsXServiceEvent `json:"X-Service-Event"`
 
 	// XServiceDelivery Identifies the delivery; the same in every attempt, so one that you have handled can be ignored. The signature does
 	// not cover it: to ignore duplicates safely, go by `id` in the body.
-	XServiceDelivery ServiceDelivery `json:"X-Service-Delivery"`
+	XServiceDelivery string `json:"X-Service-Delivery"`
 
 	// XServiceSignature The time of sending and the HMAC-SHA256 of time and body, made anew for each attempt. The introduction to the
 	// webhooks says how to verify it.
-	XServiceSignature ServiceSignature `json:"X-Service-Signature"`
+	XServiceSignature string `json:"X-Service-Signature"`
 
 	// XServiceSignaturePrevious The same made with your previous signing secret; sent for 24 hours after a rotation.
-	XServiceSignaturePrevious *ServiceSignaturePrevious `json:"X-Service-Signature-Previous,omitempty"`
+	XServiceSignaturePrevious *string `json:"X-Service-Signature-Previous,omitempty"`
 
 	// XServiceAttempt Which attempt this is, from 1.
-	XServiceAttempt ServiceAttempt `json:"X-Service-Attempt"`
+	XServiceAttempt int `json:"X-Service-Attempt"`
 
 	// XServiceSequence Number of the event among the events of its consultation, from 1. Use it to put events in order, as a hint: the
 	// signature does not cover it.
-	XServiceSequence ServiceSequence `json:"X-Service-Sequence"`
+	XServiceSequence int64 `json:"X-Service-Sequence"`
 
 	// XServiceTest Sent with a ping and with an event that you asked for as a test; never with one that something happened for. Its
 	// consultation does not exist.
 	XServiceTest *OnConsultationRefundedParamsXServiceTest `json:"X-Service-Test,omitempty"`
 }
 
+// OnConsultationRefundedParamsXServiceEvent defines parameters for OnConsultationRefunded.
+type OnConsultationRefundedParamsXServiceEvent string
+
 // OnConsultationRefundedParamsXServiceTest defines parameters for OnConsultationRefunded.
 type OnConsultationRefundedParamsXServiceTest string
+
+// OnConsultationRefundedJSONBodyDataStatus defines parameters for OnConsultationRefunded.
+type OnConsultationRefundedJSONBodyDataStatus string
+
+// OnConsultationRefundedJSONBodyType defines parameters for OnConsultationRefunded.
+type OnConsultationRefundedJSONBodyType string
+
+// OnWebhookPingJSONBody defines parameters for OnWebhookPing.
+type OnWebhookPingJSONBody struct {
+	// CreatedAt When it was sent, in UTC.
+	CreatedAt time.Time `json:"createdAt"`
+
+	// Data Empty.
+	Data map[string]interface{} `json:"data"`
+
+	// ID Identifier of the ping.
+	//
+	// Examples: evt_01k8z4t9v3n7q2m6r5x1c0e00d
+	ID string `json:"id"`
+
+	// Type Always this; the same as `X-Service-Event`.
+	Type OnWebhookPingJSONBodyType `json:"type"`
+}
 
 // OnWebhookPingParams defines parameters for OnWebhookPing.
 type OnWebhookPingParams struct {
@@ -2536,21 +3555,21 @@ type OnWebhookPingParams struct {
 
 	// XServiceDelivery Identifies the delivery; the same in every attempt, so one that you have handled can be ignored. The signature does
 	// not cover it: to ignore duplicates safely, go by `id` in the body.
-	XServiceDelivery ServiceDelivery `json:"X-Service-Delivery"`
+	XServiceDelivery string `json:"X-Service-Delivery"`
 
 	// XServiceSignature The time of sending and the HMAC-SHA256 of time and body, made anew for each attempt. The introduction to the
 	// webhooks says how to verify it.
-	XServiceSignature ServiceSignature `json:"X-Service-Signature"`
+	XServiceSignature string `json:"X-Service-Signature"`
 
 	// XServiceSignaturePrevious The same made with your previous signing secret; sent for 24 hours after a rotation.
-	XServiceSignaturePrevious *ServiceSignaturePrevious `json:"X-Service-Signature-Previous,omitempty"`
+	XServiceSignaturePrevious *string `json:"X-Service-Signature-Previous,omitempty"`
 
 	// XServiceAttempt Which attempt this is, from 1.
-	XServiceAttempt ServiceAttempt `json:"X-Service-Attempt"`
+	XServiceAttempt int `json:"X-Service-Attempt"`
 
 	// XServiceSequence Number of the event among the events of its consultation, from 1. Use it to put events in order, as a hint: the
 	// signature does not cover it.
-	XServiceSequence ServiceSequence `json:"X-Service-Sequence"`
+	XServiceSequence int64 `json:"X-Service-Sequence"`
 
 	// XServiceTest Sent with a ping and with an event that you asked for as a test; never with one that something happened for. Its
 	// consultation does not exist.
@@ -2562,6 +3581,9 @@ type OnWebhookPingParamsXServiceEvent string
 
 // OnWebhookPingParamsXServiceTest defines parameters for OnWebhookPing.
 type OnWebhookPingParamsXServiceTest string
+
+// OnWebhookPingJSONBodyType defines parameters for OnWebhookPing.
+type OnWebhookPingJSONBodyType string
 
 // RevokeTokenFormdataRequestBody defines body for RevokeToken for application/x-www-form-urlencoded ContentType.
 type RevokeTokenFormdataRequestBody = RevokeRequest
@@ -2576,40 +3598,40 @@ type CreateConsultationJSONRequestBody = CreateConsultationRequest
 type CreateTopupSessionJSONRequestBody = CreateTopupSessionRequest
 
 // OnConsultationAssignedJSONRequestBody defines body for OnConsultationAssigned for application/json ContentType.
-type OnConsultationAssignedJSONRequestBody = ConsultationAssignedEvent
+type OnConsultationAssignedJSONRequestBody OnConsultationAssignedJSONBody
 
 // OnConsultationCallEndedJSONRequestBody defines body for OnConsultationCallEnded for application/json ContentType.
-type OnConsultationCallEndedJSONRequestBody = ConsultationCallEndedEvent
+type OnConsultationCallEndedJSONRequestBody OnConsultationCallEndedJSONBody
 
 // OnConsultationCallStartedJSONRequestBody defines body for OnConsultationCallStarted for application/json ContentType.
-type OnConsultationCallStartedJSONRequestBody = ConsultationCallStartedEvent
+type OnConsultationCallStartedJSONRequestBody OnConsultationCallStartedJSONBody
 
 // OnConsultationCancelledJSONRequestBody defines body for OnConsultationCancelled for application/json ContentType.
-type OnConsultationCancelledJSONRequestBody = ConsultationCancelledEvent
+type OnConsultationCancelledJSONRequestBody OnConsultationCancelledJSONBody
 
 // OnConsultationCompletedJSONRequestBody defines body for OnConsultationCompleted for application/json ContentType.
-type OnConsultationCompletedJSONRequestBody = ConsultationCompletedEvent
+type OnConsultationCompletedJSONRequestBody OnConsultationCompletedJSONBody
 
 // OnConsultationCreatedJSONRequestBody defines body for OnConsultationCreated for application/json ContentType.
-type OnConsultationCreatedJSONRequestBody = ConsultationCreatedEvent
+type OnConsultationCreatedJSONRequestBody OnConsultationCreatedJSONBody
 
 // OnConsultationExpiredJSONRequestBody defines body for OnConsultationExpired for application/json ContentType.
-type OnConsultationExpiredJSONRequestBody = ConsultationExpiredEvent
+type OnConsultationExpiredJSONRequestBody OnConsultationExpiredJSONBody
 
 // OnConsultationMatchingJSONRequestBody defines body for OnConsultationMatching for application/json ContentType.
-type OnConsultationMatchingJSONRequestBody = ConsultationMatchingEvent
+type OnConsultationMatchingJSONRequestBody OnConsultationMatchingJSONBody
 
 // OnConsultationNoteAvailableJSONRequestBody defines body for OnConsultationNoteAvailable for application/json ContentType.
-type OnConsultationNoteAvailableJSONRequestBody = ConsultationNoteAvailableEvent
+type OnConsultationNoteAvailableJSONRequestBody OnConsultationNoteAvailableJSONBody
 
 // OnConsultationPaymentAuthorizedJSONRequestBody defines body for OnConsultationPaymentAuthorized for application/json ContentType.
-type OnConsultationPaymentAuthorizedJSONRequestBody = ConsultationPaymentAuthorizedEvent
+type OnConsultationPaymentAuthorizedJSONRequestBody OnConsultationPaymentAuthorizedJSONBody
 
 // OnConsultationPendingCallbackJSONRequestBody defines body for OnConsultationPendingCallback for application/json ContentType.
-type OnConsultationPendingCallbackJSONRequestBody = ConsultationPendingCallbackEvent
+type OnConsultationPendingCallbackJSONRequestBody OnConsultationPendingCallbackJSONBody
 
 // OnConsultationRefundedJSONRequestBody defines body for OnConsultationRefunded for application/json ContentType.
-type OnConsultationRefundedJSONRequestBody = ConsultationRefundedEvent
+type OnConsultationRefundedJSONRequestBody OnConsultationRefundedJSONBody
 
 // OnWebhookPingJSONRequestBody defines body for OnWebhookPing for application/json ContentType.
-type OnWebhookPingJSONRequestBody = WebhookPingEvent
+type OnWebhookPingJSONRequestBody OnWebhookPingJSONBody

@@ -562,7 +562,7 @@ func OnConsultationAssignedWebhookHandler(si WebhookReceiverInterface, middlewar
 
 		// ------------- Required header parameter "X-Service-Event" -------------
 		if valueList, found := ctx.Request().Header[http.CanonicalHeaderKey("X-Service-Event")]; found {
-			var XServiceEvent ServiceEvent
+			var XServiceEvent OnConsultationAssignedParamsXServiceEvent
 			n := len(valueList)
 			if n != 1 {
 				return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Service-Event, got %d", n))
@@ -580,7 +580,7 @@ func OnConsultationAssignedWebhookHandler(si WebhookReceiverInterface, middlewar
 
 		// ------------- Required header parameter "X-Service-Delivery" -------------
 		if valueList, found := ctx.Request().Header[http.CanonicalHeaderKey("X-Service-Delivery")]; found {
-			var XServiceDelivery ServiceDelivery
+			var XServiceDelivery string
 			n := len(valueList)
 			if n != 1 {
 				return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Service-Delivery, got %d", n))
@@ -598,7 +598,7 @@ func OnConsultationAssignedWebhookHandler(si WebhookReceiverInterface, middlewar
 
 		// ------------- Required header parameter "X-Service-Signature" -------------
 		if valueList, found := ctx.Request().Header[http.CanonicalHeaderKey("X-Service-Signature")]; found {
-			var XServiceSignature ServiceSignature
+			var XServiceSignature string
 			n := len(valueList)
 			if n != 1 {
 				return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Service-Signature, got %d", n))
@@ -616,7 +616,7 @@ func OnConsultationAssignedWebhookHandler(si WebhookReceiverInterface, middlewar
 
 		// ------------- Optional header parameter "X-Service-Signature-Previous" -------------
 		if valueList, found := ctx.Request().Header[http.CanonicalHeaderKey("X-Service-Signature-Previous")]; found {
-			var XServiceSignaturePrevious ServiceSignaturePrevious
+			var XServiceSignaturePrevious string
 			n := len(valueList)
 			if n != 1 {
 				return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Service-Signature-Previous, got %d", n))
@@ -632,7 +632,7 @@ func OnConsultationAssignedWebhookHandler(si WebhookReceiverInterface, middlewar
 
 		// ------------- Required header parameter "X-Service-Attempt" -------------
 		if valueList, found := ctx.Request().Header[http.CanonicalHeaderKey("X-Service-Attempt")]; found {
-			var XServiceAttempt ServiceAttempt
+			var XServiceAttempt int
 			n := len(valueList)
 			if n != 1 {
 				return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Service-Attempt, got %d", n))
@@ -650,7 +650,7 @@ func OnConsultationAssignedWebhookHandler(si WebhookReceiverInterface, middlewar
 
 		// ------------- Required header parameter "X-Service-Sequence" -------------
 		if valueList, found := ctx.Request().Header[http.CanonicalHeaderKey("X-Service-Sequence")]; found {
-			var XServiceSequence ServiceSequence
+			var XServiceSequence int64
 			n := len(valueList)
 			if n != 1 {
 				return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Service-Sequence, got %d", n))
@@ -705,7 +705,7 @@ func OnConsultationCallEndedWebhookHandler(si WebhookReceiverInterface, middlewa
 
 		// ------------- Required header parameter "X-Service-Event" -------------
 		if valueList, found := ctx.Request().Header[http.CanonicalHeaderKey("X-Service-Event")]; found {
-			var XServiceEvent ServiceEvent
+			var XServiceEvent OnConsultationCallEndedParamsXServiceEvent
 			n := len(valueList)
 			if n != 1 {
 				return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Service-Event, got %d", n))
@@ -723,7 +723,7 @@ func OnConsultationCallEndedWebhookHandler(si WebhookReceiverInterface, middlewa
 
 		// ------------- Required header parameter "X-Service-Delivery" -------------
 		if valueList, found := ctx.Request().Header[http.CanonicalHeaderKey("X-Service-Delivery")]; found {
-			var XServiceDelivery ServiceDelivery
+			var XServiceDelivery string
 			n := len(valueList)
 			if n != 1 {
 				return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Service-Delivery, got %d", n))
@@ -741,7 +741,7 @@ func OnConsultationCallEndedWebhookHandler(si WebhookReceiverInterface, middlewa
 
 		// ------------- Required header parameter "X-Service-Signature" -------------
 		if valueList, found := ctx.Request().Header[http.CanonicalHeaderKey("X-Service-Signature")]; found {
-			var XServiceSignature ServiceSignature
+			var XServiceSignature string
 			n := len(valueList)
 			if n != 1 {
 				return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Service-Signature, got %d", n))
@@ -759,7 +759,7 @@ func OnConsultationCallEndedWebhookHandler(si WebhookReceiverInterface, middlewa
 
 		// ------------- Optional header parameter "X-Service-Signature-Previous" -------------
 		if valueList, found := ctx.Request().Header[http.CanonicalHeaderKey("X-Service-Signature-Previous")]; found {
-			var XServiceSignaturePrevious ServiceSignaturePrevious
+			var XServiceSignaturePrevious string
 			n := len(valueList)
 			if n != 1 {
 				return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Service-Signature-Previous, got %d", n))
@@ -775,7 +775,7 @@ func OnConsultationCallEndedWebhookHandler(si WebhookReceiverInterface, middlewa
 
 		// ------------- Required header parameter "X-Service-Attempt" -------------
 		if valueList, found := ctx.Request().Header[http.CanonicalHeaderKey("X-Service-Attempt")]; found {
-			var XServiceAttempt ServiceAttempt
+			var XServiceAttempt int
 			n := len(valueList)
 			if n != 1 {
 				return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Service-Attempt, got %d", n))
@@ -793,7 +793,7 @@ func OnConsultationCallEndedWebhookHandler(si WebhookReceiverInterface, middlewa
 
 		// ------------- Required header parameter "X-Service-Sequence" -------------
 		if valueList, found := ctx.Request().Header[http.CanonicalHeaderKey("X-Service-Sequence")]; found {
-			var XServiceSequence ServiceSequence
+			var XServiceSequence int64
 			n := len(valueList)
 			if n != 1 {
 				return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Service-Sequence, got %d", n))
@@ -848,7 +848,7 @@ func OnConsultationCallStartedWebhookHandler(si WebhookReceiverInterface, middle
 
 		// ------------- Required header parameter "X-Service-Event" -------------
 		if valueList, found := ctx.Request().Header[http.CanonicalHeaderKey("X-Service-Event")]; found {
-			var XServiceEvent ServiceEvent
+			var XServiceEvent OnConsultationCallStartedParamsXServiceEvent
 			n := len(valueList)
 			if n != 1 {
 				return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Service-Event, got %d", n))
@@ -866,7 +866,7 @@ func OnConsultationCallStartedWebhookHandler(si WebhookReceiverInterface, middle
 
 		// ------------- Required header parameter "X-Service-Delivery" -------------
 		if valueList, found := ctx.Request().Header[http.CanonicalHeaderKey("X-Service-Delivery")]; found {
-			var XServiceDelivery ServiceDelivery
+			var XServiceDelivery string
 			n := len(valueList)
 			if n != 1 {
 				return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Service-Delivery, got %d", n))
@@ -884,7 +884,7 @@ func OnConsultationCallStartedWebhookHandler(si WebhookReceiverInterface, middle
 
 		// ------------- Required header parameter "X-Service-Signature" -------------
 		if valueList, found := ctx.Request().Header[http.CanonicalHeaderKey("X-Service-Signature")]; found {
-			var XServiceSignature ServiceSignature
+			var XServiceSignature string
 			n := len(valueList)
 			if n != 1 {
 				return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Service-Signature, got %d", n))
@@ -902,7 +902,7 @@ func OnConsultationCallStartedWebhookHandler(si WebhookReceiverInterface, middle
 
 		// ------------- Optional header parameter "X-Service-Signature-Previous" -------------
 		if valueList, found := ctx.Request().Header[http.CanonicalHeaderKey("X-Service-Signature-Previous")]; found {
-			var XServiceSignaturePrevious ServiceSignaturePrevious
+			var XServiceSignaturePrevious string
 			n := len(valueList)
 			if n != 1 {
 				return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Service-Signature-Previous, got %d", n))
@@ -918,7 +918,7 @@ func OnConsultationCallStartedWebhookHandler(si WebhookReceiverInterface, middle
 
 		// ------------- Required header parameter "X-Service-Attempt" -------------
 		if valueList, found := ctx.Request().Header[http.CanonicalHeaderKey("X-Service-Attempt")]; found {
-			var XServiceAttempt ServiceAttempt
+			var XServiceAttempt int
 			n := len(valueList)
 			if n != 1 {
 				return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Service-Attempt, got %d", n))
@@ -936,7 +936,7 @@ func OnConsultationCallStartedWebhookHandler(si WebhookReceiverInterface, middle
 
 		// ------------- Required header parameter "X-Service-Sequence" -------------
 		if valueList, found := ctx.Request().Header[http.CanonicalHeaderKey("X-Service-Sequence")]; found {
-			var XServiceSequence ServiceSequence
+			var XServiceSequence int64
 			n := len(valueList)
 			if n != 1 {
 				return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Service-Sequence, got %d", n))
@@ -991,7 +991,7 @@ func OnConsultationCancelledWebhookHandler(si WebhookReceiverInterface, middlewa
 
 		// ------------- Required header parameter "X-Service-Event" -------------
 		if valueList, found := ctx.Request().Header[http.CanonicalHeaderKey("X-Service-Event")]; found {
-			var XServiceEvent ServiceEvent
+			var XServiceEvent OnConsultationCancelledParamsXServiceEvent
 			n := len(valueList)
 			if n != 1 {
 				return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Service-Event, got %d", n))
@@ -1009,7 +1009,7 @@ func OnConsultationCancelledWebhookHandler(si WebhookReceiverInterface, middlewa
 
 		// ------------- Required header parameter "X-Service-Delivery" -------------
 		if valueList, found := ctx.Request().Header[http.CanonicalHeaderKey("X-Service-Delivery")]; found {
-			var XServiceDelivery ServiceDelivery
+			var XServiceDelivery string
 			n := len(valueList)
 			if n != 1 {
 				return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Service-Delivery, got %d", n))
@@ -1027,7 +1027,7 @@ func OnConsultationCancelledWebhookHandler(si WebhookReceiverInterface, middlewa
 
 		// ------------- Required header parameter "X-Service-Signature" -------------
 		if valueList, found := ctx.Request().Header[http.CanonicalHeaderKey("X-Service-Signature")]; found {
-			var XServiceSignature ServiceSignature
+			var XServiceSignature string
 			n := len(valueList)
 			if n != 1 {
 				return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Service-Signature, got %d", n))
@@ -1045,7 +1045,7 @@ func OnConsultationCancelledWebhookHandler(si WebhookReceiverInterface, middlewa
 
 		// ------------- Optional header parameter "X-Service-Signature-Previous" -------------
 		if valueList, found := ctx.Request().Header[http.CanonicalHeaderKey("X-Service-Signature-Previous")]; found {
-			var XServiceSignaturePrevious ServiceSignaturePrevious
+			var XServiceSignaturePrevious string
 			n := len(valueList)
 			if n != 1 {
 				return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Service-Signature-Previous, got %d", n))
@@ -1061,7 +1061,7 @@ func OnConsultationCancelledWebhookHandler(si WebhookReceiverInterface, middlewa
 
 		// ------------- Required header parameter "X-Service-Attempt" -------------
 		if valueList, found := ctx.Request().Header[http.CanonicalHeaderKey("X-Service-Attempt")]; found {
-			var XServiceAttempt ServiceAttempt
+			var XServiceAttempt int
 			n := len(valueList)
 			if n != 1 {
 				return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Service-Attempt, got %d", n))
@@ -1079,7 +1079,7 @@ func OnConsultationCancelledWebhookHandler(si WebhookReceiverInterface, middlewa
 
 		// ------------- Required header parameter "X-Service-Sequence" -------------
 		if valueList, found := ctx.Request().Header[http.CanonicalHeaderKey("X-Service-Sequence")]; found {
-			var XServiceSequence ServiceSequence
+			var XServiceSequence int64
 			n := len(valueList)
 			if n != 1 {
 				return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Service-Sequence, got %d", n))
@@ -1134,7 +1134,7 @@ func OnConsultationCompletedWebhookHandler(si WebhookReceiverInterface, middlewa
 
 		// ------------- Required header parameter "X-Service-Event" -------------
 		if valueList, found := ctx.Request().Header[http.CanonicalHeaderKey("X-Service-Event")]; found {
-			var XServiceEvent ServiceEvent
+			var XServiceEvent OnConsultationCompletedParamsXServiceEvent
 			n := len(valueList)
 			if n != 1 {
 				return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Service-Event, got %d", n))
@@ -1152,7 +1152,7 @@ func OnConsultationCompletedWebhookHandler(si WebhookReceiverInterface, middlewa
 
 		// ------------- Required header parameter "X-Service-Delivery" -------------
 		if valueList, found := ctx.Request().Header[http.CanonicalHeaderKey("X-Service-Delivery")]; found {
-			var XServiceDelivery ServiceDelivery
+			var XServiceDelivery string
 			n := len(valueList)
 			if n != 1 {
 				return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Service-Delivery, got %d", n))
@@ -1170,7 +1170,7 @@ func OnConsultationCompletedWebhookHandler(si WebhookReceiverInterface, middlewa
 
 		// ------------- Required header parameter "X-Service-Signature" -------------
 		if valueList, found := ctx.Request().Header[http.CanonicalHeaderKey("X-Service-Signature")]; found {
-			var XServiceSignature ServiceSignature
+			var XServiceSignature string
 			n := len(valueList)
 			if n != 1 {
 				return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Service-Signature, got %d", n))
@@ -1188,7 +1188,7 @@ func OnConsultationCompletedWebhookHandler(si WebhookReceiverInterface, middlewa
 
 		// ------------- Optional header parameter "X-Service-Signature-Previous" -------------
 		if valueList, found := ctx.Request().Header[http.CanonicalHeaderKey("X-Service-Signature-Previous")]; found {
-			var XServiceSignaturePrevious ServiceSignaturePrevious
+			var XServiceSignaturePrevious string
 			n := len(valueList)
 			if n != 1 {
 				return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Service-Signature-Previous, got %d", n))
@@ -1204,7 +1204,7 @@ func OnConsultationCompletedWebhookHandler(si WebhookReceiverInterface, middlewa
 
 		// ------------- Required header parameter "X-Service-Attempt" -------------
 		if valueList, found := ctx.Request().Header[http.CanonicalHeaderKey("X-Service-Attempt")]; found {
-			var XServiceAttempt ServiceAttempt
+			var XServiceAttempt int
 			n := len(valueList)
 			if n != 1 {
 				return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Service-Attempt, got %d", n))
@@ -1222,7 +1222,7 @@ func OnConsultationCompletedWebhookHandler(si WebhookReceiverInterface, middlewa
 
 		// ------------- Required header parameter "X-Service-Sequence" -------------
 		if valueList, found := ctx.Request().Header[http.CanonicalHeaderKey("X-Service-Sequence")]; found {
-			var XServiceSequence ServiceSequence
+			var XServiceSequence int64
 			n := len(valueList)
 			if n != 1 {
 				return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Service-Sequence, got %d", n))
@@ -1277,7 +1277,7 @@ func OnConsultationCreatedWebhookHandler(si WebhookReceiverInterface, middleware
 
 		// ------------- Required header parameter "X-Service-Event" -------------
 		if valueList, found := ctx.Request().Header[http.CanonicalHeaderKey("X-Service-Event")]; found {
-			var XServiceEvent ServiceEvent
+			var XServiceEvent OnConsultationCreatedParamsXServiceEvent
 			n := len(valueList)
 			if n != 1 {
 				return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Service-Event, got %d", n))
@@ -1295,7 +1295,7 @@ func OnConsultationCreatedWebhookHandler(si WebhookReceiverInterface, middleware
 
 		// ------------- Required header parameter "X-Service-Delivery" -------------
 		if valueList, found := ctx.Request().Header[http.CanonicalHeaderKey("X-Service-Delivery")]; found {
-			var XServiceDelivery ServiceDelivery
+			var XServiceDelivery string
 			n := len(valueList)
 			if n != 1 {
 				return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Service-Delivery, got %d", n))
@@ -1313,7 +1313,7 @@ func OnConsultationCreatedWebhookHandler(si WebhookReceiverInterface, middleware
 
 		// ------------- Required header parameter "X-Service-Signature" -------------
 		if valueList, found := ctx.Request().Header[http.CanonicalHeaderKey("X-Service-Signature")]; found {
-			var XServiceSignature ServiceSignature
+			var XServiceSignature string
 			n := len(valueList)
 			if n != 1 {
 				return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Service-Signature, got %d", n))
@@ -1331,7 +1331,7 @@ func OnConsultationCreatedWebhookHandler(si WebhookReceiverInterface, middleware
 
 		// ------------- Optional header parameter "X-Service-Signature-Previous" -------------
 		if valueList, found := ctx.Request().Header[http.CanonicalHeaderKey("X-Service-Signature-Previous")]; found {
-			var XServiceSignaturePrevious ServiceSignaturePrevious
+			var XServiceSignaturePrevious string
 			n := len(valueList)
 			if n != 1 {
 				return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Service-Signature-Previous, got %d", n))
@@ -1347,7 +1347,7 @@ func OnConsultationCreatedWebhookHandler(si WebhookReceiverInterface, middleware
 
 		// ------------- Required header parameter "X-Service-Attempt" -------------
 		if valueList, found := ctx.Request().Header[http.CanonicalHeaderKey("X-Service-Attempt")]; found {
-			var XServiceAttempt ServiceAttempt
+			var XServiceAttempt int
 			n := len(valueList)
 			if n != 1 {
 				return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Service-Attempt, got %d", n))
@@ -1365,7 +1365,7 @@ func OnConsultationCreatedWebhookHandler(si WebhookReceiverInterface, middleware
 
 		// ------------- Required header parameter "X-Service-Sequence" -------------
 		if valueList, found := ctx.Request().Header[http.CanonicalHeaderKey("X-Service-Sequence")]; found {
-			var XServiceSequence ServiceSequence
+			var XServiceSequence int64
 			n := len(valueList)
 			if n != 1 {
 				return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Service-Sequence, got %d", n))
@@ -1420,7 +1420,7 @@ func OnConsultationExpiredWebhookHandler(si WebhookReceiverInterface, middleware
 
 		// ------------- Required header parameter "X-Service-Event" -------------
 		if valueList, found := ctx.Request().Header[http.CanonicalHeaderKey("X-Service-Event")]; found {
-			var XServiceEvent ServiceEvent
+			var XServiceEvent OnConsultationExpiredParamsXServiceEvent
 			n := len(valueList)
 			if n != 1 {
 				return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Service-Event, got %d", n))
@@ -1438,7 +1438,7 @@ func OnConsultationExpiredWebhookHandler(si WebhookReceiverInterface, middleware
 
 		// ------------- Required header parameter "X-Service-Delivery" -------------
 		if valueList, found := ctx.Request().Header[http.CanonicalHeaderKey("X-Service-Delivery")]; found {
-			var XServiceDelivery ServiceDelivery
+			var XServiceDelivery string
 			n := len(valueList)
 			if n != 1 {
 				return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Service-Delivery, got %d", n))
@@ -1456,7 +1456,7 @@ func OnConsultationExpiredWebhookHandler(si WebhookReceiverInterface, middleware
 
 		// ------------- Required header parameter "X-Service-Signature" -------------
 		if valueList, found := ctx.Request().Header[http.CanonicalHeaderKey("X-Service-Signature")]; found {
-			var XServiceSignature ServiceSignature
+			var XServiceSignature string
 			n := len(valueList)
 			if n != 1 {
 				return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Service-Signature, got %d", n))
@@ -1474,7 +1474,7 @@ func OnConsultationExpiredWebhookHandler(si WebhookReceiverInterface, middleware
 
 		// ------------- Optional header parameter "X-Service-Signature-Previous" -------------
 		if valueList, found := ctx.Request().Header[http.CanonicalHeaderKey("X-Service-Signature-Previous")]; found {
-			var XServiceSignaturePrevious ServiceSignaturePrevious
+			var XServiceSignaturePrevious string
 			n := len(valueList)
 			if n != 1 {
 				return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Service-Signature-Previous, got %d", n))
@@ -1490,7 +1490,7 @@ func OnConsultationExpiredWebhookHandler(si WebhookReceiverInterface, middleware
 
 		// ------------- Required header parameter "X-Service-Attempt" -------------
 		if valueList, found := ctx.Request().Header[http.CanonicalHeaderKey("X-Service-Attempt")]; found {
-			var XServiceAttempt ServiceAttempt
+			var XServiceAttempt int
 			n := len(valueList)
 			if n != 1 {
 				return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Service-Attempt, got %d", n))
@@ -1508,7 +1508,7 @@ func OnConsultationExpiredWebhookHandler(si WebhookReceiverInterface, middleware
 
 		// ------------- Required header parameter "X-Service-Sequence" -------------
 		if valueList, found := ctx.Request().Header[http.CanonicalHeaderKey("X-Service-Sequence")]; found {
-			var XServiceSequence ServiceSequence
+			var XServiceSequence int64
 			n := len(valueList)
 			if n != 1 {
 				return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Service-Sequence, got %d", n))
@@ -1563,7 +1563,7 @@ func OnConsultationMatchingWebhookHandler(si WebhookReceiverInterface, middlewar
 
 		// ------------- Required header parameter "X-Service-Event" -------------
 		if valueList, found := ctx.Request().Header[http.CanonicalHeaderKey("X-Service-Event")]; found {
-			var XServiceEvent ServiceEvent
+			var XServiceEvent OnConsultationMatchingParamsXServiceEvent
 			n := len(valueList)
 			if n != 1 {
 				return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Service-Event, got %d", n))
@@ -1581,7 +1581,7 @@ func OnConsultationMatchingWebhookHandler(si WebhookReceiverInterface, middlewar
 
 		// ------------- Required header parameter "X-Service-Delivery" -------------
 		if valueList, found := ctx.Request().Header[http.CanonicalHeaderKey("X-Service-Delivery")]; found {
-			var XServiceDelivery ServiceDelivery
+			var XServiceDelivery string
 			n := len(valueList)
 			if n != 1 {
 				return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Service-Delivery, got %d", n))
@@ -1599,7 +1599,7 @@ func OnConsultationMatchingWebhookHandler(si WebhookReceiverInterface, middlewar
 
 		// ------------- Required header parameter "X-Service-Signature" -------------
 		if valueList, found := ctx.Request().Header[http.CanonicalHeaderKey("X-Service-Signature")]; found {
-			var XServiceSignature ServiceSignature
+			var XServiceSignature string
 			n := len(valueList)
 			if n != 1 {
 				return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Service-Signature, got %d", n))
@@ -1617,7 +1617,7 @@ func OnConsultationMatchingWebhookHandler(si WebhookReceiverInterface, middlewar
 
 		// ------------- Optional header parameter "X-Service-Signature-Previous" -------------
 		if valueList, found := ctx.Request().Header[http.CanonicalHeaderKey("X-Service-Signature-Previous")]; found {
-			var XServiceSignaturePrevious ServiceSignaturePrevious
+			var XServiceSignaturePrevious string
 			n := len(valueList)
 			if n != 1 {
 				return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Service-Signature-Previous, got %d", n))
@@ -1633,7 +1633,7 @@ func OnConsultationMatchingWebhookHandler(si WebhookReceiverInterface, middlewar
 
 		// ------------- Required header parameter "X-Service-Attempt" -------------
 		if valueList, found := ctx.Request().Header[http.CanonicalHeaderKey("X-Service-Attempt")]; found {
-			var XServiceAttempt ServiceAttempt
+			var XServiceAttempt int
 			n := len(valueList)
 			if n != 1 {
 				return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Service-Attempt, got %d", n))
@@ -1651,7 +1651,7 @@ func OnConsultationMatchingWebhookHandler(si WebhookReceiverInterface, middlewar
 
 		// ------------- Required header parameter "X-Service-Sequence" -------------
 		if valueList, found := ctx.Request().Header[http.CanonicalHeaderKey("X-Service-Sequence")]; found {
-			var XServiceSequence ServiceSequence
+			var XServiceSequence int64
 			n := len(valueList)
 			if n != 1 {
 				return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Service-Sequence, got %d", n))
@@ -1706,7 +1706,7 @@ func OnConsultationNoteAvailableWebhookHandler(si WebhookReceiverInterface, midd
 
 		// ------------- Required header parameter "X-Service-Event" -------------
 		if valueList, found := ctx.Request().Header[http.CanonicalHeaderKey("X-Service-Event")]; found {
-			var XServiceEvent ServiceEvent
+			var XServiceEvent OnConsultationNoteAvailableParamsXServiceEvent
 			n := len(valueList)
 			if n != 1 {
 				return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Service-Event, got %d", n))
@@ -1724,7 +1724,7 @@ func OnConsultationNoteAvailableWebhookHandler(si WebhookReceiverInterface, midd
 
 		// ------------- Required header parameter "X-Service-Delivery" -------------
 		if valueList, found := ctx.Request().Header[http.CanonicalHeaderKey("X-Service-Delivery")]; found {
-			var XServiceDelivery ServiceDelivery
+			var XServiceDelivery string
 			n := len(valueList)
 			if n != 1 {
 				return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Service-Delivery, got %d", n))
@@ -1742,7 +1742,7 @@ func OnConsultationNoteAvailableWebhookHandler(si WebhookReceiverInterface, midd
 
 		// ------------- Required header parameter "X-Service-Signature" -------------
 		if valueList, found := ctx.Request().Header[http.CanonicalHeaderKey("X-Service-Signature")]; found {
-			var XServiceSignature ServiceSignature
+			var XServiceSignature string
 			n := len(valueList)
 			if n != 1 {
 				return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Service-Signature, got %d", n))
@@ -1760,7 +1760,7 @@ func OnConsultationNoteAvailableWebhookHandler(si WebhookReceiverInterface, midd
 
 		// ------------- Optional header parameter "X-Service-Signature-Previous" -------------
 		if valueList, found := ctx.Request().Header[http.CanonicalHeaderKey("X-Service-Signature-Previous")]; found {
-			var XServiceSignaturePrevious ServiceSignaturePrevious
+			var XServiceSignaturePrevious string
 			n := len(valueList)
 			if n != 1 {
 				return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Service-Signature-Previous, got %d", n))
@@ -1776,7 +1776,7 @@ func OnConsultationNoteAvailableWebhookHandler(si WebhookReceiverInterface, midd
 
 		// ------------- Required header parameter "X-Service-Attempt" -------------
 		if valueList, found := ctx.Request().Header[http.CanonicalHeaderKey("X-Service-Attempt")]; found {
-			var XServiceAttempt ServiceAttempt
+			var XServiceAttempt int
 			n := len(valueList)
 			if n != 1 {
 				return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Service-Attempt, got %d", n))
@@ -1794,7 +1794,7 @@ func OnConsultationNoteAvailableWebhookHandler(si WebhookReceiverInterface, midd
 
 		// ------------- Required header parameter "X-Service-Sequence" -------------
 		if valueList, found := ctx.Request().Header[http.CanonicalHeaderKey("X-Service-Sequence")]; found {
-			var XServiceSequence ServiceSequence
+			var XServiceSequence int64
 			n := len(valueList)
 			if n != 1 {
 				return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Service-Sequence, got %d", n))
@@ -1849,7 +1849,7 @@ func OnConsultationPaymentAuthorizedWebhookHandler(si WebhookReceiverInterface, 
 
 		// ------------- Required header parameter "X-Service-Event" -------------
 		if valueList, found := ctx.Request().Header[http.CanonicalHeaderKey("X-Service-Event")]; found {
-			var XServiceEvent ServiceEvent
+			var XServiceEvent OnConsultationPaymentAuthorizedParamsXServiceEvent
 			n := len(valueList)
 			if n != 1 {
 				return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Service-Event, got %d", n))
@@ -1867,7 +1867,7 @@ func OnConsultationPaymentAuthorizedWebhookHandler(si WebhookReceiverInterface, 
 
 		// ------------- Required header parameter "X-Service-Delivery" -------------
 		if valueList, found := ctx.Request().Header[http.CanonicalHeaderKey("X-Service-Delivery")]; found {
-			var XServiceDelivery ServiceDelivery
+			var XServiceDelivery string
 			n := len(valueList)
 			if n != 1 {
 				return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Service-Delivery, got %d", n))
@@ -1885,7 +1885,7 @@ func OnConsultationPaymentAuthorizedWebhookHandler(si WebhookReceiverInterface, 
 
 		// ------------- Required header parameter "X-Service-Signature" -------------
 		if valueList, found := ctx.Request().Header[http.CanonicalHeaderKey("X-Service-Signature")]; found {
-			var XServiceSignature ServiceSignature
+			var XServiceSignature string
 			n := len(valueList)
 			if n != 1 {
 				return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Service-Signature, got %d", n))
@@ -1903,7 +1903,7 @@ func OnConsultationPaymentAuthorizedWebhookHandler(si WebhookReceiverInterface, 
 
 		// ------------- Optional header parameter "X-Service-Signature-Previous" -------------
 		if valueList, found := ctx.Request().Header[http.CanonicalHeaderKey("X-Service-Signature-Previous")]; found {
-			var XServiceSignaturePrevious ServiceSignaturePrevious
+			var XServiceSignaturePrevious string
 			n := len(valueList)
 			if n != 1 {
 				return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Service-Signature-Previous, got %d", n))
@@ -1919,7 +1919,7 @@ func OnConsultationPaymentAuthorizedWebhookHandler(si WebhookReceiverInterface, 
 
 		// ------------- Required header parameter "X-Service-Attempt" -------------
 		if valueList, found := ctx.Request().Header[http.CanonicalHeaderKey("X-Service-Attempt")]; found {
-			var XServiceAttempt ServiceAttempt
+			var XServiceAttempt int
 			n := len(valueList)
 			if n != 1 {
 				return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Service-Attempt, got %d", n))
@@ -1937,7 +1937,7 @@ func OnConsultationPaymentAuthorizedWebhookHandler(si WebhookReceiverInterface, 
 
 		// ------------- Required header parameter "X-Service-Sequence" -------------
 		if valueList, found := ctx.Request().Header[http.CanonicalHeaderKey("X-Service-Sequence")]; found {
-			var XServiceSequence ServiceSequence
+			var XServiceSequence int64
 			n := len(valueList)
 			if n != 1 {
 				return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Service-Sequence, got %d", n))
@@ -1992,7 +1992,7 @@ func OnConsultationPendingCallbackWebhookHandler(si WebhookReceiverInterface, mi
 
 		// ------------- Required header parameter "X-Service-Event" -------------
 		if valueList, found := ctx.Request().Header[http.CanonicalHeaderKey("X-Service-Event")]; found {
-			var XServiceEvent ServiceEvent
+			var XServiceEvent OnConsultationPendingCallbackParamsXServiceEvent
 			n := len(valueList)
 			if n != 1 {
 				return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Service-Event, got %d", n))
@@ -2010,7 +2010,7 @@ func OnConsultationPendingCallbackWebhookHandler(si WebhookReceiverInterface, mi
 
 		// ------------- Required header parameter "X-Service-Delivery" -------------
 		if valueList, found := ctx.Request().Header[http.CanonicalHeaderKey("X-Service-Delivery")]; found {
-			var XServiceDelivery ServiceDelivery
+			var XServiceDelivery string
 			n := len(valueList)
 			if n != 1 {
 				return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Service-Delivery, got %d", n))
@@ -2028,7 +2028,7 @@ func OnConsultationPendingCallbackWebhookHandler(si WebhookReceiverInterface, mi
 
 		// ------------- Required header parameter "X-Service-Signature" -------------
 		if valueList, found := ctx.Request().Header[http.CanonicalHeaderKey("X-Service-Signature")]; found {
-			var XServiceSignature ServiceSignature
+			var XServiceSignature string
 			n := len(valueList)
 			if n != 1 {
 				return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Service-Signature, got %d", n))
@@ -2046,7 +2046,7 @@ func OnConsultationPendingCallbackWebhookHandler(si WebhookReceiverInterface, mi
 
 		// ------------- Optional header parameter "X-Service-Signature-Previous" -------------
 		if valueList, found := ctx.Request().Header[http.CanonicalHeaderKey("X-Service-Signature-Previous")]; found {
-			var XServiceSignaturePrevious ServiceSignaturePrevious
+			var XServiceSignaturePrevious string
 			n := len(valueList)
 			if n != 1 {
 				return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Service-Signature-Previous, got %d", n))
@@ -2062,7 +2062,7 @@ func OnConsultationPendingCallbackWebhookHandler(si WebhookReceiverInterface, mi
 
 		// ------------- Required header parameter "X-Service-Attempt" -------------
 		if valueList, found := ctx.Request().Header[http.CanonicalHeaderKey("X-Service-Attempt")]; found {
-			var XServiceAttempt ServiceAttempt
+			var XServiceAttempt int
 			n := len(valueList)
 			if n != 1 {
 				return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Service-Attempt, got %d", n))
@@ -2080,7 +2080,7 @@ func OnConsultationPendingCallbackWebhookHandler(si WebhookReceiverInterface, mi
 
 		// ------------- Required header parameter "X-Service-Sequence" -------------
 		if valueList, found := ctx.Request().Header[http.CanonicalHeaderKey("X-Service-Sequence")]; found {
-			var XServiceSequence ServiceSequence
+			var XServiceSequence int64
 			n := len(valueList)
 			if n != 1 {
 				return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Service-Sequence, got %d", n))
@@ -2135,7 +2135,7 @@ func OnConsultationRefundedWebhookHandler(si WebhookReceiverInterface, middlewar
 
 		// ------------- Required header parameter "X-Service-Event" -------------
 		if valueList, found := ctx.Request().Header[http.CanonicalHeaderKey("X-Service-Event")]; found {
-			var XServiceEvent ServiceEvent
+			var XServiceEvent OnConsultationRefundedParamsXServiceEvent
 			n := len(valueList)
 			if n != 1 {
 				return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Service-Event, got %d", n))
@@ -2153,7 +2153,7 @@ func OnConsultationRefundedWebhookHandler(si WebhookReceiverInterface, middlewar
 
 		// ------------- Required header parameter "X-Service-Delivery" -------------
 		if valueList, found := ctx.Request().Header[http.CanonicalHeaderKey("X-Service-Delivery")]; found {
-			var XServiceDelivery ServiceDelivery
+			var XServiceDelivery string
 			n := len(valueList)
 			if n != 1 {
 				return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Service-Delivery, got %d", n))
@@ -2171,7 +2171,7 @@ func OnConsultationRefundedWebhookHandler(si WebhookReceiverInterface, middlewar
 
 		// ------------- Required header parameter "X-Service-Signature" -------------
 		if valueList, found := ctx.Request().Header[http.CanonicalHeaderKey("X-Service-Signature")]; found {
-			var XServiceSignature ServiceSignature
+			var XServiceSignature string
 			n := len(valueList)
 			if n != 1 {
 				return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Service-Signature, got %d", n))
@@ -2189,7 +2189,7 @@ func OnConsultationRefundedWebhookHandler(si WebhookReceiverInterface, middlewar
 
 		// ------------- Optional header parameter "X-Service-Signature-Previous" -------------
 		if valueList, found := ctx.Request().Header[http.CanonicalHeaderKey("X-Service-Signature-Previous")]; found {
-			var XServiceSignaturePrevious ServiceSignaturePrevious
+			var XServiceSignaturePrevious string
 			n := len(valueList)
 			if n != 1 {
 				return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Service-Signature-Previous, got %d", n))
@@ -2205,7 +2205,7 @@ func OnConsultationRefundedWebhookHandler(si WebhookReceiverInterface, middlewar
 
 		// ------------- Required header parameter "X-Service-Attempt" -------------
 		if valueList, found := ctx.Request().Header[http.CanonicalHeaderKey("X-Service-Attempt")]; found {
-			var XServiceAttempt ServiceAttempt
+			var XServiceAttempt int
 			n := len(valueList)
 			if n != 1 {
 				return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Service-Attempt, got %d", n))
@@ -2223,7 +2223,7 @@ func OnConsultationRefundedWebhookHandler(si WebhookReceiverInterface, middlewar
 
 		// ------------- Required header parameter "X-Service-Sequence" -------------
 		if valueList, found := ctx.Request().Header[http.CanonicalHeaderKey("X-Service-Sequence")]; found {
-			var XServiceSequence ServiceSequence
+			var XServiceSequence int64
 			n := len(valueList)
 			if n != 1 {
 				return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Service-Sequence, got %d", n))
@@ -2296,7 +2296,7 @@ func OnWebhookPingWebhookHandler(si WebhookReceiverInterface, middlewares ...ech
 
 		// ------------- Required header parameter "X-Service-Delivery" -------------
 		if valueList, found := ctx.Request().Header[http.CanonicalHeaderKey("X-Service-Delivery")]; found {
-			var XServiceDelivery ServiceDelivery
+			var XServiceDelivery string
 			n := len(valueList)
 			if n != 1 {
 				return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Service-Delivery, got %d", n))
@@ -2314,7 +2314,7 @@ func OnWebhookPingWebhookHandler(si WebhookReceiverInterface, middlewares ...ech
 
 		// ------------- Required header parameter "X-Service-Signature" -------------
 		if valueList, found := ctx.Request().Header[http.CanonicalHeaderKey("X-Service-Signature")]; found {
-			var XServiceSignature ServiceSignature
+			var XServiceSignature string
 			n := len(valueList)
 			if n != 1 {
 				return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Service-Signature, got %d", n))
@@ -2332,7 +2332,7 @@ func OnWebhookPingWebhookHandler(si WebhookReceiverInterface, middlewares ...ech
 
 		// ------------- Optional header parameter "X-Service-Signature-Previous" -------------
 		if valueList, found := ctx.Request().Header[http.CanonicalHeaderKey("X-Service-Signature-Previous")]; found {
-			var XServiceSignaturePrevious ServiceSignaturePrevious
+			var XServiceSignaturePrevious string
 			n := len(valueList)
 			if n != 1 {
 				return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Service-Signature-Previous, got %d", n))
@@ -2348,7 +2348,7 @@ func OnWebhookPingWebhookHandler(si WebhookReceiverInterface, middlewares ...ech
 
 		// ------------- Required header parameter "X-Service-Attempt" -------------
 		if valueList, found := ctx.Request().Header[http.CanonicalHeaderKey("X-Service-Attempt")]; found {
-			var XServiceAttempt ServiceAttempt
+			var XServiceAttempt int
 			n := len(valueList)
 			if n != 1 {
 				return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Service-Attempt, got %d", n))
@@ -2366,7 +2366,7 @@ func OnWebhookPingWebhookHandler(si WebhookReceiverInterface, middlewares ...ech
 
 		// ------------- Required header parameter "X-Service-Sequence" -------------
 		if valueList, found := ctx.Request().Header[http.CanonicalHeaderKey("X-Service-Sequence")]; found {
-			var XServiceSequence ServiceSequence
+			var XServiceSequence int64
 			n := len(valueList)
 			if n != 1 {
 				return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Service-Sequence, got %d", n))

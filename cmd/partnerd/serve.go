@@ -66,7 +66,12 @@ partnerd (%s) is ready at %s
   Operators        %s
   Health           %s/readyz
 `, a.Config.Env, base, base, base, base, ops(a), base)
-	if d != nil {
+	kept := filepath.Join(a.Config.DataDir, "demo.json")
+	switch {
+	case d == nil:
+	case !isTerminal(os.Stdout): // a log, which lives longer and is read by more people than the file
+		fmt.Fprintf(os.Stdout, "\n  The demo client and application, with their secrets: %s\n", kept)
+	default:
 		fmt.Fprintf(os.Stdout, `
   Demo client      %s   password %s
   Demo application client_id      %s
@@ -74,10 +79,16 @@ partnerd (%s) is ready at %s
                    webhook secret %s
                    redirect URI   %s
                    webhook URL    %s
-  (kept in %s/demo.json; make demo plays a CRM of its own against this server)
-`, d.ClientEmail, d.ClientPassword, d.ClientID, d.ClientSecret, d.WebhookSecret, d.RedirectURI, d.WebhookURL, a.Config.DataDir)
+  (kept in %s; make demo plays a CRM of its own against this server)
+`, d.ClientEmail, d.ClientPassword, d.ClientID, d.ClientSecret, d.WebhookSecret, d.RedirectURI, d.WebhookURL, kept)
 	}
 	fmt.Fprintln(os.Stdout)
+}
+
+// isTerminal tells whether a person reads along.
+func isTerminal(f *os.File) bool {
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
 type migrateCmd struct{}

@@ -282,8 +282,8 @@ func (a *App) Handler() (http.Handler, error) {
 		return nil, err
 	}
 	d := web.Deps{
-		OpsPassword: ops,
-		DB:          a.DB, Accounts: a.Accounts, Applications: a.Applications, OAuth: a.OAuth, Wallet: a.Wallet, Payments: a.Payments,
+		OpsPassword: ops, SecurityContact: a.Config.SecurityContact,
+		DB: a.DB, Accounts: a.Accounts, Applications: a.Applications, OAuth: a.OAuth, Wallet: a.Wallet, Payments: a.Payments,
 		SelfService: a.SelfService, Privacy: a.Privacy, Consultations: a.Consultations, Catalog: a.Catalog,
 		Limiter: limiter, Logger: a.Logger, BaseURL: a.Config.BaseURL, Sandbox: a.Config.Sandbox(), Contract: openapi.Partner, Platform: openapi.Platform,
 	}

@@ -44,7 +44,8 @@ type Config struct {
 	WebhookLoopback  *bool         `env:"PARTNERD_WEBHOOK_LOOPBACK" negatable:"" help:"Let webhooks go to this machine over http. Sandbox only. Default: when the base URL is of this machine."`
 	WebhookProxy     string        `env:"PARTNERD_WEBHOOK_PROXY" help:"HTTP proxy that webhooks go through, like http://user:password@host:3128. Empty: none; proxies of the environment are never used."`
 	WebhookRetention time.Duration `env:"PARTNERD_WEBHOOK_RETENTION" default:"720h" help:"How long delivered events can be listed and sent again. At least 72h."`
-	MetricsAddr      string        `env:"PARTNERD_METRICS_ADDR" help:"Address to serve Prometheus metrics on, at /metrics, for whoever can connect. Empty: not served."`
+	MetricsAddr      string        `env:"PARTNERD_METRICS_ADDR" help:"Address to serve Prometheus metrics on, at /metrics. Empty: not served."`
+	MetricsToken     string        `env:"PARTNERD_METRICS_TOKEN" help:"Bearer token that readers of the metrics show; the totals of the wallets are among them. Required unless the address is of this machine."`
 
 	MailServer string `env:"PARTNERD_MAIL_SERVER" help:"Mail server, like smtp://user:password@host:587. Empty: a sandbox keeps mail in the data folder."`
 	MailFrom   string `env:"PARTNERD_MAIL_FROM" default:"no-reply@localhost" help:"Sender of mail."`
@@ -58,6 +59,8 @@ type Config struct {
 
 	PhoneCountries []string `env:"PARTNERD_PHONE_COUNTRIES" help:"Countries (ISO 3166 codes) whose phone numbers clients may verify. Default: the European Economic Area."`
 	PhoneCodes     int      `env:"PARTNERD_PHONE_CODES" default:"5000" help:"Codes texted to phones a day, all clients together; a bound on what strangers can make text messages cost."`
+
+	SecurityContact string `env:"PARTNERD_SECURITY_CONTACT" help:"Where to report a weakness, like mailto:security@partners.example; told by /.well-known/security.txt. Empty: there is no such page."`
 
 	LogLevel  slog.Level `env:"PARTNERD_LOG_LEVEL" default:"info" help:"debug, info, warn or error."`
 	LogFormat string     `env:"PARTNERD_LOG_FORMAT" enum:"text,json" default:"text" help:"text or json."`
@@ -90,6 +93,13 @@ func (c *Config) Check() error {
 	}
 	if _, _, err := net.SplitHostPort(c.MetricsAddr); err != nil && c.MetricsAddr != "" {
 		errs = append(errs, fmt.Errorf("PARTNERD_METRICS_ADDR: %w", err))
+	} else if err == nil && c.MetricsToken == "" && !deployment.IsLocal("http://"+c.MetricsAddr) {
+		errs = append(errs, errors.New("PARTNERD_METRICS_TOKEN: needed where others can connect: they read the totals of the wallets"))
+	}
+	if c.SecurityContact != "" {
+		if u, err := url.Parse(c.SecurityContact); err != nil || u.Scheme != "https" && u.Scheme != "mailto" {
+			errs = append(errs, fmt.Errorf("PARTNERD_SECURITY_CONTACT: %q is not like mailto:security@partners.example or https://…", c.SecurityContact))
+		}
 	}
 	if c.WebhookRetention != 0 && c.WebhookRetention < 72*time.Hour {
 		errs = append(errs, errors.New("PARTNERD_WEBHOOK_RETENTION: must be 72h or more, so that it exceeds the schedule of retries"))

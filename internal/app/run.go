@@ -12,7 +12,7 @@ import (
 
 const (
 	shutdownTime = 10 * time.Second
-	maxHeader    = 2 << 20 // more than the program accepts, so that the refusal is ours to word
+	maxHeader    = 128 << 10 // more than the program accepts, so that the refusal is ours to word; half-sent requests keep as much
 )
 
 // Run serves and works until ctx ends, then finishes what is under way. With serve false it only works; with work

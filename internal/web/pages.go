@@ -57,6 +57,7 @@ type Deps struct {
 	Contract        []byte // the OpenAPI document that /docs shows
 	Platform        []byte // the one that /docs/platform shows
 
+	SecurityContact string // where to report a weakness, a URL; empty: nobody says
 	OpsPassword     string // of the operators' page /ops; empty: there is no such page
 	LoginPerAccount int    // sign-in attempts a minute for one e-mail address; 0 means 10
 	LoginPerAddress int    // sign-in attempts a minute from one network address; 0 means 60
@@ -114,6 +115,9 @@ func (p *Pages) Register(e *echo.Echo) {
 	read := []string{http.MethodGet, http.MethodHead}
 	e.Match(read, "/", p.page(p.home))
 	e.Match(read, p.style.path, p.style.serve)
+	if p.SecurityContact != "" {
+		e.Match(read, "/.well-known/security.txt", p.securityContact)
+	}
 	e.Match(read, partnerManual.Path, p.page(p.docs.serve))
 	e.Match(read, platformManual.Path, p.page(p.platformDocs.serve))
 	e.Match(read, "/login", p.page(p.loginForm))
@@ -232,9 +236,6 @@ func (p *Pages) setHeaders(c echo.Context) {
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
 	h.Set("Permissions-Policy", "camera=(), geolocation=(), microphone=(), payment=()")
 	h.Set("Cache-Control", "no-store")
-	if p.secure {
-		h.Set("Strict-Transport-Security", "max-age=31536000")
-	}
 }
 
 // allowFormsToLeave is for pages whose forms lead on to an application: Chromium applies form-action to the whole chain

@@ -3,6 +3,7 @@ package process_test
 import (
 	"bytes"
 	"crypto/rand"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net"
@@ -36,9 +37,18 @@ func TestFirstStart(t *testing.T) {
 				openTo(t, in, cred)
 			}
 			server := in.serve(t, freeAddress(t))
-			for _, want := range []string{server.addr[strings.LastIndex(server.addr, ":"):], "/docs", "client_secret", "demo@client.example"} {
+			for _, want := range []string{server.addr[strings.LastIndex(server.addr, ":"):], "/docs", "demo.json"} {
 				await(t, 10*time.Second, func() bool { return strings.Contains(server.welcome.String(), want) }, // it answers before all is said
 					func() string { return fmt.Sprintf("the welcome does not name %q:\n%s", want, server.welcome.String()) })
+			}
+			var demo struct{ ClientSecret, WebhookSecret, ClientPassword string }
+			if raw, err := os.ReadFile(filepath.Join(in.dir, "demo.json")); err != nil || json.Unmarshal(raw, &demo) != nil {
+				t.Error(err)
+			}
+			for _, secret := range []string{demo.ClientSecret, demo.WebhookSecret, demo.ClientPassword} { // nobody reads along
+				if secret == "" || strings.Contains(server.welcome.String(), secret) {
+					t.Errorf("the secret %q is printed into a log", secret)
+				}
 			}
 			wantPrivate(t, in.dir)
 			in.booksAgree(t)

@@ -11,6 +11,9 @@
 //     when it is completed, released when it ends in any other way.
 //   - Time decides by rules (rules.go) that get the time as an argument. timer_at says when the machine must look
 //     again; a timer that fires late changes nothing that was decided by the time itself.
+//   - A client is served one at a time: while one of his consultations is on offer, assigned or in call, the others wait.
+//   - A lawyer is sought after every commit that makes it useful: by the process that committed, or when that only serves,
+//     by the one that sweeps, which is told. One process sweeps at a time, and finds whatever this misses.
 //   - Locks are taken in the order consultation, lawyer, wallet. The search that starts at a lawyer skips
 //     consultations that are locked.
 //   - A callback is offered and dialled by the client's day only (hours.go). callable_from and callable_until hold the hours

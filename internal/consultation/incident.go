@@ -26,7 +26,18 @@ const scrapeTimeout = 2 * time.Second
 
 var missingMetric = prometheus.NewDesc("partnerd_notes_missing", "Consultations whose note is missing a day after the call or longer.", nil, nil)
 
-// Collector exposes incidents and missing notes.
+var (
+	waitingMetric = prometheus.NewDesc("partnerd_consultations_waiting", "Consultations that search a lawyer, by status.", []string{"status"}, nil)
+	oldestMetric  = prometheus.NewDesc("partnerd_consultations_oldest_wait_seconds", "For how long the one that searches for longest has; 0 without one.", nil, nil)
+	offersMetric  = prometheus.NewDesc("partnerd_offers_open", "Offers that lawyers look at.", nil, nil)
+)
+
+func newLateness() prometheus.Histogram {
+	return prometheus.NewHistogram(prometheus.HistogramOpts{Name: "partnerd_timer_lateness_seconds",
+		Help: "From when a timer of a consultation was due to the transaction that handled it.", Buckets: []float64{.1, .25, .5, 1, 2, 5, 15, 60, 600}})
+}
+
+// Collector exposes incidents, missing notes, what waits, offers and how late timers are.
 func (s *Service) Collector() prometheus.Collector { return collector{s} }
 
 type collector struct{ s *Service }
@@ -34,12 +45,18 @@ type collector struct{ s *Service }
 // Describe implements prometheus.Collector.
 func (c collector) Describe(out chan<- *prometheus.Desc) {
 	c.s.incidents.Describe(out)
-	out <- missingMetric
+	c.s.lateness.Describe(out)
+	c.s.Matching.Ended().Describe(out)
+	for _, d := range []*prometheus.Desc{missingMetric, waitingMetric, oldestMetric, offersMetric} {
+		out <- d
+	}
 }
 
 // Collect implements prometheus.Collector.
 func (c collector) Collect(out chan<- prometheus.Metric) {
 	c.s.incidents.Collect(out)
+	c.s.lateness.Collect(out)
+	c.s.Matching.Ended().Collect(out)
 	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
 	defer cancel()
 	n, err := countMissingNotes(ctx, c.s.DB.Read(), len(noteReminders))
@@ -48,4 +65,16 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 		return
 	}
 	out <- prometheus.MustNewConstMetric(missingMetric, prometheus.GaugeValue, float64(n))
+	f, err := readFigures(ctx, c.s.DB.Read())
+	if err != nil {
+		out <- prometheus.NewInvalidMetric(waitingMetric, err)
+		return
+	}
+	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
+		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+	}
+	gauge(waitingMetric, f.Matching, string(Matching))
+	gauge(waitingMetric, f.Callback, string(PendingCallback))
+	gauge(oldestMetric, f.Oldest)
+	gauge(offersMetric, f.Offers)
 }

@@ -96,6 +96,20 @@ func lockWaiting(ctx context.Context, tx postgres.Tx, consultationID string) (c 
 	return list[0], true, nil
 }
 
+// figures are what the metrics tell of the search.
+type figures struct{ Matching, Callback, Oldest, Offers float64 } // numbers, but Oldest in seconds
+
+func readFigures(ctx context.Context, tx postgres.Tx) (f figures, err error) {
+	err = tx.Gorm(ctx).Raw(`SELECT count(*) FILTER (WHERE status = 'MATCHING') AS matching, count(*) FILTER (WHERE status = 'PENDING_CALLBACK') AS callback,
+			coalesce(extract(epoch FROM CAST(? AS timestamptz) - min(search_started_at)), 0) AS oldest,
+			(SELECT count(*) FROM offers WHERE state = 'OPEN') AS offers
+		FROM consultations WHERE status IN ('MATCHING', 'PENDING_CALLBACK')`, tx.Now).Scan(&f).Error
+	if err != nil {
+		return figures{}, fmt.Errorf("count what waits: %w", err)
+	}
+	return f, nil
+}
+
 // waitingPairs lists the pairs that consultations search in, by one look into the index for each.
 func waitingPairs(ctx context.Context, tx postgres.Tx) ([]matching.Pair, error) {
 	var pairs []matching.Pair

@@ -93,7 +93,7 @@ func TestALateNoteIsRefusedBeforeTheTimerFires(t *testing.T) {
 	}
 	w.sweep()
 	w.expect(id, Expired, endedWithoutNote, 10_000, 0)
-	w.expectLawyer(l, lawyer.Away)
+	w.expectLawyer(l, lawyer.Offline) // he has not been there for days
 }
 
 // TestNoteAgainstItsEnd: of the note, an operator who closes and the sweepers, one wins.

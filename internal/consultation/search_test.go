@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"partnerd/internal/dbtest"
 	"partnerd/internal/lawyer"
 	"partnerd/internal/matching"
@@ -293,4 +295,39 @@ func TestSearchesReadOnlyWhatTheyNeed(t *testing.T) {
 		t.Errorf("%d rows read to offer a consultation", n)
 	}
 	w.offerOf(idle)
+}
+
+// The figures say what waits, for how long, what is on offer and how offers end.
+func TestTheFiguresOfTheSearch(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.create()
+	w.clock.Advance(time.Minute)
+	l := w.online()
+	w.sweep()
+	w.do(w.DeclineOffer(t.Context(), l, w.offerOf(l).ID, "busy"))
+	w.online()
+	w.sweep()
+	r := prometheus.NewRegistry()
+	r.MustRegister(w.Collector())
+	families, err := r.Gather()
+	w.do(err)
+	got := map[string]float64{}
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			name := f.GetName()
+			for _, label := range m.GetLabel() {
+				name += " " + label.GetValue()
+			}
+			got[name] = m.GetGauge().GetValue() + m.GetCounter().GetValue()
+		}
+	}
+	for name, want := range map[string]float64{
+		"partnerd_consultations_waiting MATCHING": 1, "partnerd_consultations_waiting PENDING_CALLBACK": 0,
+		"partnerd_consultations_oldest_wait_seconds": 60, "partnerd_offers_open": 1, "partnerd_offers_total declined": 1,
+	} {
+		if got[name] != want {
+			t.Errorf("%s is %v, want %v", name, got[name], want)
+		}
+	}
 }

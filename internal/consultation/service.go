@@ -56,6 +56,7 @@ type Service struct {
 	Deps
 	log       *slog.Logger
 	incidents *prometheus.CounterVec
+	lateness  prometheus.Histogram
 	work      chan string // consultations to search a lawyer for, as soon as their transaction has committed
 	idle      chan string // lawyers who became available
 
@@ -75,7 +76,7 @@ func New(d Deps) *Service {
 	if d.Searches == nil {
 		d.Searches = d.DB
 	}
-	return &Service{Deps: d, log: log, incidents: newIncidents(), work: make(chan string, wakeBuffer), idle: make(chan string, wakeBuffer), others: d.DB.Channel(channel, log)}
+	return &Service{Deps: d, log: log, incidents: newIncidents(), lateness: newLateness(), work: make(chan string, wakeBuffer), idle: make(chan string, wakeBuffer), others: d.DB.Channel(channel, log)}
 }
 
 // apply takes a step of the table and writes everything that belongs to it: the record with its timer, the events,

@@ -242,6 +242,10 @@ func (s *Service) fireAll(ctx context.Context, ids []string) error {
 			if len(ids) > 1 && c.Status != Matching { // it has moved meanwhile, and may need rows that are locked last
 				continue
 			}
+			if at := nextTimer(c); at != nil && !tx.Now.Before(*at) {
+				late := tx.Now.Sub(*at)
+				tx.AfterCommit(func() { s.lateness.Observe(late.Seconds()) })
+			}
 			if err := s.fire(ctx, tx, &c); err != nil {
 				return err
 			}

@@ -5,16 +5,37 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
+
+	"github.com/prometheus/client_golang/prometheus"
 
 	"partnerd/internal/lawyer"
 	"partnerd/internal/postgres"
 )
 
 // Service searches and keeps offers. Safe for concurrent use.
-type Service struct{ lawyers *lawyer.Service }
+type Service struct {
+	lawyers *lawyer.Service
+	ended   *prometheus.CounterVec
+}
 
 // New makes the service.
-func New(lawyers *lawyer.Service) *Service { return &Service{lawyers: lawyers} }
+func New(lawyers *lawyer.Service) *Service {
+	return &Service{lawyers: lawyers, ended: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "partnerd_offers_total",
+		Help: "Offers that ended, by how, since this process began."}, []string{"outcome"})}
+}
+
+// Ended counts the offers that ended, for metrics.
+func (s *Service) Ended() prometheus.Collector { return s.ended }
+
+// close ends an offer and counts it.
+func (s *Service) close(ctx context.Context, tx postgres.Tx, c closing) (Offer, error) {
+	o, err := closeOffer(ctx, tx, c)
+	if err == nil {
+		tx.AfterCommit(func() { s.ended.WithLabelValues(strings.ToLower(string(c.to))).Inc() })
+	}
+	return o, err
+}
 
 // maxQuarantine bounds how many lawyers with contradictory records one search steps over.
 const maxQuarantine = 16
@@ -70,7 +91,7 @@ func (s *Service) Accept(ctx context.Context, tx postgres.Tx, lawyerID, offerID 
 	if _, err := s.lawyers.Lock(ctx, tx, lawyerID); err != nil {
 		return Offer{}, gone(err)
 	}
-	o, err := closeOffer(ctx, tx, closing{offerID: offerID, lawyerID: lawyerID, to: Accepted, alive: true})
+	o, err := s.close(ctx, tx, closing{offerID: offerID, lawyerID: lawyerID, to: Accepted, alive: true})
 	if err != nil {
 		return Offer{}, err
 	}
@@ -83,7 +104,7 @@ func (s *Service) Decline(ctx context.Context, tx postgres.Tx, lawyerID, offerID
 	if _, err := s.lawyers.Lock(ctx, tx, lawyerID); err != nil {
 		return Offer{}, gone(err)
 	}
-	o, err := closeOffer(ctx, tx, closing{offerID: offerID, lawyerID: lawyerID, to: Declined, alive: true, reason: reason})
+	o, err := s.close(ctx, tx, closing{offerID: offerID, lawyerID: lawyerID, to: Declined, alive: true, reason: reason})
 	if err != nil {
 		return Offer{}, err
 	}
@@ -122,7 +143,7 @@ func (s *Service) Expire(ctx context.Context, tx postgres.Tx, offerID string) (O
 	if _, err := s.lawyers.Lock(ctx, tx, o.LawyerID); err != nil {
 		return Offer{}, false, err
 	}
-	o, err = closeOffer(ctx, tx, closing{offerID: offerID, to: Expired, overdue: true})
+	o, err = s.close(ctx, tx, closing{offerID: offerID, to: Expired, overdue: true})
 	if errors.Is(err, ErrOfferGone) {
 		return Offer{}, false, nil
 	}
@@ -146,7 +167,7 @@ func (s *Service) Revoke(ctx context.Context, tx postgres.Tx, consultationID str
 	if _, err := s.lawyers.Lock(ctx, tx, o.LawyerID); err != nil {
 		return err
 	}
-	if _, err := closeOffer(ctx, tx, closing{offerID: o.ID, to: Revoked}); err != nil {
+	if _, err := s.close(ctx, tx, closing{offerID: o.ID, to: Revoked}); err != nil {
 		if errors.Is(err, ErrOfferGone) {
 			return nil
 		}

@@ -111,7 +111,7 @@ type sender struct {
 
 func newSender(cfg Config) *sender {
 	g := newGuard(cfg)
-	return &sender{guard: g, hide: cfg.HideLoopback, timeout: cfg.Timeout, now: clock.System{}.Now, transport: &http.Transport{
+	return &sender{guard: g, hide: cfg.HideLoopback, timeout: cfg.Timeout, now: cfg.Now, transport: &http.Transport{
 		Proxy:                  nil, // a proxy of the environment would get around the guard; see dialContext for ours
 		DialContext:            dialContext(cfg, g),
 		TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12},

@@ -11,6 +11,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"partnerd/internal/clock"
 	"partnerd/internal/id"
 	"partnerd/internal/postgres"
 	"partnerd/internal/problem"
@@ -36,6 +37,7 @@ type Config struct {
 	Resolver *net.Resolver // of the names in URLs; nil means the machine's
 
 	Notifier   Notifier              // tells partners about failing endpoints; nil means that the log does
+	Now        func() time.Time      // when a signature is made; nil means the machine's clock
 	Registerer prometheus.Registerer // gets the metrics; nil means that nobody reads them
 	Logger     *slog.Logger          // nil means silence
 }
@@ -66,6 +68,9 @@ func New(db *postgres.DB, box *seal.Box, cfg Config) *Service {
 	cfg.Poll = cmp.Or(cfg.Poll, 500*time.Millisecond)
 	cfg.Slots = cmp.Or(cfg.Slots, 2000)
 	cfg.EndpointConcurrency = cmp.Or(cfg.EndpointConcurrency, 10)
+	if cfg.Now == nil {
+		cfg.Now = clock.System{}.Now
+	}
 	log := cfg.Logger
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)

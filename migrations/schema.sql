@@ -398,6 +398,7 @@ CREATE TABLE lawyers (
     suspended_at timestamp with time zone,
     updated_at timestamp with time zone NOT NULL,
     CONSTRAINT lawyers_idle CHECK (((state <> 'AVAILABLE'::text) OR (idle_since IS NOT NULL))),
+    CONSTRAINT lawyers_phone CHECK (((state <> 'AVAILABLE'::text) OR (phone_sealed IS NOT NULL))),
     CONSTRAINT lawyers_pkey PRIMARY KEY (id),
     CONSTRAINT lawyers_state_check CHECK ((state = ANY (ARRAY['OFFLINE'::text, 'AVAILABLE'::text, 'OFFERED'::text, 'BUSY'::text, 'WRAP_UP'::text, 'AWAY'::text])))
 );

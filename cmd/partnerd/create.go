@@ -78,7 +78,17 @@ func (c *clientCreateCmd) Run(ctx context.Context, cfg *app.Config) error {
 }
 
 type lawyerCmd struct {
-	Create lawyerCreateCmd `cmd:"" help:"Register a lawyer."`
+	Create   lawyerCreateCmd   `cmd:"" help:"Register a lawyer."`
+	SetPhone lawyerSetPhoneCmd `cmd:"" help:"Replace the phone number of a lawyer."`
+}
+
+type lawyerSetPhoneCmd struct {
+	ID    string `arg:"" help:"Identifier of the lawyer."`
+	Phone string `arg:"" help:"Phone number that consultations are made from; French unless it starts with +."`
+}
+
+func (c *lawyerSetPhoneCmd) Run(ctx context.Context, cfg *app.Config) error {
+	return with(ctx, cfg, func(a *app.App) error { return a.SetLawyerPhone(ctx, c.ID, c.Phone) })
 }
 
 type lawyerCreateCmd struct {
@@ -86,7 +96,7 @@ type lawyerCreateCmd struct {
 	Email      string   `required:""`
 	Password   string   `required:""`
 	Name       string   `required:""`
-	Phone      string   `help:"Phone number that consultations are made from."`
+	Phone      string   `required:"" help:"Phone number that consultations are made from; French unless it starts with +."`
 	Competence []string `required:"" help:"Competence code; may be repeated."`
 	Language   []string `required:"" help:"Language code; may be repeated. Every competence is served in every language."`
 	Simulated  bool     `help:"Played by the sandbox."`

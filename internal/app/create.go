@@ -40,12 +40,21 @@ func (a *App) CreateClient(ctx context.Context, n account.NewClient, balance mon
 	return c, err
 }
 
+var errNoLawyerPhone = errors.New("the lawyer's phone number cannot be called")
+
+// SetLawyerPhone replaces the number that a lawyer's consultations are made from, in any usual notation.
+func (a *App) SetLawyerPhone(ctx context.Context, lawyerID, phone string) error {
+	number, err := account.E164(phone)
+	if err != nil {
+		return errNoLawyerPhone
+	}
+	return a.DB.InTx(ctx, func(tx postgres.Tx) error { return a.Lawyers.SetPhone(ctx, tx, lawyerID, number) })
+}
+
 // CreateLawyer registers a lawyer, who is offline until signing in at the desk (or at once when simulated).
 func (a *App) CreateLawyer(ctx context.Context, n lawyer.NewLawyer) (l lawyer.Lawyer, err error) {
-	if n.Phone != "" {
-		if n.Phone, err = account.E164(n.Phone); err != nil {
-			return l, errors.New("the phone number cannot be called")
-		}
+	if n.Phone, err = account.E164(n.Phone); err != nil {
+		return l, errNoLawyerPhone
 	}
 	err = a.DB.InTx(ctx, func(tx postgres.Tx) error {
 		l, err = a.Lawyers.Create(ctx, tx, n)

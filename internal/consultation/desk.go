@@ -8,6 +8,7 @@ import (
 
 	"partnerd/internal/lawyer"
 	"partnerd/internal/matching"
+	"partnerd/internal/note"
 	"partnerd/internal/postgres"
 	"partnerd/internal/problem"
 )
@@ -128,14 +129,18 @@ func (s *Service) NoUsefulCall(ctx context.Context, lawyerID, consultationID str
 }
 
 // SubmitNote stores the lawyer's note with its preview and completes the consultation (X11), or corrects them
-// afterwards (X16). A note that comes later than [NoteLimit] after the call is [ErrForbidden]. Faults: [note.ErrInvalid], [ErrNotYours], [ErrForbidden].
+// afterwards (X16); the same texts once more change nothing. A note that comes later than [NoteLimit] after the call is [ErrForbidden]. Faults: [note.ErrInvalid], [ErrNotYours], [ErrForbidden].
 func (s *Service) SubmitNote(ctx context.Context, lawyerID, consultationID, text, preview string) error {
 	return s.DB.InTx(ctx, func(tx postgres.Tx) error {
 		c, err := s.lockOf(ctx, tx, lawyerID, consultationID, CallEnded, Completed)
 		if err != nil {
 			return err
 		}
-		if _, err := s.Notes.Submit(ctx, tx, c.ID, lawyerID, text, preview); err != nil {
+		_, err = s.Notes.Submit(ctx, tx, c.ID, lawyerID, text, preview)
+		if errors.Is(err, note.ErrSame) {
+			return nil
+		}
+		if err != nil {
 			return err
 		}
 		if c.Status == CallEnded {

@@ -91,9 +91,27 @@ func TestALateNoteIsRefusedBeforeTheTimerFires(t *testing.T) {
 	if err := w.SubmitNote(t.Context(), l, id, "Trop tard.", "Trop tard."); !errors.Is(err, ErrForbidden) {
 		t.Errorf("late note: %v", err)
 	}
-	w.sweep()
+	w.pass(0)
 	w.expect(id, Expired, endedWithoutNote, 10_000, 0)
 	w.expectLawyer(l, lawyer.Offline) // he has not been there for days
+}
+
+// TestTheSameNoteTwiceIsOneNote: a form that is sent again, whatever its outer white space, says nothing new to a partner.
+func TestTheSameNoteTwiceIsOneNote(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	l := w.online()
+	id := w.completed(l)
+	at := w.read(id).UpdatedAt
+	w.clock.Advance(time.Minute)
+	w.do(w.SubmitNote(t.Context(), l, id, " Le texte complet.\n", "Un aperçu."))
+	w.expect(id, Completed, finished, 8000, 0)
+	if !w.read(id).UpdatedAt.Equal(at) {
+		t.Error("the record moved")
+	}
+	w.do(w.SubmitNote(t.Context(), l, id, "Le texte.", "Un aperçu."))
+	w.do(w.SubmitNote(t.Context(), l, id, "Le texte complet.", "Un aperçu."))
+	w.expect(id, Completed, finished+" note_available[COMPLETED 90] note_available[COMPLETED 90]", 8000, 0)
 }
 
 // TestNoteAgainstItsEnd: of the note, an operator who closes and the sweepers, one wins.

@@ -4,6 +4,7 @@
 //   - The lawyer's row is the mutex of everything that happens to him: whoever changes his state, offers him work or
 //     takes work from him holds its lock. Locks are taken in the order consultation, lawyer, wallet; the one search
 //     that begins at the lawyer takes the consultation with SKIP LOCKED.
+//   - A lawyer has a phone number; nobody is AVAILABLE without one.
 //   - State changes are guarded: they name the states they may leave, and fail with [ErrState] otherwise.
 //   - Presence is a lease, renewed by heartbeats: fresh for [PresenceFresh], lost after [LeaseLost]. Every new
 //     connection raises the epoch of the lease; a beat of an older connection is refused with [ErrLeaseLost]. Whoever

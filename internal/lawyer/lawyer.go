@@ -56,7 +56,7 @@ type NewLawyer struct {
 	Email     string // unique, whatever the case
 	Password  string // at least 8 characters; ignored for a simulated lawyer
 	Name      string
-	Phone     string // E.164; optional
+	Phone     string // E.164: consultations are made from it
 	Simulated bool
 
 	// Codes of the catalog, at least one of each. The lawyer serves every competence in every language.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/mail"
+	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -40,12 +41,9 @@ func (s *Service) Create(ctx context.Context, tx postgres.Tx, n NewLawyer) (Lawy
 		hash = password.Hash(n.Password)
 	}
 	l := Lawyer{ID: tx.NewID(id.Lawyer), Email: n.Email, Name: n.Name, State: Offline, Simulated: n.Simulated, CreatedAt: tx.Now}
-	var phone []byte
-	if n.Phone != "" {
-		var err error
-		if phone, err = s.box.Seal(phonePlace(l.ID), []byte(n.Phone)); err != nil {
-			return Lawyer{}, err
-		}
+	phone, err := s.box.Seal(phonePlace(l.ID), []byte(n.Phone))
+	if err != nil {
+		return Lawyer{}, err
 	}
 	if err := insert(ctx, tx, l, hash, phone); err != nil {
 		return Lawyer{}, err
@@ -65,7 +63,15 @@ func (s *Service) Lock(ctx context.Context, tx postgres.Tx, lawyerID string) (La
 
 // GoOnline begins a new lease and returns its epoch. A lawyer who was OFFLINE or AWAY, or whose lease was lost, becomes
 // AVAILABLE at the back of the queue; one with work in hand keeps his state. The caller then looks for work for him.
+// [ErrNoPhone] for one who cannot be called.
 func (s *Service) GoOnline(ctx context.Context, tx postgres.Tx, lawyerID string) (epoch int64, err error) {
+	sealed, err := phone(ctx, tx, lawyerID)
+	if err != nil {
+		return 0, err
+	}
+	if sealed == nil {
+		return 0, ErrNoPhone
+	}
 	return goOnline(ctx, tx, lawyerID)
 }
 
@@ -95,6 +101,18 @@ func (s *Service) SetState(ctx context.Context, tx postgres.Tx, lawyerID string,
 // queue, otherwise at its back. Fails with [ErrState] when he is not OFFERED.
 func (s *Service) Release(ctx context.Context, tx postgres.Tx, lawyerID string, keepPlace bool) error {
 	return setState(ctx, tx, lawyerID, []State{Offered}, Available, keepPlace)
+}
+
+// SetPhone replaces the lawyer's number, in E.164. It returns [ErrInvalid] or [ErrNotFound].
+func (s *Service) SetPhone(ctx context.Context, tx postgres.Tx, lawyerID, number string) error {
+	if err := checkPhone(number); err != nil {
+		return err
+	}
+	sealed, err := s.box.Seal(phonePlace(lawyerID), []byte(number))
+	if err != nil {
+		return err
+	}
+	return updatePhone(ctx, tx, lawyerID, sealed)
 }
 
 // Phone returns the lawyer's number in E.164, to be dialled at once and kept nowhere, or [ErrNoPhone].
@@ -141,6 +159,15 @@ func (s *Service) Simulated(ctx context.Context, tx postgres.Tx) ([]string, erro
 
 func phonePlace(lawyerID string) string { return "lawyer.phone:" + lawyerID }
 
+var e164 = regexp.MustCompile(`^\+[1-9][0-9]{6,14}$`)
+
+func checkPhone(number string) error {
+	if !e164.MatchString(number) {
+		return fmt.Errorf("%w: a phone number in international form is needed", ErrInvalid)
+	}
+	return nil
+}
+
 func check(n NewLawyer) error {
 	if a, err := mail.ParseAddress(n.Email); err != nil || a.Address != n.Email {
 		return fmt.Errorf("%w: the e-mail address is not one", ErrInvalid)
@@ -150,6 +177,9 @@ func check(n NewLawyer) error {
 	}
 	if !n.Simulated && utf8.RuneCountInString(n.Password) < 8 {
 		return fmt.Errorf("%w: the password must have at least 8 characters", ErrInvalid)
+	}
+	if err := checkPhone(n.Phone); err != nil {
+		return err
 	}
 	if len(n.Competences) == 0 || len(n.Languages) == 0 {
 		return fmt.Errorf("%w: at least one competence and one language are needed", ErrInvalid)

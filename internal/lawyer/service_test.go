@@ -70,6 +70,8 @@ func TestCreateRefuses(t *testing.T) {
 		{"no language", func(n *lawyer.NewLawyer) { n.Languages = nil }, lawyer.ErrInvalid, "language"},
 		{"no address", func(n *lawyer.NewLawyer) { n.Email = "nobody" }, lawyer.ErrInvalid, "e-mail"},
 		{"short password", func(n *lawyer.NewLawyer) { n.Password = "short" }, lawyer.ErrInvalid, "password"},
+		{"no phone", func(n *lawyer.NewLawyer) { n.Phone = "" }, lawyer.ErrInvalid, "phone"},
+		{"phone of a country", func(n *lawyer.NewLawyer) { n.Phone = "0199000001" }, lawyer.ErrInvalid, "phone"},
 		{"no name", func(n *lawyer.NewLawyer) { n.Name = " " }, lawyer.ErrInvalid, "name"},
 	}
 	for _, tt := range tests {
@@ -78,6 +80,39 @@ func TestCreateRefuses(t *testing.T) {
 		if _, err := create(t, db, s, n); !errors.Is(err, tt.want) || !strings.Contains(err.Error(), tt.says) {
 			t.Errorf("%s: %v, want %v that names %q", tt.name, err, tt.want, tt.says)
 		}
+	}
+}
+
+// TestNobodyWorksWithoutAPhone: a lawyer of an older release who has no number waits for nothing until he has one.
+func TestNobodyWorksWithoutAPhone(t *testing.T) {
+	t.Parallel()
+	db, s := dbtest.New(t), service(t)
+	n := valid()
+	n.Simulated = true
+	l, err := create(t, db, s, n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.Pool().Exec(t.Context(), "UPDATE lawyers SET phone_sealed = NULL WHERE id = $1", l.ID); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.GoOnline(t.Context(), db.Read(), l.ID); !errors.Is(err, lawyer.ErrNoPhone) {
+		t.Errorf("signed on: %v", err)
+	}
+	if back, err := s.ReturnIdle(t.Context(), db.Read(), l.ID); err != nil || len(back) != 0 {
+		t.Errorf("brought back: %v, %v", back, err)
+	}
+	if err := s.SetPhone(t.Context(), db.Read(), l.ID, "12"); !errors.Is(err, lawyer.ErrInvalid) {
+		t.Errorf("no number: %v", err)
+	}
+	if err := s.SetPhone(t.Context(), db.Read(), "law_0", "+33199000002"); !errors.Is(err, lawyer.ErrNotFound) {
+		t.Errorf("no lawyer: %v", err)
+	}
+	if err := s.SetPhone(t.Context(), db.Read(), l.ID, "+33199000002"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.GoOnline(t.Context(), db.Read(), l.ID); err != nil {
+		t.Errorf("with a number: %v", err)
 	}
 }
 

@@ -195,7 +195,8 @@ func returnIdle(ctx context.Context, tx postgres.Tx, lawyerIDs []string) ([]stri
 	var back []string
 	err := tx.Gorm(ctx).Raw(`WITH changed AS (
 			UPDATE lawyers SET state = 'AVAILABLE', idle_since = @now, lease_epoch = lease_epoch + 1, updated_at = @now
-			WHERE id IN @ids AND state IN ('OFFLINE', 'AWAY', 'WRAP_UP') AND suspended_at IS NULL RETURNING id, state, idle_since
+			WHERE id IN @ids AND state IN ('OFFLINE', 'AWAY', 'WRAP_UP') AND suspended_at IS NULL
+				AND phone_sealed IS NOT NULL RETURNING id, state, idle_since
 		)`+keepQueue+beginPresence+`
 		SELECT id FROM changed`, map[string]any{"now": tx.Now, "ids": lawyerIDs}).Scan(&back).Error
 	if err != nil {
@@ -218,6 +219,17 @@ func signOffLost(ctx context.Context, tx postgres.Tx, before time.Time, limit in
 		return 0, fmt.Errorf("sign lost lawyers off: %w", err)
 	}
 	return n, nil
+}
+
+func updatePhone(ctx context.Context, tx postgres.Tx, lawyerID string, sealed []byte) error {
+	res := tx.Gorm(ctx).Exec("UPDATE lawyers SET phone_sealed = ?, updated_at = ? WHERE id = ?", sealed, tx.Now, lawyerID)
+	if res.Error != nil {
+		return fmt.Errorf("set the lawyer's phone: %w", res.Error)
+	}
+	if res.RowsAffected == 0 {
+		return ErrNotFound
+	}
+	return nil
 }
 
 func phone(ctx context.Context, tx postgres.Tx, lawyerID string) ([]byte, error) {

@@ -84,7 +84,7 @@ func (f *fixture) online(n int) []string {
 	for i := range ids {
 		f.clock.Advance(time.Second)
 		f.tx(func(tx postgres.Tx) error {
-			l, err := f.lawyers.Create(f.ctx, tx, lawyer.NewLawyer{Email: fmt.Sprintf("l%d@example.com", i), Name: "L", Simulated: true,
+			l, err := f.lawyers.Create(f.ctx, tx, lawyer.NewLawyer{Email: fmt.Sprintf("l%d@example.com", i), Name: "L", Phone: "+33199000001", Simulated: true,
 				Competences: []string{"FAMILY"}, Languages: []string{"FR"}})
 			if err != nil {
 				return err

@@ -1,7 +1,9 @@
 package note
 
 import (
+	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"time"
 
@@ -11,6 +13,9 @@ import (
 
 // ErrOtherLawyer refuses a correction by somebody who did not write the note, or of a note that was erased.
 var ErrOtherLawyer = errors.New("the note of this consultation was written by another lawyer, or erased")
+
+// ErrSame means that this very note and preview are stored already: nothing was changed.
+var ErrSame = errors.New("the note is stored already")
 
 // Preview is the part of a note that a partner may read.
 type Preview struct {
@@ -30,7 +35,7 @@ func New(box *seal.Box, drop *seal.Drop) *Service { return &Service{box, drop} }
 
 // Submit stores the note and preview of a consultation, or corrects them; first tells which it was. The texts are
 // trimmed: the note has 1 to [MaxNote] code points, the preview 1 to [MaxPreview]. Refusals wrap [ErrInvalid] or are
-// [ErrOtherLawyer]. The caller holds the consultation's row lock.
+// [ErrOtherLawyer]; [ErrSame] says that the same texts were sent before. The caller holds the consultation's row lock.
 func (s *Service) Submit(ctx context.Context, tx postgres.Tx, consultationID, lawyerID, note, preview string) (first bool, err error) {
 	if note, err = clean("note", note, MaxNote); err != nil {
 		return false, err
@@ -38,7 +43,24 @@ func (s *Service) Submit(ctx context.Context, tx postgres.Tx, consultationID, la
 	if preview, err = clean("preview", preview, MaxPreview); err != nil {
 		return false, err
 	}
+	digest := sha256.Sum256([]byte(note + "\x00" + preview)) // no text contains U+0000
+	before, found, err := findDigest(ctx, tx, consultationID, lawyerID)
+	if err != nil {
+		return false, err
+	}
+	if found {
+		known, err := s.box.Open(digestPlace(consultationID), before)
+		if err != nil {
+			return false, err
+		}
+		if bytes.Equal(known, digest[:]) {
+			return false, ErrSame
+		}
+	}
 	r := noteRow{ConsultationID: consultationID, LawyerID: lawyerID}
+	if r.Digest, err = s.box.Seal(digestPlace(consultationID), digest[:]); err != nil {
+		return false, err
+	}
 	if r.NoteSealed, err = s.drop.Seal(notePlace(consultationID), []byte(note)); err != nil {
 		return false, err
 	}
@@ -75,4 +97,5 @@ func (s *Service) Erase(ctx context.Context, tx postgres.Tx, consultationIDs []s
 }
 
 func notePlace(consultationID string) string    { return "note.text:" + consultationID }
+func digestPlace(consultationID string) string  { return "note.digest:" + consultationID }
 func previewPlace(consultationID string) string { return "note.preview:" + consultationID }

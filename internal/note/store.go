@@ -13,6 +13,7 @@ type noteRow struct {
 	LawyerID       string
 	NoteSealed     []byte
 	PreviewSealed  []byte
+	Digest         []byte // sealed: the note cannot be guessed from a copy of the database
 	SubmittedAt    time.Time
 	CorrectedAt    *time.Time
 }
@@ -20,13 +21,15 @@ type noteRow struct {
 func upsert(ctx context.Context, tx postgres.Tx, r noteRow) (first bool, err error) {
 	var out []struct{ First bool }
 	err = tx.Gorm(ctx).Raw(`
-		INSERT INTO notes (consultation_id, lawyer_id, note_sealed, preview_sealed, submitted_at)
-		VALUES (@consultation, @lawyer, @note, @preview, @now)
+		INSERT INTO notes (consultation_id, lawyer_id, note_sealed, preview_sealed, digest, submitted_at)
+		VALUES (@consultation, @lawyer, @note, @preview, @digest, @now)
 		ON CONFLICT (consultation_id) DO UPDATE
-		SET note_sealed = excluded.note_sealed, preview_sealed = excluded.preview_sealed, corrected_at = excluded.submitted_at
+		SET note_sealed = excluded.note_sealed, preview_sealed = excluded.preview_sealed,
+			digest = excluded.digest, corrected_at = excluded.submitted_at
 		WHERE notes.lawyer_id = excluded.lawyer_id AND notes.erased_at IS NULL
 		RETURNING corrected_at IS NULL AS first`,
-		map[string]any{"consultation": r.ConsultationID, "lawyer": r.LawyerID, "note": r.NoteSealed, "preview": r.PreviewSealed, "now": tx.Now},
+		map[string]any{"consultation": r.ConsultationID, "lawyer": r.LawyerID, "note": r.NoteSealed, "preview": r.PreviewSealed,
+			"digest": r.Digest, "now": tx.Now},
 	).Scan(&out).Error
 	if err != nil {
 		return false, fmt.Errorf("store note of %s: %w", r.ConsultationID, err)
@@ -35,6 +38,19 @@ func upsert(ctx context.Context, tx postgres.Tx, r noteRow) (first bool, err err
 		return false, ErrOtherLawyer
 	}
 	return out[0].First, nil
+}
+
+// findDigest finds none for a note of an older release: what is sent again then counts as a correction, once.
+func findDigest(ctx context.Context, tx postgres.Tx, consultationID, lawyerID string) (digest []byte, found bool, err error) {
+	err = tx.Gorm(ctx).Raw(`SELECT digest FROM notes WHERE consultation_id = ? AND lawyer_id = ? AND digest IS NOT NULL`,
+		consultationID, lawyerID).Row().Scan(&digest)
+	if postgres.IsNotFound(err) {
+		return nil, false, nil
+	}
+	if err != nil {
+		return nil, false, fmt.Errorf("read the digest of note %s: %w", consultationID, err)
+	}
+	return digest, true, nil
 }
 
 func find(ctx context.Context, tx postgres.Tx, consultationID string) (noteRow, bool, error) {
@@ -51,7 +67,7 @@ func find(ctx context.Context, tx postgres.Tx, consultationID string) (noteRow, 
 }
 
 func erase(ctx context.Context, tx postgres.Tx, consultationIDs []string) error {
-	err := tx.Gorm(ctx).Exec(`UPDATE notes SET note_sealed = NULL, preview_sealed = NULL, erased_at = ? WHERE consultation_id IN ? AND erased_at IS NULL`,
+	err := tx.Gorm(ctx).Exec(`UPDATE notes SET note_sealed = NULL, preview_sealed = NULL, digest = NULL, erased_at = ? WHERE consultation_id IN ? AND erased_at IS NULL`,
 		tx.Now, consultationIDs).Error
 	if err != nil {
 		return fmt.Errorf("erase notes: %w", err)

@@ -143,7 +143,7 @@ func (p *Pages) showAccount(c echo.Context, status int, client *account.Client, 
 var doneTexts = map[string]string{
 	"app": "apps.done", "app-cancel": "apps.done.cancelled", "password": "security.password.done", "passkey": "security.passkey.done",
 	"passkey-gone": "security.passkey.gone", "session": "security.session.done", "sessions": "security.sessions.done", "phone": "phone.done",
-	"phone-gone": "phone.gone", "cancelled": "consultation.done.cancelled", "withdrawn": "consultation.done.withdrawn", "refund": "wallet.refund.done",
+	"phone-gone": "phone.gone", "zone": "phone.zone.done", "cancelled": "consultation.done.cancelled", "withdrawn": "consultation.done.withdrawn", "refund": "wallet.refund.done",
 	"welcome": "overview.welcome", "sent": "phone.sent",
 }
 

@@ -426,3 +426,24 @@ func TestBrowsersAreRecognised(t *testing.T) {
 		}
 	}
 }
+
+// TestTheClientChoosesTheHoursOfCalls: the time zone that is chosen is the one of the account.
+func TestTheClientChoosesTheHoursOfCalls(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	b := f.browser().signIn("client@example.com")
+	b.header.Set("Accept-Language", "fr")
+	send := func(zone string) page {
+		return b.post("/account/phone/zone", url.Values{"csrf": {csrfToken(b.cookie(sessionCookie))}, "zone": {zone}})
+	}
+	b.get("/account/phone").want(t, 200, "<option selected>Europe/Paris</option>")
+	send("Pacific/Tahiti").wantRedirect(t, http.StatusSeeOther, "/account/phone?done=zone")
+	b.get("/account/phone?done=zone").want(t, 200, "<option selected>Pacific/Tahiti</option>", "Le fuseau horaire est enregistré")
+	for _, none := range []string{"", "Local", "Mars/Olympus", "../../etc/passwd"} {
+		send(none).want(t, http.StatusBadRequest)
+	}
+	zone, err := f.accounts.TimeZone(t.Context(), f.db.Read(), f.client.ID)
+	if err != nil || zone.String() != "Pacific/Tahiti" {
+		t.Errorf("%v, %v", zone, err)
+	}
+}

@@ -162,6 +162,7 @@ func (p *Pages) registerAccount(e *echo.Echo, read []string) {
 	e.Match(read, "/account/phone", p.fresh(p.phone))
 	e.POST("/account/phone", p.fresh(p.sendCode))
 	e.POST("/account/phone/code", p.fresh(p.enterCode))
+	e.POST("/account/phone/zone", p.fresh(p.setZone))
 	e.Match(read, "/account/wallet", p.mine(p.wallet))
 	e.Match(read, "/account/wallet/statement/:month", p.mine(p.statement))
 	e.Match(read, "/account/wallet/refund", p.mine(p.refundForm))

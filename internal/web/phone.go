@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 
 	"github.com/labstack/echo/v4"
 
@@ -25,6 +26,33 @@ type phoneView struct {
 	Pending  string // masked number that a code was sent to
 	Number   field
 	Code     field
+	Zone     string // where the client lives
+	Zones    []string
+}
+
+// zones are offered besides the one that is set: those of France, of its neighbours, and some of every part of the world.
+var zones = []string{"Europe/Paris", "America/Guadeloupe", "America/Martinique", "America/Cayenne", "America/Miquelon", "Indian/Reunion", "Indian/Mayotte",
+	"Pacific/Noumea", "Pacific/Tahiti", "Pacific/Wallis", "Europe/Brussels", "Europe/Zurich", "Europe/London", "Europe/Lisbon", "Europe/Madrid",
+	"Europe/Berlin", "Europe/Rome", "Europe/Athens", "Africa/Casablanca", "Africa/Algiers", "Africa/Tunis", "Africa/Dakar", "Africa/Abidjan",
+	"America/New_York", "America/Toronto", "America/Chicago", "America/Los_Angeles", "America/Sao_Paulo", "Asia/Beirut", "Asia/Dubai", "Asia/Kolkata",
+	"Asia/Bangkok", "Asia/Shanghai", "Asia/Tokyo", "Australia/Sydney", "Pacific/Auckland"}
+
+// setZone changes where the client lives; waiting callbacks follow the hours of the day there.
+func (p *Pages) setZone(c echo.Context, client *account.Client) error {
+	ctx := c.Request().Context()
+	err := p.DB.InTx(ctx, func(tx postgres.Tx) error {
+		if err := p.Accounts.SetTimeZone(ctx, tx, client.ID, c.Request().PostForm.Get("zone")); err != nil {
+			return err
+		}
+		return p.Consultations.ClientMoved(ctx, tx, client.ID)
+	})
+	if errors.Is(err, account.ErrInvalid) {
+		return statusError(http.StatusBadRequest)
+	}
+	if err != nil {
+		return fmt.Errorf("set time zone: %w", err)
+	}
+	return c.Redirect(http.StatusSeeOther, phoneFormAddress+"?done=zone")
 }
 
 func (p *Pages) phone(c echo.Context, client *account.Client) error {
@@ -37,7 +65,14 @@ func (p *Pages) showPhone(c echo.Context, status int, client *account.Client, nu
 		Number: field{ID: "phone", Label: "phone.number", Type: "tel", Autocomplete: "tel", Hint: "phone.number.hint", Value: number, Fault: numberFault, Focus: numberFault != ""},
 		Code:   field{ID: "code", Label: "phone.code", Type: "text", InputMode: "numeric", Autocomplete: "one-time-code", Hint: "phone.code.hint", Fault: codeFault, Focus: codeFault != ""},
 	}
-	var err error
+	zone, err := p.Accounts.TimeZone(ctx, tx, client.ID)
+	if err != nil {
+		return err
+	}
+	v.Zone, v.Zones = zone.String(), zones
+	if !slices.Contains(zones, v.Zone) {
+		v.Zones = append([]string{v.Zone}, zones...)
+	}
 	if v.Verified, err = p.SelfService.MaskedPhone(ctx, tx, client.ID); err != nil {
 		return err
 	}

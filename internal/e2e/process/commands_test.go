@@ -68,7 +68,7 @@ func TestCommandsRefuseBadInputAndMakeNothing(t *testing.T) {
 	in := install(t, "PARTNERD_ENV=sandbox", "PARTNERD_DATABASE_URL="+database)
 	app := []string{"app", "create", "--json"}
 	client := []string{"client", "create", "--json", "--password", password, "--name", "Demo Client"}
-	lawyer := []string{"lawyer", "create", "--json", "--password", password, "--name", "Demo Lawyer"}
+	lawyer := []string{"lawyer", "create", "--json", "--password", password, "--name", "Demo Lawyer", "--phone", "+33639980003"}
 	var made struct{ ID string }
 	in.ask(t, &made, append(slices.Clone(client), "--email", "taken@client.example", "--balance-cents", "500")...)
 	adjust := []string{"wallet", "adjust", "--reason", "Test"}

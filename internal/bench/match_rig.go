@@ -229,7 +229,7 @@ func (r *matchRig) wait(ctx context.Context, n int, left time.Duration) (due tim
 func (r *matchRig) start(ctx context.Context, args ...string) error {
 	cmd := exec.CommandContext(ctx, r.binary, args...)
 	c := r.config()
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + r.dir, "PARTNERD_ENV=" + c.Env, "PARTNERD_DATA_DIR=" + c.DataDir, "PARTNERD_DATABASE_URL=" + c.DatabaseURL,
+	cmd.Env = []string{"HOME=" + r.dir, "PARTNERD_ENV=" + c.Env, "PARTNERD_DATA_DIR=" + c.DataDir, "PARTNERD_DATABASE_URL=" + c.DatabaseURL,
 		"PARTNERD_ADDR=" + c.Addr, "PARTNERD_BASE_URL=" + c.BaseURL, "PARTNERD_DATABASE_CONNS=8", "PARTNERD_LOG_LEVEL=error",
 		"PARTNERD_RATE_APPLICATION=1000000", "PARTNERD_RATE_CLIENT=1000000"}
 	var printed bytes.Buffer

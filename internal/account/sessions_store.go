@@ -26,7 +26,7 @@ func insertSession(ctx context.Context, tx postgres.Tx, token id.Digest, clientI
 			gone AS (DELETE FROM browser_sessions WHERE client_id = ? AND expires_at <= ?)
 		INSERT INTO browser_sessions (token_hash, client_id, created_at, expires_at, user_agent, address, last_used_at, passkey_id)
 			SELECT ?, id, ?, ?, ?, ?, ?, nullif(?, '') FROM client`,
-		clientID, clientID, tx.Now, token, tx.Now, tx.Now.Add(SessionLifetime), printable(d.UserAgent), printable(d.Address), tx.Now, d.PasskeyID)
+		clientID, clientID, tx.Now, token, tx.Now, tx.Now.Add(SessionLifetime), Printable(d.UserAgent), Printable(d.Address), tx.Now, d.PasskeyID)
 	if postgres.IsForeignKey(r.Error, "browser_sessions_passkey_id_fkey") {
 		return ErrBadCredentials
 	}
@@ -39,8 +39,8 @@ func insertSession(ctx context.Context, tx postgres.Tx, token id.Digest, clientI
 	return nil
 }
 
-// printable keeps visible ASCII: what a browser says of itself is no more trustworthy than any other input.
-func printable(s string) string {
+// Printable keeps visible ASCII: what a browser says of itself is no more trustworthy than any other input.
+func Printable(s string) string {
 	b := make([]byte, 0, min(len(s), maxUserAgent))
 	for i := 0; i < len(s) && len(b) < maxUserAgent; i++ {
 		if s[i] >= ' ' && s[i] <= '~' {

@@ -19,6 +19,7 @@ import (
 	"partnerd/internal/catalog"
 	"partnerd/internal/consultation"
 	"partnerd/internal/deployment"
+	"partnerd/internal/edge"
 	"partnerd/internal/httpapi"
 	"partnerd/internal/idempotency"
 	"partnerd/internal/lawyer"
@@ -306,7 +307,7 @@ func (a *App) Handler() (http.Handler, error) {
 	}
 	api.Register(e)
 	pages.Register(e)
-	return e, nil
+	return edge.Handler(e, "/api/v1/", "/api/platform/v1/"), nil
 }
 
 // addressOf reads the caller's address: from the connection, or behind trusted proxies from X-Forwarded-For.

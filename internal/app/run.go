@@ -8,6 +8,9 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"partnerd/internal/edge"
+	"partnerd/internal/id"
 )
 
 const (
@@ -47,6 +50,9 @@ func (a *App) Run(ctx context.Context, serve, work bool, started func()) error {
 	return a.serve(ctx, started)
 }
 
+// newRequestID names a request that is refused before the API sees it.
+func (a *App) newRequestID() string { return id.Minter{Test: a.Config.Sandbox()}.New("req") }
+
 func (a *App) serve(ctx context.Context, started func()) error {
 	handler, err := a.Handler()
 	if err != nil {
@@ -61,7 +67,7 @@ func (a *App) serve(ctx context.Context, started func()) error {
 		ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second, WriteTimeout: time.Minute, IdleTimeout: 2 * time.Minute,
 	}
 	failed := make(chan error, 1)
-	go func() { failed <- server.Serve(listener) }()
+	go func() { failed <- server.Serve(edge.Listener(listener, a.newRequestID, a.Logger)) }()
 	started()
 	select {
 	case err := <-failed:

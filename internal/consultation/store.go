@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"partnerd/internal/account"
 	"partnerd/internal/id"
 	"partnerd/internal/money"
 	"partnerd/internal/postgres"
@@ -130,7 +131,7 @@ func insertWithEvidence(ctx context.Context, tx postgres.Tx, r insertRow) error 
 		VALUES ($1, $16, $17, $4, $2, $3, $18, $19, $20, $21)`,
 		r.ID, r.ApplicationID, r.ClientID, r.CreatedAt,
 		r.Status, r.Competence, r.Language, r.SubjectSealed, r.DescriptionSealed, r.RecordingConsent, r.ExternalRef, r.PriceCents, r.PhoneSealed,
-		r.EventSeq, r.TimerAt, r.TextVersion, r.TextDigest, r.RequestID, id.DigestOf(r.IdempotencyKey), r.Address, r.UserAgent)
+		r.EventSeq, r.TimerAt, r.TextVersion, r.TextDigest, r.RequestID, id.DigestOf(r.IdempotencyKey), r.Address, account.Printable(r.UserAgent))
 	if err != nil {
 		return fmt.Errorf("insert consultation: %w", err)
 	}

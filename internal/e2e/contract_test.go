@@ -205,7 +205,7 @@ func (c *contract) find(method, path string) (op *operation, known bool) {
 		})
 		if match {
 			known = true
-			if o.method == method {
+			if o.method == method || method == http.MethodHead && o.method == http.MethodGet {
 				return o, true
 			}
 		}
@@ -222,11 +222,14 @@ func (c *contract) operation(id string) *operation {
 	return c.operations[slices.IndexFunc(c.operations, func(o *operation) bool { return o.id == id })]
 }
 
-// allowed are the methods of the path of o.
+// allowed are the methods of the path of o. HEAD goes with GET.
 func (c *contract) allowed(path string) (methods []string) {
 	for _, o := range c.operations {
 		if o.path == path {
 			methods = append(methods, o.method)
+			if o.method == http.MethodGet {
+				methods = append(methods, http.MethodHead)
+			}
 		}
 	}
 	slices.Sort(methods)

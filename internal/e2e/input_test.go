@@ -75,10 +75,43 @@ func TestBadQueryParametersAreNamed(t *testing.T) {
 				refusedParameter(t, fmt.Sprintf("%s with %s=%.30q", op.id, p.name, bad), c.as(t, k.s), p.name)
 			}
 		}
+		for _, unknown := range []string{"stauts", "Limit", "externalRef", "", "a\x00b", "\xff"} {
+			for _, values := range [][]string{{"COMPLETED"}, {"", ""}} {
+				c := k.valid(op)
+				c.query[unknown] = values
+				r := c.as(t, k.s)
+				r.is(t, fmt.Sprintf("%s with the query parameter %q", op.id, unknown), http.StatusBadRequest, "INVALID_REQUEST")
+				if want := strings.ToValidUTF8(unknown, "\ufffd") + " unknown_field"; !slices.Equal(r.issues(), []string{want}) {
+					t.Errorf("%s: issues %v, want %s", op.id, r.issues(), want)
+				}
+			}
+		}
 		for _, malformed := range []string{"a=%zz", "%", "a;b=1", "limit=%", "limit=1;cursor=2"} {
 			c := k.valid(op)
 			c.rawQuery = malformed
 			c.as(t, k.s).is(t, op.id+" with the query "+malformed, http.StatusBadRequest, "INVALID_REQUEST")
+		}
+	}
+}
+
+// The same faults make the same answer, sorted by path and code.
+func TestIssuesHaveOneOrder(t *testing.T) {
+	t.Parallel()
+	k := newCast(t)
+	for range 20 {
+		r := k.s.tryCreate(t, object{"subject": "x", "language": "XX", "competence": "NOPE", "zebra": 1, "ant": 1})
+		want := []string{"ant unknown_field", "competence not_in_catalog", "language not_in_catalog", "subject too_short",
+			"withdrawalWaiverAcknowledged required", "zebra unknown_field"}
+		if !slices.Equal(r.issues(), want) {
+			t.Fatalf("issues of a body %v, want %v", r.issues(), want)
+		}
+		r = k.s.get(t, "/api/v1/coverage?language=XX&competence=NOPE")
+		if want := []string{"competence not_in_catalog", "language not_in_catalog"}; !slices.Equal(r.issues(), want) {
+			t.Fatalf("issues of parameters %v, want %v", r.issues(), want)
+		}
+		r = k.s.get(t, "/api/v1/consultations?zebra=1&limit=0&ant=1&status=x")
+		if want := []string{"ant unknown_field", "limit too_small", "status invalid_value", "zebra unknown_field"}; !slices.Equal(r.issues(), want) {
+			t.Fatalf("issues of a query %v, want %v", r.issues(), want)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package httpapi
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"io"
 	"mime"
 	"net/http"
@@ -16,7 +17,7 @@ import (
 	"partnerd/internal/problem"
 )
 
-// maxBody is the largest request body in bytes: more than any valid one, however it is escaped.
+// maxBody is the largest request body in bytes: more than any valid one, however it is escaped. begin enforces it.
 const maxBody = 64 << 10
 
 // readBody returns the raw JSON of a request and its value. Faults are 400: media type, size, syntax (decision H48).
@@ -28,12 +29,13 @@ func readBody(r *http.Request) ([]byte, map[string]any, error) {
 	if encoding := strings.Join(r.Header.Values("Content-Encoding"), ","); encoding != "" && !strings.EqualFold(encoding, "identity") {
 		return nil, nil, problem.ErrMalformed.Because("Content-Encoding is not supported; send the body as it is.")
 	}
-	raw, err := io.ReadAll(io.LimitReader(r.Body, maxBody+1))
+	raw, err := io.ReadAll(r.Body)
+	var tooLarge *http.MaxBytesError
 	switch {
+	case errors.As(err, &tooLarge):
+		return nil, nil, problem.ErrMalformed.Because("The request body is larger than %d bytes.", maxBody)
 	case err != nil:
 		return nil, nil, problem.ErrMalformed.Because("The request body could not be read.")
-	case len(raw) > maxBody:
-		return nil, nil, problem.ErrMalformed.Because("The request body is larger than %d bytes.", maxBody)
 	case !utf8.Valid(raw):
 		return nil, nil, problem.ErrMalformed.Because("The request body is not valid UTF-8.")
 	}

@@ -128,7 +128,11 @@ func readDocument(source []byte, scheme string) (*document, error) {
 			}
 			d.operations[op.id] = op
 			d.paths[path] = append(d.paths[path], strings.ToUpper(method))
+			if method == "get" {
+				d.paths[path] = append(d.paths[path], http.MethodHead) // see edge.Handler
+			}
 		}
+		slices.Sort(d.paths[path])
 	}
 	return d, nil
 }
@@ -216,7 +220,6 @@ func (d *document) allowed(path string) []string {
 			return t == s || strings.HasPrefix(t, "{") && s != ""
 		})
 		if match {
-			slices.Sort(methods)
 			return methods
 		}
 	}
@@ -237,7 +240,7 @@ func (d *document) routes(match func(path string) bool) []string {
 // parameter returns the operation's parameter of that name and place.
 func (o *operation) parameter(in, name string) *parameter {
 	i := slices.IndexFunc(o.parameters, func(p parameter) bool {
-		return p.in == in && http.CanonicalHeaderKey(p.name) == http.CanonicalHeaderKey(name)
+		return p.in == in && (p.name == name || in == "header" && http.CanonicalHeaderKey(p.name) == http.CanonicalHeaderKey(name))
 	})
 	if i < 0 {
 		return nil

@@ -1,10 +1,8 @@
 package httpapi
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -13,7 +11,7 @@ import (
 	"partnerd/internal/problem"
 )
 
-// issuesOf lists the single faults of a validation error, sorted by path. prefix is put before every path: the name of
+// issuesOf lists the single faults of a validation error. prefix is put before every path: the name of
 // a parameter, or "" for a body.
 func issuesOf(err error, prefix string) []problem.Issue {
 	var v *jsonschema.ValidationError
@@ -22,7 +20,6 @@ func issuesOf(err error, prefix string) []problem.Issue {
 	}
 	var out []problem.Issue
 	collect(v, prefix, &out)
-	slices.SortStableFunc(out, func(a, b problem.Issue) int { return cmp.Compare(a.Path, b.Path) })
 	return out
 }
 

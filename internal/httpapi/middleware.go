@@ -15,6 +15,7 @@ import (
 	"golang.org/x/text/language"
 
 	"partnerd/internal/application"
+	"partnerd/internal/edge"
 	"partnerd/internal/idempotency"
 	"partnerd/internal/oauth"
 	"partnerd/internal/problem"
@@ -30,6 +31,9 @@ func (s *Server) begin(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) (err error) {
 		r := &request{ID: s.ids.New("req"), Address: c.RealIP(), UserAgent: c.Request().UserAgent()}
 		c.SetRequest(c.Request().WithContext(context.WithValue(c.Request().Context(), requestKey{}, r)))
+		if c.Request().ContentLength != 0 { // who sends more is answered at once, and the connection ends
+			c.Request().Body = http.MaxBytesReader(c.Response().Writer, c.Request().Body, maxBody)
+		}
 		// Set at the last moment: the generated responses write zeros of their own.
 		c.Response().Before(func() { s.writeHeaders(c, r) })
 		defer func() {
@@ -48,6 +52,9 @@ func (s *Server) writeHeaders(c echo.Context, r *request) {
 	}
 	h.Set("X-Request-Id", r.ID)
 	h.Set("X-Content-Type-Options", "nosniff")
+	if c.Request().ContentLength > maxBody {
+		h.Set("Connection", "close")
+	}
 	path := c.Request().URL.Path
 	if strings.HasPrefix(path, "/api/") && h.Get("Cache-Control") == "" {
 		h.Set("Cache-Control", "no-store")
@@ -68,7 +75,7 @@ func (s *Server) accessLog(next echo.HandlerFunc) echo.HandlerFunc {
 			c.Error(err)
 		}
 		r := requestOf(c.Request().Context())
-		s.deps.Logger.Info("request", "requestId", r.ID, "method", c.Request().Method, "route", c.Path(), "status", c.Response().Status,
+		s.deps.Logger.Info("request", "requestId", r.ID, "method", edge.Method(c.Request()), "route", c.Path(), "status", c.Response().Status,
 			"durationMs", float64(s.deps.DB.Clock().Now().Sub(start).Microseconds())/1000, "applicationId", r.Principal.ApplicationID, "clientId", r.Principal.ClientID)
 		return nil
 	}
@@ -203,7 +210,8 @@ func requireScope(op *operation) echo.MiddlewareFunc {
 var pathID = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 
 // checkParameters refuses bad path, query and header parameters: 404 for a path (decision H47), 400 for the others
-// (decision H26). It also writes defaults into the query.
+// (decision H26), also for query parameters that the operation does not have, so that a misspelt filter is not lost in
+// silence. It also writes defaults into the query.
 func checkParameters(op *operation) echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
@@ -212,6 +220,11 @@ func checkParameters(op *operation) echo.MiddlewareFunc {
 				return problem.ErrMalformed.Because("The query string is malformed.")
 			}
 			var issues []problem.Issue
+			for name := range query {
+				if op.parameter("query", name) == nil {
+					issues = append(issues, problem.Issue{Path: name, Code: problem.IssueUnknownField, Message: "There is no such parameter."})
+				}
+			}
 			for _, p := range op.parameters {
 				var values []string
 				switch p.in {
@@ -344,17 +357,20 @@ func (s *Server) passBody(c echo.Context, raw []byte, value map[string]any, refu
 // checkCatalog reports codes that the catalog does not list; the contract cannot, because the catalog changes.
 func (s *Server) checkCatalog(ctx context.Context, value map[string]any) ([]problem.Issue, error) {
 	var issues []problem.Issue
-	for name, has := range map[string]catalogCheck{"competence": s.deps.Catalog.HasCompetence, "language": s.deps.Catalog.HasLanguage} {
-		code, ok := value[name].(string)
+	for _, field := range []struct {
+		name string
+		has  catalogCheck
+	}{{"competence", s.deps.Catalog.HasCompetence}, {"language", s.deps.Catalog.HasLanguage}} {
+		code, ok := value[field.name].(string)
 		if !ok {
 			continue
 		}
-		known, err := has(ctx, s.deps.DB.Read(), code)
+		known, err := field.has(ctx, s.deps.DB.Read(), code)
 		if err != nil {
 			return nil, fmt.Errorf("read catalog: %w", err)
 		}
 		if !known {
-			issues = append(issues, problem.Issue{Path: name, Code: problem.IssueNotInCatalog, Message: "Is not a code of the catalog."})
+			issues = append(issues, problem.Issue{Path: field.name, Code: problem.IssueNotInCatalog, Message: "Is not a code of the catalog."})
 		}
 	}
 	return issues, nil

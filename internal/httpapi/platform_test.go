@@ -228,7 +228,7 @@ func TestAnApplicationLooksAfterItsWebhooks(t *testing.T) {
 	}
 
 	rotated := h.call(me, "POST", root+"/endpoint/rotate-secret", nil).want(t, 200, "")
-	if s := rotated.body["secret"].(string); s == secret || !strings.HasPrefix(s, "whsec_") || rotated.body["previousSecretUntil"] != "2026-06-02T08:30:00Z" {
+	if s := rotated.body["secret"].(string); s == secret || !strings.HasPrefix(s, "whsec_") || rotated.body["previousSecretUntil"] != "2026-06-02T08:30:00.000000Z" {
 		t.Errorf("rotation %s", rotated.raw)
 	}
 	h.call(me, "POST", root+"/endpoint/enable", nil).want(t, 200, "")
@@ -274,7 +274,7 @@ func TestEveryPlatformOperationRefusesWhoIsNotTheApplication(t *testing.T) {
 	}
 	h.call("", "GET", root+"/nothing", nil).want(t, 401, "UNAUTHORIZED")
 	h.call(me, "GET", root+"/nothing", nil).want(t, 404, "NOT_FOUND")
-	if a := h.call(me, "DELETE", root+"/endpoint", nil).want(t, 405, "METHOD_NOT_ALLOWED"); a.header.Get("Allow") != "GET, PUT" {
+	if a := h.call(me, "DELETE", root+"/endpoint", nil).want(t, 405, "METHOD_NOT_ALLOWED"); a.header.Get("Allow") != "GET, HEAD, PUT" {
 		t.Errorf("Allow: %q", a.header.Get("Allow"))
 	}
 }

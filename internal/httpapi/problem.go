@@ -33,6 +33,9 @@ var statuses = map[problem.Kind]int{
 	errInternal.Kind: http.StatusInternalServerError,
 }
 
+// unavailableFor is what a 503 tells callers to wait, unless its cause knows better.
+const unavailableFor = time.Second
+
 const authorizePath = "/api/oauth/authorize" // the only one below /api that people see
 
 // onError is the end of every failed request: pages get a page, OAuth endpoints the OAuth shape, everything else
@@ -43,10 +46,10 @@ func (s *Server) onError(err error, c echo.Context) {
 		return
 	}
 	p := s.toProblem(err, c)
+	setRetryAfter(c.Response().Header(), p.RetryAfter)
 	path := c.Request().URL.Path
 	switch {
 	case path == authorizePath:
-		setRetryAfter(c.Response().Header(), p.RetryAfter)
 		err = s.deps.ErrorPage(c, statuses[p.Kind])
 	case strings.HasPrefix(path, "/api/oauth/"):
 		err = s.writeOAuthError(c, err, p)
@@ -63,6 +66,9 @@ func (s *Server) onError(err error, c echo.Context) {
 // toProblem says what the caller may know of err.
 func (s *Server) toProblem(err error, c echo.Context) *problem.Error {
 	if p, ok := problem.As(err); ok {
+		if p.Kind == problem.Unavailable && p.RetryAfter == 0 {
+			p = p.After(unavailableFor)
+		}
 		return p
 	}
 	var he *echo.HTTPError
@@ -83,11 +89,11 @@ func (s *Server) toProblem(err error, c echo.Context) *problem.Error {
 	r := requestOf(c.Request().Context())
 	if errors.Is(err, context.Canceled) && c.Request().Context().Err() != nil {
 		s.deps.Logger.Info("caller left", "requestId", r.ID)
-		return problem.ErrUnavailable
+		return problem.ErrUnavailable.After(unavailableFor)
 	}
 	s.deps.Logger.Error("request failed", "requestId", r.ID, "method", c.Request().Method, "route", c.Path(), "error", err)
 	if postgres.IsLockTimeout(err) || postgres.IsUnavailable(err) || errors.Is(err, context.DeadlineExceeded) {
-		return problem.ErrUnavailable.After(time.Second)
+		return problem.ErrUnavailable.After(unavailableFor)
 	}
 	return errInternal
 }
@@ -110,7 +116,6 @@ func (s *Server) writeProblem(c echo.Context, p *problem.Error) error {
 	case problem.Forbidden:
 		h.Set("WWW-Authenticate", fmt.Sprintf(`Bearer realm="partnerd", error="insufficient_scope", scope=%q`, requestOf(c.Request().Context()).scope))
 	}
-	setRetryAfter(h, p.RetryAfter)
 	body := models.Error{Code: models.ErrorCode(p.Code), Message: p.Message}
 	for _, x := range p.Issues {
 		body.Issues = append(body.Issues, models.Issue{Path: x.Path, Code: models.IssueCode(x.Code), Message: x.Message})
@@ -131,7 +136,6 @@ func (s *Server) writeOAuthError(c echo.Context, err error, p *problem.Error) er
 		code = "temporarily_unavailable"
 	}
 	neverStore(c)
-	setRetryAfter(c.Response().Header(), p.RetryAfter)
 	return writeJSON(c, status, models.OAuthError{Error: models.OAuthErrorCode(code), Code: models.OAuthErrorCode(code), ErrorDescription: description, Message: description})
 }
 

@@ -137,6 +137,7 @@ func (s *Server) Register(e *echo.Echo) {
 	}
 	server.RegisterHandlersWithOptions(e, server.NewStrictHandler(s, nil), server.RegisterHandlersOptions{OperationMiddlewares: middlewares})
 
+	e.HEAD(authorizePath, s.deps.Authorize, s.limitAddress)
 	for _, path := range append(s.doc.routes(isPartner), "/api/v1", "/api/v1/*") {
 		e.RouteNotFound(path, unknown(s.doc), append(slices.Clone(known), limitHeader)...)
 	}

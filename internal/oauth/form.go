@@ -1,6 +1,7 @@
 package oauth
 
 import (
+	"errors"
 	"io"
 	"mime"
 	"net/http"
@@ -27,11 +28,12 @@ func ParseForm(r *http.Request) (url.Values, *Error) {
 		return nil, invalidRequest("The body is empty.")
 	}
 	body, err := io.ReadAll(io.LimitReader(r.Body, maxFormBytes+1))
+	var tooLarge *http.MaxBytesError // of a reader with the same bound
+	if errors.As(err, &tooLarge) || len(body) > maxFormBytes {
+		return nil, invalidRequest("The body is larger than 64 KiB.")
+	}
 	if err != nil {
 		return nil, invalidRequest("The body could not be read.")
-	}
-	if len(body) > maxFormBytes {
-		return nil, invalidRequest("The body is larger than 64 KiB.")
 	}
 	form, err := url.ParseQuery(string(body))
 	if err != nil {

@@ -6,6 +6,7 @@
 package problem
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -97,10 +98,11 @@ func (e *Error) Is(target error) bool {
 	return errors.As(target, &t) && t.Code == e.Code
 }
 
-// With returns a copy that names issues.
+// With returns a copy that names issues, sorted by path and code: the same faults make the same answer.
 func (e *Error) With(issues ...Issue) *Error {
 	c := *e
 	c.Issues = append(slices.Clone(e.Issues), issues...)
+	slices.SortStableFunc(c.Issues, func(a, b Issue) int { return cmp.Or(cmp.Compare(a.Path, b.Path), cmp.Compare(a.Code, b.Code)) })
 	return &c
 }
 

@@ -9,7 +9,7 @@ import (
 
 	"partnerd/internal/app"
 	"partnerd/internal/application"
-	"partnerd/internal/oauth"
+	"partnerd/internal/clock"
 	"partnerd/internal/problem"
 )
 
@@ -78,15 +78,15 @@ type applicationView struct {
 	Recording           bool                `json:"recording"`
 	RatePerMinute       int                 `json:"ratePerMinute,omitempty"`
 	ClientRatePerMinute int                 `json:"clientRatePerMinute,omitempty"`
-	PreviousSecretUntil *time.Time          `json:"previousSecretUntil,omitempty"`
-	CreatedAt           time.Time           `json:"createdAt"`
-	UpdatedAt           time.Time           `json:"updatedAt"`
+	PreviousSecretUntil *clock.Stamp        `json:"previousSecretUntil,omitempty"`
+	CreatedAt           clock.Stamp         `json:"createdAt"`
+	UpdatedAt           clock.Stamp         `json:"updatedAt"`
 }
 
 func viewOf(a application.Application, now time.Time) applicationView {
 	v := applicationView{a.ID, a.Name, a.RedirectURIs, a.Scopes, a.ContactEmail, a.Suspended, a.RecordingEnabled, a.RatePerMinute,
-		a.ClientRatePerMinute, a.PreviousSecretUntil, a.CreatedAt, a.UpdatedAt}
-	if v.PreviousSecretUntil != nil && !now.Before(*v.PreviousSecretUntil) {
+		a.ClientRatePerMinute, (*clock.Stamp)(a.PreviousSecretUntil), clock.Stamp(a.CreatedAt), clock.Stamp(a.UpdatedAt)}
+	if a.PreviousSecretUntil != nil && !now.Before(*a.PreviousSecretUntil) {
 		v.PreviousSecretUntil = nil
 	}
 	return v
@@ -101,14 +101,14 @@ func (v applicationView) lines() []string {
 		recording = "on"
 	}
 	if v.PreviousSecretUntil != nil {
-		previous = "works until " + v.PreviousSecretUntil.Format(stamp)
+		previous = "works until " + time.Time(*v.PreviousSecretUntil).Format(stamp)
 	}
 	return []string{
 		"client_id        " + v.ID, "name             " + v.Name, "state            " + state,
 		"redirect URIs    " + strings.Join(v.RedirectURIs, "\n                 "), "scopes           " + application.FormatScopes(v.Scopes),
 		"contact          " + none(v.Contact), "recording        " + recording, "calls a minute   " + rate(v.RatePerMinute),
 		"... of a client  " + rate(v.ClientRatePerMinute), "previous secret  " + previous,
-		"created          " + v.CreatedAt.Format(stamp), "changed          " + v.UpdatedAt.Format(stamp),
+		"created          " + time.Time(v.CreatedAt).Format(stamp), "changed          " + time.Time(v.UpdatedAt).Format(stamp),
 	}
 }
 
@@ -241,11 +241,13 @@ func (c *appHistoryCmd) Run(ctx context.Context, cfg *app.Config) error {
 		if len(events) == 0 && !c.JSON {
 			return c.print(nil, "The client was never linked with the application.")
 		}
-		events, lines := append([]oauth.Event{}, events...), []string{}
+		views, lines := []map[string]any{}, []string{}
 		for _, e := range events {
+			views = append(views, map[string]any{"grantId": e.GrantID, "applicationId": e.ApplicationID, "clientId": e.ClientID, "event": e.Event,
+				"reason": e.Reason, "createdAt": clock.Stamp(e.CreatedAt)})
 			lines = append(lines, fmt.Sprintf("%s  %s  %-9s  %s", e.CreatedAt.Format(stamp), e.GrantID, e.Event, e.Reason))
 		}
-		return c.print(map[string]any{"events": events}, lines...)
+		return c.print(map[string]any{"events": views}, lines...)
 	})
 }
 
@@ -262,7 +264,7 @@ func (c *appRotateCmd) Run(ctx context.Context, cfg *app.Config) error {
 		if err != nil {
 			return unknown(err, c.App)
 		}
-		return c.print(map[string]any{"clientId": c.App, "clientSecret": secret, "previousSecretUntil": until},
+		return c.print(map[string]any{"clientId": c.App, "clientSecret": secret, "previousSecretUntil": clock.Stamp(until)},
 			"client_secret  "+secret, "The one before works until "+until.Format(stamp)+".")
 	})
 }

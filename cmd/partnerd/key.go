@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"partnerd/internal/app"
+	"partnerd/internal/clock"
 	"partnerd/internal/oauth"
 	"partnerd/internal/problem"
 	"partnerd/internal/seal"
@@ -66,8 +67,24 @@ func (c *keyListCmd) Run(ctx context.Context, cfg *app.Config) error {
 		if err != nil {
 			return err
 		}
-		return c.print(map[string]any{"keys": keys}, keyLines(keys)...)
+		return c.print(map[string]any{"keys": keyViews(keys)}, keyLines(keys)...)
 	})
+}
+
+func keyViews(keys []oauth.Key) []map[string]any {
+	views := []map[string]any{}
+	for _, k := range keys {
+		views = append(views, keyView(k))
+	}
+	return views
+}
+
+func keyView(k oauth.Key) map[string]any {
+	v := map[string]any{"kid": k.ID, "state": k.State, "createdAt": clock.Stamp(k.CreatedAt), "signsFrom": clock.Stamp(k.SignsFrom)}
+	if k.RetiredAt != nil {
+		v["retiredAt"] = clock.Stamp(*k.RetiredAt)
+	}
+	return v
 }
 
 func keyLines(keys []oauth.Key) []string {
@@ -94,7 +111,7 @@ func (c *keyRotateCmd) Run(ctx context.Context, cfg *app.Config) error {
 		if err != nil {
 			return err
 		}
-		return c.print(key, fmt.Sprintf("%s is published and signs from %s.", key.ID, key.SignsFrom.Format(stamp)))
+		return c.print(keyView(key), fmt.Sprintf("%s is published and signs from %s.", key.ID, key.SignsFrom.Format(stamp)))
 	})
 }
 
@@ -113,6 +130,6 @@ func (c *keyRetireCmd) Run(ctx context.Context, cfg *app.Config) error {
 		if err != nil {
 			return err
 		}
-		return c.print(map[string]any{"keys": keys}, keyLines(keys)...)
+		return c.print(map[string]any{"keys": keyViews(keys)}, keyLines(keys)...)
 	})
 }

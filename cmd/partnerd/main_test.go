@@ -16,7 +16,7 @@ func TestFaultsAreExplainedToOperators(t *testing.T) {
 		"plain":                         errors.New("plain"),
 		"There is no such resource.":    problem.ErrNotFound,
 		"url: Must be an absolute URL.": invalid,
-		`webhook URL "x": url: Must be an absolute URL. There is no such event.`: fmt.Errorf("webhook URL %q: %w", "x",
+		`webhook URL "x": There is no such event. url: Must be an absolute URL.`: fmt.Errorf("webhook URL %q: %w", "x",
 			invalid.With(problem.Issue{Code: problem.IssueInvalidValue, Message: "There is no such event."})),
 	} {
 		if got := explain(err); got != want {

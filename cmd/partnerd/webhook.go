@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"partnerd/internal/app"
+	"partnerd/internal/clock"
 	"partnerd/internal/postgres"
 	"partnerd/internal/problem"
 	"partnerd/internal/webhook"
@@ -31,12 +32,12 @@ type ofApplication struct {
 }
 
 type endpointView struct {
-	URL                 string     `json:"url"`
-	PreviousSecretUntil *time.Time `json:"previousSecretUntil"`
-	DisabledAt          *time.Time `json:"disabledAt"`
-	DisabledReason      string     `json:"disabledReason"`
-	FailingSince        *time.Time `json:"failingSince"`
-	UpdatedAt           time.Time  `json:"updatedAt"`
+	URL                 string       `json:"url"`
+	PreviousSecretUntil *clock.Stamp `json:"previousSecretUntil"`
+	DisabledAt          *clock.Stamp `json:"disabledAt"`
+	DisabledReason      string       `json:"disabledReason"`
+	FailingSince        *clock.Stamp `json:"failingSince"`
+	UpdatedAt           clock.Stamp  `json:"updatedAt"`
 }
 
 type webhookEndpointCmd struct {
@@ -82,7 +83,8 @@ func (c *ofApplication) show(ctx context.Context, a *app.App) error {
 			lines = append(lines, l.name+" "+l.at.Format(time.RFC3339))
 		}
 	}
-	return c.print(endpointView{e.URL, e.PreviousSecretUntil, e.DisabledAt, e.DisabledReason, e.FailingSince, e.UpdatedAt}, lines...)
+	return c.print(endpointView{e.URL, (*clock.Stamp)(e.PreviousSecretUntil), (*clock.Stamp)(e.DisabledAt), e.DisabledReason, (*clock.Stamp)(e.FailingSince),
+		clock.Stamp(e.UpdatedAt)}, lines...)
 }
 
 type webhookRotateCmd struct{ ofApplication }
@@ -99,7 +101,7 @@ func (c *webhookRotateCmd) Run(ctx context.Context, cfg *app.Config) error {
 		if err != nil {
 			return err
 		}
-		return c.print(map[string]any{"secret": secret, "previousSecretUntil": until}, secret)
+		return c.print(map[string]any{"secret": secret, "previousSecretUntil": clock.Stamp(until)}, secret)
 	})
 }
 
@@ -131,7 +133,7 @@ func (c *webhookEventsCmd) Run(ctx context.Context, cfg *app.Config) error {
 		}
 		items, lines := []map[string]any{}, []string{}
 		for _, e := range page.Items {
-			items = append(items, map[string]any{"position": e.Position, "id": e.ID, "type": e.Type, "createdAt": e.CreatedAt,
+			items = append(items, map[string]any{"position": e.Position, "id": e.ID, "type": e.Type, "createdAt": clock.Stamp(e.CreatedAt),
 				"consultationId": e.ConsultationID, "sequence": e.Sequence, "payload": json.RawMessage(e.Body)})
 			lines = append(lines, fmt.Sprintf("%8d  %s  %s  %s  %s %d", e.Position, e.CreatedAt.Format(time.RFC3339), e.ID, e.Type, or(e.ConsultationID, "test"), e.Sequence))
 		}
@@ -188,7 +190,7 @@ func (c *webhookDeliveriesCmd) detail(ctx context.Context, a *app.App) error {
 	view, lines := deliveryView(d), []string{deliveryLine(d)}
 	var log []map[string]any
 	for _, t := range attempts {
-		log = append(log, map[string]any{"number": t.Number, "startedAt": t.StartedAt, "durationMs": t.Duration.Milliseconds(),
+		log = append(log, map[string]any{"number": t.Number, "startedAt": clock.Stamp(t.StartedAt), "durationMs": t.Duration.Milliseconds(),
 			"statusCode": t.StatusCode, "error": t.Error, "responseBody": t.ResponseBody})
 		lines = append(lines, fmt.Sprintf("  %2d  %s  %6d ms  %s  %s  %.60q", t.Number, t.StartedAt.Format(time.RFC3339), t.Duration.Milliseconds(),
 			status(t.StatusCode), or(t.Error, "ok"), t.ResponseBody))
@@ -270,7 +272,8 @@ func (c *webhookTestCmd) Run(ctx context.Context, cfg *app.Config) error {
 
 func deliveryView(d webhook.Delivery) map[string]any {
 	return map[string]any{"id": d.ID, "eventId": d.EventID, "eventType": d.Type, "consultationId": d.ConsultationID, "sequence": d.Sequence,
-		"state": d.State, "attempts": d.Attempts, "nextAttemptAt": d.NextAt, "createdAt": d.CreatedAt, "endedAt": d.EndedAt}
+		"state": d.State, "attempts": d.Attempts, "nextAttemptAt": (*clock.Stamp)(d.NextAt), "createdAt": clock.Stamp(d.CreatedAt),
+		"endedAt": (*clock.Stamp)(d.EndedAt)}
 }
 
 func deliveryLine(d webhook.Delivery) string {

@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"partnerd/cmd/democrm/crm"
 	"partnerd/gen/partner/models"
@@ -118,7 +119,7 @@ func TestEventsWithoutALawyer(t *testing.T) {
 	for _, c := range []models.Consultation{missed, cancelled, served} {
 		w.searchLongOver(t, c.ID)
 		v := s.read(t, c.ID)
-		if v.Status != "PENDING_CALLBACK" || v.CallbackDueAt == nil || v.CallbackDueAt.Sub(v.UpdatedAt).Hours() != 24 {
+		if v.Status != "PENDING_CALLBACK" || v.CallbackDueAt == nil || time.Time(*v.CallbackDueAt).Sub(time.Time(v.UpdatedAt)).Hours() != 24 {
 			t.Errorf("pending: %+v", v)
 		}
 		a.receiver.await(t, c.ID, "pending_callback")
@@ -162,7 +163,7 @@ func TestEventsOfACall(t *testing.T) {
 		t.Helper()
 		before := s.read(t, c.ID)
 		s.cancel(t, c.ID).is(t, "cancel "+when, http.StatusConflict, "NOT_CANCELLABLE")
-		if after := s.read(t, c.ID); after.Status != before.Status || !after.UpdatedAt.Equal(before.UpdatedAt) {
+		if after := s.read(t, c.ID); after.Status != before.Status || !time.Time(after.UpdatedAt).Equal(time.Time(before.UpdatedAt)) {
 			t.Errorf("cancel %s changed %+v to %+v", when, before, after)
 		}
 		s.hasWallet(t, when, 10_000, price)

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"mime"
 	"net/http"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -81,6 +82,9 @@ func (c *contract) judge(r *http.Request, resp *http.Response, raw []byte) (faul
 	if resp.Header.Get("X-Request-Id") == "" {
 		faults = append(faults, "has no X-Request-Id (H49)")
 	}
+	if r.Method != http.MethodHead && strings.HasPrefix(resp.Header.Get("Content-Type"), "application/json") && !strings.HasPrefix(r.URL.Path, "/openapi") {
+		faults = append(faults, judgeTimes(raw)...)
+	}
 	if !strings.HasPrefix(r.URL.Path, "/api/") {
 		return faults
 	}
@@ -102,6 +106,12 @@ func (c *contract) judge(r *http.Request, resp *http.Response, raw []byte) (faul
 	if len(answer.content) == 0 {
 		if len(raw) > 0 {
 			faults = append(faults, "has a body where none is documented")
+		}
+		return faults
+	}
+	if r.Method == http.MethodHead {
+		if len(raw) > 0 {
+			faults = append(faults, "has a body")
 		}
 		return faults
 	}
@@ -176,6 +186,21 @@ func judgeIssues(status int, value object) (faults []string) {
 	return faults
 }
 
+var (
+	anyTime = regexp.MustCompile(`"\d{4}-\d\d-\d\d[Tt ][^"]*"`)
+	oneTime = regexp.MustCompile(`^"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z"$`)
+)
+
+// judgeTimes: every time has the same width, so that texts sort as times do.
+func judgeTimes(raw []byte) (faults []string) {
+	for _, t := range anyTime.FindAll(raw, -1) {
+		if seen.add("time"); !oneTime.Match(t) {
+			faults = append(faults, fmt.Sprintf("has the time %s", t))
+		}
+	}
+	return faults
+}
+
 func validate(schema *jsonschema.Schema, raw []byte) (object, []string) {
 	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
 	if err != nil {
@@ -220,4 +245,48 @@ func rateHeaders(h http.Header) (faults []string) {
 		}
 	}
 	return faults
+}
+
+// A path is the same whichever of its characters are escaped (RFC 3986 section 6.2.2.2), and HEAD answers as GET does.
+func TestSpellingsOfAPathAndHead(t *testing.T) {
+	t.Parallel()
+	k := newCast(t)
+	escaped := strings.ReplaceAll(k.done, "_", "%5f")
+	for _, path := range []string{"/api/v1/consultations/" + escaped, "/api/v1/consultations/" + escaped + "/note", "/api/v1/%6de", "/api/v1/wallet%2Dx/.."} {
+		r := k.s.get(t, path)
+		if want := k.s.get(t, strings.NewReplacer("%5f", "_", "%6d", "m", "%2D", "-").Replace(path)); r.Status != want.Status || string(r.Body) != string(want.Body) {
+			t.Errorf("%s: %s, want %s", path, r, want)
+		}
+	}
+	key := newKey()
+	first := k.s.do(t, http.MethodPost, "/api/v1/%77allet/topup-session", object{"amountCents": 2000, "returnUrl": "https://crm.example/"}, "Idempotency-Key", key)
+	again := k.s.do(t, http.MethodPost, "/api/v1/wallet/topup-session", object{"amountCents": 2000, "returnUrl": "https://crm.example/"}, "Idempotency-Key", key)
+	if first.Status != http.StatusOK || string(first.Body) != string(again.Body) {
+		t.Errorf("one key on two spellings: %s, %s", first, again)
+	}
+	for _, op := range spec.operations {
+		if op.method != http.MethodGet {
+			continue
+		}
+		c := k.valid(op)
+		get := c.as(t, k.s)
+		c.method = http.MethodHead
+		head := c.as(t, k.s)
+		if head.Status != get.Status || len(head.Body) > 0 {
+			t.Errorf("HEAD %s: %s, GET: %s", op.path, head, get)
+		}
+		for name := range get.Header {
+			switch name {
+			case "Date", "X-Request-Id", "X-Ratelimit-Remaining", "X-Ratelimit-Reset":
+			case "Content-Length", "Location":
+			default:
+				if head.Header.Get(name) != get.Header.Get(name) {
+					t.Errorf("HEAD %s: %s is %q, GET says %q", op.path, name, head.Header.Get(name), get.Header.Get(name))
+				}
+			}
+		}
+	}
+	if !k.logs.contains("method=HEAD") {
+		t.Error("the log does not say HEAD")
+	}
 }

@@ -58,7 +58,7 @@ func TestTopUpThroughTheCheckoutPage(t *testing.T) {
 	r.is(t, "session", http.StatusOK, "")
 	var session models.TopupSession
 	r.into(t, &session)
-	left := session.ExpiresAt.Sub(w.DB.Clock().Now())
+	left := time.Time(session.ExpiresAt).Sub(w.DB.Clock().Now())
 	if !strings.HasPrefix(session.CheckoutURL, w.base+"/checkout/") || left > time.Hour || left < 59*time.Minute || !strings.HasSuffix(r.value()["expiresAt"].(string), "Z") {
 		t.Errorf("session: %s", r)
 	}
@@ -230,7 +230,7 @@ func TestWalletHistory(t *testing.T) {
 		var got []string
 		for i, x := range page.Items {
 			got = append(got, fmt.Sprintf("%s %+d", x.Type, x.AmountCents))
-			if i > 0 && x.CreatedAt.After(page.Items[i-1].CreatedAt) {
+			if i > 0 && time.Time(x.CreatedAt).After(time.Time(page.Items[i-1].CreatedAt)) {
 				t.Errorf("item %d is newer than the one before", i)
 			}
 			if x.ConsultationID != nil && *x.ConsultationID != view.own {

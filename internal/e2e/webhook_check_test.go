@@ -30,6 +30,7 @@ func (c *contract) judgeWebhook(r *http.Request, raw []byte, now int64) (faults 
 	if value["type"] != eventType {
 		faults = append(faults, fmt.Sprintf("type is %v, X-Service-Event %s (R130)", value["type"], eventType))
 	}
+	faults = append(faults, judgeTimes(raw)...)
 	if bytes.Contains(raw, []byte(canary)) {
 		faults = append(faults, "carries the privileged note")
 	}

@@ -7,6 +7,7 @@ import (
 	"partnerd/gen/partner/models"
 	"partnerd/gen/partner/server"
 	"partnerd/internal/catalog"
+	"partnerd/internal/clock"
 	"partnerd/internal/money"
 	"partnerd/internal/payment"
 	"partnerd/internal/postgres"
@@ -60,7 +61,7 @@ func (s *Server) ListWalletTransactions(ctx context.Context, r server.ListWallet
 func transactionView(t wallet.Transaction, applicationID string) models.WalletTransaction {
 	v := models.WalletTransaction{
 		ID: t.ID, Type: models.TransactionType(t.Type), AmountCents: int64(t.Amount), Currency: money.Currency,
-		BalanceAfterCents: int64(t.BalanceAfter), AvailableAfterCents: int64(t.AvailableAfter), Description: t.Description, CreatedAt: t.CreatedAt,
+		BalanceAfterCents: int64(t.BalanceAfter), AvailableAfterCents: int64(t.AvailableAfter), Description: t.Description, CreatedAt: clock.Stamp(t.CreatedAt),
 	}
 	if t.ConsultationID != "" && t.ApplicationID == applicationID {
 		v.ConsultationID = &t.ConsultationID
@@ -74,7 +75,7 @@ func (s *Server) CreateTopupSession(ctx context.Context, r server.CreateTopupSes
 	create := func(tx postgres.Tx) (int, any, error) {
 		session, err := s.deps.Payments.Create(ctx, tx, payment.CreateCommand{
 			ClientID: p.ClientID, ApplicationID: p.ApplicationID, Amount: money.Cents(r.Body.AmountCents), ReturnURL: r.Body.ReturnURL})
-		return http.StatusOK, models.TopupSession{CheckoutURL: session.CheckoutURL, ExpiresAt: session.ExpiresAt}, err
+		return http.StatusOK, models.TopupSession{CheckoutURL: session.CheckoutURL, ExpiresAt: clock.Stamp(session.ExpiresAt)}, err
 	}
 	return s.run(ctx, create)
 }

@@ -6,6 +6,7 @@ import (
 
 	"partnerd/gen/partner/models"
 	"partnerd/gen/partner/server"
+	"partnerd/internal/clock"
 	"partnerd/internal/consultation"
 	"partnerd/internal/money"
 	"partnerd/internal/postgres"
@@ -113,7 +114,7 @@ func (s *Server) GetConsultationNote(ctx context.Context, r server.GetConsultati
 	if err != nil {
 		return nil, err
 	}
-	return server.GetConsultationNote200JSONResponse{Body: models.NotePreview{ConsultationID: n.ConsultationID, Preview: n.Text, SubmittedAt: n.SubmittedAt}}, nil
+	return server.GetConsultationNote200JSONResponse{Body: models.NotePreview{ConsultationID: n.ConsultationID, Preview: n.Text, SubmittedAt: clock.Stamp(n.SubmittedAt)}}, nil
 }
 
 // consultationView is the record of decision H4: no lawyer, no phone number.
@@ -121,9 +122,9 @@ func consultationView(c consultation.Consultation) models.Consultation {
 	v := models.Consultation{
 		ID: c.ID, Status: models.ConsultationStatus(c.Status), Competence: c.Competence, Language: c.Language, Subject: c.Subject,
 		Description: optional(c.Description), RecordingConsent: c.RecordingConsent, WithdrawalWaiverAcknowledged: c.WaiverAcknowledged(),
-		ExternalRef: optional(c.ExternalRef), PriceCents: int64(c.Price), Currency: money.Currency, CreatedAt: c.CreatedAt, UpdatedAt: c.UpdatedAt,
-		AssignedAt: c.AssignedAt, CallStartedAt: c.CallStartedAt, CallEndedAt: c.CallEndedAt, DurationSec: c.DurationSec, CompletedAt: c.CompletedAt,
-		CancelledAt: c.CancelledAt, ExpiredAt: c.ExpiredAt, CallbackDueAt: c.CallbackDueAt, RefundedAt: c.RefundedAt, NoteAvailable: c.NoteAvailable(),
+		ExternalRef: optional(c.ExternalRef), PriceCents: int64(c.Price), Currency: money.Currency, CreatedAt: clock.Stamp(c.CreatedAt), UpdatedAt: clock.Stamp(c.UpdatedAt),
+		AssignedAt: (*clock.Stamp)(c.AssignedAt), CallStartedAt: (*clock.Stamp)(c.CallStartedAt), CallEndedAt: (*clock.Stamp)(c.CallEndedAt), DurationSec: c.DurationSec, CompletedAt: (*clock.Stamp)(c.CompletedAt),
+		CancelledAt: (*clock.Stamp)(c.CancelledAt), ExpiredAt: (*clock.Stamp)(c.ExpiredAt), CallbackDueAt: (*clock.Stamp)(c.CallbackDueAt), RefundedAt: (*clock.Stamp)(c.RefundedAt), NoteAvailable: c.NoteAvailable(),
 	}
 	if c.RefundedAt != nil {
 		cents := int64(c.Refunded)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"partnerd/internal/clock"
 	"partnerd/internal/payment"
 	"partnerd/internal/problem"
 )
@@ -51,7 +52,7 @@ func (s *Server) status(c echo.Context) error {
 	}
 	c.Response().Header().Set("Cache-Control", "no-store")
 	return writeJSON(c, code, map[string]string{"status": state, "environment": environment,
-		"consultations": served(s.deps.Consultations.Served()), "topUps": served(s.deps.Payments.Available()), "time": s.deps.DB.Clock().Now().UTC().Format(time.RFC3339)})
+		"consultations": served(s.deps.Consultations.Served()), "topUps": served(s.deps.Payments.Available()), "time": clock.Format(s.deps.DB.Clock().Now())})
 }
 
 func served(yes bool) string {

@@ -6,6 +6,7 @@ import (
 
 	"partnerd/gen/platform/models"
 	"partnerd/gen/platform/server"
+	"partnerd/internal/clock"
 	"partnerd/internal/postgres"
 	"partnerd/internal/webhook"
 )
@@ -48,7 +49,7 @@ func (p platform) RotateSecret(ctx context.Context, _ server.RotateSecretRequest
 	if err != nil {
 		return nil, err
 	}
-	return server.RotateSecret200JSONResponse{Body: models.RotatedSecret{Secret: secret, PreviousSecretUntil: until}}, nil
+	return server.RotateSecret200JSONResponse{Body: models.RotatedSecret{Secret: secret, PreviousSecretUntil: clock.Stamp(until)}}, nil
 }
 
 // EnableEndpoint answers POST /api/platform/v1/endpoint/enable.
@@ -87,10 +88,10 @@ func (p platform) SendTestEvent(ctx context.Context, r server.SendTestEventReque
 
 func (p platform) endpointView(e webhook.Endpoint) models.Endpoint {
 	v := models.Endpoint{
-		URL: optional(e.URL), PreviousSecretUntil: e.PreviousSecretUntil, DisabledAt: e.DisabledAt,
-		DisabledReason: optional(e.DisabledReason), FailingSince: e.FailingSince, CreatedAt: e.CreatedAt, UpdatedAt: e.UpdatedAt,
+		URL: optional(e.URL), PreviousSecretUntil: (*clock.Stamp)(e.PreviousSecretUntil), DisabledAt: (*clock.Stamp)(e.DisabledAt),
+		DisabledReason: optional(e.DisabledReason), FailingSince: (*clock.Stamp)(e.FailingSince), CreatedAt: clock.Stamp(e.CreatedAt), UpdatedAt: clock.Stamp(e.UpdatedAt),
 	}
-	if now := p.deps.DB.Clock().Now(); v.PreviousSecretUntil != nil && !now.Before(*v.PreviousSecretUntil) {
+	if now := p.deps.DB.Clock().Now(); v.PreviousSecretUntil != nil && !now.Before(*e.PreviousSecretUntil) {
 		v.PreviousSecretUntil = nil
 	}
 	return v

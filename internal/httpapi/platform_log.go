@@ -8,6 +8,7 @@ import (
 
 	"partnerd/gen/platform/models"
 	"partnerd/gen/platform/server"
+	"partnerd/internal/clock"
 	"partnerd/internal/postgres"
 	"partnerd/internal/problem"
 	"partnerd/internal/webhook"
@@ -65,10 +66,10 @@ func (p platform) ListDeliveries(ctx context.Context, r server.ListDeliveriesReq
 		f.State = webhook.State(*r.Params.State)
 	}
 	if r.Params.From != nil {
-		f.From = *r.Params.From
+		f.From = time.Time(*r.Params.From)
 	}
 	if r.Params.To != nil {
-		f.To = *r.Params.To
+		f.To = time.Time(*r.Params.To)
 	}
 	list := fmt.Sprintf("deliveries:%s:%q:%q:%q:%v:%v", app, f.State, f.ConsultationID, f.EventID, f.From.UTC(), f.To.UTC())
 	if err := p.cursors.decode(list, r.Params.Cursor, &f.Before); err != nil {
@@ -125,7 +126,7 @@ func (p platform) Redeliver(ctx context.Context, r server.RedeliverRequestObject
 // CreateRedelivery answers POST /api/platform/v1/redeliveries.
 func (p platform) CreateRedelivery(ctx context.Context, r server.CreateRedeliveryRequestObject) (server.CreateRedeliveryResponseObject, error) {
 	app, b := requestOf(ctx).Principal.ApplicationID, r.Body
-	f := webhook.RedeliveryFilter{From: b.From, To: b.To, All: b.Select == models.CreateRedeliveryRequestSelectALL, AsNew: b.AsNew != nil && *b.AsNew}
+	f := webhook.RedeliveryFilter{From: time.Time(b.From), To: time.Time(b.To), All: b.Select == models.CreateRedeliveryRequestSelectALL, AsNew: b.AsNew != nil && *b.AsNew}
 	list := fmt.Sprintf("redeliveries:%s:%v:%v:%v:%v", app, f.From.Format(time.RFC3339Nano), f.To.Format(time.RFC3339Nano), f.All, f.AsNew)
 	if err := p.cursors.decode(list, b.Cursor, &f.After); err != nil {
 		return nil, err
@@ -150,7 +151,7 @@ func (p platform) CreateRedelivery(ctx context.Context, r server.CreateRedeliver
 
 func eventView(e webhook.StoredEvent) (models.Event, error) {
 	v := models.Event{
-		ID: e.ID, Type: models.EventType(e.Type), CreatedAt: e.CreatedAt, ConsultationID: optional(e.ConsultationID),
+		ID: e.ID, Type: models.EventType(e.Type), CreatedAt: clock.Stamp(e.CreatedAt), ConsultationID: optional(e.ConsultationID),
 		Sequence: e.Sequence, Test: e.ConsultationID == "",
 	}
 	if err := json.Unmarshal(e.Body, &v.Payload); err != nil {
@@ -162,12 +163,12 @@ func eventView(e webhook.StoredEvent) (models.Event, error) {
 func deliveryView(d webhook.Delivery) models.Delivery {
 	return models.Delivery{
 		ID: d.ID, EventID: d.EventID, EventType: models.EventType(d.Type), ConsultationID: optional(d.ConsultationID), Sequence: d.Sequence,
-		State: models.DeliveryState(d.State), Attempts: d.Attempts, NextAttemptAt: d.NextAt, CreatedAt: d.CreatedAt, EndedAt: d.EndedAt,
+		State: models.DeliveryState(d.State), Attempts: d.Attempts, NextAttemptAt: (*clock.Stamp)(d.NextAt), CreatedAt: clock.Stamp(d.CreatedAt), EndedAt: (*clock.Stamp)(d.EndedAt),
 	}
 }
 
 func attemptView(a webhook.Attempt) models.Attempt {
-	v := models.Attempt{Number: a.Number, StartedAt: a.StartedAt, DurationMs: a.Duration.Milliseconds(), Error: optional(a.Error), ResponseBody: a.ResponseBody}
+	v := models.Attempt{Number: a.Number, StartedAt: clock.Stamp(a.StartedAt), DurationMs: a.Duration.Milliseconds(), Error: optional(a.Error), ResponseBody: a.ResponseBody}
 	if a.StatusCode != 0 {
 		v.StatusCode = &a.StatusCode
 	}

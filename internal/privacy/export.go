@@ -3,8 +3,8 @@ package privacy
 import (
 	"context"
 	"errors"
-	"time"
 
+	"partnerd/internal/clock"
 	"partnerd/internal/consultation"
 	"partnerd/internal/money"
 	"partnerd/internal/postgres"
@@ -13,7 +13,7 @@ import (
 
 // Export is everything that is the client's. Amounts are cents of EUR, times are UTC.
 type Export struct {
-	ExportedAt    time.Time      `json:"exportedAt"`
+	ExportedAt    clock.Stamp    `json:"exportedAt"`
 	Profile       Profile        `json:"profile"`
 	Sessions      []Session      `json:"browserSessions"`
 	Passkeys      []Passkey      `json:"passkeys"`
@@ -24,36 +24,36 @@ type Export struct {
 
 // Profile is who the client is.
 type Profile struct {
-	ID            string    `json:"id"`
-	Email         string    `json:"email"`
-	Name          string    `json:"name"`
-	Phone         string    `json:"phone,omitempty"` // verified, E.164
-	PhoneVerified bool      `json:"phoneVerified"`
-	CreatedAt     time.Time `json:"createdAt"`
+	ID            string      `json:"id"`
+	Email         string      `json:"email"`
+	Name          string      `json:"name"`
+	Phone         string      `json:"phone,omitempty"` // verified, E.164
+	PhoneVerified bool        `json:"phoneVerified"`
+	CreatedAt     clock.Stamp `json:"createdAt"`
 }
 
 // Session is a browser that is signed in.
 type Session struct {
-	UserAgent  string    `json:"userAgent"`
-	Address    string    `json:"address"`
-	SignedInAt time.Time `json:"signedInAt"`
-	LastUsedAt time.Time `json:"lastUsedAt"`
+	UserAgent  string      `json:"userAgent"`
+	Address    string      `json:"address"`
+	SignedInAt clock.Stamp `json:"signedInAt"`
+	LastUsedAt clock.Stamp `json:"lastUsedAt"`
 }
 
 // Passkey is a passkey's label; the key itself is on the client's device.
 type Passkey struct {
-	Name       string     `json:"name"`
-	CreatedAt  time.Time  `json:"createdAt"`
-	LastUsedAt *time.Time `json:"lastUsedAt"`
+	Name       string       `json:"name"`
+	CreatedAt  clock.Stamp  `json:"createdAt"`
+	LastUsedAt *clock.Stamp `json:"lastUsedAt"`
 }
 
 // Connection is an application that acts for the client.
 type Connection struct {
-	ApplicationID string     `json:"applicationId"`
-	Name          string     `json:"name"`
-	Scopes        []string   `json:"scopes"`
-	Since         time.Time  `json:"since"`
-	LastUsedAt    *time.Time `json:"lastUsedAt"`
+	ApplicationID string       `json:"applicationId"`
+	Name          string       `json:"name"`
+	Scopes        []string     `json:"scopes"`
+	Since         clock.Stamp  `json:"since"`
+	LastUsedAt    *clock.Stamp `json:"lastUsedAt"`
 }
 
 // Wallet is the client's money and all its movements, newest first.
@@ -73,51 +73,51 @@ type Transaction struct {
 	ApplicationID     string      `json:"applicationId,omitempty"`
 	ConsultationID    string      `json:"consultationId,omitempty"`
 	Description       string      `json:"description"`
-	CreatedAt         time.Time   `json:"createdAt"`
+	CreatedAt         clock.Stamp `json:"createdAt"`
 }
 
 // Consultation is one consultation with what was written for it, the preview of the note, and the proof of its order.
 type Consultation struct {
-	ID               string      `json:"id"`
-	ApplicationID    string      `json:"applicationId"`
-	Status           string      `json:"status"`
-	Competence       string      `json:"competence"`
-	Language         string      `json:"language"`
-	Subject          string      `json:"subject"`
-	Description      string      `json:"description,omitempty"`
-	ExternalRef      string      `json:"externalRef,omitempty"`
-	RecordingConsent bool        `json:"recordingConsent"`
-	PriceCents       money.Cents `json:"priceCents"`
-	RefundedCents    money.Cents `json:"refundedCents,omitempty"`
-	EndReason        string      `json:"endReason,omitempty"`
-	CreatedAt        time.Time   `json:"createdAt"`
-	AssignedAt       *time.Time  `json:"assignedAt"`
-	CallStartedAt    *time.Time  `json:"callStartedAt"`
-	CallEndedAt      *time.Time  `json:"callEndedAt"`
-	DurationSec      *int        `json:"durationSec"`
-	CompletedAt      *time.Time  `json:"completedAt"`
-	CancelledAt      *time.Time  `json:"cancelledAt"`
-	ExpiredAt        *time.Time  `json:"expiredAt"`
-	NotePreview      string      `json:"notePreview,omitempty"`
-	WithdrawnAt      *time.Time  `json:"withdrawnAt,omitempty"`
-	Waiver           *Waiver     `json:"waiver"`
+	ID               string       `json:"id"`
+	ApplicationID    string       `json:"applicationId"`
+	Status           string       `json:"status"`
+	Competence       string       `json:"competence"`
+	Language         string       `json:"language"`
+	Subject          string       `json:"subject"`
+	Description      string       `json:"description,omitempty"`
+	ExternalRef      string       `json:"externalRef,omitempty"`
+	RecordingConsent bool         `json:"recordingConsent"`
+	PriceCents       money.Cents  `json:"priceCents"`
+	RefundedCents    money.Cents  `json:"refundedCents,omitempty"`
+	EndReason        string       `json:"endReason,omitempty"`
+	CreatedAt        clock.Stamp  `json:"createdAt"`
+	AssignedAt       *clock.Stamp `json:"assignedAt"`
+	CallStartedAt    *clock.Stamp `json:"callStartedAt"`
+	CallEndedAt      *clock.Stamp `json:"callEndedAt"`
+	DurationSec      *int         `json:"durationSec"`
+	CompletedAt      *clock.Stamp `json:"completedAt"`
+	CancelledAt      *clock.Stamp `json:"cancelledAt"`
+	ExpiredAt        *clock.Stamp `json:"expiredAt"`
+	NotePreview      string       `json:"notePreview,omitempty"`
+	WithdrawnAt      *clock.Stamp `json:"withdrawnAt,omitempty"`
+	Waiver           *Waiver      `json:"waiver"`
 }
 
 // Waiver is the proof of the request for an immediate start.
 type Waiver struct {
-	TextVersion    string    `json:"textVersion"`
-	TextSHA256     string    `json:"textSha256"`
-	AcknowledgedAt time.Time `json:"acknowledgedAt"`
-	RequestID      string    `json:"requestId"`
-	Address        string    `json:"partnerAddress"`
-	UserAgent      string    `json:"partnerUserAgent"`
+	TextVersion    string      `json:"textVersion"`
+	TextSHA256     string      `json:"textSha256"`
+	AcknowledgedAt clock.Stamp `json:"acknowledgedAt"`
+	RequestID      string      `json:"requestId"`
+	Address        string      `json:"partnerAddress"`
+	UserAgent      string      `json:"partnerUserAgent"`
 }
 
 const pageSize = 200
 
 // Export collects everything of a client.
 func (s *Service) Export(ctx context.Context, tx postgres.Tx, clientID string) (Export, error) {
-	e := Export{ExportedAt: tx.Now, Sessions: []Session{}, Passkeys: []Passkey{}, Connections: []Connection{}, Consultations: []Consultation{}}
+	e := Export{ExportedAt: clock.Stamp(tx.Now), Sessions: []Session{}, Passkeys: []Passkey{}, Connections: []Connection{}, Consultations: []Consultation{}}
 	for _, part := range []func(context.Context, postgres.Tx, string, *Export) error{
 		s.exportProfile, s.exportSignIns, s.exportConnections, s.exportWallet, s.exportConsultations,
 	} {
@@ -134,7 +134,7 @@ func (s *Service) exportProfile(ctx context.Context, tx postgres.Tx, clientID st
 		return err
 	}
 	phone, _, err := s.Accounts.VerifiedPhone(ctx, tx, clientID)
-	e.Profile = Profile{ID: c.ID, Email: c.Email, Name: c.Name, Phone: phone, PhoneVerified: c.PhoneVerified, CreatedAt: c.CreatedAt}
+	e.Profile = Profile{ID: c.ID, Email: c.Email, Name: c.Name, Phone: phone, PhoneVerified: c.PhoneVerified, CreatedAt: clock.Stamp(c.CreatedAt)}
 	return err
 }
 
@@ -144,14 +144,14 @@ func (s *Service) exportSignIns(ctx context.Context, tx postgres.Tx, clientID st
 		return err
 	}
 	for _, b := range sessions {
-		e.Sessions = append(e.Sessions, Session{b.Device.UserAgent, b.Device.Address, b.SignedInAt, b.LastUsedAt})
+		e.Sessions = append(e.Sessions, Session{b.Device.UserAgent, b.Device.Address, clock.Stamp(b.SignedInAt), clock.Stamp(b.LastUsedAt)})
 	}
 	keys, err := s.SelfService.Passkeys(ctx, tx, clientID)
 	if err != nil {
 		return err
 	}
 	for _, k := range keys {
-		e.Passkeys = append(e.Passkeys, Passkey{k.Name, k.CreatedAt, k.LastUsedAt})
+		e.Passkeys = append(e.Passkeys, Passkey{k.Name, clock.Stamp(k.CreatedAt), (*clock.Stamp)(k.LastUsedAt)})
 	}
 	return nil
 }
@@ -162,7 +162,7 @@ func (s *Service) exportConnections(ctx context.Context, tx postgres.Tx, clientI
 		return err
 	}
 	for _, c := range connections {
-		out := Connection{ApplicationID: c.Application.ID, Name: c.Application.Name, Scopes: []string{}, Since: c.Since, LastUsedAt: c.LastUsed}
+		out := Connection{ApplicationID: c.Application.ID, Name: c.Application.Name, Scopes: []string{}, Since: clock.Stamp(c.Since), LastUsedAt: (*clock.Stamp)(c.LastUsed)}
 		for _, scope := range c.Scopes {
 			out.Scopes = append(out.Scopes, string(scope))
 		}
@@ -184,7 +184,7 @@ func (s *Service) exportWallet(ctx context.Context, tx postgres.Tx, clientID str
 		}
 		for _, t := range items {
 			e.Wallet.Transactions = append(e.Wallet.Transactions, Transaction{t.ID, string(t.Type), t.Amount, t.BalanceAfter, t.ApplicationID,
-				t.ConsultationID, t.Description, t.CreatedAt})
+				t.ConsultationID, t.Description, clock.Stamp(t.CreatedAt)})
 			before = t.Seq
 		}
 		more = further
@@ -216,8 +216,8 @@ func (s *Service) exportConsultation(ctx context.Context, tx postgres.Tx, c cons
 	out := Consultation{
 		ID: c.ID, ApplicationID: c.ApplicationID, Status: string(c.Status), Competence: c.Competence, Language: c.Language, Subject: c.Subject,
 		Description: c.Description, ExternalRef: c.ExternalRef, RecordingConsent: c.RecordingConsent, PriceCents: c.Price, RefundedCents: c.Refunded,
-		EndReason: string(c.EndReason), CreatedAt: c.CreatedAt, AssignedAt: c.AssignedAt, CallStartedAt: c.CallStartedAt, CallEndedAt: c.CallEndedAt,
-		DurationSec: c.DurationSec, CompletedAt: c.CompletedAt, CancelledAt: c.CancelledAt, ExpiredAt: c.ExpiredAt,
+		EndReason: string(c.EndReason), CreatedAt: clock.Stamp(c.CreatedAt), AssignedAt: (*clock.Stamp)(c.AssignedAt), CallStartedAt: (*clock.Stamp)(c.CallStartedAt), CallEndedAt: (*clock.Stamp)(c.CallEndedAt),
+		DurationSec: c.DurationSec, CompletedAt: (*clock.Stamp)(c.CompletedAt), CancelledAt: (*clock.Stamp)(c.CancelledAt), ExpiredAt: (*clock.Stamp)(c.ExpiredAt),
 	}
 	preview, err := s.Consultations.Note(ctx, tx, c.ApplicationID, c.ClientID, c.ID)
 	if err != nil && !errors.Is(err, consultation.ErrNoteNotAvailable) {
@@ -229,12 +229,12 @@ func (s *Service) exportConsultation(ctx context.Context, tx postgres.Tx, c cons
 		return out, err
 	}
 	if found {
-		out.WithdrawnAt = &w.DeclaredAt
+		out.WithdrawnAt = (*clock.Stamp)(&w.DeclaredAt)
 	}
 	p, err := s.Consultations.ProofOf(ctx, tx, c.ClientID, c.ID)
 	if errors.Is(err, problem.ErrNotFound) {
 		return out, nil
 	}
-	out.Waiver = &Waiver{p.TextVersion, p.TextSHA256, p.AcknowledgedAt, p.RequestID, p.Address, p.UserAgent}
+	out.Waiver = &Waiver{p.TextVersion, p.TextSHA256, clock.Stamp(p.AcknowledgedAt), p.RequestID, p.Address, p.UserAgent}
 	return out, err
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"partnerd/internal/clock"
 	"partnerd/internal/money"
 	"partnerd/internal/postgres"
 )
@@ -56,7 +57,7 @@ func (st Statement) WriteCSV(w io.Writer) error {
 	out.UseCRLF = true
 	_ = out.Write([]string{"created_at", "transaction_id", "type", "description", "consultation_id", "amount_cents", "balance_after_cents", "available_after_cents", "currency"})
 	for _, t := range st.Transactions {
-		_ = out.Write([]string{t.CreatedAt.Format(time.RFC3339Nano), t.ID, string(t.Type), plainCell(t.Description), t.ConsultationID,
+		_ = out.Write([]string{clock.Format(t.CreatedAt), t.ID, string(t.Type), plainCell(t.Description), t.ConsultationID,
 			fmt.Sprint(int64(t.Amount)), fmt.Sprint(int64(t.BalanceAfter)), fmt.Sprint(int64(t.AvailableAfter)), money.Currency})
 	}
 	out.Flush()

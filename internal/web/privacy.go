@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"time"
 
 	"github.com/labstack/echo/v4"
 
@@ -52,7 +53,7 @@ func (p *Pages) export(c echo.Context, client *account.Client) error {
 	if err != nil {
 		return fmt.Errorf("write export: %w", err)
 	}
-	c.Response().Header().Set("Content-Disposition", `attachment; filename="partnerd-`+e.ExportedAt.Format("2006-01-02")+`.json"`)
+	c.Response().Header().Set("Content-Disposition", `attachment; filename="partnerd-`+time.Time(e.ExportedAt).Format("2006-01-02")+`.json"`)
 	return c.Blob(http.StatusOK, "application/json; charset=utf-8", raw)
 }
 

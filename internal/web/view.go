@@ -14,6 +14,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"partnerd/internal/account"
+	"partnerd/internal/clock"
 	"partnerd/internal/money"
 	"partnerd/internal/text"
 )
@@ -78,7 +79,7 @@ func functions(lang string, texts text.Catalogue, stylePath string) template.Fun
 		"ms":      func(d time.Duration) string { return formatCount(lang, d.Milliseconds()) + "\u00a0ms" },
 		"date":    func(t time.Time) string { return formatDate(lang, t) },
 		"price":   func() string { return consultationPrice.Format(lang) },
-		"iso":     func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
+		"iso":     clock.Format,
 		"minutes": func(seconds *int) int { return *seconds / 60 },
 		"seconds": func(seconds *int) int { return *seconds % 60 },
 		"month":   func(t time.Time) string { return formatMonth(lang, t) },

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"partnerd/internal/clock"
 )
 
 // Type is the type of an event (specification section 6.1).
@@ -62,8 +64,6 @@ type payloadData struct {
 	DurationSec *int   `json:"durationSec,omitempty"`
 }
 
-const timestampFormat = "2006-01-02T15:04:05.000Z"
-
 // encodeBody returns the bytes that will be sent for an event, whatever the number of attempts.
 func encodeBody(eventID string, s Subject, e Event, now time.Time) ([]byte, error) {
 	if !slices.Contains(Types, e.Type) {
@@ -72,7 +72,7 @@ func encodeBody(eventID string, s Subject, e Event, now time.Time) ([]byte, erro
 	var out bytes.Buffer
 	enc := json.NewEncoder(&out)
 	enc.SetEscapeHTML(false)
-	err := enc.Encode(payload{eventID, e.Type, now.UTC().Format(timestampFormat), payloadData{
+	err := enc.Encode(payload{eventID, e.Type, clock.Format(now), payloadData{
 		ID: s.ConsultationID, Status: e.Status, Competence: s.Competence, ExternalRef: s.ExternalRef, DurationSec: e.DurationSec,
 	}})
 	if err != nil {

@@ -15,11 +15,11 @@ func TestBodyHasTheKeysOfTheSpecificationAndOmitsThoseWithoutValue(t *testing.T)
 		want  string
 	}{
 		"all": {"A&B <7> é", Event{Completed, "COMPLETED", &seconds},
-			`{"id":"evt_1","type":"consultation.completed","createdAt":"2026-05-04T09:30:00.120Z","data":{"id":"con_1","status":"COMPLETED","competence":"TAX","externalRef":"A&B <7> é","durationSec":754}}`},
+			`{"id":"evt_1","type":"consultation.completed","createdAt":"2026-05-04T09:30:00.120999Z","data":{"id":"con_1","status":"COMPLETED","competence":"TAX","externalRef":"A&B <7> é","durationSec":754}}`},
 		"none": {"", Event{Created, "DRAFT", nil},
-			`{"id":"evt_1","type":"consultation.created","createdAt":"2026-05-04T09:30:00.120Z","data":{"id":"con_1","status":"DRAFT","competence":"TAX"}}`},
+			`{"id":"evt_1","type":"consultation.created","createdAt":"2026-05-04T09:30:00.120999Z","data":{"id":"con_1","status":"DRAFT","competence":"TAX"}}`},
 		"a call of no length": {"", Event{CallEnded, "CALL_ENDED", &zero},
-			`{"id":"evt_1","type":"consultation.call_ended","createdAt":"2026-05-04T09:30:00.120Z","data":{"id":"con_1","status":"CALL_ENDED","competence":"TAX","durationSec":0}}`},
+			`{"id":"evt_1","type":"consultation.call_ended","createdAt":"2026-05-04T09:30:00.120999Z","data":{"id":"con_1","status":"CALL_ENDED","competence":"TAX","durationSec":0}}`},
 	} {
 		got, err := encodeBody("evt_1", Subject{"app_1", "con_1", "TAX", c.ref}, c.event, at)
 		if err != nil || string(got) != c.want {

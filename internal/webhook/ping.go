@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"partnerd/internal/clock"
 	"partnerd/internal/id"
 	"partnerd/internal/postgres"
 	"partnerd/internal/problem"
@@ -49,7 +50,7 @@ func (s *Service) ping(ctx context.Context, applicationID, rawURL string) error 
 	}
 	eventID := tx.NewID(id.Event)
 	body, err := json.Marshal(map[string]any{
-		"id": eventID, "type": Ping, "createdAt": tx.Now.UTC().Format(timestampFormat), "data": struct{}{}})
+		"id": eventID, "type": Ping, "createdAt": clock.Format(tx.Now), "data": struct{}{}})
 	if err != nil {
 		return fmt.Errorf("encode ping: %w", err)
 	}

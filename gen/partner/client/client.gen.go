@@ -1932,7 +1932,7 @@ type AuthorizeResult500Headers struct {
 
 // AuthorizeResult503Headers the declared response headers of an HTTP 503 response for Authorize
 type AuthorizeResult503Headers struct {
-	RetryAfter *int
+	RetryAfter int
 	XRequestID string
 }
 
@@ -2023,7 +2023,7 @@ type RevokeTokenResult500Headers struct {
 type RevokeTokenResult503Headers struct {
 	CacheControl string
 	Pragma       string
-	RetryAfter   *int
+	RetryAfter   int
 	XRequestID   string
 }
 
@@ -2150,7 +2150,7 @@ type IssueTokenResult500Headers struct {
 type IssueTokenResult503Headers struct {
 	CacheControl string
 	Pragma       string
-	RetryAfter   *int
+	RetryAfter   int
 	XRequestID   string
 }
 
@@ -2286,7 +2286,7 @@ type ListCompetencesResult500Headers struct {
 
 // ListCompetencesResult503Headers the declared response headers of an HTTP 503 response for ListCompetences
 type ListCompetencesResult503Headers struct {
-	RetryAfter          *int
+	RetryAfter          int
 	XRateLimitLimit     int
 	XRateLimitRemaining int
 	XRateLimitReset     int64
@@ -2425,7 +2425,7 @@ type ListLanguagesResult500Headers struct {
 
 // ListLanguagesResult503Headers the declared response headers of an HTTP 503 response for ListLanguages
 type ListLanguagesResult503Headers struct {
-	RetryAfter          *int
+	RetryAfter          int
 	XRateLimitLimit     int
 	XRateLimitRemaining int
 	XRateLimitReset     int64
@@ -2573,7 +2573,7 @@ type ListConsultationsResult500Headers struct {
 
 // ListConsultationsResult503Headers the declared response headers of an HTTP 503 response for ListConsultations
 type ListConsultationsResult503Headers struct {
-	RetryAfter          *int
+	RetryAfter          int
 	XRateLimitLimit     int
 	XRateLimitRemaining int
 	XRateLimitReset     int64
@@ -2748,7 +2748,7 @@ type CreateConsultationResult500Headers struct {
 
 // CreateConsultationResult503Headers the declared response headers of an HTTP 503 response for CreateConsultation
 type CreateConsultationResult503Headers struct {
-	RetryAfter          *int
+	RetryAfter          int
 	XRateLimitLimit     int
 	XRateLimitRemaining int
 	XRateLimitReset     int64
@@ -2931,7 +2931,7 @@ type GetConsultationResult500Headers struct {
 
 // GetConsultationResult503Headers the declared response headers of an HTTP 503 response for GetConsultation
 type GetConsultationResult503Headers struct {
-	RetryAfter          *int
+	RetryAfter          int
 	XRateLimitLimit     int
 	XRateLimitRemaining int
 	XRateLimitReset     int64
@@ -3113,7 +3113,7 @@ type CancelConsultationResult500Headers struct {
 
 // CancelConsultationResult503Headers the declared response headers of an HTTP 503 response for CancelConsultation
 type CancelConsultationResult503Headers struct {
-	RetryAfter          *int
+	RetryAfter          int
 	XRateLimitLimit     int
 	XRateLimitRemaining int
 	XRateLimitReset     int64
@@ -3296,7 +3296,7 @@ type GetConsultationNoteResult500Headers struct {
 
 // GetConsultationNoteResult503Headers the declared response headers of an HTTP 503 response for GetConsultationNote
 type GetConsultationNoteResult503Headers struct {
-	RetryAfter          *int
+	RetryAfter          int
 	XRateLimitLimit     int
 	XRateLimitRemaining int
 	XRateLimitReset     int64
@@ -3462,7 +3462,7 @@ type GetCoverageResult500Headers struct {
 
 // GetCoverageResult503Headers the declared response headers of an HTTP 503 response for GetCoverage
 type GetCoverageResult503Headers struct {
-	RetryAfter          *int
+	RetryAfter          int
 	XRateLimitLimit     int
 	XRateLimitRemaining int
 	XRateLimitReset     int64
@@ -3619,7 +3619,7 @@ type GetProfileResult500Headers struct {
 
 // GetProfileResult503Headers the declared response headers of an HTTP 503 response for GetProfile
 type GetProfileResult503Headers struct {
-	RetryAfter          *int
+	RetryAfter          int
 	XRateLimitLimit     int
 	XRateLimitRemaining int
 	XRateLimitReset     int64
@@ -3776,7 +3776,7 @@ type GetWalletResult500Headers struct {
 
 // GetWalletResult503Headers the declared response headers of an HTTP 503 response for GetWallet
 type GetWalletResult503Headers struct {
-	RetryAfter          *int
+	RetryAfter          int
 	XRateLimitLimit     int
 	XRateLimitRemaining int
 	XRateLimitReset     int64
@@ -3951,7 +3951,7 @@ type CreateTopupSessionResult500Headers struct {
 
 // CreateTopupSessionResult503Headers the declared response headers of an HTTP 503 response for CreateTopupSession
 type CreateTopupSessionResult503Headers struct {
-	RetryAfter          *int
+	RetryAfter          int
 	XRateLimitLimit     int
 	XRateLimitRemaining int
 	XRateLimitReset     int64
@@ -4126,7 +4126,7 @@ type ListWalletTransactionsResult500Headers struct {
 
 // ListWalletTransactionsResult503Headers the declared response headers of an HTTP 503 response for ListWalletTransactions
 type ListWalletTransactionsResult503Headers struct {
-	RetryAfter          *int
+	RetryAfter          int
 	XRateLimitLimit     int
 	XRateLimitRemaining int
 	XRateLimitReset     int64
@@ -4718,10 +4718,10 @@ func ParseAuthorizeResult(rsp *http.Response) (*AuthorizeResult, error) {
 		var headers AuthorizeResult503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
 			var value int
-			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.RetryAfter = &value
+			headers.RetryAfter = value
 		}
 		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
 			var value string
@@ -4943,10 +4943,10 @@ func ParseRevokeTokenResult(rsp *http.Response) (*RevokeTokenResult, error) {
 		}
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
 			var value int
-			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.RetryAfter = &value
+			headers.RetryAfter = value
 		}
 		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
 			var value string
@@ -5179,10 +5179,10 @@ func ParseIssueTokenResult(rsp *http.Response) (*IssueTokenResult, error) {
 		}
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
 			var value int
-			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.RetryAfter = &value
+			headers.RetryAfter = value
 		}
 		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
 			var value string
@@ -5429,10 +5429,10 @@ func ParseListCompetencesResult(rsp *http.Response) (*ListCompetencesResult, err
 		var headers ListCompetencesResult503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
 			var value int
-			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.RetryAfter = &value
+			headers.RetryAfter = value
 		}
 		if values := rsp.Header.Values("X-RateLimit-Limit"); len(values) > 0 {
 			var value int
@@ -5700,10 +5700,10 @@ func ParseListLanguagesResult(rsp *http.Response) (*ListLanguagesResult, error) 
 		var headers ListLanguagesResult503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
 			var value int
-			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.RetryAfter = &value
+			headers.RetryAfter = value
 		}
 		if values := rsp.Header.Values("X-RateLimit-Limit"); len(values) > 0 {
 			var value int
@@ -6016,10 +6016,10 @@ func ParseListConsultationsResult(rsp *http.Response) (*ListConsultationsResult,
 		var headers ListConsultationsResult503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
 			var value int
-			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.RetryAfter = &value
+			headers.RetryAfter = value
 		}
 		if values := rsp.Header.Values("X-RateLimit-Limit"); len(values) > 0 {
 			var value int
@@ -6422,10 +6422,10 @@ func ParseCreateConsultationResult(rsp *http.Response) (*CreateConsultationResul
 		var headers CreateConsultationResult503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
 			var value int
-			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.RetryAfter = &value
+			headers.RetryAfter = value
 		}
 		if values := rsp.Header.Values("X-RateLimit-Limit"); len(values) > 0 {
 			var value int
@@ -6776,10 +6776,10 @@ func ParseGetConsultationResult(rsp *http.Response) (*GetConsultationResult, err
 		var headers GetConsultationResult503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
 			var value int
-			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.RetryAfter = &value
+			headers.RetryAfter = value
 		}
 		if values := rsp.Header.Values("X-RateLimit-Limit"); len(values) > 0 {
 			var value int
@@ -7168,10 +7168,10 @@ func ParseCancelConsultationResult(rsp *http.Response) (*CancelConsultationResul
 		var headers CancelConsultationResult503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
 			var value int
-			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.RetryAfter = &value
+			headers.RetryAfter = value
 		}
 		if values := rsp.Header.Values("X-RateLimit-Limit"); len(values) > 0 {
 			var value int
@@ -7522,10 +7522,10 @@ func ParseGetConsultationNoteResult(rsp *http.Response) (*GetConsultationNoteRes
 		var headers GetConsultationNoteResult503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
 			var value int
-			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.RetryAfter = &value
+			headers.RetryAfter = value
 		}
 		if values := rsp.Header.Values("X-RateLimit-Limit"); len(values) > 0 {
 			var value int
@@ -7838,10 +7838,10 @@ func ParseGetCoverageResult(rsp *http.Response) (*GetCoverageResult, error) {
 		var headers GetCoverageResult503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
 			var value int
-			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.RetryAfter = &value
+			headers.RetryAfter = value
 		}
 		if values := rsp.Header.Values("X-RateLimit-Limit"); len(values) > 0 {
 			var value int
@@ -8154,10 +8154,10 @@ func ParseGetProfileResult(rsp *http.Response) (*GetProfileResult, error) {
 		var headers GetProfileResult503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
 			var value int
-			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.RetryAfter = &value
+			headers.RetryAfter = value
 		}
 		if values := rsp.Header.Values("X-RateLimit-Limit"); len(values) > 0 {
 			var value int
@@ -8470,10 +8470,10 @@ func ParseGetWalletResult(rsp *http.Response) (*GetWalletResult, error) {
 		var headers GetWalletResult503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
 			var value int
-			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.RetryAfter = &value
+			headers.RetryAfter = value
 		}
 		if values := rsp.Header.Values("X-RateLimit-Limit"); len(values) > 0 {
 			var value int
@@ -8876,10 +8876,10 @@ func ParseCreateTopupSessionResult(rsp *http.Response) (*CreateTopupSessionResul
 		var headers CreateTopupSessionResult503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
 			var value int
-			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.RetryAfter = &value
+			headers.RetryAfter = value
 		}
 		if values := rsp.Header.Values("X-RateLimit-Limit"); len(values) > 0 {
 			var value int
@@ -9192,10 +9192,10 @@ func ParseListWalletTransactionsResult(rsp *http.Response) (*ListWalletTransacti
 		var headers ListWalletTransactionsResult503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
 			var value int
-			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.RetryAfter = &value
+			headers.RetryAfter = value
 		}
 		if values := rsp.Header.Values("X-RateLimit-Limit"); len(values) > 0 {
 			var value int

@@ -1283,7 +1283,7 @@ type ListDeliveriesResult500Headers struct {
 
 // ListDeliveriesResult503Headers the declared response headers of an HTTP 503 response for ListDeliveries
 type ListDeliveriesResult503Headers struct {
-	RetryAfter          *int
+	RetryAfter          int
 	XRateLimitLimit     int
 	XRateLimitRemaining int
 	XRateLimitReset     int64
@@ -1430,7 +1430,7 @@ type GetDeliveryResult500Headers struct {
 
 // GetDeliveryResult503Headers the declared response headers of an HTTP 503 response for GetDelivery
 type GetDeliveryResult503Headers struct {
-	RetryAfter          *int
+	RetryAfter          int
 	XRateLimitLimit     int
 	XRateLimitRemaining int
 	XRateLimitReset     int64
@@ -1586,7 +1586,7 @@ type RedeliverResult500Headers struct {
 
 // RedeliverResult503Headers the declared response headers of an HTTP 503 response for Redeliver
 type RedeliverResult503Headers struct {
-	RetryAfter          *int
+	RetryAfter          int
 	XRateLimitLimit     int
 	XRateLimitRemaining int
 	XRateLimitReset     int64
@@ -1742,7 +1742,7 @@ type GetEndpointResult500Headers struct {
 
 // GetEndpointResult503Headers the declared response headers of an HTTP 503 response for GetEndpoint
 type GetEndpointResult503Headers struct {
-	RetryAfter          *int
+	RetryAfter          int
 	XRateLimitLimit     int
 	XRateLimitRemaining int
 	XRateLimitReset     int64
@@ -1906,7 +1906,7 @@ type SetEndpointResult500Headers struct {
 
 // SetEndpointResult503Headers the declared response headers of an HTTP 503 response for SetEndpoint
 type SetEndpointResult503Headers struct {
-	RetryAfter          *int
+	RetryAfter          int
 	XRateLimitLimit     int
 	XRateLimitRemaining int
 	XRateLimitReset     int64
@@ -2071,7 +2071,7 @@ type EnableEndpointResult500Headers struct {
 
 // EnableEndpointResult503Headers the declared response headers of an HTTP 503 response for EnableEndpoint
 type EnableEndpointResult503Headers struct {
-	RetryAfter          *int
+	RetryAfter          int
 	XRateLimitLimit     int
 	XRateLimitRemaining int
 	XRateLimitReset     int64
@@ -2227,7 +2227,7 @@ type RotateSecretResult500Headers struct {
 
 // RotateSecretResult503Headers the declared response headers of an HTTP 503 response for RotateSecret
 type RotateSecretResult503Headers struct {
-	RetryAfter          *int
+	RetryAfter          int
 	XRateLimitLimit     int
 	XRateLimitRemaining int
 	XRateLimitReset     int64
@@ -2391,7 +2391,7 @@ type SendTestEventResult500Headers struct {
 
 // SendTestEventResult503Headers the declared response headers of an HTTP 503 response for SendTestEvent
 type SendTestEventResult503Headers struct {
-	RetryAfter          *int
+	RetryAfter          int
 	XRateLimitLimit     int
 	XRateLimitRemaining int
 	XRateLimitReset     int64
@@ -2556,7 +2556,7 @@ type ListEventsResult500Headers struct {
 
 // ListEventsResult503Headers the declared response headers of an HTTP 503 response for ListEvents
 type ListEventsResult503Headers struct {
-	RetryAfter          *int
+	RetryAfter          int
 	XRateLimitLimit     int
 	XRateLimitRemaining int
 	XRateLimitReset     int64
@@ -2712,7 +2712,7 @@ type GetEventResult500Headers struct {
 
 // GetEventResult503Headers the declared response headers of an HTTP 503 response for GetEvent
 type GetEventResult503Headers struct {
-	RetryAfter          *int
+	RetryAfter          int
 	XRateLimitLimit     int
 	XRateLimitRemaining int
 	XRateLimitReset     int64
@@ -2868,7 +2868,7 @@ type CreateRedeliveryResult500Headers struct {
 
 // CreateRedeliveryResult503Headers the declared response headers of an HTTP 503 response for CreateRedelivery
 type CreateRedeliveryResult503Headers struct {
-	RetryAfter          *int
+	RetryAfter          int
 	XRateLimitLimit     int
 	XRateLimitRemaining int
 	XRateLimitReset     int64
@@ -3445,10 +3445,10 @@ func ParseListDeliveriesResult(rsp *http.Response) (*ListDeliveriesResult, error
 		var headers ListDeliveriesResult503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
 			var value int
-			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.RetryAfter = &value
+			headers.RetryAfter = value
 		}
 		if values := rsp.Header.Values("X-RateLimit-Limit"); len(values) > 0 {
 			var value int
@@ -3754,10 +3754,10 @@ func ParseGetDeliveryResult(rsp *http.Response) (*GetDeliveryResult, error) {
 		var headers GetDeliveryResult503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
 			var value int
-			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.RetryAfter = &value
+			headers.RetryAfter = value
 		}
 		if values := rsp.Header.Values("X-RateLimit-Limit"); len(values) > 0 {
 			var value int
@@ -4063,10 +4063,10 @@ func ParseRedeliverResult(rsp *http.Response) (*RedeliverResult, error) {
 		var headers RedeliverResult503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
 			var value int
-			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.RetryAfter = &value
+			headers.RetryAfter = value
 		}
 		if values := rsp.Header.Values("X-RateLimit-Limit"); len(values) > 0 {
 			var value int
@@ -4372,10 +4372,10 @@ func ParseGetEndpointResult(rsp *http.Response) (*GetEndpointResult, error) {
 		var headers GetEndpointResult503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
 			var value int
-			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.RetryAfter = &value
+			headers.RetryAfter = value
 		}
 		if values := rsp.Header.Values("X-RateLimit-Limit"); len(values) > 0 {
 			var value int
@@ -4719,10 +4719,10 @@ func ParseSetEndpointResult(rsp *http.Response) (*SetEndpointResult, error) {
 		var headers SetEndpointResult503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
 			var value int
-			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.RetryAfter = &value
+			headers.RetryAfter = value
 		}
 		if values := rsp.Header.Values("X-RateLimit-Limit"); len(values) > 0 {
 			var value int
@@ -5028,10 +5028,10 @@ func ParseEnableEndpointResult(rsp *http.Response) (*EnableEndpointResult, error
 		var headers EnableEndpointResult503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
 			var value int
-			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.RetryAfter = &value
+			headers.RetryAfter = value
 		}
 		if values := rsp.Header.Values("X-RateLimit-Limit"); len(values) > 0 {
 			var value int
@@ -5337,10 +5337,10 @@ func ParseRotateSecretResult(rsp *http.Response) (*RotateSecretResult, error) {
 		var headers RotateSecretResult503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
 			var value int
-			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.RetryAfter = &value
+			headers.RetryAfter = value
 		}
 		if values := rsp.Header.Values("X-RateLimit-Limit"); len(values) > 0 {
 			var value int
@@ -5684,10 +5684,10 @@ func ParseSendTestEventResult(rsp *http.Response) (*SendTestEventResult, error) 
 		var headers SendTestEventResult503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
 			var value int
-			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.RetryAfter = &value
+			headers.RetryAfter = value
 		}
 		if values := rsp.Header.Values("X-RateLimit-Limit"); len(values) > 0 {
 			var value int
@@ -5993,10 +5993,10 @@ func ParseListEventsResult(rsp *http.Response) (*ListEventsResult, error) {
 		var headers ListEventsResult503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
 			var value int
-			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.RetryAfter = &value
+			headers.RetryAfter = value
 		}
 		if values := rsp.Header.Values("X-RateLimit-Limit"); len(values) > 0 {
 			var value int
@@ -6302,10 +6302,10 @@ func ParseGetEventResult(rsp *http.Response) (*GetEventResult, error) {
 		var headers GetEventResult503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
 			var value int
-			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.RetryAfter = &value
+			headers.RetryAfter = value
 		}
 		if values := rsp.Header.Values("X-RateLimit-Limit"); len(values) > 0 {
 			var value int
@@ -6611,10 +6611,10 @@ func ParseCreateRedeliveryResult(rsp *http.Response) (*CreateRedeliveryResult, e
 		var headers CreateRedeliveryResult503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
 			var value int
-			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
 				return nil, err
 			}
-			headers.RetryAfter = &value
+			headers.RetryAfter = value
 		}
 		if values := rsp.Header.Values("X-RateLimit-Limit"); len(values) > 0 {
 			var value int

@@ -270,8 +270,8 @@ func TestSearchesReadOnlyWhatTheyNeed(t *testing.T) {
 		reads(look) // the plans are made
 		reads(offer)
 	}
-	w.exec(`INSERT INTO lawyers (id, email, name, password_hash, state, idle_since, created_at, updated_at)
-		SELECT 'law_' || n, n || '@example.com', 'L', '!', 'BUSY', $1, $1, $1 FROM generate_series(1, 10000) n`, w.clock.Now())
+	w.exec(`INSERT INTO lawyers (id, email, name, password_hash, phone_sealed, state, idle_since, created_at, updated_at)
+		SELECT 'law_' || n, n || '@example.com', 'L', '!', '\x00', 'BUSY', $1, $1, $1 FROM generate_series(1, 10000) n`, w.clock.Now())
 	w.exec("INSERT INTO lawyer_presence SELECT id, $1 FROM lawyers", w.clock.Now())
 	w.exec("INSERT INTO lawyer_pairs SELECT c.code, g.code, l.id FROM lawyers l, competences c, languages g WHERE c.code IN ('FAMILY', 'TAX') AND g.code = 'FR'")
 	w.exec(`INSERT INTO consultations SELECT (jsonb_populate_record(c, jsonb_build_object('id', c.id || '_' || n))).*

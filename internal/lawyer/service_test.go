@@ -243,8 +243,8 @@ func TestAnyNumberOfLawyersBeatsAndIsSignedOff(t *testing.T) {
 	db, s := dbtest.NewWithClock(t, clk), service(t)
 	const n = 70_000
 	for _, sql := range []string{
-		`INSERT INTO lawyers (id, email, name, password_hash, state, idle_since, created_at, updated_at)
-			SELECT 'law_' || n, n || '@example.com', 'L', '!', 'AVAILABLE', $1, $1, $1 FROM generate_series(1, 70000) n`,
+		`INSERT INTO lawyers (id, email, name, password_hash, phone_sealed, state, idle_since, created_at, updated_at)
+			SELECT 'law_' || n, n || '@example.com', 'L', '!', '\x00', 'AVAILABLE', $1, $1, $1 FROM generate_series(1, 70000) n`,
 		`INSERT INTO lawyer_presence SELECT id, $1 FROM lawyers`,
 	} {
 		if _, err := db.Pool().Exec(t.Context(), sql, clk.Now()); err != nil {

@@ -2287,10 +2287,10 @@ type Profile struct {
 	PhoneVerified bool `json:"phoneVerified"`
 }
 
-// RevokeRequest The form of the revoke endpoint.
+// RevokeRequest The form of the revoke endpoint. A library that sends the credentials in the `Authorization` header leaves them out here.
 type RevokeRequest struct {
-	// ClientID The public identifier of your application. Needed unless it comes in the `Authorization` header.
-	ClientID *string `json:"client_id,omitempty"`
+	// ClientID The public identifier of your application.
+	ClientID string `json:"client_id"`
 
 	// ClientSecret The secret of your application. May be left out; a wrong one is refused.
 	ClientSecret *string `json:"client_secret,omitempty"`
@@ -2299,13 +2299,14 @@ type RevokeRequest struct {
 	Token string `json:"token"`
 }
 
-// TokenRequest The form of the token endpoint. Which fields are needed depends on `grant_type`.
+// TokenRequest The form of the token endpoint. Which fields are needed depends on `grant_type`. A library that sends the credentials in
+// the `Authorization` header leaves them out here.
 type TokenRequest struct {
-	// ClientID The public identifier of your application. Needed unless it comes in the `Authorization` header.
-	ClientID *string `json:"client_id,omitempty"`
+	// ClientID The public identifier of your application.
+	ClientID string `json:"client_id"`
 
-	// ClientSecret The secret of your application. Needed unless it comes in the `Authorization` header, and refused beside one.
-	ClientSecret *string `json:"client_secret,omitempty"`
+	// ClientSecret The secret of your application. Refused beside an `Authorization` header.
+	ClientSecret string `json:"client_secret"`
 
 	// Code The authorization code. Needed with `authorization_code`.
 	Code *string `json:"code,omitempty"`

@@ -32,6 +32,7 @@ var level = map[string]int{
 	"internal/payment": 6, "internal/oauth": 6, "internal/matching": 6,
 	"internal/consultation": 7,
 	"internal/privacy":      8,
+	"internal/operator":     8,
 	"internal/httpapi":      9, "internal/web": 9, "internal/sandbox": 9,
 	"internal/app":         10,
 	"cmd/democrm/crm":      2,

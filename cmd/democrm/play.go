@@ -47,7 +47,7 @@ func (d *demo) onboard(ctx context.Context, partnerd, webhookURL string) error {
 		return err
 	}
 	d.app.RedirectURI = d.callback
-	return operate(ctx, &struct{}{}, partnerd, "client", "create", "--json", "--email", d.email, "--password", password,
+	return operate(ctx, &struct{}{}, partnerd, "client", "create", "--json", "--email", d.email, "--password", "-",
 		"--name", "Demonstration Client", "--phone", "+33639980002", "--phone-verified")
 }
 
@@ -55,7 +55,7 @@ func operate(ctx context.Context, result any, name string, args ...string) error
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Env = append(os.Environ(), "PARTNERD_LOG_LEVEL=warn")
 	var out bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, os.Stderr
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(password+"\n"), &out, os.Stderr // the password is for "client create"
 	if err := cmd.Run(); err != nil {
 		return fmt.Errorf("%s %s: %w", name, args[0], err)
 	}

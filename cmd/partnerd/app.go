@@ -10,6 +10,7 @@ import (
 	"partnerd/internal/app"
 	"partnerd/internal/application"
 	"partnerd/internal/clock"
+	"partnerd/internal/operator"
 	"partnerd/internal/problem"
 )
 
@@ -27,7 +28,7 @@ type appCmd struct {
 // stamp is how commands print instants.
 const stamp = "2006-01-02 15:04:05 UTC"
 
-func (o act) by() app.Act { return app.Act{Actor: o.actor(), Reason: o.Reason} }
+func (o act) by() operator.Act { return operator.Act{Actor: o.actor(), Reason: o.Reason} }
 
 type appCreateCmd struct {
 	output
@@ -40,7 +41,7 @@ type appCreateCmd struct {
 	ClientRate  int      `help:"Calls a minute of each client. Default: the deployment's."`
 	Recording   bool     `help:"Calls can be recorded, with the client's consent."`
 	Reason      string   `default:"New application." help:"Why; kept in the audit."`
-	By          string   `help:"Who does it. Default: the account at this machine."`
+	By          string   `help:"Who does it. Default: PARTNERD_OPERATOR, or the account at this machine."`
 }
 
 func (c *appCreateCmd) Run(ctx context.Context, cfg *app.Config) error {
@@ -49,7 +50,7 @@ func (c *appCreateCmd) Run(ctx context.Context, cfg *app.Config) error {
 		return err
 	}
 	return withNew(ctx, cfg, func(a *app.App) error {
-		made, err := a.RegisterApplication(ctx, app.Act{Actor: act{By: c.By}.actor(), Reason: c.Reason},
+		made, err := a.Operator.RegisterApplication(ctx, act{By: c.By, Reason: c.Reason}.by(),
 			application.NewApplication{Name: c.Name, RedirectURIs: c.RedirectURI, Scopes: scopes, ContactEmail: c.Contact,
 				RatePerMinute: c.Rate, ClientRatePerMinute: c.ClientRate, RecordingEnabled: c.Recording}, c.WebhookURL)
 		if err != nil {
@@ -192,7 +193,7 @@ func (c *appUpdateCmd) Run(ctx context.Context, cfg *app.Config) error {
 		return err
 	}
 	return with(ctx, cfg, func(a *app.App) error {
-		after, err := a.UpdateApplication(ctx, c.by(), c.App, application.Change{Name: c.Name, RedirectURIs: c.RedirectURI, Scopes: scopes,
+		after, err := a.Operator.UpdateApplication(ctx, c.by(), c.App, application.Change{Name: c.Name, RedirectURIs: c.RedirectURI, Scopes: scopes,
 			ContactEmail: c.Contact, RecordingEnabled: c.Recording, RatePerMinute: c.Rate, ClientRatePerMinute: c.ClientRate})
 		return c.show(after, a.DB.Clock().Now(), unknown(err, c.App))
 	})
@@ -218,9 +219,9 @@ func (c *appResumeCmd) Run(ctx context.Context, cfg *app.Config) error {
 	return c.suspend(ctx, cfg, c.by(), c.App, false)
 }
 
-func (o output) suspend(ctx context.Context, cfg *app.Config, by app.Act, applicationID string, suspended bool) error {
+func (o output) suspend(ctx context.Context, cfg *app.Config, by operator.Act, applicationID string, suspended bool) error {
 	return with(ctx, cfg, func(a *app.App) error {
-		after, err := a.SuspendApplication(ctx, by, applicationID, suspended)
+		after, err := a.Operator.SuspendApplication(ctx, by, applicationID, suspended)
 		return o.show(after, a.DB.Clock().Now(), unknown(err, applicationID))
 	})
 }
@@ -234,7 +235,7 @@ type appHistoryCmd struct {
 
 func (c *appHistoryCmd) Run(ctx context.Context, cfg *app.Config) error {
 	return with(ctx, cfg, func(a *app.App) error {
-		events, err := a.LinkHistory(ctx, c.App, c.Client, min(max(c.Limit, 1), 10_000))
+		events, err := a.Operator.LinkHistory(ctx, c.App, c.Client, min(max(c.Limit, 1), 10_000))
 		if err != nil {
 			return unknown(err, c.App)
 		}
@@ -260,7 +261,7 @@ type appRotateCmd struct {
 
 func (c *appRotateCmd) Run(ctx context.Context, cfg *app.Config) error {
 	return with(ctx, cfg, func(a *app.App) error {
-		secret, until, err := a.RotateApplicationSecret(ctx, c.by(), c.App, c.Overlap)
+		secret, until, err := a.Operator.RotateApplicationSecret(ctx, c.by(), c.App, c.Overlap)
 		if err != nil {
 			return unknown(err, c.App)
 		}

@@ -50,26 +50,37 @@ func withNew(ctx context.Context, cfg *app.Config, f func(a *app.App) error) err
 }
 
 type clientCmd struct {
-	Create clientCreateCmd `cmd:"" help:"Register an end client."`
+	Create  clientCreateCmd  `cmd:"" help:"Register an end client."`
+	Show    clientShowCmd    `cmd:"" help:"Show a client."`
+	Disable clientDisableCmd `cmd:"" help:"Shut a client out; browser sessions and links to applications end for good. Consultations that run are finished."`
+	Enable  clientEnableCmd  `cmd:"" help:"Let a client in again, who signs in and links applications afresh."`
+	SignOut clientSignOutCmd `cmd:"" name:"sign-out" help:"End a client's browser sessions."`
+	Unlink  clientUnlinkCmd  `cmd:"" help:"End a client's links to applications, or to one of them."`
 }
 
 type clientCreateCmd struct {
 	output
 	Email         string `required:""`
-	Password      string `required:""`
+	Password      string `help:"Only as --password - or --password-file; asked for when left out."`
 	Name          string `required:""`
 	Phone         string `help:"Phone number; French unless it starts with +."`
-	PhoneVerified bool   `help:"The number was proven to be the client's."`
-	BalanceCents  int64  `help:"Opening balance of the wallet, in cents."`
+	PhoneVerified bool   `help:"The number was proven to be the client's. Live asks for a --reason."`
+	BalanceCents  int64  `help:"Opening balance of the wallet, in cents. Sandbox only."`
+	Reason        string `help:"Why; kept in the audit."`
+	By            string `help:"Who does it. Default: PARTNERD_OPERATOR, or the account at this machine."`
 }
 
 func (c *clientCreateCmd) Run(ctx context.Context, cfg *app.Config) error {
 	if c.BalanceCents < 0 || c.BalanceCents > int64(wallet.MaxAdjustment) {
 		return fmt.Errorf("--balance-cents must be between 0 and %d", wallet.MaxAdjustment)
 	}
+	password, err := askPassword(c.Password)
+	if err != nil {
+		return err
+	}
 	return withNew(ctx, cfg, func(a *app.App) error {
-		made, err := a.CreateClient(ctx, account.NewClient{
-			Email: c.Email, Password: c.Password, Name: c.Name, Phone: c.Phone, PhoneVerified: c.PhoneVerified}, money.Cents(c.BalanceCents))
+		made, err := a.Operator.CreateClient(ctx, act{By: c.By, Reason: c.Reason}.by(), account.NewClient{
+			Email: c.Email, Password: password, Name: c.Name, Phone: c.Phone, PhoneVerified: c.PhoneVerified}, money.Cents(c.BalanceCents))
 		if err != nil {
 			return err
 		}
@@ -83,32 +94,39 @@ type lawyerCmd struct {
 }
 
 type lawyerSetPhoneCmd struct {
+	act
 	ID    string `arg:"" help:"Identifier of the lawyer."`
 	Phone string `arg:"" help:"Phone number that consultations are made from; French unless it starts with +."`
 }
 
 func (c *lawyerSetPhoneCmd) Run(ctx context.Context, cfg *app.Config) error {
-	return with(ctx, cfg, func(a *app.App) error { return a.SetLawyerPhone(ctx, c.ID, c.Phone) })
+	return with(ctx, cfg, func(a *app.App) error { return a.Operator.SetLawyerPhone(ctx, c.by(), c.ID, c.Phone) })
 }
 
 type lawyerCreateCmd struct {
 	output
 	Email      string   `required:""`
-	Password   string   `required:""`
+	Password   string   `help:"Only as --password - or --password-file; asked for when left out."`
 	Name       string   `required:""`
 	Phone      string   `required:"" help:"Phone number that consultations are made from; French unless it starts with +."`
 	Competence []string `required:"" help:"Competence code; may be repeated."`
 	Language   []string `required:"" help:"Language code; may be repeated. Every competence is served in every language."`
 	Simulated  bool     `help:"Played by the sandbox."`
+	Reason     string   `default:"New lawyer." help:"Why; kept in the audit."`
+	By         string   `help:"Who does it. Default: PARTNERD_OPERATOR, or the account at this machine."`
 }
 
 func (c *lawyerCreateCmd) Run(ctx context.Context, cfg *app.Config) error {
 	if c.Simulated && !cfg.Sandbox() {
 		return errors.New("--simulated exists in a sandbox only")
 	}
+	password, err := askPassword(c.Password)
+	if err != nil {
+		return err
+	}
 	return withNew(ctx, cfg, func(a *app.App) error {
-		made, err := a.CreateLawyer(ctx, lawyer.NewLawyer{
-			Email: c.Email, Password: c.Password, Name: c.Name, Phone: c.Phone, Competences: c.Competence, Languages: c.Language, Simulated: c.Simulated})
+		made, err := a.Operator.CreateLawyer(ctx, act{By: c.By, Reason: c.Reason}.by(), lawyer.NewLawyer{
+			Email: c.Email, Password: password, Name: c.Name, Phone: c.Phone, Competences: c.Competence, Languages: c.Language, Simulated: c.Simulated})
 		if err != nil {
 			return err
 		}

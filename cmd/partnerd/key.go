@@ -102,12 +102,12 @@ func keyLines(keys []oauth.Key) []string {
 type keyRotateCmd struct {
 	output
 	Reason string `default:"Regular rotation." help:"Why; kept in the audit."`
-	By     string `help:"Who does it. Default: the account at this machine."`
+	By     string `help:"Who does it. Default: PARTNERD_OPERATOR, or the account at this machine."`
 }
 
 func (c *keyRotateCmd) Run(ctx context.Context, cfg *app.Config) error {
 	return with(ctx, cfg, func(a *app.App) error {
-		key, err := a.RotateSigningKey(ctx, app.Act{Actor: act{By: c.By}.actor(), Reason: c.Reason})
+		key, err := a.Operator.RotateSigningKey(ctx, act{By: c.By, Reason: c.Reason}.by())
 		if err != nil {
 			return err
 		}
@@ -123,7 +123,7 @@ type keyRetireCmd struct {
 
 func (c *keyRetireCmd) Run(ctx context.Context, cfg *app.Config) error {
 	return with(ctx, cfg, func(a *app.App) error {
-		keys, err := a.RetireSigningKey(ctx, c.by(), c.Key)
+		keys, err := a.Operator.RetireSigningKey(ctx, c.by(), c.Key)
 		if errors.Is(err, problem.ErrNotFound) {
 			return fmt.Errorf("%q is not a key that is published", c.Key)
 		}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -55,7 +56,7 @@ func (c *walletStatementCmd) Run(ctx context.Context, cfg *app.Config) error {
 		return fmt.Errorf("--month: %q is not like 2026-03", c.Month)
 	}
 	return with(ctx, cfg, func(a *app.App) error {
-		if err := a.KnownClient(ctx, a.DB.Read(), c.Client); err != nil {
+		if err := a.Operator.KnownClient(ctx, a.DB.Read(), c.Client); err != nil {
 			return err
 		}
 		st, err := a.Wallet.Statement(ctx, a.DB.Read(), c.Client, month)
@@ -72,12 +73,12 @@ func (c *walletStatementCmd) Run(ctx context.Context, cfg *app.Config) error {
 // act is what the audit wants to know of everything that is done by hand.
 type act struct {
 	Reason string `required:"" help:"Why; kept in the audit, not shown to the client."`
-	By     string `help:"Who does it. Default: the account at this machine."`
+	By     string `help:"Who does it. Default: PARTNERD_OPERATOR, or the account at this machine."`
 }
 
 func (o act) actor() string {
-	if o.By != "" {
-		return "cli:" + o.By
+	if by := cmp.Or(o.By, os.Getenv("PARTNERD_OPERATOR")); by != "" {
+		return "cli:" + by
 	}
 	u, err := user.Current()
 	if err != nil {
@@ -95,7 +96,7 @@ type walletAdjustCmd struct {
 
 func (c *walletAdjustCmd) Run(ctx context.Context, cfg *app.Config) error {
 	return with(ctx, cfg, func(a *app.App) error {
-		b, err := a.AdjustWallet(ctx, wallet.Correction{ClientID: c.Client, Amount: money.Cents(c.AmountCents), Actor: c.actor(), Reason: c.Reason})
+		b, err := a.Operator.AdjustWallet(ctx, wallet.Correction{ClientID: c.Client, Amount: money.Cents(c.AmountCents), Actor: c.actor(), Reason: c.Reason})
 		if err != nil {
 			return err
 		}
@@ -120,7 +121,7 @@ func (c *walletRefundCmd) Run(ctx context.Context, cfg *app.Config) error {
 		}
 	}
 	return with(ctx, cfg, func(a *app.App) error {
-		parts, err := a.RefundTopUps(ctx, payment.RefundCommand{
+		parts, err := a.Operator.RefundTopUps(ctx, payment.RefundCommand{
 			ClientID: c.Client, TopUpID: c.Topup, Amount: amount, Actor: c.actor(), Reason: c.Reason})
 		if err != nil {
 			return err

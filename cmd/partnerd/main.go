@@ -20,16 +20,17 @@ import (
 type cli struct {
 	app.Config `embed:""`
 
-	Serve   serveCmd   `cmd:"" help:"Serve the API and the pages, and do the work behind them."`
-	Work    workCmd    `cmd:"" help:"Do the work behind the API only: webhooks, searches, timers."`
-	Migrate migrateCmd `cmd:"" help:"Bring the database to the newest schema."`
-	App     appCmd     `cmd:"" name:"app" help:"Partners' applications."`
-	Client  clientCmd  `cmd:"" help:"End clients."`
-	Lawyer  lawyerCmd  `cmd:"" help:"Lawyers."`
-	Webhook webhookCmd `cmd:"" help:"Endpoints, events and deliveries of an application."`
-	Wallet  walletCmd  `cmd:"" help:"Clients' wallets."`
-	Ledger  ledgerCmd  `cmd:"" help:"The books."`
-	Key     keyCmd     `cmd:"" help:"Keys of a deployment."`
+	Serve        serveCmd        `cmd:"" help:"Serve the API and the pages, and do the work behind them."`
+	Work         workCmd         `cmd:"" help:"Do the work behind the API only: webhooks, searches, timers."`
+	Migrate      migrateCmd      `cmd:"" help:"Bring the database to the newest schema."`
+	App          appCmd          `cmd:"" name:"app" help:"Partners' applications."`
+	Client       clientCmd       `cmd:"" help:"End clients."`
+	Lawyer       lawyerCmd       `cmd:"" help:"Lawyers."`
+	Consultation consultationCmd `cmd:"" help:"Consultations."`
+	Webhook      webhookCmd      `cmd:"" help:"Endpoints, events and deliveries of an application."`
+	Wallet       walletCmd       `cmd:"" help:"Clients' wallets."`
+	Ledger       ledgerCmd       `cmd:"" help:"The books."`
+	Key          keyCmd          `cmd:"" help:"Keys of a deployment."`
 
 	Deployment deploymentCmd `cmd:"" help:"Which environment the database belongs to, and its public address."`
 }
@@ -45,9 +46,18 @@ func main() {
 		}
 	}
 	var c cli
-	k := kong.Parse(&c, kong.Name("partnerd"), kong.Description("The Partner API for delegated legal consultations."),
+	parser := kong.Must(&c, kong.Name("partnerd"), kong.Description("The Partner API for delegated legal consultations.\n\n"+
+		"Secrets are not taken from the command line: give --NAME-file FILE, --NAME - (a line of standard input), PARTNERD_NAME or PARTNERD_NAME_FILE."),
 		kong.UsageOnError(), kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
 		kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(&c.Config))
+	args, err := withSecrets(os.Args[1:], os.Getenv, os.Stdin)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "partnerd:", err)
+		stop()
+		os.Exit(1)
+	}
+	k, err := parser.Parse(args)
+	parser.FatalIfErrorf(err)
 	if err := k.Run(); err != nil {
 		fmt.Fprintln(os.Stderr, "partnerd:", explain(err))
 		stop()

@@ -45,6 +45,8 @@ type webhookEndpointCmd struct {
 	URL    string `help:"URL to set; it must answer a signed ping with 2xx."`
 	NoPing bool   `help:"Set the URL without a ping."`
 	NoURL  bool   `name:"no-url" help:"Take the URL away: events wait."`
+	Reason string `default:"Asked for by the partner." help:"Why; kept in the audit."`
+	By     string `help:"Who does it. Default: PARTNERD_OPERATOR, or the account at this machine."`
 }
 
 func (c *webhookEndpointCmd) Run(ctx context.Context, cfg *app.Config) error {
@@ -53,11 +55,8 @@ func (c *webhookEndpointCmd) Run(ctx context.Context, cfg *app.Config) error {
 	}
 	return with(ctx, cfg, func(a *app.App) error {
 		var err error
-		switch {
-		case c.NoPing:
-			err = a.DB.InTx(ctx, func(tx postgres.Tx) error { return a.Webhooks.SetURL(ctx, tx, c.Application, c.URL) })
-		case c.URL != "" || c.NoURL:
-			err = a.Webhooks.ChangeURL(ctx, c.Application, c.URL)
+		if c.URL != "" || c.NoURL {
+			err = a.Operator.SetWebhookURL(ctx, act{By: c.By, Reason: c.Reason}.by(), c.Application, c.URL, !c.NoPing)
 		}
 		if p, ok := problem.As(err); ok && len(p.Issues) > 0 {
 			return errors.New("--url: " + p.Issues[0].Message)
@@ -87,17 +86,15 @@ func (c *ofApplication) show(ctx context.Context, a *app.App) error {
 		clock.Stamp(e.UpdatedAt)}, lines...)
 }
 
-type webhookRotateCmd struct{ ofApplication }
+type webhookRotateCmd struct {
+	ofApplication
+	Reason string `default:"Asked for by the partner." help:"Why; kept in the audit."`
+	By     string `help:"Who does it. Default: PARTNERD_OPERATOR, or the account at this machine."`
+}
 
 func (c *webhookRotateCmd) Run(ctx context.Context, cfg *app.Config) error {
 	return with(ctx, cfg, func(a *app.App) error {
-		var secret string
-		var until time.Time
-		err := a.DB.InTx(ctx, func(tx postgres.Tx) (err error) {
-			until = tx.Now.Add(webhook.SecretOverlap)
-			secret, err = a.Webhooks.RotateSecret(ctx, tx, c.Application)
-			return err
-		})
+		secret, until, err := a.Operator.RotateWebhookSecret(ctx, act{By: c.By, Reason: c.Reason}.by(), c.Application)
 		if err != nil {
 			return err
 		}
@@ -105,11 +102,15 @@ func (c *webhookRotateCmd) Run(ctx context.Context, cfg *app.Config) error {
 	})
 }
 
-type webhookEnableCmd struct{ ofApplication }
+type webhookEnableCmd struct {
+	ofApplication
+	Reason string `default:"Asked for by the partner." help:"Why; kept in the audit."`
+	By     string `help:"Who does it. Default: PARTNERD_OPERATOR, or the account at this machine."`
+}
 
 func (c *webhookEnableCmd) Run(ctx context.Context, cfg *app.Config) error {
 	return with(ctx, cfg, func(a *app.App) error {
-		if err := a.DB.InTx(ctx, func(tx postgres.Tx) error { return a.Webhooks.EnableEndpoint(ctx, tx, c.Application) }); err != nil {
+		if err := a.Operator.EnableWebhooks(ctx, act{By: c.By, Reason: c.Reason}.by(), c.Application); err != nil {
 			return err
 		}
 		return c.show(ctx, a)

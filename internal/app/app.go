@@ -27,6 +27,7 @@ import (
 	"partnerd/internal/matching"
 	"partnerd/internal/note"
 	"partnerd/internal/oauth"
+	"partnerd/internal/operator"
 	"partnerd/internal/payment"
 	"partnerd/internal/postgres"
 	"partnerd/internal/privacy"
@@ -72,6 +73,7 @@ type App struct {
 	Matching      *matching.Service
 	Telephony     *telephony.Service
 	Consultations *consultation.Service
+	Operator      *operator.Service
 
 	SimulatedPayments *sandbox.Payments // nil in live, like the next two
 	SimulatedLawyers  *sandbox.Lawyers
@@ -87,7 +89,7 @@ func Open(ctx context.Context, cfg Config, log *slog.Logger) (*App, error) {
 }
 
 // open is [Open]; with move, the base URL becomes the one of the deployment.
-func open(ctx context.Context, cfg Config, log *slog.Logger, move *Act) (*App, error) {
+func open(ctx context.Context, cfg Config, log *slog.Logger, move *operator.Act) (*App, error) {
 	if err := cfg.Check(); err != nil {
 		return nil, err
 	}
@@ -102,7 +104,7 @@ func open(ctx context.Context, cfg Config, log *slog.Logger, move *Act) (*App, e
 	return a, nil
 }
 
-func (a *App) open(ctx context.Context, move *Act) error {
+func (a *App) open(ctx context.Context, move *operator.Act) error {
 	url, err := a.databaseURL(ctx)
 	if err != nil {
 		return err
@@ -201,6 +203,8 @@ func (a *App) wire(ctx context.Context, k keys) (err error) {
 	a.Metrics.MustRegister(a.Consultations.Collector())
 	numbers.consultations = a.Consultations
 	a.sayWhatIsMissing()
+	a.Operator = &operator.Service{DB: a.DB, Sandbox: cfg.Sandbox(), Accounts: a.Accounts, Applications: a.Applications, OAuth: a.OAuth, Wallet: a.Wallet,
+		Payments: a.Payments, Webhooks: a.Webhooks, Lawyers: a.Lawyers, Consultations: a.Consultations, Mail: a.Mail}
 	a.Privacy, err = privacy.New(privacy.Deps{Accounts: a.Accounts, SelfService: a.SelfService, OAuth: a.OAuth, Wallet: a.Wallet, Payments: a.Payments,
 		Consultations: a.Consultations, Idempotency: a.Idempotency, Mail: a.Mail})
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"partnerd/internal/deployment"
+	"partnerd/internal/operator"
 	"partnerd/internal/postgres"
 )
 
@@ -17,19 +18,19 @@ func (c *Config) claim(move bool) deployment.Claim {
 }
 
 // record keeps the deployment in the database, and a move in the audit.
-func (a *App) record(ctx context.Context, c deployment.Claim, move *Act) error {
+func (a *App) record(ctx context.Context, c deployment.Claim, move *operator.Act) error {
 	return a.DB.InTx(ctx, func(tx postgres.Tx) error {
 		before, err := deployment.Record(ctx, tx, c)
 		if err != nil || move == nil {
 			return err
 		}
-		return move.record(ctx, tx, "deployment.move", c.Environment, map[string]string{"before": before.BaseURL, "after": c.BaseURL})
+		return move.Record(ctx, tx, "deployment.move", c.Environment, map[string]string{"before": before.BaseURL, "after": c.BaseURL})
 	})
 }
 
 // MoveDeployment gives the deployment the base URL of the configuration. Programs that run keep the one before until they
 // are started again.
-func MoveDeployment(ctx context.Context, cfg Config, log *slog.Logger, by Act) error {
+func MoveDeployment(ctx context.Context, cfg Config, log *slog.Logger, by operator.Act) error {
 	a, err := open(ctx, cfg, log, &by)
 	if err == nil {
 		a.Close()

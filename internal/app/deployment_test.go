@@ -11,6 +11,7 @@ import (
 	"partnerd/internal/account"
 	"partnerd/internal/dbtest"
 	"partnerd/internal/deployment"
+	"partnerd/internal/operator"
 	"partnerd/internal/seal"
 )
 
@@ -130,12 +131,12 @@ func TestTheAddressMovesByItsCommand(t *testing.T) {
 	address("", first)
 	address(second, "")
 	cfg.BaseURL = second
-	if err := MoveDeployment(t.Context(), cfg, log, Act{Actor: "cli:demo"}); err == nil {
+	if err := MoveDeployment(t.Context(), cfg, log, operator.Act{Actor: "cli:demo"}); err == nil {
 		t.Error("moved without a reason")
 	}
 	address("", first)
 	cfg.BaseURL = second
-	if err := MoveDeployment(t.Context(), cfg, log, Act{Actor: "cli:demo", Reason: "New name"}); err != nil {
+	if err := MoveDeployment(t.Context(), cfg, log, operator.Act{Actor: "cli:demo", Reason: "New name"}); err != nil {
 		t.Fatal(err)
 	}
 	address("", second)

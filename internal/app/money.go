@@ -1,7 +1,6 @@
 package app
 
 import (
-	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -11,9 +10,6 @@ import (
 	"strings"
 
 	"partnerd/internal/payment"
-	"partnerd/internal/postgres"
-	"partnerd/internal/problem"
-	"partnerd/internal/wallet"
 )
 
 // checkMoney reports what is wrong with the settings of payments.
@@ -77,63 +73,4 @@ func publish(path, content string) error {
 		return err
 	}
 	return nil
-}
-
-// Faults of what operators do, in words for them.
-var (
-	errNoReason = errors.New("a reason is needed, for the audit")
-	errNoAmount = errors.New("the amount must not be 0")
-)
-
-// KnownClient is nil for a client that there is, and otherwise tells an operator that there is none.
-func (a *App) KnownClient(ctx context.Context, tx postgres.Tx, clientID string) error {
-	_, err := a.Accounts.Get(ctx, tx, clientID)
-	if errors.Is(err, problem.ErrNotFound) {
-		return fmt.Errorf("there is no client %q", clientID)
-	}
-	return err
-}
-
-// AdjustWallet corrects a wallet by hand.
-func (a *App) AdjustWallet(ctx context.Context, c wallet.Correction) (b wallet.Balance, err error) {
-	switch {
-	case strings.TrimSpace(c.Reason) == "":
-		return b, errNoReason
-	case c.Amount == 0:
-		return b, errNoAmount
-	}
-	err = a.DB.InTx(ctx, func(tx postgres.Tx) error {
-		if err := a.KnownClient(ctx, tx, c.ClientID); err != nil {
-			return err
-		}
-		before, err := a.Wallet.Lock(ctx, tx, c.ClientID)
-		if err != nil {
-			return err
-		}
-		err = a.Wallet.Correct(ctx, tx, c)
-		if errors.Is(err, wallet.ErrInsufficientFunds) {
-			return fmt.Errorf("the wallet has %d cents available, so %d cannot be taken", before.Available, -c.Amount)
-		}
-		if err != nil {
-			return err
-		}
-		b, err = a.Wallet.Balance(ctx, tx, c.ClientID)
-		return err
-	})
-	return b, err
-}
-
-// RefundTopUps sends unused top-ups back to their source.
-func (a *App) RefundTopUps(ctx context.Context, c payment.RefundCommand) (parts []payment.RefundPart, err error) {
-	if strings.TrimSpace(c.Reason) == "" {
-		return nil, errNoReason
-	}
-	err = a.DB.InTx(ctx, func(tx postgres.Tx) error {
-		if err := a.KnownClient(ctx, tx, c.ClientID); err != nil {
-			return err
-		}
-		parts, err = a.Payments.Refund(ctx, tx, c)
-		return err
-	})
-	return parts, err
 }

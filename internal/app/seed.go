@@ -11,12 +11,13 @@ import (
 	"partnerd/internal/account"
 	"partnerd/internal/application"
 	"partnerd/internal/money"
+	"partnerd/internal/operator"
 	"partnerd/internal/postgres"
 )
 
 // Demo is what the sandbox starts with. It is kept in the data folder, because secrets cannot be read back.
 type Demo struct {
-	Credentials
+	operator.Credentials
 	RedirectURI    string `json:"redirectUri"`
 	WebhookURL     string `json:"webhookUrl"`
 	ClientEmail    string `json:"clientEmail"`

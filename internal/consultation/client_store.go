@@ -14,6 +14,10 @@ func getOwned(ctx context.Context, tx postgres.Tx, clientID, consultationID stri
 	return one(ctx, tx, `SELECT `+columns+` FROM consultations c WHERE c.id = ? AND c.client_id = ?`, consultationID, clientID)
 }
 
+func peek(ctx context.Context, tx postgres.Tx, consultationID string) (row, error) {
+	return one(ctx, tx, `SELECT `+columns+` FROM consultations c WHERE c.id = ?`, consultationID)
+}
+
 func listOwned(ctx context.Context, tx postgres.Tx, clientID string, before Position, limit int) ([]row, error) {
 	q := tx.Gorm(ctx).Table("consultations c").Select(columns).Where("c.client_id = ?", clientID)
 	if before.ID != "" {

@@ -76,3 +76,31 @@ func (s *Service) lockForOperator(ctx context.Context, tx postgres.Tx, consultat
 	}
 	return lock(ctx, tx, consultationID)
 }
+
+// Peek returns a consultation whoever it belongs to, without what the client wrote. It returns [problem.ErrNotFound].
+func (s *Service) Peek(ctx context.Context, tx postgres.Tx, consultationID string) (Consultation, error) {
+	if !storable(consultationID) {
+		return Consultation{}, problem.ErrNotFound
+	}
+	r, err := peek(ctx, tx, consultationID)
+	if err != nil {
+		return Consultation{}, err
+	}
+	c, err := s.open(r)
+	c.Subject, c.Description = "", ""
+	return c, err
+}
+
+// ProposeRefund works out what goes back for a completed consultation when an operator does not say how much: 0 unless the
+// client declared a withdrawal while the call went on or the note was written. It returns [problem.ErrNotFound].
+func (s *Service) ProposeRefund(ctx context.Context, tx postgres.Tx, consultationID string) (money.Cents, error) {
+	c, err := s.Peek(ctx, tx, consultationID)
+	if err != nil {
+		return 0, err
+	}
+	w, declared, err := s.Withdrawn(ctx, tx, consultationID)
+	if err != nil || !declared {
+		return 0, err
+	}
+	return WithdrawalRefund(c, w), nil
+}

@@ -5,6 +5,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"partnerd/internal/money"
 	"partnerd/internal/problem"
 )
 
@@ -91,6 +92,16 @@ func uselessCall(c Consultation, _ time.Time) bool {
 }
 func refundable(c Consultation, _ time.Time) bool {
 	return c.RefundedAt == nil && c.Refunded > 0 && c.Refunded <= c.Price
+}
+
+// WithdrawalRefund is what goes back to a client who withdrew while the call went on or its note was written: the price in
+// proportion to the part of the 20 minutes that was not delivered, rounded up. The client owes no more than the rest.
+func WithdrawalRefund(c Consultation, w Withdrawal) money.Cents {
+	if c.Status != Completed || !w.Begun() || c.DurationSec == nil {
+		return 0
+	}
+	whole := money.Cents(CallLimit / time.Second)
+	return (c.Price*(whole-money.Cents(clampSec(*c.DurationSec))) + whole - 1) / whole
 }
 
 // dialDeadline is when an assigned consultation goes back unless a dial was begun (X7, X8), also when the client's line was

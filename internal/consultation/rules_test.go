@@ -153,3 +153,17 @@ func TestPublishedWaiverTextsAreCompleteAndUnchanged(t *testing.T) {
 		t.Error("an unknown version has a text")
 	}
 }
+
+// A client who withdrew during the call owes no more than in proportion to what was delivered.
+func TestWithdrawalRefundIsInProportion(t *testing.T) {
+	t.Parallel()
+	for seconds, want := range map[int]int64{0: 2000, 1: 1999, 60: 1900, 601: 999, 1199: 2, 1200: 0, 1300: 0} {
+		c := Consultation{Status: Completed, Price: 2000, DurationSec: &seconds}
+		if got := WithdrawalRefund(c, Withdrawal{Status: InCall}); int64(got) != want {
+			t.Errorf("after %d s: %d, want %d", seconds, got, want)
+		}
+		if got := WithdrawalRefund(c, Withdrawal{Status: Matching}); got != 0 {
+			t.Errorf("declared before the call: %d", got)
+		}
+	}
+}

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"partnerd/gen/partner/models"
-	"partnerd/internal/app"
 	"partnerd/internal/application"
+	"partnerd/internal/operator"
 )
 
 func (w *world) postTokenOnce(t testing.TB, form url.Values, keys ...string) *reply {
@@ -93,8 +93,8 @@ func TestASuspendedApplicationsConsultationFinishes(t *testing.T) {
 	w.assign(t, lawyer, consultation.ID)
 	code := w.code(t, p, c)
 
-	by := app.Act{Actor: "test", Reason: "Abuse"}
-	if _, err := w.SuspendApplication(t.Context(), by, p.ClientID, true); err != nil {
+	by := operator.Act{Actor: "test", Reason: "Abuse"}
+	if _, err := w.Operator.SuspendApplication(t.Context(), by, p.ClientID, true); err != nil {
 		t.Fatal(err)
 	}
 	s.get(t, "/api/v1/me").is(t, "access token", http.StatusUnauthorized, "UNAUTHORIZED")
@@ -105,7 +105,7 @@ func TestASuspendedApplicationsConsultationFinishes(t *testing.T) {
 	w.must(t, w.Consultations.EndCall(t.Context(), lawyer, consultation.ID))
 	w.must(t, w.Consultations.SubmitNote(t.Context(), lawyer, consultation.ID, canary, preview))
 
-	if _, err := w.SuspendApplication(t.Context(), by, p.ClientID, false); err != nil {
+	if _, err := w.Operator.SuspendApplication(t.Context(), by, p.ClientID, false); err != nil {
 		t.Fatal(err)
 	}
 	if got := s.read(t, consultation.ID); got.Status != models.ConsultationStatusCOMPLETED {
@@ -121,23 +121,23 @@ func TestActsOfOperatorsAreAudited(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, withoutWorkers)
 	p := w.partner(t, "CRM")
-	by := app.Act{Actor: "cli:anna", Reason: "Because"}
+	by := operator.Act{Actor: "cli:anna", Reason: "Because"}
 	name := "New name"
-	_, err := w.UpdateApplication(t.Context(), by, p.ClientID, application.Change{Name: &name})
+	_, err := w.Operator.UpdateApplication(t.Context(), by, p.ClientID, application.Change{Name: &name})
 	w.must(t, err)
-	_, err = w.SuspendApplication(t.Context(), by, p.ClientID, true)
+	_, err = w.Operator.SuspendApplication(t.Context(), by, p.ClientID, true)
 	w.must(t, err)
-	_, err = w.SuspendApplication(t.Context(), by, p.ClientID, false)
+	_, err = w.Operator.SuspendApplication(t.Context(), by, p.ClientID, false)
 	w.must(t, err)
-	secret, until, err := w.RotateApplicationSecret(t.Context(), by, p.ClientID, time.Hour)
+	secret, until, err := w.Operator.RotateApplicationSecret(t.Context(), by, p.ClientID, time.Hour)
 	w.must(t, err)
 	w.secret(secret)
 	if left := until.Sub(w.DB.Clock().Now()); left <= 0 || left > time.Hour {
 		t.Errorf("the previous secret works for %s", left)
 	}
-	key, err := w.RotateSigningKey(t.Context(), by)
+	key, err := w.Operator.RotateSigningKey(t.Context(), by)
 	w.must(t, err)
-	_, err = w.RetireSigningKey(t.Context(), by, key.ID)
+	_, err = w.Operator.RetireSigningKey(t.Context(), by, key.ID)
 	w.must(t, err)
 	for action, subject := range map[string]string{
 		"application.update": p.ClientID, "application.suspend": p.ClientID, "application.resume": p.ClientID, "application.rotate_secret": p.ClientID,
@@ -154,7 +154,7 @@ func TestActsOfOperatorsAreAudited(t *testing.T) {
 		t.Error("the audit holds a secret")
 	}
 	// Without a reason nothing is done.
-	if _, err := w.SuspendApplication(t.Context(), app.Act{Actor: "cli:anna"}, p.ClientID, true); err == nil {
+	if _, err := w.Operator.SuspendApplication(t.Context(), operator.Act{Actor: "cli:anna"}, p.ClientID, true); err == nil {
 		t.Error("done without a reason")
 	}
 	if n := w.queryInt(t, `SELECT count(*) FROM applications WHERE suspended_at IS NOT NULL`); n != 0 {

@@ -22,19 +22,19 @@ const Ping Type = "webhook.ping"
 // Problems: VALIDATION_ERROR with issue invalid_url, NOT_FOUND, UNAVAILABLE when our own way out fails.
 func (s *Service) ChangeURL(ctx context.Context, applicationID, rawURL string) error {
 	if rawURL != "" {
-		if err := s.checkURL(rawURL); err != nil {
-			return err
-		}
-		if err := s.ping(ctx, applicationID, rawURL); err != nil {
+		if err := s.ProveURL(ctx, applicationID, rawURL); err != nil {
 			return err
 		}
 	}
-	return s.db.InTx(ctx, func(tx postgres.Tx) error {
-		if rawURL != "" {
-			return s.SetURL(ctx, tx, applicationID, rawURL)
-		}
-		return updateEndpointURL(ctx, tx, applicationID, "")
-	})
+	return s.db.InTx(ctx, func(tx postgres.Tx) error { return s.SetURL(ctx, tx, applicationID, rawURL) })
+}
+
+// ProveURL posts a signed ping to a URL that is to become the endpoint's. Problems: those of [Service.ChangeURL].
+func (s *Service) ProveURL(ctx context.Context, applicationID, rawURL string) error {
+	if err := s.checkURL(rawURL); err != nil {
+		return err
+	}
+	return s.ping(ctx, applicationID, rawURL)
 }
 
 // ping posts to a URL that is not the endpoint's yet, by the rules of every attempt.

@@ -175,8 +175,10 @@ func (s *Service) Endpoint(ctx context.Context, tx postgres.Tx, applicationID st
 // SetURL sends everything from now on, waiting deliveries included, to another URL, and enables the endpoint.
 // Problems: VALIDATION_ERROR with issue invalid_url, NOT_FOUND.
 func (s *Service) SetURL(ctx context.Context, tx postgres.Tx, applicationID, rawURL string) error {
-	if err := s.checkURL(rawURL); err != nil {
-		return err
+	if rawURL != "" {
+		if err := s.checkURL(rawURL); err != nil {
+			return err
+		}
 	}
 	if err := updateEndpointURL(ctx, tx, applicationID, rawURL); err != nil {
 		return err

@@ -61,7 +61,9 @@ export async function start() {
     await pause(50)
   }
   const cli = async (...args) => {
-    const { stdout } = await promisify(execFile)(binary, [...args, '--json'], { env })
+    const running = promisify(execFile)(binary, [...args, '--json'], { env })
+    running.child.stdin.end(`${password}\n`) // read by those that ask for it
+    const { stdout } = await running
     return JSON.parse(stdout)
   }
   return {
@@ -72,7 +74,7 @@ export async function start() {
     /** Registers a client with a verified phone number. */
     async client(balanceCents = 0) {
       const email = `demo-${randomBytes(5).toString('hex')}@client.example`
-      await cli('client', 'create', '--email', email, '--password', password, '--name', 'Demo Client',
+      await cli('client', 'create', '--email', email, '--password', '-', '--name', 'Demo Client',
         '--phone', '+33639980002', '--phone-verified', '--balance-cents', String(balanceCents))
       return email
     },

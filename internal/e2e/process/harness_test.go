@@ -133,12 +133,18 @@ type result struct {
 	stdout, stderr string
 }
 
-// cli runs a command to its end.
+// cli runs a command to its end. What follows --password goes to its standard input.
 func (in *installation) cli(t *testing.T, args ...string) result {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), deadline)
 	defer cancel()
+	secret := ""
+	if i := slices.Index(args, "--password"); i >= 0 {
+		args, secret = slices.Clone(args), args[i+1]
+		args[i+1] = "-"
+	}
 	cmd := in.command(ctx, args...)
+	cmd.Stdin = strings.NewReader(secret + "\n")
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	err := cmd.Run()

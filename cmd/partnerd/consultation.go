@@ -1,0 +1,116 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"partnerd/internal/app"
+	"partnerd/internal/consultation"
+	"partnerd/internal/money"
+	"partnerd/internal/operator"
+	"partnerd/internal/problem"
+)
+
+type consultationCmd struct {
+	Show   consultationShowCmd   `cmd:"" help:"Show a consultation, without what was written in it."`
+	Cancel consultationCancelCmd `cmd:"" help:"Cancel a consultation whose call has not started; the money goes back."`
+	Close  consultationCloseCmd  `cmd:"" help:"Close a consultation whose call has ended without a note; the money goes back."`
+	Refund consultationRefundCmd `cmd:"" help:"Give the money of a completed consultation back, once, all or in part."`
+}
+
+type ofConsultation struct {
+	output
+	Consultation string `arg:"" help:"Identifier of the consultation."`
+}
+
+func (o ofConsultation) show(c consultation.Consultation, proposed money.Cents, err error) error {
+	switch {
+	case errors.Is(err, problem.ErrNotFound):
+		return fmt.Errorf("there is no consultation %q", o.Consultation)
+	case errors.Is(err, consultation.ErrReason):
+		return errors.New("--why too_short is for calls of less than a minute")
+	case errors.Is(err, operator.ErrNoAmount):
+		return errors.New("--amount-cents is needed: the client has not declared a withdrawal during the call")
+	case err != nil:
+		return err
+	}
+	at := func(t *time.Time) string {
+		if t == nil {
+			return "-"
+		}
+		return t.Format(stamp)
+	}
+	duration := "-"
+	if c.DurationSec != nil {
+		duration = fmt.Sprintf("%d s", *c.DurationSec)
+	}
+	lines := []string{"id           " + c.ID, "status       " + string(c.Status), "client       " + c.ClientID, "application  " + c.ApplicationID,
+		"lawyer       " + none(c.LawyerID), "competence   " + c.Competence + " in " + c.Language, "created      " + c.CreatedAt.Format(stamp),
+		"call         " + at(c.CallStartedAt) + " to " + at(c.CallEndedAt) + ", " + duration, "reason       " + none(string(c.EndReason)),
+		"price        " + c.Price.Format("en") + ", given back " + c.Refunded.Format("en")}
+	if proposed > 0 {
+		lines = append(lines, "withdrawal   declared during the call: "+proposed.Format("en")+" go back, in proportion to what was not delivered")
+	}
+	return o.print(map[string]any{"id": c.ID, "status": c.Status, "clientId": c.ClientID, "applicationId": c.ApplicationID, "lawyerId": c.LawyerID,
+		"competence": c.Competence, "language": c.Language, "createdAt": c.CreatedAt, "callStartedAt": c.CallStartedAt, "callEndedAt": c.CallEndedAt,
+		"durationSec": c.DurationSec, "endReason": c.EndReason, "priceCents": c.Price, "refundedCents": c.Refunded, "proposedRefundCents": proposed}, lines...)
+}
+
+type consultationShowCmd struct{ ofConsultation }
+
+func (o *consultationShowCmd) Run(ctx context.Context, cfg *app.Config) error {
+	return with(ctx, cfg, func(a *app.App) error {
+		c, err := a.Consultations.Peek(ctx, a.DB.Read(), o.Consultation)
+		if err != nil {
+			return o.show(c, 0, err)
+		}
+		proposed, err := a.Consultations.ProposeRefund(ctx, a.DB.Read(), o.Consultation)
+		return o.show(c, proposed, err)
+	})
+}
+
+type consultationCancelCmd struct {
+	ofConsultation
+	act
+}
+
+func (o *consultationCancelCmd) Run(ctx context.Context, cfg *app.Config) error {
+	return with(ctx, cfg, func(a *app.App) error {
+		c, err := a.Operator.CancelConsultation(ctx, o.by(), o.Consultation)
+		return o.show(c, 0, err)
+	})
+}
+
+type consultationCloseCmd struct {
+	ofConsultation
+	act
+	Why string `required:"" enum:"wrong_person,too_short,technical_fault,note_missing,withdrawn_from" help:"wrong_person, too_short (less than a minute), technical_fault, note_missing, or withdrawn_from (after the client's declaration)."`
+}
+
+func (o *consultationCloseCmd) Run(ctx context.Context, cfg *app.Config) error {
+	return with(ctx, cfg, func(a *app.App) error {
+		c, err := a.Operator.CloseConsultation(ctx, o.by(), o.Consultation, consultation.Reason(o.Why))
+		return o.show(c, 0, err)
+	})
+}
+
+type consultationRefundCmd struct {
+	ofConsultation
+	act
+	AmountCents *int64 `help:"Cents to give back. Default, after a withdrawal that was declared during the call: the price in proportion to what was not delivered of the 20 minutes."`
+}
+
+func (o *consultationRefundCmd) Run(ctx context.Context, cfg *app.Config) error {
+	var amount money.Cents
+	if o.AmountCents != nil {
+		if amount = money.Cents(*o.AmountCents); amount <= 0 || amount > consultation.Price {
+			return fmt.Errorf("--amount-cents must be between 1 and %d", consultation.Price)
+		}
+	}
+	return with(ctx, cfg, func(a *app.App) error {
+		c, err := a.Operator.RefundConsultation(ctx, o.by(), o.Consultation, amount)
+		return o.show(c, 0, err)
+	})
+}

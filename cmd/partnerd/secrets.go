@@ -1,0 +1,152 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"strings"
+
+	"golang.org/x/term"
+)
+
+// secretFlags are the flags whose value is a secret, with the variable of the environment that is read for it; of those with
+// true only the password in their URL is one. Every local user can read the command line of a process.
+var secretFlags = map[string]struct {
+	variable string
+	url      bool
+}{
+	"password":              {},
+	"master-key":            {variable: "PARTNERD_MASTER_KEY"},
+	"ops-password":          {variable: "PARTNERD_OPS_PASSWORD"},
+	"stripe-secret-key":     {variable: "PARTNERD_STRIPE_SECRET_KEY"},
+	"stripe-webhook-secret": {variable: "PARTNERD_STRIPE_WEBHOOK_SECRET"},
+	"database-url":          {variable: "PARTNERD_DATABASE_URL", url: true},
+	"mail-server":           {variable: "PARTNERD_MAIL_SERVER", url: true},
+	"sms-server":            {variable: "PARTNERD_SMS_SERVER", url: true},
+	"webhook-proxy":         {variable: "PARTNERD_WEBHOOK_PROXY", url: true},
+}
+
+// withSecrets returns the arguments with secrets filled in from where they may come: --NAME-file FILE, --NAME - for a line of
+// standard input, and the file that PARTNERD_NAME_FILE names. A secret that is an argument itself is refused.
+func withSecrets(args []string, getenv func(string) string, in io.Reader) ([]string, error) {
+	lines := bufio.NewReader(in)
+	given := map[string]bool{}
+	var out []string
+	for i := 0; i < len(args); i++ {
+		if args[i] == "--" {
+			out = append(out, args[i:]...)
+			break
+		}
+		flag, value, inline := strings.Cut(args[i], "=")
+		name, file := strings.CutSuffix(strings.TrimPrefix(flag, "--"), "-file")
+		known, secret := secretFlags[name]
+		if !secret || !strings.HasPrefix(flag, "--") {
+			out = append(out, args[i])
+			continue
+		}
+		if !inline {
+			if i++; i == len(args) {
+				return nil, fmt.Errorf("%s: the value is missing", flag)
+			}
+			value = args[i]
+		}
+		var err error
+		switch {
+		case file:
+			value, err = secretFile(value)
+		case value == "-":
+			value, err = secretLine(lines)
+		case !known.url || hasPassword(value):
+			err = errors.New("a secret on the command line can be read by every user of this machine; " + instead(name, known.variable))
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", flag, err)
+		}
+		given[name] = true
+		out = append(out, "--"+name+"="+value)
+	}
+	for name, known := range secretFlags {
+		path := ""
+		if known.variable != "" && !given[name] && getenv(known.variable) == "" {
+			path = getenv(known.variable + "_FILE")
+		}
+		if path == "" {
+			continue
+		}
+		value, err := secretFile(path)
+		if err != nil {
+			return nil, fmt.Errorf("%s_FILE: %w", known.variable, err)
+		}
+		out = append([]string{"--" + name + "=" + value}, out...)
+	}
+	return out, nil
+}
+
+func instead(name, variable string) string {
+	ways := "use --" + name + "-file FILE, or --" + name + " - to read a line of standard input"
+	if variable != "" {
+		return ways + ", or set " + variable + " or " + variable + "_FILE"
+	}
+	return ways + ", or leave it out to be asked"
+}
+
+// hasPassword also holds for what is no URL that can be read: it may hold one.
+func hasPassword(raw string) bool {
+	u, err := url.Parse(raw)
+	if err != nil || u.Scheme == "" {
+		return raw != ""
+	}
+	_, set := u.User.Password()
+	return set || u.Query().Has("password")
+}
+
+func secretFile(path string) (string, error) {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return "", err
+	}
+	return oneSecret(string(b))
+}
+
+func secretLine(in *bufio.Reader) (string, error) {
+	line, err := in.ReadString('\n')
+	if err != nil && !errors.Is(err, io.EOF) {
+		return "", err
+	}
+	return oneSecret(line)
+}
+
+func oneSecret(text string) (string, error) {
+	if text = strings.TrimRight(text, "\r\n"); text == "" {
+		return "", errors.New("there is nothing to read")
+	}
+	return text, nil
+}
+
+// askPassword is the password that was given, or the one that is typed twice, unseen, at a terminal.
+func askPassword(given string) (string, error) {
+	if given != "" {
+		return given, nil
+	}
+	if !term.IsTerminal(int(os.Stdin.Fd())) {
+		return "", errors.New("a password is needed: " + instead("password", ""))
+	}
+	var typed [2][]byte
+	for i, prompt := range []string{"Password: ", "Again: "} {
+		fmt.Fprint(os.Stderr, prompt)
+		var err error
+		typed[i], err = term.ReadPassword(int(os.Stdin.Fd()))
+		fmt.Fprintln(os.Stderr)
+		if err != nil {
+			return "", fmt.Errorf("read the password: %w", err)
+		}
+	}
+	if !bytes.Equal(typed[0], typed[1]) {
+		return "", errors.New("the two passwords differ")
+	}
+	return string(typed[0]), nil
+}

@@ -1,0 +1,95 @@
+package app
+
+import (
+	"errors"
+	"log/slog"
+	"path/filepath"
+	"testing"
+
+	"partnerd/internal/account"
+	"partnerd/internal/application"
+	"partnerd/internal/audit"
+	"partnerd/internal/dbtest"
+	"partnerd/internal/operator"
+	"partnerd/internal/problem"
+	"partnerd/internal/wallet"
+)
+
+// Every act of an operator is in the audit with its reason, and without a reason nothing happens.
+func TestActsOfOperatorsAreAudited(t *testing.T) {
+	t.Parallel()
+	cfg := good()
+	cfg.DatabaseURL, cfg.DataDir = dbtest.URL(t), filepath.Join(t.TempDir(), "data")
+	a, err := Open(t.Context(), cfg, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(a.Close)
+	ctx, o := t.Context(), a.Operator
+	by := operator.Act{Actor: "cli:demo", Reason: "A test"}
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	made, err := o.RegisterApplication(ctx, by, application.NewApplication{Name: "CRM", RedirectURIs: []string{"https://crm.example/cb"}, ContactEmail: "it@crm.example"}, "")
+	must(err)
+	c, err := o.CreateClient(ctx, by, account.NewClient{Email: "a@client.example", Password: "for the tests only, please", Name: "A Client"}, 5000)
+	must(err)
+	token, err := a.Accounts.SignIn(ctx, a.DB.Read(), c.ID)
+	must(err)
+	for action, act := range map[string]func(by operator.Act) error{
+		"client.sign_out": func(by operator.Act) error { _, err := o.SignOutClient(ctx, by, c.ID); return err },
+		"client.unlink":   func(by operator.Act) error { _, err := o.UnlinkClient(ctx, by, c.ID, made.ClientID); return err },
+		"client.disable":  func(by operator.Act) error { return o.DisableClient(ctx, by, c.ID) },
+		"client.enable":   func(by operator.Act) error { return o.EnableClient(ctx, by, c.ID) },
+		"webhook.set_url": func(by operator.Act) error {
+			return o.SetWebhookURL(ctx, by, made.ClientID, "https://crm.example/hooks", false)
+		},
+		"webhook.rotate_secret": func(by operator.Act) error { _, _, err := o.RotateWebhookSecret(ctx, by, made.ClientID); return err },
+		"webhook.enable":        func(by operator.Act) error { return o.EnableWebhooks(ctx, by, made.ClientID) },
+		"application.suspend":   func(by operator.Act) error { _, err := o.SuspendApplication(ctx, by, made.ClientID, true); return err },
+		"wallet.adjust": func(by operator.Act) error {
+			_, err := o.AdjustWallet(ctx, wallet.Correction{ClientID: c.ID, Amount: -5, Actor: by.Actor, Reason: by.Reason})
+			return err
+		},
+	} {
+		before, err := audit.List(ctx, a.DB.Read(), 100)
+		must(err)
+		if err := act(operator.Act{Actor: "cli:demo", Reason: " "}); !errors.Is(err, operator.ErrNoReason) {
+			t.Errorf("%s without a reason: %v", action, err)
+		}
+		must(act(by))
+		after, err := audit.List(ctx, a.DB.Read(), 100)
+		must(err)
+		if len(after) != len(before)+1 || after[0].Action != action || after[0].Actor != "cli:demo" || after[0].Reason != "A test" {
+			t.Errorf("%s: %d entries after %d, the newest %+v", action, len(after), len(before), after[0])
+		}
+	}
+	if _, err := a.Accounts.Session(ctx, a.DB.Read(), token); !errors.Is(err, account.ErrNoSession) {
+		t.Errorf("the session before: %v", err)
+	}
+	for name, err := range map[string]error{
+		"disable": o.DisableClient(ctx, by, "cli_none"), "enable": o.EnableClient(ctx, by, "cli_none"),
+		"cancel": func() error { _, err := o.CancelConsultation(ctx, by, "con_none"); return err }(),
+		"refund": func() error { _, err := o.RefundConsultation(ctx, by, "con_none", 0); return err }(),
+	} {
+		if !errors.Is(err, problem.ErrNotFound) {
+			t.Errorf("%s of nobody: %v", name, err)
+		}
+	}
+	o.Sandbox = false
+	n := account.NewClient{Email: "b@client.example", Password: "for the tests only, please", Name: "B", Phone: "+33639980002", PhoneVerified: true}
+	if _, err := o.CreateClient(ctx, by, n, 1); !errors.Is(err, operator.ErrSandbox) {
+		t.Errorf("opening balance in live: %v", err)
+	}
+	if _, err := o.CreateClient(ctx, operator.Act{Actor: "cli:demo"}, n, 0); !errors.Is(err, operator.ErrNoReason) {
+		t.Errorf("verified number in live without a reason: %v", err)
+	}
+	var mails int
+	must(a.DB.Pool().QueryRow(ctx, `SELECT count(*) FROM river.river_job WHERE args::text LIKE '%mail%' OR kind LIKE '%mail%'`).Scan(&mails))
+	if mails != 2 {
+		t.Errorf("%d mails to the partner, want one for the URL and one for the secret", mails)
+	}
+}

@@ -1,0 +1,66 @@
+package operator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"partnerd/internal/account"
+	"partnerd/internal/application"
+	"partnerd/internal/audit"
+	"partnerd/internal/consultation"
+	"partnerd/internal/lawyer"
+	"partnerd/internal/mail"
+	"partnerd/internal/oauth"
+	"partnerd/internal/payment"
+	"partnerd/internal/postgres"
+	"partnerd/internal/problem"
+	"partnerd/internal/wallet"
+	"partnerd/internal/webhook"
+)
+
+// Faults of what operators do, in words for them.
+var (
+	ErrNoReason = errors.New("a reason is needed, for the audit")
+	ErrNoAmount = errors.New("the amount must not be 0")
+	ErrSandbox  = errors.New("an opening balance exists in a sandbox only; correct the wallet of a live client with a reason: partnerd wallet adjust")
+)
+
+// Service does what operators ask for. Safe for concurrent use.
+type Service struct {
+	DB            *postgres.DB
+	Sandbox       bool
+	Accounts      *account.Service
+	Applications  *application.Service
+	OAuth         *oauth.Service
+	Wallet        *wallet.Service
+	Payments      *payment.Service
+	Webhooks      *webhook.Service
+	Lawyers       *lawyer.Service
+	Consultations *consultation.Service
+	Mail          *mail.Service
+}
+
+// Act is who does something by hand, and why: what the audit keeps of it.
+type Act struct {
+	Actor  string // for example "cli:anna"
+	Reason string
+}
+
+// Record adds the entry, last in the transaction.
+func (by Act) Record(ctx context.Context, tx postgres.Tx, action, subject string, details any) error {
+	if strings.TrimSpace(by.Reason) == "" {
+		return ErrNoReason
+	}
+	return audit.Record(ctx, tx, audit.Entry{Actor: by.Actor, Action: action, Subject: subject, Reason: by.Reason, Details: details})
+}
+
+// KnownClient is nil for a client that there is, and otherwise tells an operator that there is none.
+func (s *Service) KnownClient(ctx context.Context, tx postgres.Tx, clientID string) error {
+	_, err := s.Accounts.Get(ctx, tx, clientID)
+	if errors.Is(err, problem.ErrNotFound) {
+		return fmt.Errorf("there is no client %q", clientID)
+	}
+	return err
+}

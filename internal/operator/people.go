@@ -1,0 +1,155 @@
+package operator
+
+import (
+	"context"
+	"errors"
+
+	"partnerd/internal/account"
+	"partnerd/internal/lawyer"
+	"partnerd/internal/money"
+	"partnerd/internal/oauth"
+	"partnerd/internal/postgres"
+	"partnerd/internal/wallet"
+)
+
+// CreateClient registers an end client with a wallet that holds balance: 0 in live ([ErrSandbox]). There a number that is said
+// to be verified needs a reason ([ErrNoReason]).
+func (s *Service) CreateClient(ctx context.Context, by Act, n account.NewClient, balance money.Cents) (c account.Client, err error) {
+	switch {
+	case balance != 0 && !s.Sandbox:
+		return c, ErrSandbox
+	case by.Reason == "" && n.PhoneVerified && !s.Sandbox:
+		return c, ErrNoReason
+	case by.Reason == "":
+		by.Reason = "New client."
+	}
+	err = s.DB.InTx(ctx, func(tx postgres.Tx) error {
+		if c, err = s.Accounts.Create(ctx, tx, n); err != nil {
+			return err
+		}
+		if err := s.Wallet.Open(ctx, tx, c.ID); err != nil {
+			return err
+		}
+		if balance != 0 {
+			if err := s.Wallet.Adjust(ctx, tx, c.ID, balance, "Opening balance"); err != nil {
+				return err
+			}
+		}
+		return by.Record(ctx, tx, "client.create", c.ID, map[string]any{"phoneVerified": c.PhoneVerified, "balanceCents": balance})
+	})
+	return c, err
+}
+
+var errLawyerPhone = errors.New("the lawyer's phone number cannot be called")
+
+// SetLawyerPhone replaces the number that a lawyer's consultations are made from, in any usual notation.
+func (s *Service) SetLawyerPhone(ctx context.Context, by Act, lawyerID, phone string) error {
+	number, err := account.E164(phone)
+	if err != nil {
+		return errLawyerPhone
+	}
+	return s.DB.InTx(ctx, func(tx postgres.Tx) error {
+		if err := s.Lawyers.SetPhone(ctx, tx, lawyerID, number); err != nil {
+			return err
+		}
+		return by.Record(ctx, tx, "lawyer.set_phone", lawyerID, nil)
+	})
+}
+
+// CreateLawyer registers a lawyer, who is offline until signing in at the desk (or at once when simulated).
+func (s *Service) CreateLawyer(ctx context.Context, by Act, n lawyer.NewLawyer) (l lawyer.Lawyer, err error) {
+	if n.Phone, err = account.E164(n.Phone); err != nil {
+		return l, errLawyerPhone
+	}
+	err = s.DB.InTx(ctx, func(tx postgres.Tx) error {
+		if l, err = s.Lawyers.Create(ctx, tx, n); err != nil {
+			return err
+		}
+		return by.Record(ctx, tx, "lawyer.create", l.ID, map[string]any{"competences": n.Competences, "languages": n.Languages, "simulated": n.Simulated})
+	})
+	return l, err
+}
+
+// ClientState is what operators see of a client.
+type ClientState struct {
+	account.Client
+	Wallet      wallet.Balance
+	Connections []oauth.Connection
+	OpenCases   int  // consultations that have not come to an end
+	Paying      bool // a payment is under way
+}
+
+// Client shows a client. Problem: NOT_FOUND.
+func (s *Service) Client(ctx context.Context, clientID string) (c ClientState, err error) {
+	tx := s.DB.Read()
+	if c.Client, err = s.Accounts.Get(ctx, tx, clientID); err != nil {
+		return c, err
+	}
+	if c.Wallet, err = s.Wallet.Balance(ctx, tx, clientID); err != nil {
+		return c, err
+	}
+	if c.Connections, err = s.OAuth.Connections(ctx, tx, clientID); err != nil {
+		return c, err
+	}
+	if c.OpenCases, err = s.Consultations.OpenOf(ctx, tx, clientID); err != nil {
+		return c, err
+	}
+	c.Paying, err = s.Payments.UnderWay(ctx, tx, clientID)
+	return c, err
+}
+
+// DisableClient shuts a client out of pages and API, and ends the browser sessions and the links to applications for good.
+// Consultations that run are finished. Problem: NOT_FOUND.
+func (s *Service) DisableClient(ctx context.Context, by Act, clientID string) error {
+	return s.DB.InTx(ctx, func(tx postgres.Tx) error {
+		if err := s.Accounts.SetDisabled(ctx, tx, clientID, true); err != nil {
+			return err
+		}
+		links, err := s.OAuth.UnlinkAll(ctx, tx, clientID, oauth.ReasonOperator)
+		if err != nil {
+			return err
+		}
+		return by.Record(ctx, tx, "client.disable", clientID, map[string]int{"linksEnded": links})
+	})
+}
+
+// EnableClient lets a client in again, who signs in and links applications afresh. Problem: NOT_FOUND, also for an erased one.
+func (s *Service) EnableClient(ctx context.Context, by Act, clientID string) error {
+	return s.DB.InTx(ctx, func(tx postgres.Tx) error {
+		if err := s.Accounts.SetDisabled(ctx, tx, clientID, false); err != nil {
+			return err
+		}
+		return by.Record(ctx, tx, "client.enable", clientID, nil)
+	})
+}
+
+// SignOutClient ends a client's browser sessions and tells how many those were. Problem: NOT_FOUND.
+func (s *Service) SignOutClient(ctx context.Context, by Act, clientID string) (n int, err error) {
+	err = s.DB.InTx(ctx, func(tx postgres.Tx) error {
+		if _, err := s.Accounts.Lock(ctx, tx, clientID); err != nil {
+			return err
+		}
+		if n, err = s.Accounts.EndSessions(ctx, tx, clientID); err != nil {
+			return err
+		}
+		return by.Record(ctx, tx, "client.sign_out", clientID, map[string]int{"sessionsEnded": n})
+	})
+	return n, err
+}
+
+// UnlinkClient ends a client's links to an application, or to all of them (empty), and tells how many grants those were.
+// Problem: NOT_FOUND.
+func (s *Service) UnlinkClient(ctx context.Context, by Act, clientID, applicationID string) (n int, err error) {
+	err = s.DB.InTx(ctx, func(tx postgres.Tx) error {
+		if applicationID == "" {
+			n, err = s.OAuth.UnlinkAll(ctx, tx, clientID, oauth.ReasonOperator)
+		} else if _, err = s.Applications.Get(ctx, tx, applicationID); err == nil {
+			n, err = s.OAuth.Unlink(ctx, tx, clientID, applicationID, oauth.ReasonOperator)
+		}
+		if err != nil {
+			return err
+		}
+		return by.Record(ctx, tx, "client.unlink", clientID, map[string]any{"application": applicationID, "linksEnded": n})
+	})
+	return n, err
+}

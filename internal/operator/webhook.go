@@ -1,0 +1,74 @@
+package operator
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"partnerd/internal/mail"
+	"partnerd/internal/postgres"
+	"partnerd/internal/webhook"
+)
+
+// SetWebhookURL sets where an application's webhooks go; empty lets events wait. With ping the URL must answer one first.
+// Problems: see [webhook.Service.ChangeURL].
+func (s *Service) SetWebhookURL(ctx context.Context, by Act, applicationID, url string, ping bool) error {
+	if ping && url != "" {
+		if err := s.Webhooks.ProveURL(ctx, applicationID, url); err != nil {
+			return err
+		}
+	}
+	return s.DB.InTx(ctx, func(tx postgres.Tx) error {
+		before, err := s.Webhooks.Endpoint(ctx, tx, applicationID)
+		if err != nil {
+			return err
+		}
+		if err := s.Webhooks.SetURL(ctx, tx, applicationID, url); err != nil {
+			return err
+		}
+		where := "go to " + url
+		if url == "" {
+			where = "wait: there is no URL"
+		}
+		if err := s.tell(ctx, tx, applicationID, "Your webhooks "+where+" from now on."); err != nil {
+			return err
+		}
+		return by.Record(ctx, tx, "webhook.set_url", applicationID, map[string]any{"before": before.URL, "after": url, "pinged": ping && url != ""})
+	})
+}
+
+// RotateWebhookSecret replaces the signing secret, and tells until when the one before signs, too. Problem: NOT_FOUND.
+func (s *Service) RotateWebhookSecret(ctx context.Context, by Act, applicationID string) (secret string, until time.Time, err error) {
+	err = s.DB.InTx(ctx, func(tx postgres.Tx) error {
+		until = tx.Now.Add(webhook.SecretOverlap)
+		if secret, err = s.Webhooks.RotateSecret(ctx, tx, applicationID); err != nil {
+			return err
+		}
+		text := "The signing secret of your webhooks was replaced. The one before signs, too, until " + until.UTC().Format("2 January 2006 15:04 UTC") + "."
+		if err := s.tell(ctx, tx, applicationID, text); err != nil {
+			return err
+		}
+		return by.Record(ctx, tx, "webhook.rotate_secret", applicationID, map[string]any{"previousSecretUntil": until})
+	})
+	return secret, until, err
+}
+
+// EnableWebhooks lets the held deliveries of an application go. Problem: NOT_FOUND.
+func (s *Service) EnableWebhooks(ctx context.Context, by Act, applicationID string) error {
+	return s.DB.InTx(ctx, func(tx postgres.Tx) error {
+		if err := s.Webhooks.EnableEndpoint(ctx, tx, applicationID); err != nil {
+			return err
+		}
+		return by.Record(ctx, tx, "webhook.enable", applicationID, nil)
+	})
+}
+
+// tell writes to the contact of an application, if it has one, what an operator has changed.
+func (s *Service) tell(ctx context.Context, tx postgres.Tx, applicationID, what string) error {
+	to, err := s.Applications.Get(ctx, tx, applicationID)
+	if err != nil || to.ContactEmail == "" {
+		return err
+	}
+	return s.Mail.Send(ctx, tx, mail.Message{To: to.ContactEmail, Subject: fmt.Sprintf("Webhooks of %s were changed", to.Name),
+		Text: what + "\n\nThis was done by our operators for the application " + to.ID + ". If you did not expect it, answer this mail.\n"})
+}

@@ -13,12 +13,12 @@ import (
 // StartCall begins the first call of an assignment: the lawyer's phone rings, then the client's. Later attempts follow
 // by themselves, 5 and 15 minutes after the first. While one is being set up it does nothing.
 // Faults: [telephony.ErrLineBusy] (the client is on another call; the next attempts begin by themselves, until the dial deadline),
-// [ErrTooEarly], [ErrPhoneLost], [ErrNotYours], [ErrForbidden].
-func (s *Service) StartCall(ctx context.Context, lawyerID, consultationID string) error {
+// [ErrTooEarly], [ErrPhoneLost], [ErrNotYours], [ErrForbidden], [lawyer.ErrLeaseLost].
+func (s *Service) StartCall(ctx context.Context, lease lawyer.Lease, consultationID string) error {
 	var refused error
 	err := s.DB.InTx(ctx, func(tx postgres.Tx) error {
 		refused = nil
-		c, err := s.lockOf(ctx, tx, lawyerID, consultationID, Assigned)
+		c, err := s.lockOf(ctx, tx, lease, consultationID, Assigned)
 		if err != nil || c.Dialling() {
 			return err
 		}
@@ -102,10 +102,10 @@ func (s *Service) attemptFailed(ctx context.Context, tx postgres.Tx, c *Consulta
 	return s.apply(ctx, tx, c, onClientUnreached)
 }
 
-// EndCall ends the call at the lawyer's wish (X10). Faults: [ErrNotYours], [ErrForbidden].
-func (s *Service) EndCall(ctx context.Context, lawyerID, consultationID string) error {
+// EndCall ends the call at the lawyer's wish (X10). Faults: [ErrNotYours], [ErrForbidden], [lawyer.ErrLeaseLost].
+func (s *Service) EndCall(ctx context.Context, lease lawyer.Lease, consultationID string) error {
 	return s.DB.InTx(ctx, func(tx postgres.Tx) error {
-		c, err := s.lockOf(ctx, tx, lawyerID, consultationID, InCall)
+		c, err := s.lockOf(ctx, tx, lease, consultationID, InCall)
 		if err != nil {
 			return err
 		}

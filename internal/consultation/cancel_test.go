@@ -20,7 +20,7 @@ func TestCancel(t *testing.T) { // X13, R56, T21
 		"while the phone rings": {func(w *world, l string) string { id := w.assigned(l); w.confirmed(l, id); return id }, "assigned[ASSIGNED] "},
 		"between two attempts": {func(w *world, l string) string {
 			id := w.assigned(l)
-			w.do(w.StartCall(w.Context(), l, id))
+			w.do(w.StartCall(w.Context(), w.lease(l), id))
 			w.unreached(id)
 			return id
 		}, "assigned[ASSIGNED] "},

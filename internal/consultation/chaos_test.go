@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"partnerd/internal/lawyer"
 	"partnerd/internal/matching"
 	"partnerd/internal/money"
 	"partnerd/internal/postgres"
@@ -100,28 +101,28 @@ func (w *world) open(ctx context.Context) (n int) {
 // play is one turn of a lawyer. Others may have been faster: their refusals are no faults.
 func (w *world) play(ctx context.Context, l string, turn int) {
 	say := func(err error) {
-		for _, fine := range []error{nil, matching.ErrOfferGone, ErrNotYours, ErrForbidden, ErrTooEarly, telephony.ErrLineBusy, telephony.ErrNoCall, ctx.Err()} {
+		for _, fine := range []error{nil, matching.ErrOfferGone, ErrNotYours, ErrForbidden, ErrTooEarly, telephony.ErrLineBusy, telephony.ErrNoCall, lawyer.ErrLeaseLost, ctx.Err()} {
 			if errors.Is(err, fine) {
 				return
 			}
 		}
 		w.Error(err)
 	}
-	_, err := w.Lawyers.GoOnline(ctx, w.DB.Read(), l) // back from the pause that a missed offer brings
+	lease, err := w.Lawyers.GoOnline(ctx, w.DB.Read(), l) // back from the pause that a missed offer brings
 	say(err)
 	if o, ok, err := w.Matching.OpenFor(ctx, w.DB.Read(), l); err == nil && ok {
 		if l == w.lawyers[0] && turn%5 == 0 { // one of them is never enough to leave work stranded
-			say(w.DeclineOffer(ctx, l, o.ID, matching.ReasonConflict))
+			say(w.DeclineOffer(ctx, lease, o.ID, matching.ReasonConflict))
 			return
 		}
-		say(w.AcceptOffer(ctx, l, o.ID))
+		say(w.AcceptOffer(ctx, lease, o.ID))
 	}
 	jobs, err := w.InHands(ctx, w.DB.Read(), l)
 	say(err)
 	for _, c := range jobs {
 		switch c.Status {
 		case Assigned:
-			say(w.StartCall(ctx, l, c.ID))
+			say(w.StartCall(ctx, lease, c.ID))
 			call, ok, err := w.Telephony.Active(ctx, w.DB.Read(), c.ID)
 			if say(err); !ok {
 				w.clock.Advance(lineBusyRetry / 100) // the client is on another call
@@ -135,9 +136,9 @@ func (w *world) play(ctx context.Context, l string, turn int) {
 				say(w.HandleCallEvent(ctx, e))
 			}
 		case InCall:
-			say(w.EndCall(ctx, l, c.ID))
+			say(w.EndCall(ctx, lease, c.ID))
 		case CallEnded:
-			say(w.SubmitNote(ctx, l, c.ID, "note", "preview"))
+			say(w.SubmitNote(ctx, lease, c.ID, "note", "preview"))
 		}
 	}
 }

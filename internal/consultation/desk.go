@@ -15,10 +15,10 @@ import (
 
 // AcceptOffer gives a consultation to the lawyer who was offered it (X3, X5). An offer that was accepted while the
 // search was still running counts (29:59 wins); one that is accepted later, though no timer has fired yet, finds the
-// consultation waiting for a callback, and by night the offer is gone. Fault: [matching.ErrOfferGone].
-func (s *Service) AcceptOffer(ctx context.Context, lawyerID, offerID string) error {
+// consultation waiting for a callback, and by night the offer is gone. Faults: [matching.ErrOfferGone], [lawyer.ErrLeaseLost].
+func (s *Service) AcceptOffer(ctx context.Context, lease lawyer.Lease, offerID string) error {
 	var late error
-	err := s.onOffer(ctx, offerID, func(tx postgres.Tx, c Consultation) error {
+	err := s.onOffer(ctx, lease, offerID, func(tx postgres.Tx, c Consultation) error {
 		late = nil
 		if c.Status == Matching && searchElapsed(c, tx.Now) {
 			if err := s.endSearch(ctx, tx, &c); err != nil {
@@ -29,10 +29,10 @@ func (s *Service) AcceptOffer(ctx context.Context, lawyerID, offerID string) err
 				return nil
 			}
 		}
-		if _, err := s.Matching.Accept(ctx, tx, lawyerID, offerID); err != nil {
+		if _, err := s.Matching.Accept(ctx, tx, lease.LawyerID, offerID); err != nil {
 			return err
 		}
-		c.LawyerID = lawyerID
+		c.LawyerID = lease.LawyerID
 		err := s.apply(ctx, tx, &c, onAccept)
 		if errors.Is(err, ErrForbidden) {
 			return matching.ErrOfferGone
@@ -42,20 +42,20 @@ func (s *Service) AcceptOffer(ctx context.Context, lawyerID, offerID string) err
 	return errors.Join(err, late)
 }
 
-// DeclineOffer refuses an offer; the consultation is offered to others. Fault: [matching.ErrOfferGone].
-func (s *Service) DeclineOffer(ctx context.Context, lawyerID, offerID, reason string) error {
-	return s.onOffer(ctx, offerID, func(tx postgres.Tx, c Consultation) error {
-		if _, err := s.Matching.Decline(ctx, tx, lawyerID, offerID, reason); err != nil {
+// DeclineOffer refuses an offer; the consultation is offered to others. Faults: [matching.ErrOfferGone], [lawyer.ErrLeaseLost].
+func (s *Service) DeclineOffer(ctx context.Context, lease lawyer.Lease, offerID, reason string) error {
+	return s.onOffer(ctx, lease, offerID, func(tx postgres.Tx, c Consultation) error {
+		if _, err := s.Matching.Decline(ctx, tx, lease.LawyerID, offerID, reason); err != nil {
 			return err
 		}
 		s.wakeSearch(tx, c.ID)
-		s.wakeLawyer(tx, lawyerID)
+		s.wakeLawyer(tx, lease.LawyerID)
 		return nil
 	})
 }
 
-// onOffer runs f with the lock of the consultation that an offer is about.
-func (s *Service) onOffer(ctx context.Context, offerID string, f func(tx postgres.Tx, c Consultation) error) error {
+// onOffer runs f with the locks of the consultation that an offer is about and of the lawyer, if he holds his lease.
+func (s *Service) onOffer(ctx context.Context, lease lawyer.Lease, offerID string, f func(tx postgres.Tx, c Consultation) error) error {
 	if !storable(offerID) {
 		return matching.ErrOfferGone
 	}
@@ -68,24 +68,28 @@ func (s *Service) onOffer(ctx context.Context, offerID string, f func(tx postgre
 		if err != nil {
 			return err
 		}
+		if err := s.Lawyers.Hold(ctx, tx, lease); err != nil {
+			return err
+		}
 		return f(tx, c)
 	})
 }
 
 // Withdraw gives an assigned consultation back before the call has started (X7, X8): ConflictOfInterest, NotMyField or
-// Unavailable. It is not offered to this lawyer again. Faults: [ErrNotYours], [ErrReason], [ErrForbidden].
-func (s *Service) Withdraw(ctx context.Context, lawyerID, consultationID string, reason Reason) error {
+// Unavailable. It is not offered to this lawyer again. Faults: [ErrNotYours], [ErrReason], [ErrForbidden],
+// [lawyer.ErrLeaseLost].
+func (s *Service) Withdraw(ctx context.Context, lease lawyer.Lease, consultationID string, reason Reason) error {
 	switch reason {
 	case ConflictOfInterest, NotMyField, Unavailable:
 	default:
 		return ErrReason
 	}
 	return s.DB.InTx(ctx, func(tx postgres.Tx) error {
-		c, err := s.lockOf(ctx, tx, lawyerID, consultationID, Assigned)
+		c, err := s.lockOf(ctx, tx, lease, consultationID, Assigned)
 		if err != nil {
 			return err
 		}
-		if err := s.Matching.Withdrawn(ctx, tx, c.ID, lawyerID, string(reason)); err != nil {
+		if err := s.Matching.Withdrawn(ctx, tx, c.ID, c.LawyerID, string(reason)); err != nil {
 			return err
 		}
 		return s.giveBack(ctx, tx, &c, lawyer.Available)
@@ -114,10 +118,10 @@ func (s *Service) giveBack(ctx context.Context, tx postgres.Tx, c *Consultation,
 }
 
 // NoUsefulCall closes a consultation whose call was of no use, and gives the money back (X12): WrongPerson,
-// TechnicalFault, or TooShort for less than a minute. Faults: [ErrNotYours], [ErrReason], [ErrForbidden].
-func (s *Service) NoUsefulCall(ctx context.Context, lawyerID, consultationID string, reason Reason) error {
+// TechnicalFault, or TooShort for less than a minute. Faults: [ErrNotYours], [ErrReason], [ErrForbidden], [lawyer.ErrLeaseLost].
+func (s *Service) NoUsefulCall(ctx context.Context, lease lawyer.Lease, consultationID string, reason Reason) error {
 	return s.DB.InTx(ctx, func(tx postgres.Tx) error {
-		c, err := s.lockOf(ctx, tx, lawyerID, consultationID, CallEnded)
+		c, err := s.lockOf(ctx, tx, lease, consultationID, CallEnded)
 		if err != nil {
 			return err
 		}
@@ -129,14 +133,15 @@ func (s *Service) NoUsefulCall(ctx context.Context, lawyerID, consultationID str
 }
 
 // SubmitNote stores the lawyer's note with its preview and completes the consultation (X11), or corrects them
-// afterwards (X16); the same texts once more change nothing. A note that comes later than [NoteLimit] after the call is [ErrForbidden]. Faults: [note.ErrInvalid], [ErrNotYours], [ErrForbidden].
-func (s *Service) SubmitNote(ctx context.Context, lawyerID, consultationID, text, preview string) error {
+// afterwards (X16); the same texts once more change nothing. A note that comes later than [NoteLimit] after the call is
+// [ErrForbidden]. Faults: [note.ErrInvalid], [ErrNotYours], [ErrForbidden], [lawyer.ErrLeaseLost].
+func (s *Service) SubmitNote(ctx context.Context, lease lawyer.Lease, consultationID, text, preview string) error {
 	return s.DB.InTx(ctx, func(tx postgres.Tx) error {
-		c, err := s.lockOf(ctx, tx, lawyerID, consultationID, CallEnded, Completed)
+		c, err := s.lockOf(ctx, tx, lease, consultationID, CallEnded, Completed)
 		if err != nil {
 			return err
 		}
-		_, err = s.Notes.Submit(ctx, tx, c.ID, lawyerID, text, preview)
+		_, err = s.Notes.Submit(ctx, tx, c.ID, c.LawyerID, text, preview)
 		if errors.Is(err, note.ErrSame) {
 			return nil
 		}
@@ -152,17 +157,23 @@ func (s *Service) SubmitNote(ctx context.Context, lawyerID, consultationID, text
 	})
 }
 
-// lockOf locks a consultation that must be in the lawyer's hands in one of the given statuses.
-func (s *Service) lockOf(ctx context.Context, tx postgres.Tx, lawyerID, consultationID string, in ...Status) (Consultation, error) {
+// lockOf locks a consultation and its lawyer, who must hold his lease and have it in hand in one of the given statuses.
+func (s *Service) lockOf(ctx context.Context, tx postgres.Tx, lease lawyer.Lease, consultationID string, in ...Status) (Consultation, error) {
 	if !storable(consultationID) {
 		return Consultation{}, ErrNotYours
 	}
 	c, err := lock(ctx, tx, consultationID)
-	if errors.Is(err, problem.ErrNotFound) || err == nil && c.LawyerID != lawyerID {
+	if errors.Is(err, problem.ErrNotFound) {
 		return Consultation{}, ErrNotYours
 	}
 	if err != nil {
 		return Consultation{}, err
+	}
+	if err := s.Lawyers.Hold(ctx, tx, lease); err != nil {
+		return Consultation{}, err
+	}
+	if c.LawyerID != lease.LawyerID {
+		return Consultation{}, ErrNotYours
 	}
 	if !slices.Contains(in, c.Status) {
 		return Consultation{}, fmt.Errorf("%w: it is %s", ErrForbidden, c.Status)

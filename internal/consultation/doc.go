@@ -14,6 +14,11 @@
 //   - A client is served one at a time: while one of his consultations is on offer, assigned or in call, the others wait.
 //   - A lawyer is sought after every commit that makes it useful: by the process that committed, or when that only serves,
 //     by the one that sweeps, which is told. One process sweeps at a time, and finds whatever this misses.
+//   - Everything a lawyer does at his desk comes with the lease of his connection ([lawyer.Lease]) and is decided under his
+//     row lock: an older connection is refused with [lawyer.ErrLeaseLost] and changes nothing. What he had in hand stays
+//     his as the rules say, whichever connection began it: after a new sign-in he accepts an offer that is still open,
+//     dials, withdraws, ends the call, writes the note and corrects it. What he loses with his presence is an assigned
+//     consultation for which no call is being set up ([lawyer.LeaseLost]). Operators need no lease.
 //   - Locks are taken in the order consultation, lawyer, wallet. The search that starts at a lawyer skips
 //     consultations that are locked.
 //   - A callback is offered and dialled by the client's day only (hours.go). callable_from and callable_until hold the hours

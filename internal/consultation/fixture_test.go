@@ -213,6 +213,16 @@ func (w *world) closeIt(id string, reason Reason) error {
 	})
 }
 
+// lease is the lawyer's present connection.
+func (w *world) lease(lawyerID string) lawyer.Lease {
+	w.Helper()
+	l, err := w.Lawyers.Get(w.Context(), w.DB.Read(), lawyerID)
+	if err != nil {
+		w.Fatal(err)
+	}
+	return lawyer.Lease{LawyerID: lawyerID, Epoch: l.LeaseEpoch}
+}
+
 // offerOf is the lawyer's open offer.
 func (w *world) offerOf(lawyerID string) matching.Offer {
 	w.Helper()
@@ -234,7 +244,7 @@ func (w *world) assigned(lawyerID string) string {
 	w.Helper()
 	id := w.create()
 	w.sweep()
-	w.do(w.AcceptOffer(w.Context(), lawyerID, w.offerOf(lawyerID).ID))
+	w.do(w.AcceptOffer(w.Context(), w.lease(lawyerID), w.offerOf(lawyerID).ID))
 	return id
 }
 
@@ -271,7 +281,7 @@ func (w *world) provider(id string, e telephony.Event) error {
 // confirmed brings the call to where only the joining is missing.
 func (w *world) confirmed(lawyerID, id string) {
 	w.Helper()
-	w.do(w.StartCall(w.Context(), lawyerID, id))
+	w.do(w.StartCall(w.Context(), w.lease(lawyerID), id))
 	w.do(w.provider(id, telephony.Event{Kind: telephony.LegAnswered, Role: telephony.Lawyer}))
 	w.do(w.provider(id, telephony.Event{Kind: telephony.LegAnswered, Role: telephony.Client}))
 	w.do(w.provider(id, telephony.Event{Kind: telephony.LegDigits, Role: telephony.Client, Digits: "1"}))
@@ -296,7 +306,7 @@ func (w *world) callEnded(lawyerID string, after time.Duration) string {
 func (w *world) completed(lawyerID string) string {
 	w.Helper()
 	id := w.callEnded(lawyerID, 90*time.Second)
-	w.do(w.SubmitNote(w.Context(), lawyerID, id, "Le texte complet.", "Un aperçu."))
+	w.do(w.SubmitNote(w.Context(), w.lease(lawyerID), id, "Le texte complet.", "Un aperçu."))
 	return id
 }
 

@@ -140,7 +140,7 @@ func TestCallbacksAreNotOfferedByNight(t *testing.T) {
 	}
 	w.at(8, 0)
 	w.sweep()
-	w.do(w.AcceptOffer(t.Context(), l, w.offerOf(l).ID))
+	w.do(w.AcceptOffer(t.Context(), w.lease(l), w.offerOf(l).ID))
 	w.expect(id, Assigned, "pending_callback[PENDING_CALLBACK] assigned[ASSIGNED]", 8000, 2000)
 }
 
@@ -160,7 +160,7 @@ func TestTheNightTakesAnOfferBack(t *testing.T) {
 	for name, end := range map[string]func(w *world, l, offer string){
 		"by the timer": func(w *world, l, _ string) { w.sweep() },
 		"by a late acceptance": func(w *world, l, offer string) {
-			if err := w.AcceptOffer(w.Context(), l, offer); !errors.Is(err, matching.ErrOfferGone) {
+			if err := w.AcceptOffer(w.Context(), w.lease(l), offer); !errors.Is(err, matching.ErrOfferGone) {
 				w.Errorf("accepted: %v", err)
 			}
 		},
@@ -191,8 +191,8 @@ func TestAttemptsDoNotReachIntoTheNight(t *testing.T) {
 	w.at(20, 39)
 	l := w.online()
 	w.sweep()
-	w.do(w.AcceptOffer(t.Context(), l, w.offerOf(l).ID))
-	w.do(w.StartCall(t.Context(), l, id))
+	w.do(w.AcceptOffer(t.Context(), w.lease(l), w.offerOf(l).ID))
+	w.do(w.StartCall(t.Context(), w.lease(l), id))
 	w.unreached(id)
 	w.at(21, 0)
 	w.expect(id, PendingCallback, "pending_callback[PENDING_CALLBACK] assigned[ASSIGNED] pending_callback[PENDING_CALLBACK]", 8000, 2000)

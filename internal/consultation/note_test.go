@@ -59,7 +59,7 @@ func TestANoteThatNeverComesHasAnEnd(t *testing.T) { // H37
 	if c := w.read(id); c.EndReason != NoteMissing || c.Refunded != Price || nextTimer(c) != nil {
 		t.Errorf("%+v", c)
 	}
-	if err := w.SubmitNote(t.Context(), l, id, "Trop tard.", "Trop tard."); !errors.Is(err, ErrForbidden) {
+	if err := w.SubmitNote(t.Context(), w.lease(l), id, "Trop tard.", "Trop tard."); !errors.Is(err, ErrForbidden) {
 		t.Errorf("note after the end: %v", err)
 	}
 }
@@ -76,7 +76,7 @@ func TestANoteAfterADayStillCompletes(t *testing.T) {
 		return err
 	})
 	w.clock.Advance(NoteLimit - 25*time.Hour - time.Microsecond)
-	w.do(w.SubmitNote(t.Context(), l, id, "Le texte complet.", "Un aperçu."))
+	w.do(w.SubmitNote(t.Context(), w.lease(l), id, "Le texte complet.", "Un aperçu."))
 	w.expect(id, Completed, finished, 8000, 0)
 	w.expectLawyer(l, lawyer.Available)
 }
@@ -88,7 +88,7 @@ func TestALateNoteIsRefusedBeforeTheTimerFires(t *testing.T) {
 	l := w.online()
 	id := w.callEnded(l, 90*time.Second)
 	w.clock.Advance(NoteLimit)
-	if err := w.SubmitNote(t.Context(), l, id, "Trop tard.", "Trop tard."); !errors.Is(err, ErrForbidden) {
+	if err := w.SubmitNote(t.Context(), w.lease(l), id, "Trop tard.", "Trop tard."); !errors.Is(err, ErrForbidden) {
 		t.Errorf("late note: %v", err)
 	}
 	w.pass(0)
@@ -104,13 +104,13 @@ func TestTheSameNoteTwiceIsOneNote(t *testing.T) {
 	id := w.completed(l)
 	at := w.read(id).UpdatedAt
 	w.clock.Advance(time.Minute)
-	w.do(w.SubmitNote(t.Context(), l, id, " Le texte complet.\n", "Un aperçu."))
+	w.do(w.SubmitNote(t.Context(), w.lease(l), id, " Le texte complet.\n", "Un aperçu."))
 	w.expect(id, Completed, finished, 8000, 0)
 	if !w.read(id).UpdatedAt.Equal(at) {
 		t.Error("the record moved")
 	}
-	w.do(w.SubmitNote(t.Context(), l, id, "Le texte.", "Un aperçu."))
-	w.do(w.SubmitNote(t.Context(), l, id, "Le texte complet.", "Un aperçu."))
+	w.do(w.SubmitNote(t.Context(), w.lease(l), id, "Le texte.", "Un aperçu."))
+	w.do(w.SubmitNote(t.Context(), w.lease(l), id, "Le texte complet.", "Un aperçu."))
 	w.expect(id, Completed, finished+" note_available[COMPLETED 90] note_available[COMPLETED 90]", 8000, 0)
 }
 
@@ -134,7 +134,7 @@ func TestNoteAgainstItsEnd(t *testing.T) {
 				var hands sync.WaitGroup
 				for range 2 {
 					hands.Go(func() {
-						err := w.SubmitNote(t.Context(), l, id, "Le texte complet.", "Un aperçu.")
+						err := w.SubmitNote(t.Context(), w.lease(l), id, "Le texte complet.", "Un aperçu.")
 						if err != nil && !errors.Is(err, ErrForbidden) {
 							t.Error(err)
 						}
@@ -168,7 +168,7 @@ func TestOneNoteDoesNotEndTheWaitForAnother(t *testing.T) {
 	l := w.online()
 	first := w.callEnded(l, 90*time.Second)
 	w.tx(func(tx postgres.Tx) error {
-		if err := w.Lawyers.GoOffline(t.Context(), tx, l); err != nil {
+		if err := w.Lawyers.GoOffline(t.Context(), tx, w.lease(l)); err != nil {
 			return err
 		}
 		_, err := w.Lawyers.GoOnline(t.Context(), tx, l)
@@ -179,9 +179,9 @@ func TestOneNoteDoesNotEndTheWaitForAnother(t *testing.T) {
 	second := w.callEnded(l, 90*time.Second)
 	w.pass(2 * time.Hour) // the first is a day old
 	w.expectLawyer(l, lawyer.WrapUp)
-	w.do(w.SubmitNote(t.Context(), l, first, "Le texte complet.", "Un aperçu."))
+	w.do(w.SubmitNote(t.Context(), w.lease(l), first, "Le texte complet.", "Un aperçu."))
 	w.expectLawyer(l, lawyer.WrapUp)
-	w.do(w.SubmitNote(t.Context(), l, second, "Le texte complet.", "Un aperçu."))
+	w.do(w.SubmitNote(t.Context(), w.lease(l), second, "Le texte complet.", "Un aperçu."))
 	w.expectLawyer(l, lawyer.Available)
 }
 
@@ -223,7 +223,7 @@ func TestOperatorsCloseRefundAndCancel(t *testing.T) { // X12, X13, X15
 		t.Errorf("closed for a withdrawal that was not declared: %v", err)
 	}
 	for _, reason := range []Reason{NoteMissing, WithdrawnFrom} {
-		if err := w.NoUsefulCall(t.Context(), l, closed, reason); !errors.Is(err, ErrReason) {
+		if err := w.NoUsefulCall(t.Context(), w.lease(l), closed, reason); !errors.Is(err, ErrReason) {
 			t.Errorf("the lawyer closed it for %q: %v", reason, err)
 		}
 	}
@@ -267,8 +267,8 @@ func TestAWithdrawalDuringTheCallIsSettled(t *testing.T) {
 		l := w.online()
 		id := w.inCall(l)
 		declare(w, id)
-		w.do(w.EndCall(t.Context(), l, id))
-		w.do(w.SubmitNote(t.Context(), l, id, "Le texte complet.", "Un aperçu."))
+		w.do(w.EndCall(t.Context(), w.lease(l), id))
+		w.do(w.SubmitNote(t.Context(), w.lease(l), id, "Le texte complet.", "Un aperçu."))
 		w.do(w.refund(id, 1500))
 		if c := w.read(id); c.Status != Completed || c.Refunded != 1500 {
 			t.Errorf("%+v", c)

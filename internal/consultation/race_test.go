@@ -96,8 +96,8 @@ func TestCancelRacesCallStart(t *testing.T) {
 				t.Fatalf("in call: %v, call active %v", cancel, active)
 			}
 			w.expect(id, InCall, "assigned[ASSIGNED] call_started[IN_CALL]", 8000, 2000)
-			w.do(w.EndCall(t.Context(), l, id))
-			w.do(w.NoUsefulCall(t.Context(), l, id, TooShort))
+			w.do(w.EndCall(t.Context(), w.lease(l), id))
+			w.do(w.NoUsefulCall(t.Context(), w.lease(l), id, TooShort))
 		default:
 			t.Fatalf("status %s", c.Status)
 		}
@@ -115,7 +115,7 @@ func TestOneOfferIsAcceptedOnce(t *testing.T) {
 	w.sweep()
 	offer := w.offerOf(l).ID
 	accepted := 0
-	for _, err := range atOnce(20, func(int) error { return w.AcceptOffer(t.Context(), l, offer) }) {
+	for _, err := range atOnce(20, func(int) error { return w.AcceptOffer(t.Context(), w.lease(l), offer) }) {
 		switch {
 		case err == nil:
 			accepted++

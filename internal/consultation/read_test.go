@@ -147,12 +147,12 @@ func TestNothingPrivateIsReadable(t *testing.T) {
 	c, err := w.tryCreate(cmd)
 	w.do(err)
 	w.sweep()
-	w.do(w.AcceptOffer(t.Context(), l, w.offerOf(l).ID))
+	w.do(w.AcceptOffer(t.Context(), w.lease(l), w.offerOf(l).ID))
 	w.confirmed(l, c.ID)
 	w.do(w.provider(c.ID, telephony.Event{Kind: telephony.LegsJoined}))
 	w.clock.Advance(time.Minute)
-	w.do(w.EndCall(t.Context(), l, c.ID))
-	w.do(w.SubmitNote(t.Context(), l, c.ID, "CANARYNOTE", "CANARYPREVIEW"))
+	w.do(w.EndCall(t.Context(), w.lease(l), c.ID))
+	w.do(w.SubmitNote(t.Context(), w.lease(l), c.ID, "CANARYNOTE", "CANARYPREVIEW"))
 
 	marks := []string{"CANARYSUBJECT", "CANARYDESCRIPTION", "CANARYNOTE", "CANARYPREVIEW", "33612345678", "case-7"}
 	if n := strings.Count(logged.String(), "id="+c.ID); n != 5 {
@@ -212,8 +212,8 @@ func TestRecordingNeedsConsentAndApplication(t *testing.T) { // R40
 	c, err := w.tryCreate(cmd)
 	w.do(err)
 	w.sweep()
-	w.do(w.AcceptOffer(t.Context(), l, w.offerOf(l).ID))
-	w.do(w.StartCall(t.Context(), l, c.ID))
+	w.do(w.AcceptOffer(t.Context(), w.lease(l), w.offerOf(l).ID))
+	w.do(w.StartCall(t.Context(), w.lease(l), c.ID))
 	if call, _, err := w.Telephony.Active(t.Context(), w.DB.Read(), c.ID); err != nil || call.Record {
 		t.Errorf("recorded though the application has no recording (%v)", err)
 	}
@@ -246,7 +246,7 @@ func TestCoverageFollowsTheLawyers(t *testing.T) { // R31 to R34
 	id := w.create()
 	w.sweep()
 	w.clock.Advance(12 * time.Second)
-	w.do(w.AcceptOffer(t.Context(), l, w.offerOf(l).ID))
+	w.do(w.AcceptOffer(t.Context(), w.lease(l), w.offerOf(l).ID))
 	expect(true, 1, "12") // busy: as long as the last one waited
 	second := w.create()
 	w.pass(20 * time.Second)

@@ -68,7 +68,7 @@ func TestAClientIsServedOneAtATime(t *testing.T) {
 	var offer, consultation, l string
 	err := w.DB.Pool().QueryRow(t.Context(), "SELECT id, consultation_id, lawyer_id FROM offers WHERE client_id = $1 AND state = 'OPEN'", many).Scan(&offer, &consultation, &l)
 	w.do(err)
-	w.do(w.AcceptOffer(t.Context(), l, offer))
+	w.do(w.AcceptOffer(t.Context(), w.lease(l), offer))
 	for _, other := range w.lawyers {
 		w.do(w.LawyerAvailable(t.Context(), other))
 	}
@@ -305,7 +305,7 @@ func TestTheFiguresOfTheSearch(t *testing.T) {
 	w.clock.Advance(time.Minute)
 	l := w.online()
 	w.sweep()
-	w.do(w.DeclineOffer(t.Context(), l, w.offerOf(l).ID, "busy"))
+	w.do(w.DeclineOffer(t.Context(), w.lease(l), w.offerOf(l).ID, "busy"))
 	w.online()
 	w.sweep()
 	r := prometheus.NewRegistry()

@@ -56,7 +56,7 @@ func TestTheWholeWay(t *testing.T) { // X3, X6, X10, X11, X16, X15
 	if _, err := w.Note(t.Context(), w.DB.Read(), w.application, w.client, id); !errors.Is(err, ErrNoteNotAvailable) {
 		t.Errorf("note before it is there: %v", err)
 	}
-	w.do(w.SubmitNote(t.Context(), l, id, "Le texte complet.", "  Un aperçu. "))
+	w.do(w.SubmitNote(t.Context(), w.lease(l), id, "Le texte complet.", "  Un aperçu. "))
 	w.expect(id, Completed, finished, 8000, 0)
 	w.expectLawyer(l, lawyer.Available)
 	p, err := w.Note(t.Context(), w.DB.Read(), w.application, w.client, id)
@@ -65,7 +65,7 @@ func TestTheWholeWay(t *testing.T) { // X3, X6, X10, X11, X16, X15
 	}
 
 	w.clock.Advance(time.Hour)
-	w.do(w.SubmitNote(t.Context(), l, id, "Corrigé.", "Corrigé."))
+	w.do(w.SubmitNote(t.Context(), w.lease(l), id, "Corrigé.", "Corrigé."))
 	w.expect(id, Completed, finished+" note_available[COMPLETED 90]", 8000, 0)
 	if p, err = w.Note(t.Context(), w.DB.Read(), w.application, w.client, id); err != nil || p.Text != "Corrigé." || !p.SubmittedAt.Equal(w.clock.Now()) {
 		t.Errorf("corrected preview %+v, %v", p, err)
@@ -112,7 +112,7 @@ func TestAcceptAt2959Wins(t *testing.T) { // rule 3
 	l := w.online()
 	w.sweep()
 	w.clock.Advance(9 * time.Second)
-	w.do(w.AcceptOffer(t.Context(), l, w.offerOf(l).ID))
+	w.do(w.AcceptOffer(t.Context(), w.lease(l), w.offerOf(l).ID))
 	w.pass(time.Second)
 	w.expect(id, Assigned, "assigned[ASSIGNED]", 8000, 2000)
 }
@@ -126,7 +126,7 @@ func TestAcceptAfterThirtyMinutesIsACallback(t *testing.T) { // X4, X5
 	l := w.online()
 	w.sweep()
 	w.clock.Advance(10 * time.Second)
-	w.do(w.AcceptOffer(t.Context(), l, w.offerOf(l).ID))
+	w.do(w.AcceptOffer(t.Context(), w.lease(l), w.offerOf(l).ID))
 	w.expect(id, Assigned, "pending_callback[PENDING_CALLBACK] assigned[ASSIGNED]", 8000, 2000)
 	if c := w.read(id); c.CallbackDueAt == nil || c.AssignedAt == nil {
 		t.Errorf("%+v", c)
@@ -141,9 +141,9 @@ func TestCallbackIsServedWhenALawyerComes(t *testing.T) { // X5, X8
 	due := *w.read(id).CallbackDueAt
 	l := w.online()
 	w.pass(time.Hour)
-	w.do(w.AcceptOffer(t.Context(), l, w.offerOf(l).ID))
+	w.do(w.AcceptOffer(t.Context(), w.lease(l), w.offerOf(l).ID))
 	w.expect(id, Assigned, "pending_callback[PENDING_CALLBACK] assigned[ASSIGNED]", 8000, 2000)
-	w.do(w.Withdraw(t.Context(), l, id, ConflictOfInterest))
+	w.do(w.Withdraw(t.Context(), w.lease(l), id, ConflictOfInterest))
 	w.expect(id, PendingCallback, "pending_callback[PENDING_CALLBACK] assigned[ASSIGNED] pending_callback[PENDING_CALLBACK]", 8000, 2000)
 	if got := w.read(id).CallbackDueAt; !got.Equal(due) {
 		t.Errorf("callback due %v, want the first %v", got, due)
@@ -161,7 +161,7 @@ func TestLawyerWhoIsLostIsReplaced(t *testing.T) { // X7
 		lose func(w *world, l, id string)
 		then lawyer.State
 	}{
-		"withdraws": {func(w *world, l, id string) { w.do(w.Withdraw(w.Context(), l, id, NotMyField)) }, lawyer.Available},
+		"withdraws": {func(w *world, l, id string) { w.do(w.Withdraw(w.Context(), w.lease(l), id, NotMyField)) }, lawyer.Available},
 		"does not dial": {func(w *world, l, id string) {
 			w.pass(DialDeadline - time.Second)
 			w.expectLawyer(l, lawyer.Busy)
@@ -169,7 +169,7 @@ func TestLawyerWhoIsLostIsReplaced(t *testing.T) { // X7
 		}, lawyer.Away},
 		"loses presence": {func(w *world, l, id string) { w.clock.Advance(lawyer.LeaseLost + time.Second); w.sweep() }, lawyer.Offline},
 		"does not answer": {func(w *world, l, id string) {
-			w.do(w.StartCall(w.Context(), l, id))
+			w.do(w.StartCall(w.Context(), w.lease(l), id))
 			w.do(w.provider(id, telephony.Event{Kind: telephony.LegFailed, Role: telephony.Lawyer, Reason: telephony.NoAnswer}))
 		}, lawyer.Away},
 	} {
@@ -204,7 +204,7 @@ func TestPresenceIsNotAskedWhileDialling(t *testing.T) { // rule 5
 	w := newWorld(t)
 	l := w.online()
 	id := w.assigned(l)
-	w.do(w.StartCall(t.Context(), l, id))
+	w.do(w.StartCall(t.Context(), w.lease(l), id))
 	w.clock.Advance(lawyer.LeaseLost + time.Second)
 	w.sweep()
 	w.expect(id, Assigned, "assigned[ASSIGNED]", 8000, 2000)
@@ -215,10 +215,10 @@ func TestClientWhoIsNotReached(t *testing.T) { // X9
 	w := newWorld(t)
 	l := w.online()
 	id := w.assigned(l)
-	w.do(w.StartCall(t.Context(), l, id))
-	w.do(w.StartCall(t.Context(), l, id)) // a second click does nothing
+	w.do(w.StartCall(t.Context(), w.lease(l), id))
+	w.do(w.StartCall(t.Context(), w.lease(l), id)) // a second click does nothing
 	w.unreached(id)
-	if err := w.StartCall(t.Context(), l, id); !errors.Is(err, ErrTooEarly) {
+	if err := w.StartCall(t.Context(), w.lease(l), id); !errors.Is(err, ErrTooEarly) {
 		t.Errorf("early second attempt: %v", err)
 	}
 	w.pass(5*time.Minute - time.Second)
@@ -242,7 +242,7 @@ func TestSilentProviderIsGivenUp(t *testing.T) {
 	w := newWorld(t)
 	l := w.online()
 	id := w.assigned(l)
-	w.do(w.StartCall(t.Context(), l, id))
+	w.do(w.StartCall(t.Context(), w.lease(l), id))
 	w.do(w.provider(id, telephony.Event{Kind: telephony.LegAnswered, Role: telephony.Lawyer}))
 	w.pass(DialLimit)
 	if c := w.read(id); c.NextDialAt == nil || !c.NextDialAt.Equal(noon.Add(5*time.Minute)) {
@@ -289,10 +289,10 @@ func TestLawyerEndsTheCall(t *testing.T) { // X10
 	l := w.online()
 	id := w.inCall(l)
 	w.clock.Advance(90 * time.Second)
-	if err := w.EndCall(t.Context(), "law_other", id); !errors.Is(err, ErrNotYours) {
+	if err := w.EndCall(t.Context(), w.lease(w.online()), id); !errors.Is(err, ErrNotYours) {
 		t.Errorf("somebody else ends the call: %v", err)
 	}
-	w.do(w.EndCall(t.Context(), l, id))
+	w.do(w.EndCall(t.Context(), w.lease(l), id))
 	w.expect(id, CallEnded, talked, 8000, 2000)
 }
 
@@ -302,11 +302,11 @@ func TestNoUsefulCall(t *testing.T) { // X12
 	l := w.online()
 	id := w.callEnded(l, 90*time.Second)
 	for _, reason := range []Reason{"", TooShort, CancelledByPartner} {
-		if err := w.NoUsefulCall(t.Context(), l, id, reason); !errors.Is(err, ErrReason) {
+		if err := w.NoUsefulCall(t.Context(), w.lease(l), id, reason); !errors.Is(err, ErrReason) {
 			t.Errorf("reason %q: %v", reason, err)
 		}
 	}
-	w.do(w.NoUsefulCall(t.Context(), l, id, WrongPerson))
+	w.do(w.NoUsefulCall(t.Context(), w.lease(l), id, WrongPerson))
 	w.expect(id, Expired, talked+" expired[EXPIRED 90] refunded[EXPIRED 90]", 10_000, 0)
 	w.expectLawyer(l, lawyer.Available)
 }
@@ -317,15 +317,15 @@ func TestDeclinedAndMissedOffersGoToOthers(t *testing.T) {
 	first, second, third := w.online(), w.online(), w.online()
 	id := w.create()
 	w.sweep()
-	w.do(w.DeclineOffer(t.Context(), first, w.offerOf(first).ID, "not_my_field"))
+	w.do(w.DeclineOffer(t.Context(), w.lease(first), w.offerOf(first).ID, "not_my_field"))
 	w.sweep()
 	missed := w.offerOf(second)
 	w.pass(matching.OfferTime)
 	w.expectLawyer(second, lawyer.Away)
-	if err := w.AcceptOffer(t.Context(), second, missed.ID); !errors.Is(err, matching.ErrOfferGone) {
+	if err := w.AcceptOffer(t.Context(), w.lease(second), missed.ID); !errors.Is(err, matching.ErrOfferGone) {
 		t.Errorf("late accept: %v", err)
 	}
-	w.do(w.AcceptOffer(t.Context(), third, w.offerOf(third).ID))
+	w.do(w.AcceptOffer(t.Context(), w.lease(third), w.offerOf(third).ID))
 	w.expect(id, Assigned, "assigned[ASSIGNED]", 8000, 2000)
 }
 
@@ -375,9 +375,9 @@ func TestClientIsNeverDialledByTwoLawyers(t *testing.T) { // H40
 	first, second := w.online(), w.online()
 	one, two := w.assigned(first), w.create()
 	w.offerBesides(two, second)
-	w.do(w.AcceptOffer(t.Context(), second, w.offerOf(second).ID))
-	w.do(w.StartCall(t.Context(), first, one))
-	if err := w.StartCall(t.Context(), second, two); !errors.Is(err, telephony.ErrLineBusy) {
+	w.do(w.AcceptOffer(t.Context(), w.lease(second), w.offerOf(second).ID))
+	w.do(w.StartCall(t.Context(), w.lease(first), one))
+	if err := w.StartCall(t.Context(), w.lease(second), two); !errors.Is(err, telephony.ErrLineBusy) {
 		t.Fatalf("second dial: %v", err)
 	}
 	w.unreached(one)
@@ -398,9 +398,9 @@ func TestABusyLineDoesNotOutlastTheDialDeadline(t *testing.T) {
 	first, second := w.online(), w.online()
 	one, two := w.assigned(first), w.create()
 	w.offerBesides(two, second)
-	w.do(w.AcceptOffer(t.Context(), second, w.offerOf(second).ID))
+	w.do(w.AcceptOffer(t.Context(), w.lease(second), w.offerOf(second).ID))
 	w.confirmed(first, one)
-	if err := w.StartCall(t.Context(), second, two); !errors.Is(err, telephony.ErrLineBusy) {
+	if err := w.StartCall(t.Context(), w.lease(second), two); !errors.Is(err, telephony.ErrLineBusy) {
 		t.Fatalf("second dial: %v", err)
 	}
 	assigned := *w.read(two).AssignedAt
@@ -463,12 +463,12 @@ func TestNobodyIsCalledOnAnotherNumber(t *testing.T) { // X9, T40
 	}{
 		"before the first call": {func(w *world, l, id string) {
 			unverify(w, "+33698765432")
-			if err := w.StartCall(w.Context(), l, id); !errors.Is(err, ErrPhoneLost) {
+			if err := w.StartCall(w.Context(), w.lease(l), id); !errors.Is(err, ErrPhoneLost) {
 				w.Errorf("start: %v", err)
 			}
 		}, 0},
 		"before the second": {func(w *world, l, id string) {
-			w.do(w.StartCall(w.Context(), l, id))
+			w.do(w.StartCall(w.Context(), w.lease(l), id))
 			w.unreached(id)
 			unverify(w, "")
 			w.pass(5 * time.Minute)
@@ -498,7 +498,7 @@ func TestNobodyIsCalledOnAnotherNumber(t *testing.T) { // X9, T40
 		w.tx(func(tx postgres.Tx) error {
 			return w.Accounts.SetPhone(t.Context(), tx, w.client, "+33698765432", true)
 		})
-		w.do(w.StartCall(t.Context(), l, id))
+		w.do(w.StartCall(t.Context(), w.lease(l), id))
 		if n, err := w.ClientNumber(t.Context(), id); err != nil || n != "+33612345678" {
 			t.Errorf("the number that was verified at creation is dialled, not %s (%v)", n, err)
 		}

@@ -76,7 +76,7 @@ func TestEventsOfACompletedConsultation(t *testing.T) {
 // goodwill: X15 and X16 after the completion.
 func goodwill(t *testing.T, w *world, s *session, lawyer, id string) {
 	t.Helper()
-	w.must(t, w.Consultations.SubmitNote(t.Context(), lawyer, id, canary+" corrected", "Corrected preview"))
+	w.must(t, w.Consultations.SubmitNote(t.Context(), w.lease(t, lawyer), id, canary+" corrected", "Corrected preview"))
 	w.refund(t, id, price)
 	e := s.partner.receiver.await(t, id, "refunded")
 	if e.Data.Status != "COMPLETED" || e.Data.DurationSec == nil {
@@ -139,7 +139,7 @@ func TestEventsWithoutALawyer(t *testing.T) {
 
 	l := w.lawyer(t, "l1")
 	w.assign(t, l, served.ID)
-	w.must(t, w.Consultations.Withdraw(t.Context(), l, served.ID, consultation.ConflictOfInterest))
+	w.must(t, w.Consultations.Withdraw(t.Context(), w.lease(t, l), served.ID, consultation.ConflictOfInterest))
 	second := w.lawyer(t, "l2")
 	w.assign(t, second, served.ID)
 	a.receiver.awaitAll(t, served.ID, started+" pending_callback assigned pending_callback assigned")
@@ -169,10 +169,10 @@ func TestEventsOfACall(t *testing.T) {
 		s.hasWallet(t, when, 10_000, price)
 	}
 	unchanged("during the call")
-	w.must(t, w.Consultations.EndCall(t.Context(), l, c.ID))
+	w.must(t, w.Consultations.EndCall(t.Context(), w.lease(t, l), c.ID))
 	unchanged("after the call")
 	s.get(t, consultations+"/"+c.ID+"/note").is(t, "note before it is written", http.StatusNotFound, "NOTE_NOT_AVAILABLE")
-	w.must(t, w.Consultations.NoUsefulCall(t.Context(), l, c.ID, consultation.TooShort))
+	w.must(t, w.Consultations.NoUsefulCall(t.Context(), w.lease(t, l), c.ID, consultation.TooShort))
 	a.receiver.awaitAll(t, c.ID, started+" assigned call_started call_ended expired refunded")
 	for _, e := range a.receiver.Events(c.ID)[5:] {
 		if e.Data.DurationSec == nil {
@@ -183,7 +183,7 @@ func TestEventsOfACall(t *testing.T) {
 
 	again := s.create(t)
 	w.assign(t, l, again.ID)
-	w.must(t, w.Consultations.Withdraw(t.Context(), l, again.ID, consultation.NotMyField))
+	w.must(t, w.Consultations.Withdraw(t.Context(), w.lease(t, l), again.ID, consultation.NotMyField))
 	a.receiver.awaitAll(t, again.ID, started+" assigned matching")
 	w.exec(t, "UPDATE lawyers SET state = 'OFFLINE' WHERE id = $1", l)
 	second := w.lawyer(t, "l2")
@@ -197,7 +197,7 @@ func TestEventsOfACall(t *testing.T) {
 // notReached makes the first attempt and lets the time to the others pass; the client answers none.
 func (w *world) notReached(t testing.TB, lawyerID, consultationID string) {
 	t.Helper()
-	w.must(t, w.Consultations.StartCall(t.Context(), lawyerID, consultationID))
+	w.must(t, w.Consultations.StartCall(t.Context(), w.lease(t, lawyerID), consultationID))
 	for n := 1; n <= 3; n++ {
 		var call telephony.Call
 		eventually(t, fmt.Sprint("attempt ", n), func() bool {

@@ -190,8 +190,8 @@ func TestCancelRacesTheStartOfTheCall(t *testing.T) {
 			a.receiver.awaitAll(t, c.ID, started+" assigned cancelled refunded")
 		case cancel.Status == http.StatusConflict && cancel.code() == "NOT_CANCELLABLE" && v.Status == "IN_CALL":
 			s.hasWallet(t, "when the call won", 10_000, price)
-			w.must(t, w.Consultations.EndCall(t.Context(), l, c.ID))
-			w.must(t, w.Consultations.NoUsefulCall(t.Context(), l, c.ID, consultation.TooShort))
+			w.must(t, w.Consultations.EndCall(t.Context(), w.lease(t, l), c.ID))
+			w.must(t, w.Consultations.NoUsefulCall(t.Context(), w.lease(t, l), c.ID, consultation.TooShort))
 			a.receiver.awaitAll(t, c.ID, started+" assigned call_started call_ended expired refunded")
 		default:
 			t.Fatalf("both or none: %s, the consultation is %+v", cancel, v)
@@ -218,7 +218,7 @@ func TestCancelRacesTheAssignment(t *testing.T) {
 			if (side+i)%2 == 0 {
 				return s.cancel(t, c.ID)
 			}
-			accepted = w.Consultations.AcceptOffer(t.Context(), l, offer)
+			accepted = w.Consultations.AcceptOffer(t.Context(), w.lease(t, l), offer)
 			return nil
 		})[i%2]
 		cancel.is(t, "cancel", http.StatusOK, "")

@@ -91,6 +91,14 @@ func (w *world) lawyer(t testing.TB, email string) string {
 	return l.ID
 }
 
+// lease is the lawyer's present connection.
+func (w *world) lease(t testing.TB, lawyerID string) lawyer.Lease {
+	t.Helper()
+	l, err := w.Lawyers.Get(t.Context(), w.DB.Read(), lawyerID)
+	w.must(t, err)
+	return lawyer.Lease{LawyerID: lawyerID, Epoch: l.LeaseEpoch}
+}
+
 func (w *world) must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
@@ -118,13 +126,13 @@ func (w *world) assign(t testing.TB, lawyerID, consultationID string) {
 		defer rows.Close()
 		return rows.Next() && rows.Scan(&offer) == nil
 	})
-	w.must(t, w.Consultations.AcceptOffer(t.Context(), lawyerID, offer))
+	w.must(t, w.Consultations.AcceptOffer(t.Context(), w.lease(t, lawyerID), offer))
 }
 
 // ring dials and brings the call to the point where both sides are about to be joined. It returns the event that joins.
 func (w *world) ring(t testing.TB, lawyerID, consultationID string) telephony.Event {
 	t.Helper()
-	w.must(t, w.Consultations.StartCall(t.Context(), lawyerID, consultationID))
+	w.must(t, w.Consultations.StartCall(t.Context(), w.lease(t, lawyerID), consultationID))
 	call, active, err := w.Telephony.Active(t.Context(), w.DB.Read(), consultationID)
 	if err != nil || !active {
 		t.Fatalf("no call: %v", err)
@@ -158,6 +166,6 @@ func (w *world) complete(t testing.TB, lawyerID, consultationID string) {
 	t.Helper()
 	w.assign(t, lawyerID, consultationID)
 	w.call(t, lawyerID, consultationID)
-	w.must(t, w.Consultations.EndCall(t.Context(), lawyerID, consultationID))
-	w.must(t, w.Consultations.SubmitNote(t.Context(), lawyerID, consultationID, canary+" and what was said", preview))
+	w.must(t, w.Consultations.EndCall(t.Context(), w.lease(t, lawyerID), consultationID))
+	w.must(t, w.Consultations.SubmitNote(t.Context(), w.lease(t, lawyerID), consultationID, canary+" and what was said", preview))
 }

@@ -102,8 +102,8 @@ func TestASuspendedApplicationsConsultationFinishes(t *testing.T) {
 	w.postToken(t, p.codeForm(code)).is(t, "code", http.StatusBadRequest, "invalid_grant")
 
 	w.call(t, lawyer, consultation.ID)
-	w.must(t, w.Consultations.EndCall(t.Context(), lawyer, consultation.ID))
-	w.must(t, w.Consultations.SubmitNote(t.Context(), lawyer, consultation.ID, canary, preview))
+	w.must(t, w.Consultations.EndCall(t.Context(), w.lease(t, lawyer), consultation.ID))
+	w.must(t, w.Consultations.SubmitNote(t.Context(), w.lease(t, lawyer), consultation.ID, canary, preview))
 
 	if _, err := w.Operator.SuspendApplication(t.Context(), by, p.ClientID, false); err != nil {
 		t.Fatal(err)

@@ -7,8 +7,9 @@
 //   - A lawyer has a phone number; nobody is AVAILABLE without one.
 //   - State changes are guarded: they name the states they may leave, and fail with [ErrState] otherwise.
 //   - Presence is a lease, renewed by heartbeats: fresh for [PresenceFresh], lost after [LeaseLost]. Every new
-//     connection raises the epoch of the lease; a beat of an older connection is refused with [ErrLeaseLost]. Whoever
-//     waits for work and loses the lease goes OFFLINE, and with that loses his place in the queue. Heartbeats have a
+//     connection raises the epoch of the lease, and so does signing off; what an older connection says, a beat or an act,
+//     is refused with [ErrLeaseLost]. An act decides that under the lawyer's row lock ([Service.Hold]), in its own
+//     transaction. Whoever waits for work and loses the lease goes OFFLINE, and with that loses his place in the queue. Heartbeats have a
 //     table of their own (lawyer_presence, a row while he is signed on): a beat locks nothing that a search needs.
 //   - A lawyer serves competence × language: his pairs are written when he is created.
 //   - The queue of a pair is lawyer_pairs.idle_since: that of the lawyer while he is AVAILABLE, null otherwise. Whatever

@@ -29,7 +29,7 @@ const (
 var (
 	ErrNotFound    = errors.New("there is no such lawyer")
 	ErrState       = errors.New("the lawyer is not in a state that allows this")
-	ErrLeaseLost   = errors.New("the lawyer is connected elsewhere")
+	ErrLeaseLost   = errors.New("the lawyer is connected elsewhere or was signed off")
 	ErrEmailTaken  = errors.New("the e-mail address belongs to another lawyer")
 	ErrInvalid     = errors.New("the lawyer's data are not valid")
 	ErrUnknownCode = errors.New("not in the catalog")
@@ -50,6 +50,13 @@ type Lawyer struct {
 
 // Fresh tells whether the lawyer's presence is fresh at now.
 func (l Lawyer) Fresh(now time.Time) bool { return l.HeartbeatAt.After(now.Add(-PresenceFresh)) }
+
+// Lease is one connection of a lawyer. Whatever he does comes with it, and is refused once a newer connection took over or
+// he was signed off.
+type Lease struct {
+	LawyerID string
+	Epoch    int64
+}
 
 // NewLawyer is what [Service.Create] needs.
 type NewLawyer struct {

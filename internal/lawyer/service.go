@@ -61,29 +61,42 @@ func (s *Service) Lock(ctx context.Context, tx postgres.Tx, lawyerID string) (La
 	return get(ctx, tx, lawyerID, true)
 }
 
-// GoOnline begins a new lease and returns its epoch. A lawyer who was OFFLINE or AWAY, or whose lease was lost, becomes
+// Hold is [Service.Lock] for what a lawyer does himself: it fails with [ErrLeaseLost] when lease is not his present one.
+// Nobody takes the lease over before the transaction ends.
+func (s *Service) Hold(ctx context.Context, tx postgres.Tx, lease Lease) error {
+	return hold(ctx, tx, lease)
+}
+
+// GoOnline begins a new lease. A lawyer who was OFFLINE or AWAY, or whose lease was lost, becomes
 // AVAILABLE at the back of the queue; one with work in hand keeps his state. The caller then looks for work for him.
 // [ErrNoPhone] for one who cannot be called.
-func (s *Service) GoOnline(ctx context.Context, tx postgres.Tx, lawyerID string) (epoch int64, err error) {
+func (s *Service) GoOnline(ctx context.Context, tx postgres.Tx, lawyerID string) (Lease, error) {
 	sealed, err := phone(ctx, tx, lawyerID)
 	if err != nil {
-		return 0, err
+		return Lease{}, err
 	}
 	if sealed == nil {
-		return 0, ErrNoPhone
+		return Lease{}, ErrNoPhone
 	}
-	return goOnline(ctx, tx, lawyerID)
+	epoch, err := goOnline(ctx, tx, lawyerID)
+	if err != nil {
+		return Lease{}, err
+	}
+	return Lease{LawyerID: lawyerID, Epoch: epoch}, nil
 }
 
-// GoOffline signs a lawyer off. Fails with [ErrState] while he has an offer or a consultation in hand.
-func (s *Service) GoOffline(ctx context.Context, tx postgres.Tx, lawyerID string) error {
-	return s.SetState(ctx, tx, lawyerID, []State{Available, Away, WrapUp, Offline}, Offline)
+// GoOffline signs a lawyer off, which ends his lease. Fails with [ErrState] while he has an offer or a consultation in hand,
+// and with [ErrLeaseLost].
+func (s *Service) GoOffline(ctx context.Context, tx postgres.Tx, lease Lease) error {
+	if err := hold(ctx, tx, lease); err != nil {
+		return err
+	}
+	return s.SetState(ctx, tx, lease.LawyerID, []State{Available, Away, WrapUp, Offline}, Offline)
 }
 
-// Beat renews the lease of one connection. Fails with [ErrLeaseLost] when a newer connection took over, or the lawyer
-// was signed off.
-func (s *Service) Beat(ctx context.Context, tx postgres.Tx, lawyerID string, epoch int64) error {
-	return beat(ctx, tx, lawyerID, epoch)
+// Beat renews a lease, or fails with [ErrLeaseLost].
+func (s *Service) Beat(ctx context.Context, tx postgres.Tx, lease Lease) error {
+	return beat(ctx, tx, lease)
 }
 
 // Heartbeat renews the leases of several lawyers who are signed on, whichever their connections, in one statement.

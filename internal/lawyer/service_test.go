@@ -127,13 +127,14 @@ func TestStateChangesAreGuarded(t *testing.T) {
 	if err := s.SetState(t.Context(), tx, l.ID, []lawyer.State{lawyer.Busy, lawyer.Away}, lawyer.WrapUp); !errors.Is(err, lawyer.ErrState) {
 		t.Errorf("from a state that it is not in: %v", err)
 	}
-	if _, err := s.GoOnline(t.Context(), tx, l.ID); err != nil {
+	lease, err := s.GoOnline(t.Context(), tx, l.ID)
+	if err != nil {
 		t.Fatal(err)
 	}
 	if err := s.SetState(t.Context(), tx, l.ID, []lawyer.State{lawyer.Available}, lawyer.Busy); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.GoOffline(t.Context(), tx, l.ID); !errors.Is(err, lawyer.ErrState) {
+	if err := s.GoOffline(t.Context(), tx, lease); !errors.Is(err, lawyer.ErrState) {
 		t.Errorf("signing off with work in hand: %v", err)
 	}
 	if _, err := s.GoOnline(t.Context(), tx, l.ID); err != nil {
@@ -157,17 +158,17 @@ func TestPresenceIsALease(t *testing.T) {
 		t.Fatal(err)
 	}
 	second, err := s.GoOnline(t.Context(), db.Read(), l.ID)
-	if err != nil || second <= first {
-		t.Fatalf("epochs %d, %d, %v", first, second, err)
+	if err != nil || second.Epoch <= first.Epoch {
+		t.Fatalf("leases %v, %v, %v", first, second, err)
 	}
 	clk.Advance(lawyer.PresenceFresh)
-	if err := s.Beat(t.Context(), db.Read(), l.ID, first); !errors.Is(err, lawyer.ErrLeaseLost) {
+	if err := s.Beat(t.Context(), db.Read(), first); !errors.Is(err, lawyer.ErrLeaseLost) {
 		t.Errorf("the older connection's beat: %v", err)
 	}
 	if got, err := s.Get(t.Context(), db.Read(), l.ID); err != nil || got.Fresh(clk.Now()) {
 		t.Errorf("after %s of silence: fresh %v, %v", lawyer.PresenceFresh, got.Fresh(clk.Now()), err)
 	}
-	if err := s.Beat(t.Context(), db.Read(), l.ID, second); err != nil {
+	if err := s.Beat(t.Context(), db.Read(), second); err != nil {
 		t.Fatal(err)
 	}
 	if got, err := s.Get(t.Context(), db.Read(), l.ID); err != nil || !got.Fresh(clk.Now()) {
@@ -181,7 +182,7 @@ func TestAbsenceCostsThePlace(t *testing.T) {
 	t.Parallel()
 	clk := clock.NewManual(time.Date(2026, 1, 5, 9, 0, 0, 0, time.UTC))
 	db, s := dbtest.NewWithClock(t, clk), service(t)
-	epochs := map[string]int64{}
+	leases := map[string]lawyer.Lease{}
 	sign := func(email string) string {
 		n := valid()
 		n.Email = email
@@ -189,7 +190,7 @@ func TestAbsenceCostsThePlace(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if epochs[l.ID], err = s.GoOnline(t.Context(), db.Read(), l.ID); err != nil {
+		if leases[l.ID], err = s.GoOnline(t.Context(), db.Read(), l.ID); err != nil {
 			t.Fatal(err)
 		}
 		return l.ID
@@ -217,7 +218,7 @@ func TestAbsenceCostsThePlace(t *testing.T) {
 	}
 	after(lawyer.LeaseLost, map[string]lawyer.State{waits: lawyer.Available, pauses: lawyer.Away, works: lawyer.Busy}, 0)
 	after(time.Microsecond, map[string]lawyer.State{waits: lawyer.Offline, pauses: lawyer.Offline, works: lawyer.Busy}, 1)
-	if err := s.Beat(t.Context(), db.Read(), waits, epochs[waits]); !errors.Is(err, lawyer.ErrLeaseLost) {
+	if err := s.Beat(t.Context(), db.Read(), leases[waits]); !errors.Is(err, lawyer.ErrLeaseLost) {
 		t.Errorf("a beat of the old connection: %v", err)
 	}
 	var queued int

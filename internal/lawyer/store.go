@@ -140,9 +140,23 @@ func goOnline(ctx context.Context, tx postgres.Tx, lawyerID string) (int64, erro
 	return epoch, nil
 }
 
-func beat(ctx context.Context, tx postgres.Tx, lawyerID string, epoch int64) error {
+// hold waits for the row's lock before it compares: the condition is checked again on what it then finds.
+func hold(ctx context.Context, tx postgres.Tx, lease Lease) error {
+	var held bool
+	err := tx.Gorm(ctx).Raw("SELECT true FROM lawyers WHERE id = ? AND lease_epoch = ? FOR UPDATE", lease.LawyerID, lease.Epoch).Scan(&held).Error
+	if err != nil {
+		return fmt.Errorf("hold the lawyer's lease: %w", err)
+	}
+	if !held {
+		return ErrLeaseLost
+	}
+	return nil
+}
+
+// beat does not lock the lawyer's row: a beat that comes as another connection takes over renews what that has just begun.
+func beat(ctx context.Context, tx postgres.Tx, lease Lease) error {
 	res := tx.Gorm(ctx).Exec(`UPDATE lawyer_presence SET heartbeat_at = ? WHERE lawyer_id = ?
-		AND EXISTS (SELECT FROM lawyers WHERE id = ? AND lease_epoch = ?)`, tx.Now, lawyerID, lawyerID, epoch)
+		AND EXISTS (SELECT FROM lawyers WHERE id = ? AND lease_epoch = ?)`, tx.Now, lease.LawyerID, lease.LawyerID, lease.Epoch)
 	if res.Error != nil {
 		return fmt.Errorf("renew the lawyer's lease: %w", res.Error)
 	}

@@ -393,14 +393,20 @@ func (f *fixture) act(n int, w matching.Work, lawyerID string) {
 		f.Error(err)
 	}
 	for _, step := range []func(tx postgres.Tx) error{
-		func(tx postgres.Tx) error { return f.lawyers.GoOffline(f.ctx, tx, lawyerID) },
+		func(tx postgres.Tx) error {
+			lease, err := f.lawyers.GoOnline(f.ctx, tx, lawyerID)
+			if err != nil {
+				return err
+			}
+			return f.lawyers.GoOffline(f.ctx, tx, lease)
+		},
 		func(tx postgres.Tx) error { _, err := f.lawyers.GoOnline(f.ctx, tx, lawyerID); return err },
 		func(tx postgres.Tx) error {
 			return f.lawyers.SetState(f.ctx, tx, lawyerID, []lawyer.State{lawyer.Offered, lawyer.Available}, lawyer.Away)
 		},
 		func(tx postgres.Tx) error { _, err := f.lawyers.ReturnIdle(f.ctx, tx, lawyerID); return err },
 	} {
-		if err := step(f.db.Read()); err != nil && !errors.Is(err, lawyer.ErrState) {
+		if err := step(f.db.Read()); err != nil && !errors.Is(err, lawyer.ErrState) && !errors.Is(err, lawyer.ErrLeaseLost) {
 			f.Error(err)
 		}
 	}

@@ -21,10 +21,10 @@ import (
 // Consultations is what a lawyer can do, and what the simulated ones do: the methods of consultation.Service behind
 // the desk.
 type Consultations interface {
-	AcceptOffer(ctx context.Context, lawyerID, offerID string) error
-	StartCall(ctx context.Context, lawyerID, consultationID string) error
-	EndCall(ctx context.Context, lawyerID, consultationID string) error
-	SubmitNote(ctx context.Context, lawyerID, consultationID, note, preview string) error
+	AcceptOffer(ctx context.Context, lease lawyer.Lease, offerID string) error
+	StartCall(ctx context.Context, lease lawyer.Lease, consultationID string) error
+	EndCall(ctx context.Context, lease lawyer.Lease, consultationID string) error
+	SubmitNote(ctx context.Context, lease lawyer.Lease, consultationID, note, preview string) error
 	LawyerAvailable(ctx context.Context, lawyerID string) error
 }
 
@@ -183,28 +183,28 @@ func (l *Lawyers) do(ctx context.Context, c chore) {
 	if lostRace(err) {
 		level = slog.LevelDebug
 	}
-	slog.Log(ctx, level, "simulated lawyer", "does", c.kind, "lawyer", c.lawyerID, "subject", c.subjectID, "error", err)
+	slog.Log(ctx, level, "simulated lawyer", "does", c.kind, "lawyer", c.lease.LawyerID, "subject", c.subjectID, "error", err)
 }
 
 func (l *Lawyers) act(ctx context.Context, c chore) error {
 	switch c.kind {
 	case accept:
-		return l.consultations.AcceptOffer(ctx, c.lawyerID, c.subjectID)
+		return l.consultations.AcceptOffer(ctx, c.lease, c.subjectID)
 	case dial:
-		return l.consultations.StartCall(ctx, c.lawyerID, c.subjectID)
+		return l.consultations.StartCall(ctx, c.lease, c.subjectID)
 	case hangUp:
-		return l.consultations.EndCall(ctx, c.lawyerID, c.subjectID)
+		return l.consultations.EndCall(ctx, c.lease, c.subjectID)
 	case write:
 		t := textFor(c.language, c.subjectID)
-		return l.consultations.SubmitNote(ctx, c.lawyerID, c.subjectID, t.note, t.preview)
+		return l.consultations.SubmitNote(ctx, c.lease, c.subjectID, t.note, t.preview)
 	}
 	return fmt.Errorf("unknown chore %q", c.kind)
 }
 
 // lostRace tells whether somebody else was first: another replica, a timer, or a client who cancelled.
 func lostRace(err error) bool {
-	for _, expected := range []error{matching.ErrOfferGone, lawyer.ErrState, telephony.ErrLineBusy, consultation.ErrForbidden,
-		consultation.ErrNotYours, consultation.ErrTooEarly} {
+	for _, expected := range []error{matching.ErrOfferGone, lawyer.ErrState, lawyer.ErrLeaseLost, telephony.ErrLineBusy,
+		consultation.ErrForbidden, consultation.ErrNotYours, consultation.ErrTooEarly} {
 		if errors.Is(err, expected) {
 			return true
 		}

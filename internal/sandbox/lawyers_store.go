@@ -4,14 +4,15 @@ import (
 	"context"
 	"fmt"
 
+	"partnerd/internal/lawyer"
 	"partnerd/internal/postgres"
 )
 
 // chore is something a simulated lawyer has to do now.
 type chore struct {
 	kind      choreKind
-	lawyerID  string
-	subjectID string // an offer to accept, otherwise a consultation
+	lease     lawyer.Lease // the lawyer's present one
+	subjectID string       // an offer to accept, otherwise a consultation
 	language  string
 }
 
@@ -32,25 +33,26 @@ func dueChores(ctx context.Context, tx postgres.Tx, p Pace) ([]chore, error) {
 	var rows []struct {
 		Kind      choreKind
 		LawyerID  string
+		Epoch     int64
 		SubjectID string
 		Language  string
 	}
 	err := tx.Gorm(ctx).Raw(`
-		SELECT 'accept' AS kind, o.lawyer_id, o.id AS subject_id, '' AS language, o.created_at AS since
+		SELECT 'accept' AS kind, o.lawyer_id, l.lease_epoch AS epoch, o.id AS subject_id, '' AS language, o.created_at AS since
 		FROM offers o JOIN lawyers l ON l.id = o.lawyer_id AND l.simulated
 		WHERE o.state = 'OPEN' AND o.created_at <= @accept AND o.expires_at > @now
 		UNION ALL
-		SELECT 'dial', c.lawyer_id, c.id, c.language, c.assigned_at
+		SELECT 'dial', c.lawyer_id, l.lease_epoch, c.id, c.language, c.assigned_at
 		FROM consultations c JOIN lawyers l ON l.id = c.lawyer_id AND l.simulated
 		WHERE c.status = 'ASSIGNED' AND c.assigned_at <= @dial AND c.dial_attempts = 0 AND c.next_dial_at IS NULL
 			AND NOT EXISTS (SELECT FROM calls k WHERE k.client_id = c.client_id AND k.state <> 'ENDED')
 		UNION ALL
-		SELECT 'hang_up', c.lawyer_id, c.id, c.language, k.bridged_at
+		SELECT 'hang_up', c.lawyer_id, l.lease_epoch, c.id, c.language, k.bridged_at
 		FROM consultations c JOIN lawyers l ON l.id = c.lawyer_id AND l.simulated
 		JOIN calls k ON k.consultation_id = c.id AND k.state = 'BRIDGED' AND k.bridged_at <= @talk
 		WHERE c.status = 'IN_CALL'
 		UNION ALL
-		SELECT 'write', c.lawyer_id, c.id, c.language, c.call_ended_at
+		SELECT 'write', c.lawyer_id, l.lease_epoch, c.id, c.language, c.call_ended_at
 		FROM consultations c JOIN lawyers l ON l.id = c.lawyer_id AND l.simulated
 		WHERE c.status = 'CALL_ENDED' AND c.call_ended_at <= @write
 		ORDER BY since LIMIT 200`, map[string]any{"now": tx.Now, "accept": tx.Now.Add(-p.Accept), "dial": tx.Now.Add(-p.Dial),
@@ -60,7 +62,7 @@ func dueChores(ctx context.Context, tx postgres.Tx, p Pace) ([]chore, error) {
 	}
 	due := make([]chore, len(rows))
 	for i, r := range rows {
-		due[i] = chore{kind: r.Kind, lawyerID: r.LawyerID, subjectID: r.SubjectID, language: r.Language}
+		due[i] = chore{kind: r.Kind, lease: lawyer.Lease{LawyerID: r.LawyerID, Epoch: r.Epoch}, subjectID: r.SubjectID, language: r.Language}
 	}
 	return due, nil
 }

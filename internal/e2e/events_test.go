@@ -73,6 +73,27 @@ func TestEventsOfACompletedConsultation(t *testing.T) {
 	goodwill(t, w, s, l, c.ID)
 }
 
+// R134: a URL is used once it has answered a signed ping, which is held against the contract like every webhook.
+func TestAURLIsProvenByAPing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	a := w.partner(t, "CRM A")
+	s := w.link(t, a, w.client(t, "c1", true, 10_000))
+	other := newReceiver(t)
+	other.trust(a.WebhookSecret)
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPut, w.base+"/api/platform/v1/endpoint", strings.NewReader(fmt.Sprintf(`{"url":%q}`, other.url)))
+	w.must(t, err)
+	request.Header.Set("Content-Type", "application/json")
+	request.SetBasicAuth(a.ClientID, a.ClientSecret)
+	answer, err := (&http.Client{Timeout: patience}).Do(request)
+	w.must(t, err)
+	w.must(t, answer.Body.Close())
+	if pings := other.attemptsOf("webhook.ping"); answer.StatusCode != http.StatusOK || len(pings) != 1 || len(a.receiver.attemptsOf("webhook.ping")) != 0 {
+		t.Fatalf("status %d, %d pings", answer.StatusCode, len(pings))
+	}
+	other.await(t, s.create(t).ID, "matching")
+}
+
 // goodwill: X15 and X16 after the completion.
 func goodwill(t *testing.T, w *world, s *session, lawyer, id string) {
 	t.Helper()

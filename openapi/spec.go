@@ -1,7 +1,11 @@
 // Package openapi holds the contracts as they are served and enforced.
 package openapi
 
-import _ "embed"
+import (
+	"bytes"
+	_ "embed"
+	"net/url"
+)
 
 // Partner is the OpenAPI 3.1 document of the Partner API, in YAML: what partners integrate, what requests are
 // validated against at run time, and what the code in gen/partner is generated from.
@@ -14,3 +18,16 @@ var Partner []byte
 //
 //go:embed platform.yaml
 var Platform []byte
+
+// The contracts are written with this base address, and say this of it.
+const (
+	writtenBase   = "http://localhost:8080"
+	writtenServer = "A local server. A running service puts its own base URL here in the copy that it serves."
+)
+
+// Published is the copy of a contract that the service at base shows: its servers and its examples name that address.
+func Published(contract []byte, base string) []byte {
+	contract = bytes.ReplaceAll(contract, []byte(writtenBase), []byte(base))
+	contract = bytes.ReplaceAll(contract, []byte(url.QueryEscape(writtenBase)), []byte(url.QueryEscape(base)))
+	return bytes.ReplaceAll(contract, []byte(writtenServer), []byte("The service that serves this copy."))
+}

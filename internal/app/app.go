@@ -290,7 +290,8 @@ func (a *App) Handler() (http.Handler, error) {
 		OpsPassword: ops, SecurityContact: a.Config.SecurityContact,
 		DB: a.DB, Accounts: a.Accounts, Applications: a.Applications, OAuth: a.OAuth, Wallet: a.Wallet, Payments: a.Payments,
 		SelfService: a.SelfService, Privacy: a.Privacy, Consultations: a.Consultations, Catalog: a.Catalog,
-		Limiter: limiter, Logger: a.Logger, BaseURL: a.Config.BaseURL, Sandbox: a.Config.Sandbox(), Contract: openapi.Partner, Platform: openapi.Platform,
+		Limiter: limiter, Logger: a.Logger, BaseURL: a.Config.BaseURL, Sandbox: a.Config.Sandbox(),
+		Contract: openapi.Published(openapi.Partner, a.Config.BaseURL), Platform: openapi.Published(openapi.Platform, a.Config.BaseURL),
 	}
 	if a.SimulatedPayments != nil {
 		d.SandboxPayments = a.SimulatedPayments

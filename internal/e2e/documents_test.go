@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"encoding/json"
+	"html"
 	"net/http"
 	"net/url"
 	"strings"
@@ -37,6 +38,34 @@ func TestTheBaseAddressIsFollowedEverywhere(t *testing.T) {
 	}
 	s.topUp(t, 2000)
 	checkContract(t, w)
+}
+
+// R149: whatever the base address, no page and no copy of the contracts names another address of the service.
+func TestNoPageAndNoContractNamesAnotherAddress(t *testing.T) {
+	t.Parallel()
+	for _, base := range []string{"https://api.example", "http://localhost:18449"} {
+		w := newWorld(t, func(s *setup) { s.BaseURL, s.SecurityContact, s.idle = base, "mailto:security@api.example", true })
+		w.base = "http://" + w.Config.Addr
+		for _, path := range []string{"/", "/?lang=fr", "/docs", "/docs/platform", "/login", "/signup", "/password/forgot", "/accessibility", "/nowhere",
+			"/openapi.yaml", "/openapi.json", "/openapi/platform.yaml", "/openapi/platform.json", "/.well-known/oauth-authorization-server",
+			"/.well-known/security.txt", "/status"} {
+			text := html.UnescapeString(string(w.send(t, http.MethodGet, path, nil).Body))
+			if rest := strings.NewReplacer(base, "", url.QueryEscape(base), "").Replace(text); strings.Contains(rest, "localhost") {
+				t.Errorf("under %s, %s names localhost: …%.120s", base, path, rest[max(0, strings.Index(rest, "localhost")-40):])
+			}
+			for _, named := range map[string][]string{
+				"/":                      {base},
+				"/docs":                  {"curl '" + base + "/api/v1/me'", base + "/checkout/"},
+				"/docs/platform":         {"curl '" + base + "/api/platform/v1/endpoint'"},
+				"/openapi.yaml":          {"url: " + base + "\n", base + "/checkout/", "&iss=" + url.QueryEscape(base)},
+				"/openapi/platform.yaml": {"url: " + base + "\n"},
+			}[path] {
+				if !strings.Contains(text, named) {
+					t.Errorf("under %s, %s lacks %q", base, path, named)
+				}
+			}
+		}
+	}
 }
 
 func checkContract(t *testing.T, w *world) {

@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -29,12 +28,6 @@ import (
 	"partnerd/internal/webhook"
 	"partnerd/openapi"
 )
-
-// exampleBase is the base address that the contract is written with; published copies carry the real one.
-const exampleBase = "http://localhost:8080"
-
-// exampleServer is what the contract says of its server.
-const exampleServer = "A local server. A running service puts its own base URL here in the copy that it serves."
 
 // Deps is what the server needs.
 type Deps struct {
@@ -100,8 +93,7 @@ func New(d Deps) (*Server, error) {
 
 // publish keeps a copy of a contract with the real address, as YAML and as JSON.
 func (s *Server) publish(path string, source []byte) error {
-	asYAML := bytes.ReplaceAll(source, []byte(exampleBase), []byte(s.deps.BaseURL))
-	asYAML = bytes.Replace(asYAML, []byte(exampleServer), []byte("The service that serves this copy."), 1)
+	asYAML := openapi.Published(source, s.deps.BaseURL)
 	var tree any
 	if err := yaml.Unmarshal(asYAML, &tree); err != nil {
 		return fmt.Errorf("publish contract: %w", err)

@@ -54,7 +54,7 @@ type Deps struct {
 	Logger          *slog.Logger
 	BaseURL         string // absolute, without a trailing slash
 	Sandbox         bool
-	Contract        []byte // the OpenAPI document that /docs shows
+	Contract        []byte // the OpenAPI document that /docs shows, as it is published
 	Platform        []byte // the one that /docs/platform shows
 
 	SecurityContact string // where to report a weakness, a URL; empty: nobody says

@@ -2187,7 +2187,7 @@ type CreateTopupSessionRequest struct {
 	AmountCents int64 `json:"amountCents"`
 
 	// ReturnURL Where the client goes after the payment page. An absolute `https` URL without user name or password; in the
-	// sandbox also `http` to localhost.
+	// sandbox also `http` to a loopback host.
 	ReturnURL string `json:"returnUrl"`
 }
 

@@ -19,13 +19,16 @@ const knownAccounts = 5
 // out, and a sign-in from there is no news to the client.
 func (s *Service) KnownBrowser(tx postgres.Tx, c Client, before string) (string, error) {
 	accounts := []string{emailDigest(c.Email)}
-	earlier, _ := s.knownTo(before)
+	earlier, name := s.knownTo(before)
+	if name == "" { // it keeps its name: a sign-in to one account forgives no guesses at another
+		name = tx.NewSecret("bro")
+	}
 	for _, a := range earlier {
 		if a != accounts[0] && len(accounts) < knownAccounts {
 			accounts = append(accounts, a)
 		}
 	}
-	sealed, err := s.box.Seal(knownPlace, []byte(strings.Join(accounts, ",")+" "+tx.NewSecret("bro")))
+	sealed, err := s.box.Seal(knownPlace, []byte(strings.Join(accounts, ",")+" "+name))
 	if err != nil {
 		return "", err
 	}

@@ -171,6 +171,7 @@ func (a *App) wire(ctx context.Context, k keys) (err error) {
 		return err
 	}
 	a.Idempotency = idempotency.New(a.DB, k.box)
+	a.purgeEvery("full rate buckets", time.Hour, func(ctx context.Context) (int, error) { return ratelimit.Purge(ctx, a.DB.Read()) })
 	a.purgeEvery("idempotency keys", time.Hour, a.Idempotency.Purge)
 	a.Payments = a.payments(k.payment)
 	a.Metrics.MustRegister(a.Payments.Collector(a.DB))

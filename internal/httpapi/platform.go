@@ -96,7 +96,7 @@ func (p platform) limitPosts(ctx context.Context, purpose string) error {
 	r := requestOf(ctx)
 	var d ratelimit.Decision
 	err := p.deps.DB.InTx(ctx, func(tx postgres.Tx) (err error) {
-		d, err = ratelimit.Take(ctx, tx, "platform "+purpose+" "+r.Principal.ApplicationID, postsPerMinute)
+		d, err = ratelimit.Take(ctx, tx, "platform "+purpose+" "+r.Principal.ApplicationID, ratelimit.PerMinute(postsPerMinute))
 		return err
 	})
 	if err != nil {

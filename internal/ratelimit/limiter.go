@@ -40,7 +40,7 @@ func (l *Limiter) Allow(key string, perMinute int, now time.Time) Decision {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.sweep(now)
-	d, full := decide(s.full[key], now, perMinute)
+	d, full := decide(s.full[key], now, PerMinute(perMinute))
 	s.makeRoom(key)
 	s.full[key] = full
 	return d
@@ -52,7 +52,7 @@ func (l *Limiter) Return(key string, perMinute int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if full, ok := s.full[key]; ok {
-		s.full[key] = full.Add(-time.Minute / time.Duration(perMinute))
+		s.full[key] = full.Add(-PerMinute(perMinute).Interval)
 	}
 }
 
@@ -61,7 +61,7 @@ func (l *Limiter) Peek(key string, perMinute int, now time.Time) Decision {
 	s := l.shard(key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return peek(s.full[key], now, perMinute)
+	return peek(s.full[key], now, PerMinute(perMinute))
 }
 
 func (l *Limiter) shard(key string) *shard {

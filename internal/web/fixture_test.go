@@ -130,6 +130,19 @@ func newFixture(t testing.TB, change ...func(*Deps)) *fixture {
 	return f
 }
 
+// replica returns a browser at another process on the same database.
+func (f *fixture) replica() *browser {
+	d := f.pages.Deps
+	d.Limiter = ratelimit.New()
+	e := echo.New()
+	must(New(d)).Register(e)
+	server := httptest.NewServer(e)
+	f.t.Cleanup(server.Close)
+	b := f.browser()
+	b.base = server.URL
+	return b
+}
+
 func (f *fixture) tx(do func(tx postgres.Tx)) {
 	f.t.Helper()
 	if err := f.db.InTx(f.t.Context(), func(tx postgres.Tx) error { do(tx); return nil }); err != nil {

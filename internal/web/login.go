@@ -17,7 +17,7 @@ import (
 type loginView struct {
 	Next, Email string
 	Error       string // key of what went wrong with the whole form
-	Wait        int    // seconds until the next try, with login.throttled
+	Wait        int    // until the next try: seconds with login.throttled, minutes with login.held
 	NoEmail     bool
 	NoPassword  bool
 	Again       bool // the visitor is signed in and has to show it once more
@@ -65,12 +65,20 @@ func (p *Pages) login(c echo.Context) error {
 		v.Error = "login.stale"
 		return p.showLogin(c, http.StatusForbidden, v)
 	}
-	if wait := p.throttled(c, email); wait > 0 {
+	ctx, g := c.Request().Context(), p.loginGuess(c, email)
+	wait, err := p.guess(ctx, g)
+	if err != nil {
+		return err
+	}
+	if wait > 0 {
 		v.Error, v.Wait = "login.throttled", int(math.Ceil(wait.Seconds()))
 		c.Response().Header().Set("Retry-After", fmt.Sprint(v.Wait))
+		if wait > 2*time.Minute {
+			v.Error, v.Wait = "login.held", int(math.Ceil(wait.Minutes()))
+		}
 		return p.showLogin(c, http.StatusTooManyRequests, v)
 	}
-	client, err := p.Accounts.CheckPassword(c.Request().Context(), p.DB.Read(), email, password)
+	client, err := p.Accounts.CheckPassword(ctx, p.DB.Read(), email, password)
 	if errors.Is(err, account.ErrBadCredentials) {
 		v.Error = "login.failed"
 		return p.showLogin(c, http.StatusUnprocessableEntity, v)
@@ -78,7 +86,9 @@ func (p *Pages) login(c echo.Context) error {
 	if err != nil {
 		return fmt.Errorf("check password: %w", err)
 	}
-	p.forgive(c, email)
+	if err := p.forgive(ctx, g); err != nil {
+		return err
+	}
 	return p.signIn(c, client, v.Next, proof{})
 }
 
@@ -123,25 +133,14 @@ func (p *Pages) signIn(c echo.Context, client account.Client, next string, by pr
 	return c.Redirect(http.StatusSeeOther, next)
 }
 
-// throttled counts a sign-in attempt and returns how long to wait, 0 when it may go on. [Pages.forgive] takes a
-// successful one back.
-func (p *Pages) throttled(c echo.Context, email string) time.Duration {
-	return p.attempt(p.loginTries(c, email)...)
-}
-
-// forgive uncounts an attempt with the right password: only guessing is slowed down.
-func (p *Pages) forgive(c echo.Context, email string) {
-	p.takeBack(p.loginTries(c, email))
-}
-
-// loginTries count against the address that an attempt comes from and the account it is for, known or not. A browser
-// that has signed in to the account before is counted by itself instead, so that strangers cannot keep the owner out.
-func (p *Pages) loginTries(c echo.Context, email string) []try {
+// loginGuess counts against the address that a try comes from and the account it is for, known or not. A browser that has
+// signed in to the account before is counted by itself instead, so that strangers cannot keep the owner out.
+func (p *Pages) loginGuess(c echo.Context, email string) guess {
 	account := "login account " + digest(email)
 	if browser, ok := p.Accounts.Knows(p.cookie(c, knownCookie), email); ok {
-		account = "login browser " + browser
+		account = "login browser " + browser + " " + digest(email)
 	}
-	return []try{from(c, "login", p.LoginPerAddress), {account, p.LoginPerAccount}}
+	return guess{tries: []try{from(c, "login", p.LoginPerAddress), {account, p.LoginPerAccount}}, key: account, quota: guessQuota}
 }
 
 // logout ends the session and goes to next, which the consent page uses to ask for another account.

@@ -12,12 +12,13 @@ import (
 	"partnerd/internal/consultation"
 	"partnerd/internal/money"
 	"partnerd/internal/payment"
+	"partnerd/internal/ratelimit"
 	"partnerd/internal/wallet"
 )
 
 const (
-	opsAttempts = 20  // wrong passwords a minute from one network
-	opsOfAll    = 100 // and from everywhere
+	opsAttempts = 20  // wrong passwords at once from one network; one more every hour
+	opsOfAll    = 100 // a minute, from everywhere
 	opsRows     = 20
 	opsStale    = 26 * time.Hour // a nightly examination that is older was missed
 )
@@ -68,8 +69,13 @@ func (p *Pages) ops(c echo.Context) error {
 // that above the bound a guess tells nothing; whoever guesses from many networks keeps operators out meanwhile.
 func (p *Pages) askOperator(c echo.Context) error {
 	if _, given, ok := c.Request().BasicAuth(); ok {
-		tries := []try{from(c, "ops", opsAttempts), {"ops", opsOfAll}}
-		if wait := p.attempt(tries...); wait > 0 {
+		ctx, network := c.Request().Context(), from(c, "ops", opsAttempts)
+		g := guess{tries: []try{network, {"ops", opsOfAll}}, key: network.bucket, quota: ratelimit.Quota{Burst: opsAttempts, Interval: time.Hour}}
+		wait, err := p.guess(ctx, g)
+		if err != nil {
+			return err
+		}
+		if wait > 0 {
 			if p.Limiter.Allow("ops warn", 1, p.DB.Clock().Now()).Allowed {
 				p.Logger.Warn("many wrong passwords at the operators' page", "address", c.RealIP())
 			}
@@ -77,8 +83,7 @@ func (p *Pages) askOperator(c echo.Context) error {
 		}
 		want, got := sha256.Sum256([]byte(p.OpsPassword)), sha256.Sum256([]byte(given))
 		if subtle.ConstantTimeCompare(want[:], got[:]) == 1 {
-			p.takeBack(tries)
-			return nil
+			return p.forgive(ctx, g)
 		}
 		p.Logger.Warn("wrong password at the operators' page", "address", c.RealIP())
 	}

@@ -57,16 +57,25 @@ func (p *Pages) showSecurity(c echo.Context, status int, client *account.Client,
 // changePassword asks for the present one, also right after a sign-in: a browser that was left open must not be enough.
 func (p *Pages) changePassword(c echo.Context, client *account.Client) error {
 	form := c.Request().PostForm
-	if wait := p.attempt(try{"password of " + client.ID, passwordsPerMinute}); wait > 0 {
+	ctx, key := c.Request().Context(), "password of "+client.ID
+	g := guess{tries: []try{{key, passwordsPerMinute}}, key: key, quota: guessQuota}
+	wait, err := p.guess(ctx, g)
+	if err != nil {
+		return err
+	}
+	if wait > 0 {
 		return tooMany(c, wait)
 	}
-	ctx := c.Request().Context()
-	err := p.DB.InTx(ctx, func(tx postgres.Tx) error {
+	err = p.DB.InTx(ctx, func(tx postgres.Tx) error {
 		return p.SelfService.ChangePassword(ctx, tx, client.ID, form.Get("present"), form.Get("password"), p.cookie(c, sessionCookie), p.language(c))
 	})
-	switch {
-	case errors.Is(err, account.ErrBadCredentials):
+	if errors.Is(err, account.ErrBadCredentials) {
 		return p.showSecurity(c, http.StatusUnprocessableEntity, client, "security.password.wrong", "")
+	}
+	if forgiven := p.forgive(ctx, g); forgiven != nil { // the present password was right, or was not looked at
+		return forgiven
+	}
+	switch {
 	case errors.Is(err, account.ErrInvalid):
 		return p.showSecurity(c, http.StatusUnprocessableEntity, client, "", "password.weak")
 	case err != nil:

@@ -21,6 +21,7 @@ var secretFlags = map[string]struct {
 }{
 	"password":              {},
 	"master-key":            {variable: "PARTNERD_MASTER_KEY"},
+	"metrics-token":         {variable: "PARTNERD_METRICS_TOKEN"},
 	"ops-password":          {variable: "PARTNERD_OPS_PASSWORD"},
 	"stripe-secret-key":     {variable: "PARTNERD_STRIPE_SECRET_KEY"},
 	"stripe-webhook-secret": {variable: "PARTNERD_STRIPE_WEBHOOK_SECRET"},

@@ -3,9 +3,13 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/alecthomas/kong"
 )
 
 // A secret comes from a file, standard input or the environment, and never from the command line.
@@ -35,6 +39,7 @@ func TestSecretsAreNotTakenFromTheCommandLine(t *testing.T) {
 		"password, inline":     {args: []string{"--password=hunter2"}, fault: "leave it out to be asked"},
 		"master key":           {args: []string{"--master-key", "hunter2"}, fault: "PARTNERD_MASTER_KEY_FILE"},
 		"operators' password":  {args: []string{"--ops-password=hunter2"}, fault: "PARTNERD_OPS_PASSWORD"},
+		"metrics":              {args: []string{"--metrics-token=hunter2"}, fault: "PARTNERD_METRICS_TOKEN"},
 		"Stripe":               {args: []string{"--stripe-secret-key=hunter2"}, fault: "can be read by every user"},
 		"URL with password":    {args: []string{"--database-url", "postgres://me:hunter2@localhost/db"}, fault: "PARTNERD_DATABASE_URL"},
 		"no URL":               {args: []string{"--database-url", "host=localhost password=hunter2"}, fault: "PARTNERD_DATABASE_URL"},
@@ -53,12 +58,46 @@ func TestSecretsAreNotTakenFromTheCommandLine(t *testing.T) {
 	}
 }
 
-// A setting whose value is a secret, or may hold one, must be listed.
+// A flag whose value is a secret, or may hold one, is listed: those that are named like a secret, or like an address with
+// credentials in it.
 func TestEverySecretSettingIsListed(t *testing.T) {
 	t.Parallel()
-	for flag, s := range secretFlags {
-		if want := "PARTNERD_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_")); s.variable != "" && s.variable != want {
-			t.Errorf("%s is set by %s", flag, s.variable)
+	var c cli
+	parser, err := kong.New(&c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	public := []string{"note-public-key", "base-url", "url", "webhook-url"} // shown to others
+	found := map[string]bool{}
+	err = kong.Visit(parser.Model, func(node kong.Visitable, next kong.Next) error {
+		f, ok := node.(*kong.Flag)
+		if !ok {
+			return next(nil)
+		}
+		known, listed := secretFlags[f.Name]
+		if listed {
+			found[f.Name] = true
+			if variable := strings.Join(f.Envs, " "); variable != known.variable {
+				t.Errorf("--%s is set by %q, not by %q", f.Name, variable, known.variable)
+			}
+		}
+		named := secretName.MatchString(f.Name) || addressName.MatchString(f.Name) || strings.Contains(f.Help, "@host")
+		if named && f.Target.Kind() == reflect.String && !listed && !slices.Contains(public, f.Name) {
+			t.Errorf("--%s may hold a secret, and is not listed", f.Name)
+		}
+		return next(nil)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name := range secretFlags {
+		if !found[name] {
+			t.Errorf("--%s is listed, and there is none", name)
 		}
 	}
 }
+
+var (
+	secretName  = regexp.MustCompile(`password|secret|token|key|credential`)
+	addressName = regexp.MustCompile(`-?(url|server|proxy|dsn)$`)
+)

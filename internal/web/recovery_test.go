@@ -147,4 +147,3 @@ func (f *fixture) waitForLock() {
 	}
 	f.t.Fatal("nothing waits")
 }
-

@@ -64,16 +64,17 @@ type Wallet struct {
 	Transactions   []Transaction `json:"transactions"`
 }
 
-// Transaction is one movement.
+// Transaction is one movement. A HOLD and its RELEASE move what is available, a CAPTURE the balance, the others both.
 type Transaction struct {
-	ID                string      `json:"id"`
-	Type              string      `json:"type"`
-	AmountCents       money.Cents `json:"amountCents"`
-	BalanceAfterCents money.Cents `json:"balanceAfterCents"`
-	ApplicationID     string      `json:"applicationId,omitempty"`
-	ConsultationID    string      `json:"consultationId,omitempty"`
-	Description       string      `json:"description"`
-	CreatedAt         clock.Stamp `json:"createdAt"`
+	ID                  string      `json:"id"`
+	Type                string      `json:"type"`
+	AmountCents         money.Cents `json:"amountCents"`
+	BalanceAfterCents   money.Cents `json:"balanceAfterCents"`
+	AvailableAfterCents money.Cents `json:"availableAfterCents"`
+	ApplicationID       string      `json:"applicationId,omitempty"`
+	ConsultationID      string      `json:"consultationId,omitempty"`
+	Description         string      `json:"description"`
+	CreatedAt           clock.Stamp `json:"createdAt"`
 }
 
 // Consultation is one consultation with what was written for it, the preview of the note, and the proof of its order.
@@ -183,7 +184,7 @@ func (s *Service) exportWallet(ctx context.Context, tx postgres.Tx, clientID str
 			return err
 		}
 		for _, t := range items {
-			e.Wallet.Transactions = append(e.Wallet.Transactions, Transaction{t.ID, string(t.Type), t.Amount, t.BalanceAfter, t.ApplicationID,
+			e.Wallet.Transactions = append(e.Wallet.Transactions, Transaction{t.ID, string(t.Type), t.Amount, t.BalanceAfter, t.AvailableAfter, t.ApplicationID,
 				t.ConsultationID, t.Description, clock.Stamp(t.CreatedAt)})
 			before = t.Seq
 		}

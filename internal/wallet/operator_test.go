@@ -7,6 +7,7 @@ import (
 	"errors"
 	"log/slog"
 	"math"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -133,16 +134,96 @@ func TestStatement(t *testing.T) {
 		if err := errors.Join(st.WriteText(&text), st.WriteCSV(&table)); err != nil {
 			t.Fatal(err)
 		}
-		for _, part := range []string{"April 2026", "Balance carried over", "€50.00", "Consultation reserved", "−€20.00", "€35.25"} {
+		for _, part := range []string{"April 2026", "Balance carried over", "€50.00", "Consultation  ", "−€20.00", "€35.25"} {
 			if !strings.Contains(text.String(), part) {
 				t.Errorf("text lacks %q:\n%s", part, &text)
 			}
 		}
+		if strings.Contains(text.String(), "Consultation reserved") {
+			t.Errorf("the price is there twice:\n%s", &text)
+		}
+		sum := st.Opening
+		for _, b := range st.Booked() {
+			if sum += b.Amount; sum != b.BalanceAfter {
+				t.Errorf("%s leads to %d, the balance is %d", b.Type, sum, b.BalanceAfter)
+			}
+		}
+		if sum != st.Closing {
+			t.Errorf("the lines lead to %d, the closing balance is %d", sum, st.Closing)
+		}
 		rows, err := csv.NewReader(&table).ReadAll()
-		if err != nil || len(rows) != 5 || rows[1][2] != "HOLD" || rows[1][5] != "-2000" || rows[2][4] != "con_1" || rows[4][3] != "'=1+1" {
-			t.Errorf("rows %q, %v", rows, err)
+		if err != nil || len(rows) != 5 || rows[1][2] != "HOLD" || rows[2][4] != "con_1" || rows[4][3] != "'=1+1" {
+			t.Fatalf("rows %q, %v", rows, err)
+		}
+		balance, available := 5000, 5000
+		for _, r := range rows[1:] {
+			for i, figure := range []*int{&balance, &available} {
+				change, _ := strconv.Atoi(r[5+2*i])
+				*figure += change
+				if r[6+2*i] != strconv.Itoa(*figure) {
+					t.Errorf("%s: column %s says %s, its changes lead to %d", r[2], rows[0][6+2*i], r[6+2*i], *figure)
+				}
+			}
 		}
 	}
+}
+
+// A consultation is one line whatever its money goes through, and the lines lead to what is available.
+func TestLinesAddUp(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	client := f.funded(5000)
+	session := f.session(client, 8000)
+	if err := errors.Join(f.hold(f.wallets, client, "con_1", 2000), f.hold(f.wallets, client, "con_2", 2000)); err != nil {
+		t.Fatal(err)
+	}
+	f.must(func(tx postgres.Tx) error { return f.wallets.TopUp(t.Context(), tx, client, application, session, 8000) })
+	if err := errors.Join(
+		f.hold(f.wallets, client, "con_3", 2000), f.hold(f.wallets, client, "con_4", 2000), f.hold(f.wallets, client, "con_5", 2000),
+		f.capture("con_1"), f.release("con_2"), f.capture("con_3"), f.refund("con_3", 500), f.capture("con_4"), f.refund("con_4", 2000),
+	); err != nil {
+		t.Fatal(err)
+	}
+	f.must(func(tx postgres.Tx) error {
+		return errors.Join(f.wallets.Adjust(t.Context(), tx, client, -700, "Correction"), f.wallets.Adjust(t.Context(), tx, client, 25, "Goodwill"))
+	})
+	want := []wallet.Line{ // the newest first
+		{Type: wallet.Adjustment, State: wallet.Booked, Amount: 25, Available: 6825},
+		{Type: wallet.Adjustment, State: wallet.Booked, Amount: -700, Available: 6800},
+		{Type: wallet.Hold, State: wallet.Reserved, Amount: -2000, Available: 7500, ConsultationID: "con_5"},
+		{Type: wallet.Hold, State: wallet.Refunded, Amount: 0, Available: 9500, Refunded: 2000, ConsultationID: "con_4"},
+		{Type: wallet.Hold, State: wallet.Refunded, Amount: -1500, Available: 9500, Refunded: 500, ConsultationID: "con_3"},
+		{Type: wallet.TopUp, State: wallet.Booked, Amount: 8000, Available: 11000},
+		{Type: wallet.Hold, State: wallet.Released, Amount: 0, Available: 3000, ConsultationID: "con_2"},
+		{Type: wallet.Hold, State: wallet.Paid, Amount: -2000, Available: 3000, ConsultationID: "con_1"},
+		{Type: wallet.Adjustment, State: wallet.Booked, Amount: 5000, Available: 5000},
+	}
+	var got []wallet.Line
+	for before, more := int64(0), true; more; { // pages of two
+		var items []wallet.Line
+		var err error
+		if items, more, err = f.wallets.Lines(t.Context(), f.db.Read(), client, before, 2); err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, items...)
+		before = items[len(items)-1].Seq
+	}
+	if len(got) != len(want) {
+		t.Fatalf("%d lines: %+v", len(got), got)
+	}
+	for i, l := range got {
+		if (l.ConsultationID != "") != (l.ApplicationID != "") && l.Type == wallet.Hold {
+			t.Errorf("line %d: %+v", i, l)
+		}
+		l.Seq, l.ApplicationID, l.CreatedAt = 0, "", time.Time{}
+		if l != want[i] {
+			t.Errorf("line %d: %+v, want %+v", i, l, want[i])
+		}
+	}
+	if b, err := f.wallets.Balance(t.Context(), f.db.Read(), client); err != nil || b.Available != got[0].Available {
+		t.Errorf("%+v, %v; the lines lead to %d", b, err, got[0].Available)
+	}
+	f.sound()
 }
 
 // One adjustment moves a bounded amount, and books that a damage has made too large are examined all the same.

@@ -43,6 +43,17 @@ func (s *Service) Statement(ctx context.Context, tx postgres.Tx, clientID string
 	return st, nil
 }
 
+// Booked are the transactions that changed the balance: their amounts lead from Opening to Closing.
+func (st Statement) Booked() []Transaction {
+	booked := []Transaction{}
+	for _, t := range st.Transactions {
+		if onBalance(t) != 0 {
+			booked = append(booked, t)
+		}
+	}
+	return booked
+}
+
 // onBalance is what a transaction did to the balance: a reservation only moves money within it.
 func onBalance(t Transaction) money.Cents {
 	if t.Type == Hold || t.Type == Release {
@@ -51,14 +62,23 @@ func onBalance(t Transaction) money.Cents {
 	return t.Amount
 }
 
+// onAvailable is what a transaction did to what is available: what is charged was reserved before.
+func onAvailable(t Transaction) money.Cents {
+	if t.Type == Capture {
+		return 0
+	}
+	return t.Amount
+}
+
 // WriteCSV writes the statement as CSV (RFC 4180) with a line of names, oldest first. Amounts are whole cents.
+// Unlike the others it has reservations, so an amount has a column for the balance and one for what is available.
 func (st Statement) WriteCSV(w io.Writer) error {
 	out := csv.NewWriter(w)
 	out.UseCRLF = true
-	_ = out.Write([]string{"created_at", "transaction_id", "type", "description", "consultation_id", "amount_cents", "balance_after_cents", "available_after_cents", "currency"})
+	_ = out.Write([]string{"created_at", "transaction_id", "type", "description", "consultation_id", "balance_change_cents", "balance_after_cents", "available_change_cents", "available_after_cents", "currency"})
 	for _, t := range st.Transactions {
 		_ = out.Write([]string{clock.Format(t.CreatedAt), t.ID, string(t.Type), plainCell(t.Description), t.ConsultationID,
-			fmt.Sprint(int64(t.Amount)), fmt.Sprint(int64(t.BalanceAfter)), fmt.Sprint(int64(t.AvailableAfter)), money.Currency})
+			fmt.Sprint(int64(onBalance(t))), fmt.Sprint(int64(t.BalanceAfter)), fmt.Sprint(int64(onAvailable(t))), fmt.Sprint(int64(t.AvailableAfter)), money.Currency})
 	}
 	out.Flush()
 	return out.Error()
@@ -80,11 +100,11 @@ func (st Statement) WriteText(w io.Writer) error {
 		fmt.Fprintf(&b, "%-16s  %-34s  %12s  %12s\n", day, what, amount, balance)
 	}
 	line("", "Balance carried over", "", st.Opening.Format("en"))
-	for _, t := range st.Transactions {
+	for _, t := range st.Booked() {
 		line(t.CreatedAt.Format("2006-01-02 15:04"), t.Description, t.Amount.Format("en"), t.BalanceAfter.Format("en"))
 	}
 	line("", "Balance at the end", "", st.Closing.Format("en"))
-	b.WriteString("\nA reservation and its release move money within the balance.\n")
+	b.WriteString("\nReservations move money within the balance and are not listed.\n")
 	_, err := io.WriteString(w, b.String())
 	return err
 }

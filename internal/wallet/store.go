@@ -242,6 +242,41 @@ func listTransactions(ctx context.Context, tx postgres.Tx, clientID string, befo
 		WHERE client_id = $1 AND seq < $2 ORDER BY seq DESC LIMIT $3`, clientID, beforeSeq, limit)
 }
 
+// listLines adds all movements of the wallet up: a line is later changed by the charge and the refund of its consultation.
+// A charge takes nothing from what is available, the reservation did.
+func listLines(ctx context.Context, tx postgres.Tx, clientID string, beforeSeq int64, limit int) ([]Line, error) {
+	if beforeSeq == 0 {
+		beforeSeq = 1<<63 - 1
+	}
+	rows, err := tx.SQL().QueryContext(ctx, `WITH lines AS (
+			SELECT min(seq) AS seq, (array_agg(type ORDER BY seq))[1] AS type, min(created_at) AS created_at,
+				CASE WHEN consultation_id IS NULL THEN 'BOOKED' WHEN bool_or(type = 'REFUND') THEN 'REFUNDED' WHEN bool_or(type = 'CAPTURE') THEN 'PAID'
+					WHEN bool_or(type = 'RELEASE') THEN 'RELEASED' ELSE 'RESERVED' END AS state,
+				coalesce(sum(amount_cents) FILTER (WHERE type <> 'CAPTURE'), 0)::bigint AS amount,
+				coalesce(sum(amount_cents) FILTER (WHERE type = 'REFUND'), 0)::bigint AS refunded,
+				coalesce(max(application_id), '') AS application_id, coalesce(consultation_id, '') AS consultation_id
+			FROM ledger_transactions WHERE client_id = $1
+			GROUP BY ledger_transactions.consultation_id, CASE WHEN ledger_transactions.consultation_id IS NULL THEN id END
+		), added AS (SELECT *, (sum(amount) OVER (ORDER BY seq))::bigint AS available FROM lines)
+		SELECT seq, type, created_at, state, amount, available, refunded, application_id, consultation_id
+		FROM added WHERE seq < $2 ORDER BY seq DESC LIMIT $3`, clientID, beforeSeq, limit)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := make([]Line, 0, limit)
+	for rows.Next() {
+		var l Line
+		var amount, available, refunded int64
+		if err := rows.Scan(&l.Seq, &l.Type, &l.CreatedAt, &l.State, &amount, &available, &refunded, &l.ApplicationID, &l.ConsultationID); err != nil {
+			return nil, err
+		}
+		l.Amount, l.Available, l.Refunded, l.CreatedAt = money.Cents(amount), money.Cents(available), money.Cents(refunded), clock.Truncate(l.CreatedAt)
+		items = append(items, l)
+	}
+	return items, rows.Err()
+}
+
 func monthOf(ctx context.Context, tx postgres.Tx, clientID string, from, to time.Time) ([]Transaction, error) {
 	return transactions(ctx, tx, 0, `SELECT `+transactionColumns+` FROM ledger_transactions
 		WHERE client_id = $1 AND created_at >= $2 AND created_at < $3 ORDER BY seq`, clientID, from, to)

@@ -3,14 +3,19 @@ package web
 import (
 	"encoding/csv"
 	"encoding/json"
+	"html"
 	"net/http"
 	"net/url"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"partnerd/internal/account"
 	"partnerd/internal/consultation"
+	"partnerd/internal/money"
+	"partnerd/internal/payment"
 	"partnerd/internal/postgres"
 	"partnerd/internal/privacy"
 )
@@ -242,7 +247,7 @@ func TestWalletPagesAndStatements(t *testing.T) {
 	p := b.get("/account/wallet")
 	p.want(t, 200, "€60.00", "€20.00", "€80.00", "Older movements", "June 2026")
 	p = b.get("/account/wallet?before=7")
-	p.want(t, 200, "Reserved for a consultation", "through Demo CRM", "/account/consultations/"+c.ID, "Back to the newest")
+	p.want(t, 200, "Consultation: reserved, not paid yet", "through Demo CRM", "/account/consultations/"+c.ID, "Back to the newest")
 	if strings.Contains(p.body, "Older movements") {
 		t.Error("there are no older ones")
 	}
@@ -258,6 +263,71 @@ func TestWalletPagesAndStatements(t *testing.T) {
 		b.get("/account/wallet/statement/"+bad).want(t, 404)
 	}
 	b.send("/account/wallet/refund", "/account/wallet/refund").want(t, http.StatusConflict, "no unused money")
+}
+
+// What the wallet page and the statement write adds up to what the ledger says, for every kind of movement.
+func TestAmountsOnTheWalletPageAddUp(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	s := f.newCheckout(4550)
+	f.provider.decided[s.ID] = payment.CheckoutPaid
+	f.report(s)
+	first := f.start() // adds €50.00
+	f.tx(func(tx postgres.Tx) {
+		err := f.wallet.Capture(t.Context(), tx, first.ID)
+		if err == nil {
+			err = f.wallet.Refund(t.Context(), tx, first.ID, 500)
+		}
+		if err == nil {
+			_, err = f.payments.Refund(t.Context(), tx, payment.RefundCommand{ClientID: f.client.ID, Amount: 600, Actor: "cli:demo", Reason: "Withdrawal"})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	})
+	balance, err := f.wallet.Balance(t.Context(), f.db.Read(), f.client.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := f.browser().signIn("client@example.com")
+	for path, want := range map[string]struct {
+		sum  money.Cents
+		rows int
+	}{
+		"/account/wallet?lang=en":                   {balance.Available, 4}, // the consultation is one of them
+		"/account/wallet/statement/2026-06?lang=en": {balance.Balance, 5},
+	} {
+		p := b.get(path)
+		p.want(t, 200)
+		cells := ledgerCell.FindAllStringSubmatch(p.body, -1)
+		var sum, newest money.Cents
+		for i := 0; i+1 < len(cells); i += 2 {
+			sum += cents(t, cells[i][1])
+			if after := cents(t, cells[i+1][1]); i == 0 || strings.Contains(path, "statement") {
+				newest = after
+			}
+		}
+		if sum != want.sum || newest != want.sum || len(cells) != 2*want.rows {
+			t.Errorf("%s: %d rows sum to %d and end at %d, the ledger says %d\n%s", path, len(cells)/2, sum, newest, want.sum, p.body)
+		}
+	}
+	b.get("/account/wallet?lang=fr").want(t, 200, "Consultation\u00a0: payée puis remboursée", "rendus")
+}
+
+var ledgerCell = regexp.MustCompile(`<td data-label="[^"]*" class="number">([^<]*)</td>`)
+
+// cents reads an English amount.
+func cents(t *testing.T, shown string) money.Cents {
+	t.Helper()
+	sign, digits := money.Cents(1), strings.NewReplacer("€", "", ".", "", ",", "").Replace(html.UnescapeString(shown))
+	if rest, minus := strings.CutPrefix(digits, "−"); minus {
+		sign, digits = -1, rest
+	}
+	n, err := strconv.ParseInt(digits, 10, 64)
+	if err != nil {
+		t.Fatalf("amount %q: %v", shown, err)
+	}
+	return sign * money.Cents(n)
 }
 
 func TestConsultationsShowTheirStateAndCanBeCancelled(t *testing.T) {
@@ -287,7 +357,7 @@ func TestConsultationsShowTheirStateAndCanBeCancelled(t *testing.T) {
 	if p.Header.Get("Refresh") != "" {
 		t.Error("it follows although nothing is open")
 	}
-	b.get("/account/wallet").want(t, 200, "€50.00", "Reservation released")
+	b.get("/account/wallet").want(t, 200, "€50.00", "Consultation: nothing charged, reservation given back")
 	b.get(path+"/cancel").want(t, 200, "can no longer be cancelled")
 }
 

@@ -46,9 +46,15 @@ func usedKeys(t *testing.T) map[string]bool {
 	for _, s := range consultation.Statuses()[1:] {
 		used[statusKey(s)] = true
 	}
-	for _, m := range []wallet.Type{wallet.TopUp, wallet.Hold, wallet.Release, wallet.Capture, wallet.Refund, wallet.Adjustment} {
+	for _, m := range []wallet.Type{wallet.TopUp, wallet.Capture, wallet.Refund, wallet.Adjustment} {
 		used["movement."+string(m)] = true
 	}
+	for _, s := range wallet.LineStates() {
+		if s != wallet.Booked {
+			used["line.HOLD."+string(s)] = true
+		}
+	}
+	used["line.TOPUP.BOOKED"], used["line.ADJUSTMENT.BOOKED"] = true, true
 	for _, key := range []string{"signup.sent", "forgot.sent", "erase.done"} {
 		used[key+".title"], used[key+".text"] = true, true
 	}

@@ -18,21 +18,21 @@ import (
 )
 
 const (
-	movementsPerPage = 25
-	statementMonths  = 13
+	linesPerPage    = 25
+	statementMonths = 13
 )
 
-type movementView struct {
-	wallet.Transaction
+type lineView struct {
+	wallet.Line
 	Application string
 }
 
 type walletView struct {
-	Wallet    wallet.Balance
-	Movements []movementView
-	Older     string // address of the next page
-	Newest    bool   // this is the first page
-	Months    []time.Time
+	Wallet wallet.Balance
+	Lines  []lineView
+	Older  string // address of the next page
+	Newest bool   // this is the first page
+	Months []time.Time
 }
 
 func (p *Pages) wallet(c echo.Context, client *account.Client) error {
@@ -45,12 +45,17 @@ func (p *Pages) wallet(c echo.Context, client *account.Client) error {
 	if v.Wallet, err = p.Wallet.Balance(ctx, tx, client.ID); err != nil {
 		return fmt.Errorf("read wallet: %w", err)
 	}
-	items, more, err := p.Wallet.Transactions(ctx, tx, client.ID, before, movementsPerPage)
+	items, more, err := p.Wallet.Lines(ctx, tx, client.ID, before, linesPerPage)
 	if err != nil {
 		return err
 	}
-	if v.Movements, err = p.movements(c, items); err != nil {
-		return err
+	name := p.applicationNames(c)
+	for _, l := range items {
+		application, err := name(l.ApplicationID)
+		if err != nil {
+			return err
+		}
+		v.Lines = append(v.Lines, lineView{l, application})
 	}
 	if more {
 		v.Older = fmt.Sprint("/account/wallet?before=", items[len(items)-1].Seq)
@@ -59,22 +64,20 @@ func (p *Pages) wallet(c echo.Context, client *account.Client) error {
 	return p.showAccount(c, http.StatusOK, client, "wallet", "wallet.page.title", v)
 }
 
-func (p *Pages) movements(c echo.Context, items []wallet.Transaction) ([]movementView, error) {
+// applicationNames looks each application up once; empty for none.
+func (p *Pages) applicationNames(c echo.Context) func(applicationID string) (string, error) {
 	names := map[string]string{"": ""}
-	out := make([]movementView, len(items))
-	for i, t := range items {
-		name, known := names[t.ApplicationID]
-		if !known {
-			app, err := p.Applications.Get(c.Request().Context(), p.DB.Read(), t.ApplicationID)
-			if err != nil && !errors.Is(err, problem.ErrNotFound) {
-				return nil, err
-			}
-			name = app.Name
-			names[t.ApplicationID] = name
+	return func(applicationID string) (string, error) {
+		if name, known := names[applicationID]; known {
+			return name, nil
 		}
-		out[i] = movementView{t, name}
+		app, err := p.Applications.Get(c.Request().Context(), p.DB.Read(), applicationID)
+		if err != nil && !errors.Is(err, problem.ErrNotFound) {
+			return "", err
+		}
+		names[applicationID] = app.Name
+		return app.Name, nil
 	}
-	return out, nil
 }
 
 // months lists the first days of the last months since the account exists, newest first.
@@ -87,6 +90,11 @@ func months(since, now time.Time) []time.Time {
 	return out
 }
 
+type movementView struct {
+	wallet.Transaction
+	Application string
+}
+
 type statementView struct {
 	wallet.Statement
 	Movements []movementView
@@ -95,8 +103,8 @@ type statementView struct {
 
 // statement shows a month, for printing or as CSV.
 func (p *Pages) statement(c echo.Context, client *account.Client) error {
-	name, wantsCSV := strings.CutSuffix(c.Param("month"), ".csv")
-	month, err := time.Parse("2006-01", name)
+	period, wantsCSV := strings.CutSuffix(c.Param("month"), ".csv")
+	month, err := time.Parse("2006-01", period)
 	if err != nil {
 		return statusError(http.StatusNotFound)
 	}
@@ -107,13 +115,18 @@ func (p *Pages) statement(c echo.Context, client *account.Client) error {
 	if wantsCSV {
 		h := c.Response().Header()
 		h.Set("Content-Type", "text/csv; charset=utf-8")
-		h.Set("Content-Disposition", `attachment; filename="partnerd-`+name+`.csv"`)
+		h.Set("Content-Disposition", `attachment; filename="partnerd-`+period+`.csv"`)
 		c.Response().WriteHeader(http.StatusOK)
 		return st.WriteCSV(c.Response())
 	}
-	v := statementView{Statement: st, CSV: "/account/wallet/statement/" + name + ".csv"}
-	if v.Movements, err = p.movements(c, st.Transactions); err != nil {
-		return err
+	v := statementView{Statement: st, CSV: "/account/wallet/statement/" + period + ".csv"}
+	name := p.applicationNames(c)
+	for _, t := range st.Booked() {
+		application, err := name(t.ApplicationID)
+		if err != nil {
+			return err
+		}
+		v.Movements = append(v.Movements, movementView{t, application})
 	}
 	return p.showAccount(c, http.StatusOK, client, "statement", "statement.title", v)
 }

@@ -10,7 +10,6 @@ import (
 
 	"partnerd/internal/app"
 	"partnerd/internal/clock"
-	"partnerd/internal/postgres"
 	"partnerd/internal/problem"
 	"partnerd/internal/webhook"
 )
@@ -202,11 +201,13 @@ func (c *webhookDeliveriesCmd) detail(ctx context.Context, a *app.App) error {
 
 type webhookRedeliverCmd struct {
 	ofApplication
-	ID    string     `help:"Delivery to send again."`
-	From  *time.Time `help:"Beginning of a range of time, like 2026-06-01T08:00:00Z."`
-	To    *time.Time `help:"End of the range."`
-	All   bool       `help:"With a range: also what was delivered."`
-	AsNew bool       `help:"Under new delivery ids, for a receiver that lost data."`
+	ID     string     `help:"Delivery to send again."`
+	From   *time.Time `help:"Beginning of a range of time, like 2026-06-01T08:00:00Z."`
+	To     *time.Time `help:"End of the range."`
+	All    bool       `help:"With a range: also what was delivered."`
+	AsNew  bool       `help:"Under new delivery ids, for a receiver that lost data."`
+	Reason string     `default:"Asked for by the partner." help:"Why; kept in the audit."`
+	By     string     `help:"Who does it. Default: PARTNERD_OPERATOR, or the account at this machine."`
 }
 
 func (c *webhookRedeliverCmd) Run(ctx context.Context, cfg *app.Config) error {
@@ -217,11 +218,7 @@ func (c *webhookRedeliverCmd) Run(ctx context.Context, cfg *app.Config) error {
 		if c.ID == "" {
 			return c.sendRange(ctx, a)
 		}
-		var d webhook.Delivery
-		err := a.DB.InTx(ctx, func(tx postgres.Tx) (err error) {
-			d, err = a.Webhooks.Redeliver(ctx, tx, c.Application, c.ID, c.AsNew)
-			return err
-		})
+		d, err := a.Operator.Redeliver(ctx, act{By: c.By, Reason: c.Reason}.by(), c.Application, c.ID, c.AsNew)
 		if err != nil {
 			return err
 		}
@@ -233,12 +230,7 @@ func (c *webhookRedeliverCmd) sendRange(ctx context.Context, a *app.App) error {
 	f := webhook.RedeliveryFilter{From: *c.From, To: *c.To, All: c.All, AsNew: c.AsNew}
 	total := 0
 	for {
-		var n int
-		var next *webhook.Position
-		err := a.DB.InTx(ctx, func(tx postgres.Tx) (err error) {
-			n, next, err = a.Webhooks.RedeliverRange(ctx, tx, c.Application, f)
-			return err
-		})
+		n, next, err := a.Operator.RedeliverRange(ctx, act{By: c.By, Reason: c.Reason}.by(), c.Application, f)
 		if errors.Is(err, problem.ErrRateLimited) && total > 0 {
 			return fmt.Errorf("%d deliveries will be sent; for the rest, go on later with --from %s: %w", total, f.After.CreatedAt.Format(time.RFC3339Nano), err)
 		}
@@ -254,16 +246,14 @@ func (c *webhookRedeliverCmd) sendRange(ctx context.Context, a *app.App) error {
 
 type webhookTestCmd struct {
 	ofApplication
-	Type string `default:"consultation.created" help:"Type of the event."`
+	Type   string `default:"consultation.created" help:"Type of the event."`
+	Reason string `default:"Asked for by the partner." help:"Why; kept in the audit."`
+	By     string `help:"Who does it. Default: PARTNERD_OPERATOR, or the account at this machine."`
 }
 
 func (c *webhookTestCmd) Run(ctx context.Context, cfg *app.Config) error {
 	return with(ctx, cfg, func(a *app.App) error {
-		var d webhook.Delivery
-		err := a.DB.InTx(ctx, func(tx postgres.Tx) (err error) {
-			d, err = a.Webhooks.SendTest(ctx, tx, c.Application, webhook.Type(c.Type))
-			return err
-		})
+		d, err := a.Operator.SendTestEvent(ctx, act{By: c.By, Reason: c.Reason}.by(), c.Application, webhook.Type(c.Type))
 		if err != nil {
 			return err
 		}

@@ -63,6 +63,40 @@ func (s *Service) EnableWebhooks(ctx context.Context, by Act, applicationID stri
 	})
 }
 
+// Redeliver sends a delivery again. Problems: see [webhook.Service.Redeliver].
+func (s *Service) Redeliver(ctx context.Context, by Act, applicationID, deliveryID string, asNew bool) (d webhook.Delivery, err error) {
+	err = s.DB.InTx(ctx, func(tx postgres.Tx) error {
+		if d, err = s.Webhooks.Redeliver(ctx, tx, applicationID, deliveryID, asNew); err != nil {
+			return err
+		}
+		return by.Record(ctx, tx, "webhook.redeliver", applicationID, map[string]any{"delivery": deliveryID, "asNew": asNew})
+	})
+	return d, err
+}
+
+// RedeliverRange sends the deliveries of a range of time again, a batch with each call: next is where to go on, nil at the
+// end. Each batch has its entry. Problems: see [webhook.Service.RedeliverRange].
+func (s *Service) RedeliverRange(ctx context.Context, by Act, applicationID string, f webhook.RedeliveryFilter) (n int, next *webhook.Position, err error) {
+	err = s.DB.InTx(ctx, func(tx postgres.Tx) error {
+		if n, next, err = s.Webhooks.RedeliverRange(ctx, tx, applicationID, f); err != nil {
+			return err
+		}
+		return by.Record(ctx, tx, "webhook.redeliver_range", applicationID, map[string]any{"from": f.From, "to": f.To, "all": f.All, "asNew": f.AsNew, "count": n})
+	})
+	return n, next, err
+}
+
+// SendTestEvent sends a test event. Problems: see [webhook.Service.SendTest].
+func (s *Service) SendTestEvent(ctx context.Context, by Act, applicationID string, kind webhook.Type) (d webhook.Delivery, err error) {
+	err = s.DB.InTx(ctx, func(tx postgres.Tx) error {
+		if d, err = s.Webhooks.SendTest(ctx, tx, applicationID, kind); err != nil {
+			return err
+		}
+		return by.Record(ctx, tx, "webhook.test", applicationID, map[string]any{"delivery": d.ID, "type": kind})
+	})
+	return d, err
+}
+
 // tell writes to the contact of an application, if it has one, what an operator has changed.
 func (s *Service) tell(ctx context.Context, tx postgres.Tx, applicationID, what string) error {
 	to, err := s.Applications.Get(ctx, tx, applicationID)

@@ -177,7 +177,9 @@ func TestLinesAddUp(t *testing.T) {
 	if err := errors.Join(f.hold(f.wallets, client, "con_1", 2000), f.hold(f.wallets, client, "con_2", 2000)); err != nil {
 		t.Fatal(err)
 	}
-	f.must(func(tx postgres.Tx) error { return f.wallets.TopUp(t.Context(), tx, client, application, session, 8000) })
+	f.must(func(tx postgres.Tx) error {
+		return f.wallets.TopUp(t.Context(), tx, client, application, session, 8000)
+	})
 	if err := errors.Join(
 		f.hold(f.wallets, client, "con_3", 2000), f.hold(f.wallets, client, "con_4", 2000), f.hold(f.wallets, client, "con_5", 2000),
 		f.capture("con_1"), f.release("con_2"), f.capture("con_3"), f.refund("con_3", 500), f.capture("con_4"), f.refund("con_4", 2000),

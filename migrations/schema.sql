@@ -1,5 +1,20 @@
 -- The schema after all migrations, for readers. Written by a test; see internal/postgres/migrate_test.go.
 
+CREATE TABLE access_counts (
+    application_id text NOT NULL,
+    category text NOT NULL,
+    client_id text NOT NULL,
+    day date NOT NULL,
+    last_at timestamp with time zone NOT NULL,
+    uses bigint NOT NULL,
+    CONSTRAINT access_counts_application_id_fkey FOREIGN KEY (application_id) REFERENCES applications(id),
+    CONSTRAINT access_counts_category_check CHECK ((category = ANY (ARRAY['profile'::text, 'wallet'::text, 'consultations'::text, 'notes'::text]))),
+    CONSTRAINT access_counts_client_id_fkey FOREIGN KEY (client_id) REFERENCES clients(id),
+    CONSTRAINT access_counts_pkey PRIMARY KEY (client_id, application_id, category, day),
+    CONSTRAINT access_counts_uses_check CHECK ((uses > 0))
+);
+CREATE INDEX access_counts_day ON public.access_counts USING btree (day);
+
 CREATE TABLE applications (
     client_rate_per_minute integer,
     contact_email text,

@@ -14,6 +14,7 @@ import (
 	"github.com/labstack/echo/v4"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"partnerd/internal/access"
 	"partnerd/internal/account"
 	"partnerd/internal/application"
 	"partnerd/internal/catalog"
@@ -60,6 +61,7 @@ type App struct {
 	SMS           *sms.Service
 	Accounts      *account.Service
 	SelfService   *account.SelfService
+	Access        *access.Log
 	Privacy       *privacy.Service
 	Applications  *application.Service
 	OAuth         *oauth.Service
@@ -170,6 +172,8 @@ func (a *App) wire(ctx context.Context, k keys) (err error) {
 	if err = a.selfService(k); err != nil {
 		return err
 	}
+	a.Access = access.New(a.DB)
+	a.purgeEvery("the log of uses", 24*time.Hour, a.Access.Purge)
 	a.Idempotency = idempotency.New(a.DB, k.box)
 	a.purgeEvery("full rate buckets", time.Hour, func(ctx context.Context) (int, error) { return ratelimit.Purge(ctx, a.DB.Read()) })
 	a.purgeEvery("idempotency keys", time.Hour, a.Idempotency.Purge)
@@ -206,7 +210,7 @@ func (a *App) wire(ctx context.Context, k keys) (err error) {
 	a.sayWhatIsMissing()
 	a.Operator = &operator.Service{DB: a.DB, Sandbox: cfg.Sandbox(), Accounts: a.Accounts, Applications: a.Applications, OAuth: a.OAuth, Wallet: a.Wallet,
 		Payments: a.Payments, Webhooks: a.Webhooks, Lawyers: a.Lawyers, Consultations: a.Consultations, Mail: a.Mail}
-	a.Privacy, err = privacy.New(privacy.Deps{Accounts: a.Accounts, SelfService: a.SelfService, OAuth: a.OAuth, Wallet: a.Wallet, Payments: a.Payments,
+	a.Privacy, err = privacy.New(privacy.Deps{Accounts: a.Accounts, SelfService: a.SelfService, Access: a.Access, OAuth: a.OAuth, Wallet: a.Wallet, Payments: a.Payments,
 		Consultations: a.Consultations, Idempotency: a.Idempotency, Mail: a.Mail})
 	if err != nil {
 		return err
@@ -290,7 +294,7 @@ func (a *App) Handler() (http.Handler, error) {
 	d := web.Deps{
 		OpsPassword: ops, SecurityContact: a.Config.SecurityContact,
 		DB: a.DB, Accounts: a.Accounts, Applications: a.Applications, OAuth: a.OAuth, Wallet: a.Wallet, Payments: a.Payments,
-		SelfService: a.SelfService, Privacy: a.Privacy, Consultations: a.Consultations, Catalog: a.Catalog,
+		SelfService: a.SelfService, Access: a.Access, Privacy: a.Privacy, Consultations: a.Consultations, Catalog: a.Catalog,
 		Limiter: limiter, Logger: a.Logger, BaseURL: a.Config.BaseURL, Sandbox: a.Config.Sandbox(),
 		Contract: openapi.Published(openapi.Partner, a.Config.BaseURL), Platform: openapi.Published(openapi.Platform, a.Config.BaseURL),
 	}
@@ -302,7 +306,7 @@ func (a *App) Handler() (http.Handler, error) {
 		return nil, err
 	}
 	api, err := httpapi.New(httpapi.Deps{
-		DB: a.DB, Logger: a.Logger, Accounts: a.Accounts, OAuth: a.OAuth, Catalog: a.Catalog, Wallet: a.Wallet, Payments: a.Payments,
+		DB: a.DB, Logger: a.Logger, Accounts: a.Accounts, Access: a.Access, OAuth: a.OAuth, Catalog: a.Catalog, Wallet: a.Wallet, Payments: a.Payments,
 		Consultations: a.Consultations, Idempotency: a.Idempotency, Limiter: limiter, Applications: a.Applications, Webhooks: a.Webhooks,
 		Quotas: httpapi.Quotas{ApplicationPerMinute: a.Config.RateApplication, ClientPerMinute: a.Config.RateClient,
 			UnauthorizedPerMinute: a.Config.RateUnauthorized, TokenFailurePerMinute: a.Config.RateTokenFailures},

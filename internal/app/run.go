@@ -15,7 +15,8 @@ import (
 
 const (
 	shutdownTime = 10 * time.Second
-	maxHeader    = 128 << 10 // more than the program accepts, so that the refusal is ours to word; half-sent requests keep as much
+	flushTime    = 2 * time.Second // of what open requests counted
+	maxHeader    = 128 << 10       // more than the program accepts, so that the refusal is ours to word; half-sent requests keep as much
 )
 
 // Run serves and works until ctx ends, then finishes what is under way. With serve false it only works; with work
@@ -28,6 +29,9 @@ func (a *App) Run(ctx context.Context, serve, work bool, started func()) error {
 	background := a.announcers()
 	if work {
 		background = a.workers()
+	}
+	if serve {
+		background["log of uses"] = a.Access.Run
 	}
 	for name, run := range background {
 		wg.Go(func() { a.keepRunning(workers, name, run) })
@@ -76,10 +80,12 @@ func (a *App) serve(ctx context.Context, started func()) error {
 	}
 	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTime)
 	defer cancel()
-	if err := server.Shutdown(ending); err != nil {
-		return fmt.Errorf("end open requests: %w", err)
+	if err = server.Shutdown(ending); err != nil {
+		err = fmt.Errorf("end open requests: %w", err)
 	}
-	return nil
+	flushing, done := context.WithTimeout(context.WithoutCancel(ctx), flushTime)
+	defer done()
+	return errors.Join(err, a.Access.Flush(flushing))
 }
 
 // workers are everything that happens without a request. Each may run in any number of processes.

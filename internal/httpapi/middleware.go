@@ -14,6 +14,7 @@ import (
 	"github.com/labstack/echo/v4"
 	"golang.org/x/text/language"
 
+	"partnerd/internal/access"
 	"partnerd/internal/application"
 	"partnerd/internal/edge"
 	"partnerd/internal/idempotency"
@@ -189,6 +190,32 @@ func tighter(a, b ratelimit.Decision) ratelimit.Decision {
 		return b
 	}
 	return a
+}
+
+// uses says which operation uses which part of the client's account. The others tell nothing about a client.
+var uses = map[string]access.Category{
+	"getProfile": access.Profile,
+	"getWallet":  access.Wallet, "listWalletTransactions": access.Wallet, "createTopupSession": access.Wallet,
+	"createConsultation": access.Consultations, "listConsultations": access.Consultations, "getConsultation": access.Consultations,
+	"cancelConsultation": access.Consultations, "getConsultationNote": access.Notes,
+}
+
+// countUse adds what succeeded to the log that the client sees.
+func (s *Server) countUse(op *operation) echo.MiddlewareFunc {
+	return func(next echo.HandlerFunc) echo.HandlerFunc {
+		category, ok := uses[op.id]
+		if !ok {
+			return next
+		}
+		return func(c echo.Context) error {
+			err := next(c)
+			if err == nil && c.Response().Status < http.StatusMultipleChoices {
+				p := requestOf(c.Request().Context()).Principal
+				s.deps.Access.Count(p.ClientID, p.ApplicationID, category, s.deps.DB.Clock().Now())
+			}
+			return err
+		}
+	}
 }
 
 // requireScope refuses a token without the scopes that the contract names for the operation.

@@ -13,6 +13,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"partnerd/gen/partner/server"
+	"partnerd/internal/access"
 	"partnerd/internal/account"
 	"partnerd/internal/application"
 	"partnerd/internal/catalog"
@@ -36,6 +37,7 @@ type Deps struct {
 	Webhooks      *webhook.Service
 	Logger        *slog.Logger
 	Accounts      *account.Service
+	Access        *access.Log
 	OAuth         *oauth.Service
 	Catalog       *catalog.Service
 	Wallet        *wallet.Service
@@ -113,7 +115,7 @@ func (s *Server) Register(e *echo.Echo) {
 
 	known := []echo.MiddlewareFunc{s.authenticate, s.limitRate}
 	partner := func(op *operation) []echo.MiddlewareFunc {
-		return append(slices.Clone(known), requireScope(op), limitHeader, checkParameters(op), s.readKey(op), s.checkBody(op))
+		return append(slices.Clone(known), s.countUse(op), requireScope(op), limitHeader, checkParameters(op), s.readKey(op), s.checkBody(op))
 	}
 	middlewares := map[string][]echo.MiddlewareFunc{
 		// The generated bindings of these three read parameters from places where secrets must not be, and answer

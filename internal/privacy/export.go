@@ -3,7 +3,9 @@ package privacy
 import (
 	"context"
 	"errors"
+	"time"
 
+	"partnerd/internal/access"
 	"partnerd/internal/clock"
 	"partnerd/internal/consultation"
 	"partnerd/internal/money"
@@ -18,6 +20,7 @@ type Export struct {
 	Sessions      []Session      `json:"browserSessions"`
 	Passkeys      []Passkey      `json:"passkeys"`
 	Connections   []Connection   `json:"connectedApplications"`
+	Uses          []Use          `json:"usesByApplications"`
 	Wallet        Wallet         `json:"wallet"`
 	Consultations []Consultation `json:"consultations"`
 }
@@ -54,6 +57,15 @@ type Connection struct {
 	Scopes        []string     `json:"scopes"`
 	Since         clock.Stamp  `json:"since"`
 	LastUsedAt    *clock.Stamp `json:"lastUsedAt"`
+}
+
+// Use is how often an application used a part of the account on a day (UTC).
+type Use struct {
+	ApplicationID string      `json:"applicationId"`
+	Category      string      `json:"category"`
+	Day           string      `json:"day"`
+	Count         int64       `json:"count"`
+	LastAt        clock.Stamp `json:"lastAt"`
 }
 
 // Wallet is the client's money and all its movements, newest first.
@@ -118,9 +130,9 @@ const pageSize = 200
 
 // Export collects everything of a client.
 func (s *Service) Export(ctx context.Context, tx postgres.Tx, clientID string) (Export, error) {
-	e := Export{ExportedAt: clock.Stamp(tx.Now), Sessions: []Session{}, Passkeys: []Passkey{}, Connections: []Connection{}, Consultations: []Consultation{}}
+	e := Export{ExportedAt: clock.Stamp(tx.Now), Sessions: []Session{}, Passkeys: []Passkey{}, Connections: []Connection{}, Uses: []Use{}, Consultations: []Consultation{}}
 	for _, part := range []func(context.Context, postgres.Tx, string, *Export) error{
-		s.exportProfile, s.exportSignIns, s.exportConnections, s.exportWallet, s.exportConsultations,
+		s.exportProfile, s.exportSignIns, s.exportConnections, s.exportUses, s.exportWallet, s.exportConsultations,
 	} {
 		if err := part(ctx, tx, clientID, &e); err != nil {
 			return Export{}, err
@@ -170,6 +182,14 @@ func (s *Service) exportConnections(ctx context.Context, tx postgres.Tx, clientI
 		e.Connections = append(e.Connections, out)
 	}
 	return nil
+}
+
+func (s *Service) exportUses(ctx context.Context, tx postgres.Tx, clientID string, e *Export) error {
+	counts, err := s.Access.Of(ctx, tx, clientID, access.Kept(tx.Now))
+	for _, c := range counts {
+		e.Uses = append(e.Uses, Use{c.ApplicationID, string(c.Category), c.Day.Format(time.DateOnly), c.Uses, clock.Stamp(c.LastAt)})
+	}
+	return err
 }
 
 func (s *Service) exportWallet(ctx context.Context, tx postgres.Tx, clientID string, e *Export) error {

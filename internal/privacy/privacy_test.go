@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"partnerd/internal/access"
 	"partnerd/internal/account"
 	"partnerd/internal/application"
 	"partnerd/internal/catalog"
@@ -84,7 +85,7 @@ func newHouse(t *testing.T) *house {
 	h.must(err)
 	tokens, err := oauth.New(t.Context(), h.db, box, accounts, h.apps, oauth.Config{Issuer: "https://partner.example", Audience: "https://partner.example/api/v1"})
 	h.must(err)
-	h.Service, err = New(Deps{Accounts: accounts, SelfService: self, OAuth: tokens, Wallet: money, Idempotency: idempotency.New(h.db, box), Mail: post,
+	h.Service, err = New(Deps{Accounts: accounts, SelfService: self, Access: access.New(h.db), OAuth: tokens, Wallet: money, Idempotency: idempotency.New(h.db, box), Mail: post,
 		Payments: payment.New(money, payment.Config{BaseURL: "https://partner.example", Sandbox: true, NoticeSecret: "s"}),
 		Consultations: consultation.New(consultation.Deps{DB: h.db, Box: box, Accounts: accounts, Applications: h.apps, Catalog: catalog.New(), Wallet: money,
 			Matching: matching.New(lawyers), Lawyers: lawyers, Webhooks: webhook.New(h.db, box, webhook.Config{Sandbox: true}), Notes: note.New(box, drop),
@@ -127,6 +128,8 @@ func (h *house) live() {
 		_, err2 := h.OAuth.Approve(ctx, tx, r, h.client.ID, application.AllScopes)
 		return errors.Join(err, err2, h.SelfService.SendCode(ctx, tx, h.client.ID, "+33639980003", "fr"))
 	})
+	h.Access.Count(h.client.ID, h.app.ID, access.Notes, h.clock.Now())
+	h.must(h.Access.Flush(ctx))
 	h.done = h.create()
 	h.complete(h.done)
 	h.tx(func(tx postgres.Tx) error {
@@ -264,6 +267,9 @@ func TestErasureLeavesNothingOfTheClientAndTheBooksAsTheyWere(t *testing.T) {
 	}
 	if c, err := h.Accounts.Get(t.Context(), h.db.Read(), h.client.ID); err != nil || !c.Disabled || c.Name != account.ErasedName || c.PhoneVerified {
 		t.Errorf("profile: %+v %v", c, err)
+	}
+	if after["access_counts"] != "" || before["access_counts"] == "" {
+		t.Errorf("the log of uses was %q and is %q", before["access_counts"], after["access_counts"])
 	}
 	if connections, err := h.OAuth.Connections(t.Context(), h.db.Read(), h.client.ID); err != nil || len(connections) != 0 {
 		t.Errorf("connections: %v %v", connections, err)
@@ -460,6 +466,9 @@ func TestTheExportHoldsEverythingButTheLawyersNote(t *testing.T) {
 		if bytes.Contains(raw, []byte(secret)) {
 			t.Errorf("the export tells %q", secret)
 		}
+	}
+	if len(e.Uses) != 1 || e.Uses[0] != (Use{h.app.ID, "notes", "2026-03-01", 1, clock.Stamp(h.clock.Now())}) {
+		t.Errorf("uses: %+v", e.Uses)
 	}
 	if len(e.Consultations) != 2 || e.Wallet.BalanceCents != 2000 {
 		t.Errorf("export: %s", raw)

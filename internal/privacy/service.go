@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"partnerd/internal/access"
 	"partnerd/internal/account"
 	"partnerd/internal/consultation"
 	"partnerd/internal/idempotency"
@@ -27,6 +28,7 @@ var (
 type Deps struct {
 	Accounts      *account.Service
 	SelfService   *account.SelfService
+	Access        *access.Log
 	OAuth         *oauth.Service
 	Wallet        *wallet.Service
 	Payments      *payment.Service
@@ -84,6 +86,9 @@ func (s *Service) Erase(ctx context.Context, tx postgres.Tx, clientID, lang stri
 		return err
 	}
 	if _, err := s.OAuth.UnlinkAll(ctx, tx, clientID, oauth.ReasonErasure); err != nil {
+		return err
+	}
+	if err := s.Access.Erase(ctx, tx, clientID); err != nil {
 		return err
 	}
 	if err := s.Consultations.Erase(ctx, tx, clientID); err != nil {

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"partnerd/internal/access"
 	"partnerd/internal/account"
 	"partnerd/internal/consultation"
 	"partnerd/internal/money"
@@ -404,6 +405,33 @@ func TestDisconnectingCanCancelWhatHasNotStarted(t *testing.T) {
 	if got, _ := f.consultations.GetForClient(t.Context(), f.db.Read(), f.client.ID, c.ID); got.Status != consultation.Cancelled {
 		t.Errorf("status %s", got.Status)
 	}
+}
+
+func TestClientsSeeWhatApplicationsUsed(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	b := f.browser().signIn("client@example.com")
+	f.redeem(f.answer(b, allScopes, "allow"))
+	b.get("/account/apps").want(t, 200, "Nothing.")
+	log := f.pages.Access
+	other := f.newClient("other@example.com", "Other")
+	log.Count(other.ID, f.app.ID, access.Notes, f.clock.Now())
+	for _, ago := range []int{40, 1, 1, 0} {
+		log.Count(f.client.ID, f.app.ID, access.Wallet, f.clock.Now().AddDate(0, 0, -ago))
+	}
+	log.Count(f.client.ID, f.app.ID, access.Profile, f.clock.Now())
+	if err := log.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	p := b.get("/account/apps")
+	p.want(t, 200, "Uses: 3<br>", "last on 1 June 2026, 08:30 UTC", `<time datetime="2026-05-31">31 May 2026</time></dt><dd>Wallet: 2</dd>`, "Profile: 1<br>Wallet: 1")
+	if strings.Contains(p.body, "Previews of notes") || strings.Contains(p.body, "April") {
+		t.Errorf("uses of others, or long ago:\n%s", p.body)
+	}
+	b.send("/account/apps", "/account/apps/"+f.app.ID+"/disconnect")
+	b.get("/account/apps").want(t, 200, "No longer connected", "Uses: 3<br>")
+	b.header.Set("Accept-Language", "fr")
+	b.get("/account/apps").want(t, 200, "31 mai 2026", "Portefeuille\u00a0: 2")
 }
 
 func TestExportAndErasureOnThePage(t *testing.T) {

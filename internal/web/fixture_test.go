@@ -20,6 +20,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"partnerd/internal/access"
 	"partnerd/internal/account"
 	"partnerd/internal/application"
 	"partnerd/internal/clock"
@@ -101,9 +102,9 @@ func newFixture(t testing.TB, change ...func(*Deps)) *fixture {
 	f.client = f.newClient("client@example.com", "Demo Client")
 
 	f.newServices(box)
-	private := must(privacy.New(privacy.Deps{Accounts: f.accounts, SelfService: f.self, OAuth: f.oauth, Wallet: f.wallet, Payments: f.payments,
+	private := must(privacy.New(privacy.Deps{Accounts: f.accounts, SelfService: f.self, Access: access.New(f.db), OAuth: f.oauth, Wallet: f.wallet, Payments: f.payments,
 		Consultations: f.consultations, Idempotency: idempotency.New(f.db, box), Mail: f.self.Mail}))
-	d := Deps{SelfService: f.self, Privacy: private, Consultations: f.consultations, Catalog: f.consultations.Catalog, DB: f.db, Accounts: f.accounts, Applications: f.apps, OAuth: f.oauth, Wallet: f.wallet, Payments: f.payments,
+	d := Deps{Access: private.Access, SelfService: f.self, Privacy: private, Consultations: f.consultations, Catalog: f.consultations.Catalog, DB: f.db, Accounts: f.accounts, Applications: f.apps, OAuth: f.oauth, Wallet: f.wallet, Payments: f.payments,
 		SandboxPayments: f.provider, Limiter: ratelimit.New(), Logger: slog.New(slog.DiscardHandler), BaseURL: f.base, Sandbox: true,
 		Contract: openapi.Partner, Platform: openapi.Platform}
 	for _, c := range change {

@@ -81,15 +81,23 @@ func formatMonth(lang string, t time.Time) string {
 
 // formatDate writes a day and a time in UTC for people.
 func formatDate(lang string, t time.Time) string {
+	if lang != "fr" {
+		return formatDay(lang, t) + t.UTC().Format(", 15:04 UTC")
+	}
+	return formatDay(lang, t) + t.UTC().Format(" à 15:04 UTC")
+}
+
+// formatDay writes a day in UTC for people.
+func formatDay(lang string, t time.Time) string {
 	t = t.UTC()
 	if lang != "fr" {
-		return t.Format("2 January 2006, 15:04 UTC")
+		return t.Format("2 January 2006")
 	}
 	day := fmt.Sprint(t.Day())
 	if t.Day() == 1 {
 		day = "1er"
 	}
-	return fmt.Sprintf("%s %s %d à %s UTC", day, monthNames[t.Month()-1], t.Year(), t.Format("15:04"))
+	return fmt.Sprintf("%s %s %d", day, monthNames[t.Month()-1], t.Year())
 }
 
 // formatCount writes a whole number that is not negative, in groups of three digits.

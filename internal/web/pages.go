@@ -12,6 +12,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"partnerd/internal/access"
 	"partnerd/internal/account"
 	"partnerd/internal/application"
 	"partnerd/internal/catalog"
@@ -42,6 +43,7 @@ type Deps struct {
 	DB              *postgres.DB
 	Accounts        *account.Service
 	SelfService     *account.SelfService
+	Access          *access.Log
 	Privacy         *privacy.Service
 	Consultations   *consultation.Service
 	Catalog         *catalog.Service

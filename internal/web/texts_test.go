@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"partnerd/internal/access"
 	"partnerd/internal/application"
 	"partnerd/internal/consultation"
 	"partnerd/internal/wallet"
@@ -59,6 +60,9 @@ func usedKeys(t *testing.T) map[string]bool {
 		used[key+".title"], used[key+".text"] = true, true
 	}
 	maps.Copy(used, namedKeys(t))
+	for _, category := range access.Categories {
+		used[useView{Category: category}.Label()] = true
+	}
 	for _, s := range application.AllScopes {
 		used["scope."+string(s)] = true
 	}

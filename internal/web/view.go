@@ -79,6 +79,8 @@ func functions(lang string, texts text.Catalogue, stylePath string) template.Fun
 		"ms":      func(d time.Duration) string { return formatCount(lang, d.Milliseconds()) + "\u00a0ms" },
 		"date":    func(t time.Time) string { return formatDate(lang, t) },
 		"price":   func() string { return consultationPrice.Format(lang) },
+		"day":     func(t time.Time) string { return formatDay(lang, t) },
+		"isoday":  func(t time.Time) string { return t.UTC().Format(time.DateOnly) },
 		"iso":     clock.Format,
 		"minutes": func(seconds *int) int { return *seconds / 60 },
 		"seconds": func(seconds *int) int { return *seconds % 60 },

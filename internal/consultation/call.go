@@ -49,7 +49,7 @@ func (s *Service) closeWithoutPhone(ctx context.Context, tx postgres.Tx, c *Cons
 	return nil
 }
 
-// dial begins one attempt. With [telephony.ErrLineBusy] the attempt is set for [lineBusyRetry] later, and with [ErrPhoneLost]
+// dial begins one attempt; what is left of a call that should be over is ended first. With [telephony.ErrLineBusy] the attempt is set for [lineBusyRetry] later, and with [ErrPhoneLost]
 // the consultation is closed; the transaction can be committed after both.
 func (s *Service) dial(ctx context.Context, tx postgres.Tx, c *Consultation) error {
 	_, ok, err := s.Accounts.VerifiedPhone(ctx, tx, c.ClientID)
@@ -66,10 +66,21 @@ func (s *Service) dial(ctx context.Context, tx postgres.Tx, c *Consultation) err
 	if err != nil {
 		return fmt.Errorf("read application: %w", err)
 	}
-	_, err = s.Telephony.Place(ctx, tx, telephony.Start{
+	start := telephony.Start{
 		ConsultationID: c.ID, ClientID: c.ClientID, LawyerID: c.LawyerID, Attempt: c.DialAttempts + 1,
 		Record: c.RecordingConsent && app.RecordingEnabled, Language: c.Language,
-	})
+	}
+	_, err = s.Telephony.Place(ctx, tx, start)
+	if errors.Is(err, telephony.ErrLineBusy) {
+		var freed bool
+		if freed, err = s.freeLine(ctx, tx, *c); err != nil {
+			return err
+		}
+		err = telephony.ErrLineBusy
+		if freed {
+			_, err = s.Telephony.Place(ctx, tx, start)
+		}
+	}
 	if errors.Is(err, telephony.ErrLineBusy) {
 		next := tx.Now.Add(lineBusyRetry)
 		c.NextDialAt = &next
@@ -148,6 +159,17 @@ func (s *Service) HandleCallEvent(ctx context.Context, e telephony.Event) error 
 	if err != nil {
 		return err
 	}
+	err = s.onCallEvent(ctx, call, e)
+	if !postgres.IsUnique(err, oneCallPerClient) {
+		return err
+	}
+	if err := s.endOtherCall(ctx, call); err != nil {
+		return err
+	}
+	return s.onCallEvent(ctx, call, e)
+}
+
+func (s *Service) onCallEvent(ctx context.Context, call telephony.Call, e telephony.Event) error {
 	return s.DB.InTx(ctx, func(tx postgres.Tx) error {
 		c, err := lock(ctx, tx, call.ConsultationID)
 		if err != nil {

@@ -39,6 +39,9 @@ func (s *Service) AcceptOffer(ctx context.Context, lease lawyer.Lease, offerID s
 		}
 		return err
 	})
+	if contradicts(err) {
+		return s.refused(ctx, lease, offerID, err)
+	}
 	return errors.Join(err, late)
 }
 

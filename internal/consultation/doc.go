@@ -19,6 +19,10 @@
 //     his as the rules say, whichever connection began it: after a new sign-in he accepts an offer that is still open,
 //     dials, withdraws, ends the call, writes the note and corrects it. What he loses with his presence is an assigned
 //     consultation for which no call is being set up ([lawyer.LeaseLost]). Operators need no lease.
+//   - A constraint that refuses a move because records disagree stops nobody else (quarantine.go): the lawyer whom they
+//     contradict is put AWAY and the consultation is offered to others at once; what is left of a call on the client's line
+//     is ended when he is to be dialled or is joined on another. Each is an incident. Contradictions that name nobody else,
+//     such as a consultation whose own records are bad, end the offer and leave the lawyer his place.
 //   - Locks are taken in the order consultation, lawyer, wallet. The search that starts at a lawyer skips
 //     consultations that are locked.
 //   - A callback is offered and dialled by the client's day only (hours.go). callable_from and callable_until hold the hours

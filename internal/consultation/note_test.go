@@ -91,7 +91,7 @@ func TestALateNoteIsRefusedBeforeTheTimerFires(t *testing.T) {
 	if err := w.SubmitNote(t.Context(), w.lease(l), id, "Trop tard.", "Trop tard."); !errors.Is(err, ErrForbidden) {
 		t.Errorf("late note: %v", err)
 	}
-	w.pass(0)
+	w.sweep()
 	w.expect(id, Expired, endedWithoutNote, 10_000, 0)
 	w.expectLawyer(l, lawyer.Offline) // he has not been there for days
 }

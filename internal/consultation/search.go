@@ -15,10 +15,11 @@ const (
 	peekPerPair   = 100 // and in each pair at every sweep
 )
 
-func workOf(c Consultation) matching.Work {
+func (s *Service) workOf(tx postgres.Tx, c Consultation) matching.Work {
 	return matching.Work{
 		ConsultationID: c.ID, ClientID: c.ClientID,
-		Pair: matching.Pair{Competence: c.Competence, Language: c.Language},
+		Pair:        matching.Pair{Competence: c.Competence, Language: c.Language},
+		Quarantined: func(lawyerID string) { s.incident(tx, lawyerQuarantined, c.ID, lawyerID) },
 	}
 }
 
@@ -31,7 +32,7 @@ func (s *Service) search(ctx context.Context, consultationID string) (found bool
 		if err != nil || !ok {
 			return err
 		}
-		_, found, err = s.Matching.Offer(ctx, tx, workOf(c))
+		_, found, err = s.Matching.Offer(ctx, tx, s.workOf(tx, c))
 		return err
 	})
 	return found, err
@@ -59,7 +60,7 @@ func (s *Service) LawyerAvailable(ctx context.Context, lawyerID string) error {
 			if !ok {
 				continue
 			}
-			if _, found, err := s.Matching.OfferTo(ctx, tx, workOf(c), lawyerID); err != nil || found {
+			if _, found, err := s.Matching.OfferTo(ctx, tx, s.workOf(tx, c), lawyerID); err != nil || found {
 				return err
 			}
 		}

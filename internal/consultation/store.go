@@ -213,3 +213,24 @@ func phoneToDial(ctx context.Context, tx postgres.Tx, consultationID string) ([]
 	}
 	return sealed[0], nil
 }
+
+// callOfNobody finds a call on the line of c's client that is not over though it should be: an earlier one of c, which is
+// about to be dialled, or one of a consultation that has left its lawyer.
+func callOfNobody(ctx context.Context, tx postgres.Tx, c Consultation) (callID string, found bool, err error) {
+	res := tx.Gorm(ctx).Raw(`SELECT k.id FROM calls k JOIN consultations o ON o.id = k.consultation_id
+		WHERE k.state <> 'ENDED' AND (k.consultation_id = @id OR k.client_id = @client AND o.status NOT IN ('ASSIGNED', 'IN_CALL'))
+		LIMIT 1`, map[string]any{"id": c.ID, "client": c.ClientID}).Scan(&callID)
+	if res.Error != nil {
+		return "", false, fmt.Errorf("look for calls of nobody: %w", res.Error)
+	}
+	return callID, res.RowsAffected > 0, nil
+}
+
+// inCallOf finds the consultation of a client that is in call.
+func inCallOf(ctx context.Context, tx postgres.Tx, clientID string) (id string, err error) {
+	err = tx.Gorm(ctx).Raw("SELECT id FROM consultations WHERE client_id = ? AND status = 'IN_CALL'", clientID).Scan(&id).Error
+	if err != nil {
+		return "", fmt.Errorf("look for the client's call: %w", err)
+	}
+	return id, nil
+}

@@ -1,7 +1,8 @@
 // Package matching brings waiting work and lawyers together through offers, and tells how long the wait will be.
 //
 // It owns the offers. It reads and changes lawyers through package lawyer and in its own search statement, and never
-// touches consultations: its caller holds the consultation's lock, or names one.
+// changes consultations: its caller holds the consultation's lock, or names one. Of consultations it reads whether a
+// lawyer has one in hand.
 //
 // Invariants, each kept by a constraint of the schema and not only by code:
 //   - A consultation has at most one open offer (offers_open_consultation).
@@ -9,8 +10,10 @@
 //   - A client has at most one open offer (offers_open_client), so that one with many consultations is served one at a
 //     time and does not take all lawyers of a pair from others.
 //
-// A search that meets such a constraint does not fail: the lawyer whose records disagree is put AWAY (logged) and the
-// search goes on with the next one, so one bad row never blocks a pair.
+// A search does not fail when it meets a lawyer whose records disagree (AVAILABLE with an open offer or with a consultation
+// that is assigned or in call): he is put AWAY, an open offer of his becomes overdue, the caller is told, and the search
+// goes on with the next one, so one bad row never blocks a pair. Whoever cannot accept what he was offered is put out of
+// the way likewise ([Service.Quarantine]).
 //
 // Who is offered work: lawyers of the pair, AVAILABLE, with fresh presence, not suspended; the longest idle first, in
 // the order of lawyer_pairs.idle_since. A lawyer who declined or withdrew is not offered the same consultation again.

@@ -25,6 +25,8 @@ type Pair struct{ Competence, Language string }
 type Work struct {
 	ConsultationID, ClientID string
 	Pair                     Pair
+
+	Quarantined func(lawyerID string) // told of each lawyer whom its search put out of the way; may be nil
 }
 
 // OfferState is the state of an offer.

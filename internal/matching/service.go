@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -66,12 +65,48 @@ func (s *Service) search(ctx context.Context, tx postgres.Tx, w Work, only strin
 		if open, err := openOf(ctx, tx, w); err != nil || open {
 			return Offer{}, false, err
 		}
-		if err := s.lawyers.SetState(ctx, tx, candidate, []lawyer.State{lawyer.Available}, lawyer.Away); err != nil {
-			return Offer{}, false, fmt.Errorf("quarantine lawyer: %w", err)
+		if busy, err := contradicted(ctx, tx, candidate); err != nil {
+			return Offer{}, false, err
+		} else if !busy { // what was in the way has gone meanwhile
+			continue
 		}
-		slog.ErrorContext(ctx, "lawyer quarantined: available with an open offer", "lawyer", candidate, "consultation", w.ConsultationID)
+		if err := s.quarantine(ctx, tx, candidate); err != nil {
+			return Offer{}, false, err
+		}
+		if w.Quarantined != nil {
+			w.Quarantined(candidate)
+		}
 	}
 	return Offer{}, false, nil
+}
+
+// quarantine puts a lawyer AWAY whose records disagree, and makes his open offer overdue, so that what was offered is
+// offered to others at the next sweep. One who does not wait for work stays where he is. The caller holds his lock.
+func (s *Service) quarantine(ctx context.Context, tx postgres.Tx, lawyerID string) error {
+	err := s.lawyers.SetState(ctx, tx, lawyerID, []lawyer.State{lawyer.Available, lawyer.Offered}, lawyer.Away)
+	if err != nil && !errors.Is(err, lawyer.ErrState) {
+		return fmt.Errorf("quarantine lawyer: %w", err)
+	}
+	return cutShort(ctx, tx, lawyerID)
+}
+
+// Quarantine puts the lawyer of an open offer out of the way, because the records about him refuse that he accepts, and ends
+// the offer. [ErrOfferGone] when it is not open any more. The caller holds the locks of the consultation and of the lawyer.
+func (s *Service) Quarantine(ctx context.Context, tx postgres.Tx, lawyerID, offerID string) error {
+	if _, err := s.close(ctx, tx, closing{offerID: offerID, lawyerID: lawyerID, to: Expired}); err != nil {
+		return err
+	}
+	return s.quarantine(ctx, tx, lawyerID)
+}
+
+// Fail ends an open offer that could not be accepted for no reason of the lawyer's, who is AVAILABLE again where he was in
+// the queue and is not offered the same for [RepeatAfter]. [ErrOfferGone] when it is not open any more. The caller holds the
+// locks of the consultation and of the lawyer.
+func (s *Service) Fail(ctx context.Context, tx postgres.Tx, lawyerID, offerID string) error {
+	if _, err := s.close(ctx, tx, closing{offerID: offerID, lawyerID: lawyerID, to: Expired}); err != nil {
+		return err
+	}
+	return s.lawyers.Release(ctx, tx, lawyerID, true)
 }
 
 // Get returns an offer, or [ErrOfferGone] when there is none: before [Service.Accept], to know which consultation to
@@ -85,7 +120,8 @@ func (s *Service) OpenFor(ctx context.Context, tx postgres.Tx, lawyerID string) 
 	return openOfLawyer(ctx, tx, lawyerID)
 }
 
-// Accept takes an open offer whose time is not over; the lawyer becomes BUSY. Anything else is [ErrOfferGone]. The
+// Accept takes an open offer whose time is not over; the lawyer becomes BUSY. Anything else is [ErrOfferGone], together
+// with [lawyer.ErrState] when the offer is open and the records say that he is not looking at it: quarantine him. The
 // caller holds the consultation's row lock and moves it in the same transaction.
 func (s *Service) Accept(ctx context.Context, tx postgres.Tx, lawyerID, offerID string) (Offer, error) {
 	if _, err := s.lawyers.Lock(ctx, tx, lawyerID); err != nil {
@@ -95,7 +131,11 @@ func (s *Service) Accept(ctx context.Context, tx postgres.Tx, lawyerID, offerID 
 	if err != nil {
 		return Offer{}, err
 	}
-	return o, gone(s.lawyers.SetState(ctx, tx, lawyerID, []lawyer.State{lawyer.Offered}, lawyer.Busy))
+	err = s.lawyers.SetState(ctx, tx, lawyerID, []lawyer.State{lawyer.Offered}, lawyer.Busy)
+	if errors.Is(err, lawyer.ErrState) {
+		return Offer{}, fmt.Errorf("%w: %w", ErrOfferGone, err)
+	}
+	return o, err
 }
 
 // Decline refuses an open offer; the lawyer is AVAILABLE again, at the back of the queue unless reason is

@@ -32,7 +32,7 @@ func Repeat(now time.Time) time.Time { return now.Add(-RepeatAfter) }
 
 // offerSQL picks, offers and marks in one statement. Its row locks are SKIP LOCKED: two searches never wait for each
 // other, and the sweeper repeats what one of them could not see. The candidate comes back without an offer when a
-// unique index refused it. It is completed by where the lawyer comes from.
+// unique index refused it, or would refuse that he accepts. It is completed by where the lawyer comes from.
 const offerSQL = `
 WITH candidate AS (
 	SELECT l.id FROM lawyer_pairs p
@@ -45,6 +45,7 @@ WITH candidate AS (
 ), offer AS (
 	INSERT INTO offers (id, consultation_id, client_id, lawyer_id, state, created_at, expires_at)
 	SELECT @offer, @consultation, @client, id, 'OPEN', @now, @expires FROM candidate
+	WHERE NOT EXISTS (SELECT FROM consultations c WHERE c.lawyer_id = candidate.id AND c.status IN ('ASSIGNED', 'IN_CALL'))
 	ON CONFLICT DO NOTHING RETURNING lawyer_id
 ), taken AS (
 	UPDATE lawyers l SET state = 'OFFERED', updated_at = @now FROM offer WHERE l.id = offer.lawyer_id RETURNING l.id
@@ -133,6 +134,26 @@ func openOf(ctx context.Context, tx postgres.Tx, w Work) (bool, error) {
 	}
 	_, other, err := one(ctx, tx, "client_id = ? AND state = 'OPEN'", w.ClientID)
 	return other, err
+}
+
+// contradicted tells whether a lawyer who is AVAILABLE has work all the same.
+func contradicted(ctx context.Context, tx postgres.Tx, lawyerID string) (has bool, err error) {
+	err = tx.Gorm(ctx).Raw(`SELECT EXISTS (SELECT FROM offers WHERE lawyer_id = @id AND state = 'OPEN')
+		OR EXISTS (SELECT FROM consultations WHERE lawyer_id = @id AND status IN ('ASSIGNED', 'IN_CALL'))`,
+		map[string]any{"id": lawyerID}).Scan(&has).Error
+	if err != nil {
+		return false, fmt.Errorf("look for the lawyer's work: %w", err)
+	}
+	return has, nil
+}
+
+// cutShort makes the open offer of a lawyer overdue.
+func cutShort(ctx context.Context, tx postgres.Tx, lawyerID string) error {
+	err := tx.Gorm(ctx).Exec("UPDATE offers SET expires_at = ? WHERE lawyer_id = ? AND state = 'OPEN' AND expires_at > ?", tx.Now, lawyerID, tx.Now).Error
+	if err != nil {
+		return fmt.Errorf("cut the lawyer's offer short: %w", err)
+	}
+	return nil
 }
 
 func openOfLawyer(ctx context.Context, tx postgres.Tx, lawyerID string) (Offer, bool, error) {

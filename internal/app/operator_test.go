@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"partnerd/internal/account"
 	"partnerd/internal/application"
@@ -13,6 +14,7 @@ import (
 	"partnerd/internal/operator"
 	"partnerd/internal/problem"
 	"partnerd/internal/wallet"
+	"partnerd/internal/webhook"
 )
 
 // Every act of an operator is in the audit with its reason, and without a reason nothing happens.
@@ -50,6 +52,18 @@ func TestActsOfOperatorsAreAudited(t *testing.T) {
 		"webhook.rotate_secret": func(by operator.Act) error { _, _, err := o.RotateWebhookSecret(ctx, by, made.ClientID); return err },
 		"webhook.enable":        func(by operator.Act) error { return o.EnableWebhooks(ctx, by, made.ClientID) },
 		"application.suspend":   func(by operator.Act) error { _, err := o.SuspendApplication(ctx, by, made.ClientID, true); return err },
+		"application.rotate_secret": func(by operator.Act) error {
+			_, _, err := o.RotateApplicationSecret(ctx, by, made.ClientID, time.Hour)
+			return err
+		},
+		"webhook.test": func(by operator.Act) error {
+			_, err := o.SendTestEvent(ctx, by, made.ClientID, webhook.Created)
+			return err
+		},
+		"webhook.redeliver_range": func(by operator.Act) error {
+			_, _, err := o.RedeliverRange(ctx, by, made.ClientID, webhook.RedeliveryFilter{From: time.Now().Add(-time.Hour), To: time.Now().Add(-time.Minute)})
+			return err
+		},
 		"wallet.adjust": func(by operator.Act) error {
 			_, err := o.AdjustWallet(ctx, wallet.Correction{ClientID: c.ID, Amount: -5, Actor: by.Actor, Reason: by.Reason})
 			return err

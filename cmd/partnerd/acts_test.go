@@ -1,0 +1,50 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/alecthomas/kong"
+)
+
+// A command that changes something takes who does it and why, and goes through package operator, which records both.
+func TestEveryCommandThatChangesSomethingSaysWhoAndWhy(t *testing.T) {
+	t.Parallel()
+	others := []string{ // they read, print, or run the program
+		"serve", "work", "migrate", "app list", "app show", "app history", "client show", "consultation show", "webhook events", "webhook deliveries",
+		"wallet statement", "ledger verify", "key generate", "key list", "key extend-master", "key promote-master", "deployment show",
+	}
+	parser, err := kong.New(new(cli))
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := 0
+	for _, leaf := range parser.Model.Leaves(false) {
+		name := strings.TrimPrefix(leaf.FullPath(), parser.Model.Name+" ")
+		if slices.Contains(others, name) {
+			known++
+			continue
+		}
+		for _, flag := range []string{"reason", "by"} {
+			if !slices.ContainsFunc(leaf.Flags, func(f *kong.Flag) bool { return f.Name == flag }) {
+				t.Errorf("%s has no --%s", name, flag)
+			}
+		}
+	}
+	if known != len(others) {
+		t.Errorf("%d of %d commands that change nothing are there", known, len(others))
+	}
+	files, _ := filepath.Glob("*.go")
+	for _, file := range files {
+		source, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.HasSuffix(file, "_test.go") && strings.Contains(string(source), ".InTx(") {
+			t.Errorf("%s changes the database past package operator", file)
+		}
+	}
+}

@@ -158,11 +158,21 @@ func faultsOf(b *body) (out []fault) {
 		if p["type"] == "string" {
 			add("with NUL", "invalid_value", fmt.Sprint(b.example[name], "\x00"))
 		}
+		if p["x-trim"] == true {
+			bad := []string{"\x1b", "\x7f", "\u0085", "\u2028", "\u2029", "\u202a", "\u202e", "\u2066", "\u2069", "\ufeff", "\U000E0041"}
+			if p["x-lines"] != true {
+				bad = append(bad, "\n", "\r", "\t")
+			}
+			for _, char := range bad {
+				add(fmt.Sprintf("with %+q", char), "invalid_value", "abc"+char+"def")
+			}
+		}
 		if n, ok := number(p, "minLength"); ok {
 			add("too short", "too_short", strings.Repeat("é", int(n.Int64())-1))
 			add("empty", "too_short", "")
 			if p["x-trim"] == true {
 				add("of spaces", "too_short", strings.Repeat(" ", int(n.Int64())))
+				add("of format characters", "too_short", strings.Repeat("\u200b", int(n.Int64())))
 			}
 		}
 		if n, ok := number(p, "maxLength"); ok {

@@ -12,9 +12,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"golang.org/x/text/unicode/norm"
-
 	"partnerd/internal/problem"
+	texts "partnerd/internal/text"
 )
 
 // maxBody is the largest request body in bytes: more than any valid one, however it is escaped. begin enforces it.
@@ -62,16 +61,27 @@ func (b *body) check(raw []byte, value map[string]any) (map[string]any, []proble
 	for name, v := range value {
 		v = plainNumbers(v)
 		if s, ok := v.(string); ok {
-			if strings.ContainsRune(s, 0) {
-				issues = append(issues, problem.Issue{Path: name, Code: problem.IssueInvalidValue, Message: "Must not contain the character U+0000."})
-			}
 			if b.trimmed[name] {
-				v = norm.NFC.String(strings.TrimSpace(s))
+				s = texts.Trimmed(s)
+			}
+			v = s
+			switch {
+			case strings.ContainsRune(s, 0):
+				issues = append(issues, problem.Issue{Path: name, Code: problem.IssueInvalidValue, Message: "Must not contain the character U+0000."})
+			case b.trimmed[name] && !texts.IsFree(s, b.lines[name]):
+				issues = append(issues, problem.Issue{Path: name, Code: problem.IssueInvalidValue, Message: unfitMessage(b.lines[name])})
 			}
 		}
 		normal[name] = v
 	}
 	return normal, append(issues, issuesOf(b.schema.Validate(normal), "")...)
+}
+
+func unfitMessage(lines bool) string {
+	if lines {
+		return "Must not contain control characters, or invisible characters that change how a text reads."
+	}
+	return "Must not contain line breaks, control characters, or invisible characters that change how a text reads."
 }
 
 // lostIssues finds what the decoder drops without a word from the object raw: all but the last of several properties with

@@ -61,7 +61,8 @@ func (s textSchema) Validate(value any) error {
 // body is a closed JSON object.
 type body struct {
 	schema  *jsonschema.Schema
-	trimmed map[string]bool // names of free texts, whose outer white space does not count
+	trimmed map[string]bool // names of free texts, see package text
+	lines   map[string]bool // names of those with several lines
 }
 
 // The part of the document that is read.
@@ -183,7 +184,7 @@ func (d *document) compile(c *jsonschema.Compiler, raw *rawDocument, tree any, s
 	if err != nil {
 		return nil, err
 	}
-	op.body = &body{schema, trimmed(tree, name)}
+	op.body = &body{schema, marked(tree, name, "x-trim"), marked(tree, name, "x-lines")}
 	return op, nil
 }
 
@@ -197,8 +198,8 @@ func validateDateTime(value any) error {
 	return new(time.Time).UnmarshalText([]byte(text))
 }
 
-// trimmed reads which properties are marked with x-trim, which the validator does not know.
-func trimmed(tree any, schema string) map[string]bool {
+// marked reads which properties carry an extension, which the validator does not know.
+func marked(tree any, schema, extension string) map[string]bool {
 	out := map[string]bool{}
 	at := func(v any, key string) map[string]any {
 		m, _ := v.(map[string]any)
@@ -207,7 +208,7 @@ func trimmed(tree any, schema string) map[string]bool {
 	}
 	for name, p := range at(at(at(at(tree, "components"), "schemas"), schema), "properties") {
 		m, _ := p.(map[string]any)
-		out[name], _ = m["x-trim"].(bool)
+		out[name], _ = m[extension].(bool)
 	}
 	return out
 }

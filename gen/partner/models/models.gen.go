@@ -2157,7 +2157,7 @@ type CreateConsultationRequest struct {
 	// Competence A code of the competences catalog.
 	Competence string `json:"competence"`
 
-	// Description More for the lawyer, at most 2000 characters after trimming.
+	// Description More for the lawyer, on one line or several; at most 2000 characters after trimming.
 	Description *string `json:"description,omitempty"`
 
 	// ExternalRef Your own reference, at most 100 characters after trimming; comes back on the record and in every webhook.

@@ -9,6 +9,7 @@
 //   - Two spellings of one path are one path: [Handler] decodes what RFC 3986 section 6.2.2 calls equivalent before it is
 //     routed.
 //   - Whatever can be read can be asked for with HEAD.
+//   - Public content is compressed and revalidated; nothing else is ([Document]).
 //
 // It knows no operation and no database.
 package edge

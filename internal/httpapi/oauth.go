@@ -2,13 +2,16 @@ package httpapi
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 
 	"github.com/labstack/echo/v4"
 
 	"partnerd/gen/partner/models"
 	"partnerd/gen/partner/server"
+	"partnerd/internal/edge"
 	"partnerd/internal/oauth"
 )
 
@@ -94,8 +97,11 @@ func challenge(c echo.Context, refused *oauth.Error) error {
 }
 
 func (s *Server) metadata(c echo.Context) error {
-	c.Response().Header().Set("Cache-Control", "public, max-age=300")
-	return writeJSON(c, http.StatusOK, s.deps.OAuth.Metadata())
+	raw, err := json.Marshal(s.deps.OAuth.Metadata())
+	if err != nil {
+		return fmt.Errorf("write metadata: %w", err)
+	}
+	return public(c, "public, max-age=300", edge.NewDocument("application/json", raw))
 }
 
 func (s *Server) jwks(c echo.Context) error {
@@ -103,8 +109,7 @@ func (s *Server) jwks(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	c.Response().Header().Set("Cache-Control", "public, max-age=300")
-	return c.Blob(http.StatusOK, "application/json", keys)
+	return public(c, "public, max-age=300", edge.NewDocument("application/json", keys))
 }
 
 func neverStore(c echo.Context) {

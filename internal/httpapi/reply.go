@@ -7,6 +7,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"partnerd/internal/edge"
 	"partnerd/internal/idempotency"
 )
 
@@ -36,4 +37,11 @@ func writeJSON(c echo.Context, status int, body any) error {
 		return fmt.Errorf("write response: %w", err)
 	}
 	return c.Blob(status, "application/json", raw)
+}
+
+// public answers with what is the same for everybody.
+func public(c echo.Context, cacheControl string, d edge.Document) error {
+	c.Response().Header().Set("Cache-Control", cacheControl)
+	d.ServeHTTP(c.Response(), c.Request())
+	return nil
 }

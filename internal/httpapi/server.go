@@ -18,6 +18,7 @@ import (
 	"partnerd/internal/application"
 	"partnerd/internal/catalog"
 	"partnerd/internal/consultation"
+	"partnerd/internal/edge"
 	"partnerd/internal/id"
 	"partnerd/internal/idempotency"
 	"partnerd/internal/oauth"
@@ -68,7 +69,7 @@ type Server struct {
 	platform *document // Platform API
 	ids      id.Minter
 	cursors  cursors
-	copies   map[string][]byte // published contracts, by path
+	copies   map[string]edge.Document // published contracts, by path
 }
 
 var _ server.StrictServerInterface = (*Server)(nil)
@@ -77,7 +78,7 @@ type catalogCheck = func(ctx context.Context, tx postgres.Tx, code string) (bool
 
 // New reads the contracts and prepares the server. It fails when a contract cannot be enforced.
 func New(d Deps) (*Server, error) {
-	s := &Server{deps: d, ids: id.Minter{Test: d.Test}, cursors: cursors{d.CursorKey}, copies: map[string][]byte{}}
+	s := &Server{deps: d, ids: id.Minter{Test: d.Test}, cursors: cursors{d.CursorKey}, copies: map[string]edge.Document{}}
 	var err error
 	if s.doc, err = readDocument(openapi.Partner, schemePartner); err != nil {
 		return nil, err
@@ -104,7 +105,7 @@ func (s *Server) publish(path string, source []byte) error {
 	if err != nil {
 		return fmt.Errorf("publish contract: %w", err)
 	}
-	s.copies[path+".yaml"], s.copies[path+".json"] = asYAML, asJSON
+	s.copies[path+".yaml"], s.copies[path+".json"] = edge.NewDocument("application/yaml", asYAML), edge.NewDocument("application/json", asJSON)
 	return nil
 }
 
@@ -139,7 +140,7 @@ func (s *Server) Register(e *echo.Echo) {
 	e.Match(read, "/.well-known/oauth-authorization-server", s.metadata)
 	e.Match(read, "/.well-known/jwks.json", s.jwks)
 	for path, content := range s.copies {
-		e.Match(read, path, func(c echo.Context) error { return c.Blob(http.StatusOK, "application/"+path[len(path)-4:], content) })
+		e.Match(read, path, func(c echo.Context) error { return public(c, "no-cache", content) })
 	}
 	s.registerPlatform(e)
 	e.Match(read, "/healthz", s.health)

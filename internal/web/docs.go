@@ -3,23 +3,18 @@ package web
 import (
 	"bytes"
 	"cmp"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"html/template"
-	"net/http"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/labstack/echo/v4"
+
+	"partnerd/internal/edge"
 )
 
 // docsPage is the documentation of a contract, rendered once: it is the same for everybody.
-type docsPage struct {
-	body []byte
-	etag string
-}
+type docsPage struct{ edge.Document }
 
 // manual says where a contract is documented and published.
 type manual struct {
@@ -201,17 +196,14 @@ func newDocsPage(m manual, contract []byte, base string, views views, sandbox bo
 	if err := views["en/docs"].ExecuteTemplate(&body, "layout", v); err != nil {
 		return docsPage{}, fmt.Errorf("render: %w", err)
 	}
-	sum := sha256.Sum256(body.Bytes())
-	return docsPage{body: body.Bytes(), etag: `"` + hex.EncodeToString(sum[:12]) + `"`}, nil
+	return docsPage{edge.NewDocument(echo.MIMETextHTMLCharsetUTF8, body.Bytes())}, nil
 }
 
 // serve answers in English only, whatever the visitor prefers.
 func (d docsPage) serve(c echo.Context) error {
 	h := c.Response().Header()
-	h.Set("Content-Type", echo.MIMETextHTMLCharsetUTF8)
 	h.Set("Content-Language", "en")
 	h.Set("Cache-Control", "no-cache")
-	h.Set("ETag", d.etag)
-	http.ServeContent(c.Response(), c.Request(), "", time.Time{}, bytes.NewReader(d.body))
+	d.ServeHTTP(c.Response(), c.Request())
 	return nil
 }

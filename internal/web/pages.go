@@ -267,6 +267,5 @@ type errorView struct {
 }
 
 func (p *Pages) home(c echo.Context) error {
-	c.Response().Header().Set("Cache-Control", "no-cache")
-	return p.render(c, http.StatusOK, "home", view{Title: "home.title", Data: p.BaseURL})
+	return p.renderPublic(c, "home", view{Title: "home.title", Data: p.BaseURL})
 }

@@ -47,7 +47,7 @@ func TestEveryPageHasTheHeadersThatProtectIt(t *testing.T) {
 				t.Errorf("%s: %s is %q", name, header, got)
 			}
 		}
-		public := strings.HasSuffix(name, " /") || strings.HasSuffix(name, "/docs")
+		public := strings.HasSuffix(name, " /") || strings.HasSuffix(name, "/docs") || strings.HasSuffix(name, "/accessibility") || strings.Contains(name, "/legal/")
 		if got := p.Header.Get("Cache-Control"); public && got != "no-cache" || !public && got != "no-store" {
 			t.Errorf("%s: Cache-Control %q", name, got)
 		}

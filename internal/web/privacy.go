@@ -89,7 +89,7 @@ func (p *Pages) erase(c echo.Context, client *account.Client) error {
 
 // accessibility is the statement that the law asks for.
 func (p *Pages) accessibility(c echo.Context) error {
-	return p.render(c, http.StatusOK, "accessibility", view{Title: "accessibility.title"})
+	return p.renderPublic(c, "accessibility", view{Title: "accessibility.title"})
 }
 
 type waiverView struct{ Version, Text string }
@@ -104,5 +104,5 @@ func (p *Pages) waiver(c echo.Context) error {
 	if !ok {
 		return statusError(http.StatusNotFound)
 	}
-	return p.render(c, http.StatusOK, "waiver", view{Title: "waiver.title", Data: waiverView{version, text}})
+	return p.renderPublic(c, "waiver", view{Title: "waiver.title", Data: waiverView{version, text}})
 }

@@ -15,6 +15,7 @@ import (
 
 	"partnerd/internal/account"
 	"partnerd/internal/clock"
+	"partnerd/internal/edge"
 	"partnerd/internal/money"
 	"partnerd/internal/text"
 )
@@ -94,16 +95,35 @@ const consultationPrice money.Cents = 2000
 
 // render writes one page. The body is complete before the status is sent.
 func (p *Pages) render(c echo.Context, status int, name string, v view) error {
+	body, err := p.fill(c, name, v)
+	if err != nil {
+		return err
+	}
+	return c.HTMLBlob(status, body)
+}
+
+// renderPublic writes a page that shows nothing of whoever looks at it but the language, and has no form.
+func (p *Pages) renderPublic(c echo.Context, name string, v view) error {
+	body, err := p.fill(c, name, v)
+	if err != nil {
+		return err
+	}
+	c.Response().Header().Set("Cache-Control", "no-cache")
+	edge.NewDocument(echo.MIMETextHTMLCharsetUTF8, body).ServeHTTP(c.Response(), c.Request())
+	return nil
+}
+
+func (p *Pages) fill(c echo.Context, name string, v view) ([]byte, error) {
 	v.Lang, v.Sandbox = p.language(c), p.Sandbox
 	v.Languages = languageLinks(c.Request(), v.Lang)
 	var body bytes.Buffer
 	if err := p.views[v.Lang+"/"+name].ExecuteTemplate(&body, "layout", v); err != nil {
-		return fmt.Errorf("render page %s: %w", name, err)
+		return nil, fmt.Errorf("render page %s: %w", name, err)
 	}
 	h := c.Response().Header()
 	h.Add("Vary", "Accept-Language, Cookie")
 	h.Set("Content-Language", v.Lang)
-	return c.HTMLBlob(status, body.Bytes())
+	return body.Bytes(), nil
 }
 
 func queryEscape(s string) string { return url.QueryEscape(s) }
@@ -128,8 +148,8 @@ func languageLinks(r *http.Request, current string) []languageLink {
 
 // asset is a file that browsers may keep for ever, because its address holds a digest of its content.
 type asset struct {
-	path, contentType string
-	body              []byte
+	edge.Document
+	path string
 }
 
 func loadAsset(name, contentType string) (asset, error) {
@@ -139,12 +159,13 @@ func loadAsset(name, contentType string) (asset, error) {
 	}
 	sum := sha256.Sum256(b)
 	stem, ext, _ := strings.Cut(name, ".")
-	return asset{path: fmt.Sprintf("/%s.%s.%s", stem, hex.EncodeToString(sum[:6]), ext), contentType: contentType, body: b}, nil
+	return asset{edge.NewDocument(contentType, b), fmt.Sprintf("/%s.%s.%s", stem, hex.EncodeToString(sum[:6]), ext)}, nil
 }
 
 func (a asset) serve(c echo.Context) error {
 	h := c.Response().Header()
 	h.Set("Cache-Control", "public, max-age=31536000, immutable")
 	h.Set("X-Content-Type-Options", "nosniff")
-	return c.Blob(http.StatusOK, a.contentType, a.body)
+	a.ServeHTTP(c.Response(), c.Request())
+	return nil
 }

@@ -93,6 +93,28 @@ func (s *Service) TimeZone(ctx context.Context, tx postgres.Tx, clientID string)
 	return zoneOf(name)
 }
 
+// TimeZones returns the zones of several clients by their ids. It returns [problem.ErrNotFound] unless there are all of them.
+func (s *Service) TimeZones(ctx context.Context, tx postgres.Tx, clientIDs ...string) (map[string]*time.Location, error) {
+	names, err := timeZones(ctx, tx, clientIDs)
+	if err != nil {
+		return nil, err
+	}
+	zones, loaded := map[string]*time.Location{}, map[string]*time.Location{}
+	for _, client := range clientIDs {
+		name, ok := names[client]
+		if !ok {
+			return nil, problem.ErrNotFound
+		}
+		if loaded[name] == nil {
+			if loaded[name], err = zoneOf(name); err != nil {
+				return nil, err
+			}
+		}
+		zones[client] = loaded[name]
+	}
+	return zones, nil
+}
+
 // SetTimeZone changes it to a zone of the IANA database, for example Europe/Paris. It returns [ErrInvalid] or
 // [problem.ErrNotFound].
 func (s *Service) SetTimeZone(ctx context.Context, tx postgres.Tx, clientID, name string) error {

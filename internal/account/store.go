@@ -87,6 +87,21 @@ func timeZone(ctx context.Context, tx postgres.Tx, clientID string) (name string
 	return name, nil
 }
 
+func timeZones(ctx context.Context, tx postgres.Tx, clientIDs []string) (map[string]string, error) {
+	if len(clientIDs) == 0 {
+		return nil, nil
+	}
+	var rows []struct{ ID, TimeZone string }
+	if err := tx.Gorm(ctx).Raw(`SELECT id, time_zone FROM clients WHERE id IN ?`, clientIDs).Scan(&rows).Error; err != nil {
+		return nil, fmt.Errorf("read time zones of clients: %w", err)
+	}
+	names := map[string]string{}
+	for _, r := range rows {
+		names[r.ID] = r.TimeZone
+	}
+	return names, nil
+}
+
 func updateTimeZone(ctx context.Context, tx postgres.Tx, clientID, name string) error {
 	r := tx.Gorm(ctx).Exec(`UPDATE clients SET time_zone = ?, updated_at = ? WHERE id = ?`, name, tx.Now, clientID)
 	if r.Error != nil {

@@ -111,7 +111,7 @@ func (a *App) open(ctx context.Context, move *operator.Act) error {
 	if err != nil {
 		return err
 	}
-	a.DB, err = postgres.Open(ctx, url, postgres.Options{MaxConns: a.Config.DatabaseConns, Test: a.Config.Sandbox(), Tracer: a.Config.Tracer, Clock: a.Config.Clock})
+	a.DB, err = postgres.Open(ctx, url, postgres.Options{MaxConns: a.Config.DatabaseConns, Test: a.Config.Sandbox(), Tracer: a.Config.Tracer, Clock: a.Config.Clock, Machine: a.Config.Machine})
 	if err != nil {
 		return err
 	}

@@ -67,7 +67,9 @@ type Config struct {
 
 	Serving bool            `kong:"-"` // the program answers at the base URL, so of a sandbox on this machine it says which
 	Tracer  postgres.Tracer `kong:"-"` // sees every statement; for tests and measurements
-	Clock   clock.Clock     `kong:"-"` // nil means the machine's; for tests and measurements
+	Clock   clock.Clock     `kong:"-"` // nil means the database's; for tests and measurements
+
+	Machine func() time.Time `kong:"-"` // the clock of a machine that runs elsewhere; nil means this one's; for tests and measurements
 }
 
 // Sandbox tells whether lawyers, calls and payments are simulated.

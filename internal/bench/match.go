@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"partnerd/internal/app"
-	"partnerd/internal/clock"
 )
 
 const (
@@ -198,15 +197,10 @@ func matchSimulated(ctx context.Context, e *Env) ([]Result, error) {
 	}, nil
 }
 
-// skewed is a clock that is ahead.
-type skewed struct{ by time.Duration }
-
-func (s skewed) Now() time.Time { return clock.System{}.Now().Add(s.by) }
-
-// startFast adds a replica to this process whose clock is ahead.
+// startFast adds a replica to this process that has the clock of its machine ahead.
 func (r *matchRig) startFast(ctx context.Context) error {
 	cfg := r.config()
-	cfg.Clock = skewed{matchSkew}
+	cfg.Machine = func() time.Time { return time.Now().Add(matchSkew) }
 	a, err := app.Open(ctx, cfg, r.log)
 	if err != nil {
 		return err

@@ -56,7 +56,7 @@ func (s *Service) cancelLocked(ctx context.Context, tx postgres.Tx, c *Consultat
 // up, the assignment. Its lawyer moves to to.
 func (s *Service) letGo(ctx context.Context, tx postgres.Tx, c Consultation, to lawyer.State) error {
 	if c.Status != Assigned {
-		return s.Matching.Revoke(ctx, tx, c.ID)
+		return s.revoke(ctx, tx, c)
 	}
 	call, active, err := s.Telephony.Active(ctx, tx, c.ID)
 	if err != nil {
@@ -68,6 +68,20 @@ func (s *Service) letGo(ctx context.Context, tx postgres.Tx, c Consultation, to 
 		}
 	}
 	return s.freeLawyer(ctx, tx, c, lawyer.Busy, to)
+}
+
+// revoke takes the open offers of consultations back; their lawyers and clients are free for other work.
+func (s *Service) revoke(ctx context.Context, tx postgres.Tx, list ...Consultation) error {
+	ids, clients := make([]string, len(list)), map[string]string{}
+	for i, c := range list {
+		ids[i], clients[c.ID] = c.ID, c.ClientID
+	}
+	offers, err := s.Matching.Revoke(ctx, tx, ids...)
+	for _, o := range offers {
+		s.wakeLawyer(tx, o.LawyerID)
+		s.wakeClient(tx, clients[o.ConsultationID])
+	}
+	return err
 }
 
 // freeLawyer moves the lawyer of c on. A lawyer who is in another state than expected (an operator or his own desk

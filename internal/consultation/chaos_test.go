@@ -19,11 +19,11 @@ import (
 // has ended: nothing is stranded, no lock is fought over for good, and every history and every cent is accounted for.
 func TestCrowd(t *testing.T) {
 	t.Parallel()
-	const n = 40
+	const n, people = 24, 6
 	w := newWorld(t)
 	var clients []string
-	for i := range 10 {
-		clients = append(clients, w.newClient(fmt.Sprintf("crowd%d@example.org", i), fmt.Sprintf("+3361234567%d", i), true, n/10*Price))
+	for i := range people {
+		clients = append(clients, w.newClient(fmt.Sprintf("crowd%d@example.org", i), fmt.Sprintf("+3361234567%d", i), true, n/people*Price))
 	}
 	for range 6 {
 		w.online()
@@ -33,7 +33,7 @@ func TestCrowd(t *testing.T) {
 	var ids []string
 	for i := range n {
 		cmd := w.command()
-		cmd.ClientID = clients[i%10]
+		cmd.ClientID = clients[i%people]
 		c, err := w.tryCreate(cmd)
 		w.do(err)
 		ids = append(ids, c.ID)
@@ -49,7 +49,7 @@ func TestCrowd(t *testing.T) {
 	for range 3 {
 		crew.Go(func() {
 			for ctx.Err() == nil && w.open(ctx) > 0 {
-				w.clock.Advance(time.Millisecond)
+				w.clock.Advance(5 * time.Millisecond)
 				if err := w.Sweep(ctx); err != nil {
 					t.Error(err)
 				}
@@ -59,7 +59,7 @@ func TestCrowd(t *testing.T) {
 	crew.Go(func() {
 		for i := 0; i < n; i += 4 {
 			err := w.DB.InTx(ctx, func(tx postgres.Tx) error {
-				_, err := w.CancelForClient(ctx, tx, clients[i%10], ids[i])
+				_, err := w.CancelForClient(ctx, tx, clients[i%people], ids[i])
 				return err
 			})
 			if err != nil && !errors.Is(err, ErrNotCancellable) {
@@ -70,7 +70,7 @@ func TestCrowd(t *testing.T) {
 	crew.Wait()
 	ended := map[Status]int{}
 	for i, id := range ids {
-		c, err := w.Get(t.Context(), w.DB.Read(), w.application, clients[i%10], id)
+		c, err := w.Get(t.Context(), w.DB.Read(), w.application, clients[i%people], id)
 		w.do(err)
 		ended[c.Status]++
 		w.events(id) // checks the sequence
@@ -125,7 +125,7 @@ func (w *world) play(ctx context.Context, l string, turn int) {
 			say(w.StartCall(ctx, lease, c.ID))
 			call, ok, err := w.Telephony.Active(ctx, w.DB.Read(), c.ID)
 			if say(err); !ok {
-				w.clock.Advance(lineBusyRetry / 100) // the client is on another call
+				w.clock.Advance(lineBusyRetry / 20) // the client is on another call
 				continue
 			}
 			for i, e := range []telephony.Event{

@@ -51,7 +51,7 @@ func (s *Service) DeclineOffer(ctx context.Context, lease lawyer.Lease, offerID,
 		if _, err := s.Matching.Decline(ctx, tx, lease.LawyerID, offerID, reason); err != nil {
 			return err
 		}
-		s.wakeSearch(tx, c.ID)
+		s.wakeClient(tx, c.ClientID)
 		s.wakeLawyer(tx, lease.LawyerID)
 		return nil
 	})
@@ -113,11 +113,7 @@ func (s *Service) giveBack(ctx context.Context, tx postgres.Tx, c *Consultation,
 			return err
 		}
 	}
-	if err := s.apply(ctx, tx, c, lost); err != nil {
-		return err
-	}
-	s.wakeSearch(tx, c.ID)
-	return nil
+	return s.apply(ctx, tx, c, lost)
 }
 
 // NoUsefulCall closes a consultation whose call was of no use, and gives the money back (X12): WrongPerson,

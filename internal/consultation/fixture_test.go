@@ -1,6 +1,7 @@
 package consultation
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -90,9 +91,9 @@ func newWorldOn(t *testing.T, db *postgres.DB, clk *clock.Manual) *world {
 	w.application = w.newApplication("CRM")
 	w.client = w.newClient("client@example.org", "+33612345678", true, 10_000)
 	t.Cleanup(func() {
-		findings, err := w.Wallet.Verify(t.Context(), db.Read())
-		if err == nil && len(findings) > 0 {
-			t.Errorf("the books: %s", strings.Join(findings, "; "))
+		findings, err := w.Wallet.Verify(context.WithoutCancel(t.Context()), db.Read())
+		if err != nil || len(findings) > 0 {
+			t.Errorf("the books: %v %s", err, strings.Join(findings, "; "))
 		}
 	})
 	return w

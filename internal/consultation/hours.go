@@ -50,14 +50,20 @@ func hoursEnd(c Consultation) time.Time {
 	return *c.CallableUntil
 }
 
-// setHours gives c the hours of its client's day.
-func (s *Service) setHours(ctx context.Context, tx postgres.Tx, c *Consultation) error {
-	zone, err := s.Accounts.TimeZone(ctx, tx, c.ClientID)
-	if err != nil {
-		return fmt.Errorf("read the client's time zone: %w", err)
+// setHours gives consultations the hours of their clients' day.
+func (s *Service) setHours(ctx context.Context, tx postgres.Tx, list ...*Consultation) error {
+	clients := make([]string, len(list))
+	for i, c := range list {
+		clients[i] = c.ClientID
 	}
-	from, until := callHours(tx.Now, zone)
-	c.CallableFrom, c.CallableUntil = &from, &until
+	zones, err := s.Accounts.TimeZones(ctx, tx, clients...)
+	if err != nil {
+		return fmt.Errorf("read the clients' time zones: %w", err)
+	}
+	for _, c := range list {
+		from, until := callHours(tx.Now, zones[c.ClientID])
+		c.CallableFrom, c.CallableUntil = &from, &until
+	}
 	return nil
 }
 

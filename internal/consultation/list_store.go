@@ -135,6 +135,13 @@ func waitingOf(ctx context.Context, tx postgres.Tx, p matching.Pair, limit int) 
 		map[string]any{"competence": p.Competence, "language": p.Language, "limit": limit, "now": tx.Now})
 }
 
+// waitingOfClient lists the oldest waiting work of a client, in the order of the index of his consultations.
+func waitingOfClient(ctx context.Context, tx postgres.Tx, clientID string, limit int) ([]Consultation, error) {
+	return many(ctx, tx, `SELECT `+columns+` FROM consultations c WHERE c.client_id = @client AND `+waiting+`
+		ORDER BY c.created_at, c.id LIMIT @limit`,
+		map[string]any{"client": clientID, "limit": limit, "now": tx.Now})
+}
+
 // waitingFor lists the oldest waiting work that may be offered to a lawyer, of each of his pairs at most limit.
 func waitingFor(ctx context.Context, tx postgres.Tx, lawyerID string, limit int) ([]Consultation, error) {
 	return many(ctx, tx, `SELECT `+columns+` FROM lawyer_pairs p CROSS JOIN LATERAL (

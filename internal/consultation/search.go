@@ -12,6 +12,7 @@ import (
 
 const (
 	peekPerLawyer = 20  // waiting consultations looked at when a lawyer becomes available
+	peekPerClient = 20  // when a client is free for another one
 	peekPerPair   = 100 // and in each pair at every sweep
 )
 
@@ -36,6 +37,21 @@ func (s *Service) search(ctx context.Context, consultationID string) (found bool
 		return err
 	})
 	return found, err
+}
+
+// searchClient seeks a lawyer for what a client waits for, the oldest first, until something is on offer: he is served one
+// at a time, and each may be in a pair of its own.
+func (s *Service) searchClient(ctx context.Context, clientID string) error {
+	work, err := waitingOfClient(ctx, s.Searches.Read(), clientID, peekPerClient)
+	if err != nil {
+		return err
+	}
+	for _, c := range work {
+		if found, err := s.search(ctx, c.ID); err != nil || found {
+			return err
+		}
+	}
+	return nil
 }
 
 // LawyerAvailable is a lawyer who seeks work: of all that waits in his pairs he is offered what has waited longest,

@@ -3,6 +3,7 @@ package consultation
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -14,6 +15,7 @@ import (
 	"partnerd/internal/lawyer"
 	"partnerd/internal/matching"
 	"partnerd/internal/postgres"
+	"partnerd/internal/telephony"
 )
 
 func (w *world) exec(sql string, args ...any) {
@@ -147,18 +149,18 @@ func TestWhatCommitsElsewhereIsSearchedForAtOnce(t *testing.T) {
 	id := w.create()
 	l := w.online()
 	w.tx(func(tx postgres.Tx) error { front.wakeLawyer(tx, l); return nil })
-	for _, c := range []struct {
-		from chan string
-		want string
-	}{{back.work, id}, {back.idle, l}} {
+	var told []string
+	for range 2 {
 		select {
-		case got := <-c.from:
-			if got != c.want {
-				t.Errorf("told to search for %s, want %s", got, c.want)
-			}
+		case word := <-back.words:
+			told = append(told, word)
 		case <-time.After(20 * time.Second):
-			t.Errorf("not told to search for %s", c.want)
+			t.Errorf("told only of %v", told)
 		}
+	}
+	slices.Sort(told)
+	if want := []string{wordLawyer + l, wordWork + id}; !slices.Equal(told, want) {
+		t.Errorf("told to search for %v, want %v", told, want)
 	}
 	stop()
 	all.Wait()
@@ -329,5 +331,62 @@ func TestTheFiguresOfTheSearch(t *testing.T) {
 		if got[name] != want {
 			t.Errorf("%s is %v, want %v", name, got[name], want)
 		}
+	}
+}
+
+// searchCommitted does what the workers of a process do with what has committed in it, without a sweep.
+func (w *world) searchCommitted() {
+	w.Helper()
+	for {
+		select {
+		case word := <-w.words:
+			w.do(w.searchFor(w.Context(), word))
+		default:
+			return
+		}
+	}
+}
+
+// A client who is free again is served his next consultation at once, not at the next sweep.
+func TestAClientWhoIsFreeIsServedAtOnce(t *testing.T) {
+	t.Parallel()
+	for what, free := range map[string]func(w *world, first, lawyerID string){
+		"cancelled while on offer": func(w *world, first, _ string) {
+			_, err := w.cancelIt(first)
+			w.do(err)
+		},
+		"call over": func(w *world, first, lawyerID string) {
+			w.do(w.AcceptOffer(w.Context(), w.lease(lawyerID), w.offerOf(lawyerID).ID))
+			w.confirmed(lawyerID, first)
+			w.do(w.provider(first, telephony.Event{Kind: telephony.LegsJoined}))
+			w.do(w.provider(first, telephony.Event{Kind: telephony.CallOver, By: telephony.Client}))
+		},
+		"cancelled when assigned": func(w *world, first, lawyerID string) {
+			w.do(w.AcceptOffer(w.Context(), w.lease(lawyerID), w.offerOf(lawyerID).ID))
+			_, err := w.cancelIt(first)
+			w.do(err)
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.working.Store(true)
+			l := w.online()
+			first := w.create()
+			w.searchCommitted()
+			w.online()
+			next := w.create()
+			w.searchCommitted()
+			if w.offerOf(l).ConsultationID != first || w.openOffers()[w.client] != 1 {
+				t.Fatal("the first is not the only one on offer")
+			}
+			free(w, first, l)
+			w.searchCommitted()
+			var on string
+			w.do(w.DB.Pool().QueryRow(t.Context(), "SELECT coalesce(max(consultation_id), '') FROM offers WHERE state = 'OPEN'").Scan(&on))
+			if on != next {
+				t.Errorf("on offer is %q, want %s", on, next)
+			}
+		})
 	}
 }

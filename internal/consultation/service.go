@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"strings"
 	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -57,15 +56,14 @@ type Service struct {
 	log       *slog.Logger
 	incidents *prometheus.CounterVec
 	lateness  prometheus.Histogram
-	work      chan string // consultations to search a lawyer for, as soon as their transaction has committed
-	idle      chan string // lawyers who became available
+	words     chan string // whom to search for, as soon as its transaction has committed
 
 	working atomic.Bool // the searches of this process run here
 	others  *postgres.Channel
 }
 
 // wakeBuffer bounds what waits for this process to look at it. What does not fit is found by the next sweep.
-const wakeBuffer = 1024
+const wakeBuffer = 2048
 
 // New makes the service; nothing happens of itself until [Service.Run].
 func New(d Deps) *Service {
@@ -76,39 +74,59 @@ func New(d Deps) *Service {
 	if d.Searches == nil {
 		d.Searches = d.DB
 	}
-	return &Service{Deps: d, log: log, incidents: newIncidents(), lateness: newLateness(), work: make(chan string, wakeBuffer), idle: make(chan string, wakeBuffer), others: d.DB.Channel(channel, log)}
+	return &Service{Deps: d, log: log, incidents: newIncidents(), lateness: newLateness(), words: make(chan string, wakeBuffer), others: d.DB.Channel(channel, log)}
 }
 
 // apply takes a step of the table and writes everything that belongs to it: the record with its timer, the events,
 // the money. The caller has locked the row and done what concerns the lawyer and the call before, because the wallet
 // is locked last. Refusals wrap [ErrForbidden].
 func (s *Service) apply(ctx context.Context, tx postgres.Tx, c *Consultation, t trigger) error {
-	from := c.Status
-	next, st, err := advance(*c, t, tx.Now)
-	if err != nil {
+	return s.applyAll(ctx, tx, t, c)
+}
+
+// applyAll is apply for consultations that are in one status: records and events of all take one statement each.
+func (s *Service) applyAll(ctx context.Context, tx postgres.Tx, t trigger, list ...*Consultation) error {
+	if len(list) == 0 {
+		return nil
+	}
+	from := list[0].Status
+	moved, emissions, money := make([]Consultation, len(list)), make([]webhook.Emission, len(list)), noMoney
+	for i, c := range list {
+		next, st, err := advance(*c, t, tx.Now)
+		if err != nil {
+			return err
+		}
+		events := eventsOf(next, st)
+		emissions[i] = webhook.Emission{Subject: subjectOf(next), FirstSequence: next.EventSeq + 1, Events: events}
+		next.EventSeq += int64(len(events))
+		moved[i], money = next, st.money
+	}
+	if err := update(ctx, tx, from, moved...); err != nil {
 		return err
 	}
-	events := eventsOf(next, st)
-	first := next.EventSeq + 1
-	next.EventSeq += int64(len(events))
-	if err := update(ctx, tx, next, from); err != nil {
+	if err := s.Webhooks.EmitAll(ctx, tx, emissions...); err != nil {
 		return err
 	}
-	if err := s.Webhooks.Emit(ctx, tx, subjectOf(next), first, events...); err != nil {
-		return err
+	for i, next := range moved {
+		if err := s.move(ctx, tx, next, money); err != nil {
+			return fmt.Errorf("%s of %s: %w", t, next.ID, err)
+		}
+		s.report(tx, next, from, t)
+		if engages(from) && !engages(next.Status) {
+			s.wakeClient(tx, next.ClientID)
+		}
+		*list[i] = next
 	}
-	if err := s.move(ctx, tx, next, st.money); err != nil {
-		return fmt.Errorf("%s of %s: %w", t, next.ID, err)
-	}
-	s.report(tx, next, from, t)
-	*c = next
 	return nil
 }
+
+// engages tells whether a client who has a consultation in that status is not offered another one meanwhile.
+func engages(st Status) bool { return st == Assigned || st == InCall }
 
 // save writes what changed without a transition: dials, a lost line, reminders.
 func (s *Service) save(ctx context.Context, tx postgres.Tx, c *Consultation) error {
 	c.UpdatedAt = tx.Now
-	return update(ctx, tx, *c, c.Status)
+	return update(ctx, tx, c.Status, *c)
 }
 
 func (s *Service) move(ctx context.Context, tx postgres.Tx, c Consultation, m movement) error {
@@ -151,12 +169,18 @@ func subjectOf(c Consultation) webhook.Subject {
 const (
 	channel    = "partnerd_searches"
 	wordWork   = "w"
+	wordClient = "c"
 	wordLawyer = "l"
 )
 
 // wakeSearch has a lawyer sought for a consultation once tx has committed.
 func (s *Service) wakeSearch(tx postgres.Tx, consultationID string) {
 	tx.AfterCommit(func() { s.wake(wordWork + consultationID) })
+}
+
+// wakeClient has a lawyer sought for what else a client waits for, once tx has committed.
+func (s *Service) wakeClient(tx postgres.Tx, clientID string) {
+	tx.AfterCommit(func() { s.wake(wordClient + clientID) })
 }
 
 // wakeLawyer has work sought for a lawyer once tx has committed.
@@ -174,16 +198,8 @@ func (s *Service) wake(word string) {
 
 // heard never waits: what does not fit is found by the next sweep.
 func (s *Service) heard(word string) {
-	if id, ok := strings.CutPrefix(word, wordWork); ok {
-		nudge(s.work, id)
-	} else if id, ok := strings.CutPrefix(word, wordLawyer); ok {
-		nudge(s.idle, id)
-	}
-}
-
-func nudge(c chan string, id string) {
 	select {
-	case c <- id:
+	case s.words <- word:
 	default:
 	}
 }

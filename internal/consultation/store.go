@@ -2,8 +2,10 @@ package consultation
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"partnerd/internal/account"
@@ -138,30 +140,43 @@ func insertWithEvidence(ctx context.Context, tx postgres.Tx, r insertRow) error 
 	return nil
 }
 
-// update writes what can change, and its timer, if the consultation is still in status from.
-func update(ctx context.Context, tx postgres.Tx, c Consultation, from Status) error {
-	r := toRow(c)
-	res := tx.Gorm(ctx).Exec(`UPDATE consultations SET status = @status, lawyer_id = @lawyer, event_seq = @seq, timer_at = @timer,
-			updated_at = @updated, assigned_at = @assigned, callback_due_at = @due, call_started_at = @started, call_ended_at = @ended,
-			duration_sec = @duration, completed_at = @completed, cancelled_at = @cancelled, expired_at = @expired, end_reason = @reason,
-			refunded_cents = @refunded, refunded_at = @refundedat, dial_attempts = @attempts, first_dial_at = @first,
-			last_dial_at = @last, next_dial_at = @next, call_cap_at = @cap, line_lost_at = @lost, reminders = @reminders,
-			callable_from = @from_hour, callable_until = @until_hour
-		WHERE id = @id AND status = @from`,
-		map[string]any{
-			"status": r.Status, "lawyer": r.LawyerID, "seq": r.EventSeq, "timer": r.TimerAt,
-			"updated": r.UpdatedAt, "assigned": r.AssignedAt, "due": r.CallbackDueAt, "started": r.CallStartedAt, "ended": r.CallEndedAt,
-			"duration": r.DurationSec, "completed": r.CompletedAt, "cancelled": r.CancelledAt, "expired": r.ExpiredAt, "reason": r.EndReason,
-			"refunded": r.RefundedCents, "refundedat": r.RefundedAt, "attempts": r.DialAttempts, "first": r.FirstDialAt,
-			"last": r.LastDialAt, "next": r.NextDialAt, "cap": r.CallCapAt, "lost": r.LineLostAt, "reminders": r.Reminders,
-			"from_hour": r.CallableFrom, "until_hour": r.CallableUntil,
-			"id": r.ID, "from": from,
-		})
-	if res.Error != nil {
-		return fmt.Errorf("update consultation %s: %w", c.ID, res.Error)
+var updateSQL = func() string {
+	columns := []string{"status", "lawyer_id", "event_seq", "timer_at", "updated_at", "assigned_at", "callback_due_at", "call_started_at",
+		"call_ended_at", "duration_sec", "completed_at", "cancelled_at", "expired_at", "end_reason", "refunded_cents", "refunded_at",
+		"dial_attempts", "first_dial_at", "last_dial_at", "next_dial_at", "call_cap_at", "line_lost_at", "reminders",
+		"callable_from", "callable_until"}
+	for i, name := range columns {
+		columns[i] = name + " = r." + name
 	}
-	if res.RowsAffected == 0 {
-		return fmt.Errorf("%w: %s is no longer %s", errLostRace, c.ID, from)
+	return "UPDATE consultations c SET " + strings.Join(columns, ", ") +
+		" FROM jsonb_populate_recordset(NULL::consultations, $1::jsonb) r WHERE c.id = ANY ($2) AND c.id = r.id AND c.status = $3"
+}()
+
+// update writes what can change, and the timers, of consultations that are still in status from.
+func update(ctx context.Context, tx postgres.Tx, from Status, list ...Consultation) error {
+	ids, rows := make([]string, len(list)), make([]map[string]any, len(list))
+	for i, c := range list {
+		r := toRow(c)
+		ids[i], rows[i] = r.ID, map[string]any{
+			"id": r.ID, "status": r.Status, "lawyer_id": r.LawyerID, "event_seq": r.EventSeq, "timer_at": r.TimerAt,
+			"updated_at": r.UpdatedAt, "assigned_at": r.AssignedAt, "callback_due_at": r.CallbackDueAt, "call_started_at": r.CallStartedAt,
+			"call_ended_at": r.CallEndedAt, "duration_sec": r.DurationSec, "completed_at": r.CompletedAt, "cancelled_at": r.CancelledAt,
+			"expired_at": r.ExpiredAt, "end_reason": r.EndReason, "refunded_cents": (*int64)(r.RefundedCents), "refunded_at": r.RefundedAt,
+			"dial_attempts": r.DialAttempts, "first_dial_at": r.FirstDialAt, "last_dial_at": r.LastDialAt, "next_dial_at": r.NextDialAt,
+			"call_cap_at": r.CallCapAt, "line_lost_at": r.LineLostAt, "reminders": r.Reminders,
+			"callable_from": r.CallableFrom, "callable_until": r.CallableUntil,
+		}
+	}
+	values, err := json.Marshal(rows)
+	if err != nil {
+		return fmt.Errorf("write consultations: %w", err)
+	}
+	res, err := tx.SQL().ExecContext(ctx, updateSQL, string(values), ids, from)
+	if err != nil {
+		return fmt.Errorf("update consultation %s: %w", strings.Join(ids, ", "), err)
+	}
+	if n, err := res.RowsAffected(); err != nil || n != int64(len(list)) {
+		return errors.Join(fmt.Errorf("%w: of %s, %d are still %s", errLostRace, strings.Join(ids, ", "), n, from), err)
 	}
 	return nil
 }
@@ -189,6 +204,11 @@ func tryLock(ctx context.Context, tx postgres.Tx, consultationID string) (c Cons
 		return Consultation{}, false, nil
 	}
 	return fromRow(r), err == nil, err
+}
+
+// tryLockAll locks those of several consultations that nobody else is at.
+func tryLockAll(ctx context.Context, tx postgres.Tx, ids []string) ([]Consultation, error) {
+	return many(ctx, tx, `SELECT `+columns+` FROM consultations c WHERE c.id IN ? ORDER BY c.id FOR UPDATE SKIP LOCKED`, ids)
 }
 
 func one(ctx context.Context, tx postgres.Tx, query string, args ...any) (row, error) {

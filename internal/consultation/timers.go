@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -20,7 +21,7 @@ const (
 	sweepEvery    = 500 * time.Millisecond
 	sweepBatch    = 200
 	sweepHands    = 6           // transactions of a sweep at one time
-	movesAtOnce   = 20          // searches ended by one transaction
+	movesAtOnce   = 50          // searches ended by one transaction
 	searchWorkers = 2           // for what commits in this process
 	retryBroken   = time.Minute // a timer that failed
 	sweeper       = "consultation sweeper"
@@ -72,19 +73,30 @@ func (s *Service) lead(ctx context.Context) {
 
 func (s *Service) searchAfterCommit(ctx context.Context) {
 	for {
-		var err error
 		select {
 		case <-ctx.Done():
 			return
-		case id := <-s.work:
-			_, err = s.search(ctx, id)
-		case id := <-s.idle:
-			err = s.LawyerAvailable(ctx, id)
-		}
-		if err != nil && ctx.Err() == nil {
-			s.log.Error("search", "error", err)
+		case word := <-s.words:
+			if err := s.searchFor(ctx, word); err != nil && ctx.Err() == nil {
+				s.log.Error("search", "error", err)
+			}
 		}
 	}
+}
+
+// searchFor does what a word of [channel] asks for.
+func (s *Service) searchFor(ctx context.Context, word string) error {
+	if id, ok := strings.CutPrefix(word, wordWork); ok {
+		_, err := s.search(ctx, id)
+		return err
+	}
+	if id, ok := strings.CutPrefix(word, wordClient); ok {
+		return s.searchClient(ctx, id)
+	}
+	if id, ok := strings.CutPrefix(word, wordLawyer); ok {
+		return s.LawyerAvailable(ctx, id)
+	}
+	return nil
 }
 
 func (s *Service) steps() []func(ctx context.Context) []error {
@@ -138,12 +150,13 @@ func (s *Service) expireOffers(ctx context.Context) (faults []error) {
 
 func (s *Service) expire(ctx context.Context, o matching.Offer) error {
 	err := s.DB.InTx(ctx, func(tx postgres.Tx) error {
-		if _, ok, err := tryLock(ctx, tx, o.ConsultationID); err != nil || !ok {
+		c, ok, err := tryLock(ctx, tx, o.ConsultationID)
+		if err != nil || !ok {
 			return err
 		}
 		_, expired, err := s.Matching.Expire(ctx, tx, o.ID)
 		if expired {
-			s.wakeSearch(tx, o.ConsultationID)
+			s.wakeClient(tx, c.ClientID)
 		}
 		return err
 	})
@@ -231,26 +244,27 @@ func (s *Service) fireTimers(ctx context.Context) (faults []error) {
 // looked at again later.
 func (s *Service) fireAll(ctx context.Context, ids []string) error {
 	err := s.DB.InTx(ctx, func(tx postgres.Tx) error {
-		for _, id := range ids {
-			c, ok, err := tryLock(ctx, tx, id)
-			if err != nil {
-				return err
-			}
-			if !ok {
-				continue
-			}
+		list, err := tryLockAll(ctx, tx, ids)
+		if err != nil {
+			return err
+		}
+		var over []*Consultation
+		for i := range list {
+			c := &list[i]
 			if len(ids) > 1 && c.Status != Matching { // it has moved meanwhile, and may need rows that are locked last
 				continue
 			}
-			if at := nextTimer(c); at != nil && !tx.Now.Before(*at) {
+			if at := nextTimer(*c); at != nil && !tx.Now.Before(*at) {
 				late := tx.Now.Sub(*at)
 				tx.AfterCommit(func() { s.lateness.Observe(late.Seconds()) })
 			}
-			if err := s.fire(ctx, tx, &c); err != nil {
+			if dueTask(*c, tx.Now) == taskSearchOver {
+				over = append(over, c)
+			} else if err := s.fire(ctx, tx, c); err != nil {
 				return err
 			}
 		}
-		return nil
+		return s.endSearch(ctx, tx, over...)
 	})
 	if err == nil || ctx.Err() != nil {
 		return err
@@ -297,21 +311,27 @@ func (s *Service) fire(ctx context.Context, tx postgres.Tx, c *Consultation) err
 	case taskNoteMissing:
 		return s.giveUpNote(ctx, tx, c)
 	case taskNone:
-		return update(ctx, tx, *c, c.Status) // the stored timer is not the one of the rules: set it right
+		return update(ctx, tx, c.Status, *c) // the stored timer is not the one of the rules: set it right
 	}
 	return nil
 }
 
-// endSearch ends the search of a consultation, which waits for a callback from then on (X4). By night its open offer is
-// taken back: the client is called in the morning.
-func (s *Service) endSearch(ctx context.Context, tx postgres.Tx, c *Consultation) error {
-	if err := s.setHours(ctx, tx, c); err != nil {
+// endSearch ends the searches of consultations, which wait for a callback from then on (X4). By night their open offers are
+// taken back: the clients are called in the morning.
+func (s *Service) endSearch(ctx context.Context, tx postgres.Tx, list ...*Consultation) error {
+	if err := s.setHours(ctx, tx, list...); err != nil {
 		return err
 	}
-	if err := s.apply(ctx, tx, c, onSearchOver); err != nil || callable(*c, tx.Now) {
+	if err := s.applyAll(ctx, tx, onSearchOver, list...); err != nil {
 		return err
 	}
-	return s.Matching.Revoke(ctx, tx, c.ID)
+	var night []Consultation
+	for _, c := range list {
+		if !callable(*c, tx.Now) {
+			night = append(night, *c)
+		}
+	}
+	return s.revoke(ctx, tx, night...)
 }
 
 // missGuarantee closes a consultation whose promised callback did not happen in time (X14, T32).

@@ -197,26 +197,26 @@ func (s *Service) Expire(ctx context.Context, tx postgres.Tx, offerID string) (O
 	return o, err == nil, err
 }
 
-// Revoke takes back the open offer of a consultation that needs no lawyer any more; its lawyer is AVAILABLE again,
-// where he was in the queue. Without an open offer it does nothing. The caller holds the consultation's row lock.
-func (s *Service) Revoke(ctx context.Context, tx postgres.Tx, consultationID string) error {
-	o, open, err := openOfConsultation(ctx, tx, consultationID)
-	if err != nil || !open {
-		return err
-	}
-	if _, err := s.lawyers.Lock(ctx, tx, o.LawyerID); err != nil {
-		return err
-	}
-	if _, err := s.close(ctx, tx, closing{offerID: o.ID, to: Revoked}); err != nil {
-		if errors.Is(err, ErrOfferGone) {
-			return nil
+// Revoke takes back the open offers of consultations that need no lawyer any more, and returns them; their lawyers are
+// AVAILABLE again, where they were in the queue. The caller holds the consultations' row locks.
+func (s *Service) Revoke(ctx context.Context, tx postgres.Tx, consultationIDs ...string) (revoked []Offer, err error) {
+	open, err := openOfConsultations(ctx, tx, consultationIDs)
+	for _, o := range open {
+		if _, err := s.lawyers.Lock(ctx, tx, o.LawyerID); err != nil {
+			return nil, err
 		}
-		return err
+		if _, err := s.close(ctx, tx, closing{offerID: o.ID, to: Revoked}); err != nil {
+			if errors.Is(err, ErrOfferGone) {
+				continue
+			}
+			return nil, err
+		}
+		if err := s.lawyers.Release(ctx, tx, o.LawyerID, true); err != nil && !errors.Is(err, lawyer.ErrState) {
+			return nil, err
+		}
+		revoked = append(revoked, o)
 	}
-	if err := s.lawyers.Release(ctx, tx, o.LawyerID, true); err != nil && !errors.Is(err, lawyer.ErrState) {
-		return err
-	}
-	return nil
+	return revoked, err
 }
 
 // IdlePairs keeps of pairs those for which a lawyer is AVAILABLE with fresh presence.

@@ -387,7 +387,8 @@ func (f *fixture) act(n int, w matching.Work, lawyerID string) {
 			_, err = f.match.Decline(f.ctx, tx, o.LawyerID, o.ID, "busy")
 			return err
 		}
-		return f.match.Revoke(f.ctx, tx, w.ConsultationID)
+		_, err = f.match.Revoke(f.ctx, tx, w.ConsultationID)
+		return err
 	})
 	if err != nil {
 		f.Error(err)
@@ -418,7 +419,7 @@ func TestRevokingGivesTheLawyerBackHisPlace(t *testing.T) {
 	w := f.work(2)
 	o := f.mustOffer(w[0], l[0])
 	for range 2 { // the second time there is nothing to revoke
-		f.tx(func(tx postgres.Tx) error { return f.match.Revoke(f.ctx, tx, w[0].ConsultationID) })
+		f.tx(func(tx postgres.Tx) error { _, err := f.match.Revoke(f.ctx, tx, w[0].ConsultationID); return err })
 	}
 	err := f.db.InTx(f.ctx, func(tx postgres.Tx) error { _, err := f.match.Accept(f.ctx, tx, l[0], o.ID); return err })
 	if !errors.Is(err, matching.ErrOfferGone) {

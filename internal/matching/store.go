@@ -126,6 +126,22 @@ func openOfConsultation(ctx context.Context, tx postgres.Tx, consultationID stri
 	return one(ctx, tx, "consultation_id = ? AND state = 'OPEN'", consultationID)
 }
 
+func openOfConsultations(ctx context.Context, tx postgres.Tx, ids []string) ([]Offer, error) {
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	var rows []offerRow
+	err := tx.Gorm(ctx).Raw("SELECT "+offerColumns+" FROM offers WHERE consultation_id IN ? AND state = 'OPEN' ORDER BY lawyer_id", ids).Scan(&rows).Error
+	if err != nil {
+		return nil, fmt.Errorf("read open offers: %w", err)
+	}
+	offers := make([]Offer, len(rows))
+	for i, r := range rows {
+		offers[i] = fromRow(r)
+	}
+	return offers, nil
+}
+
 // openOf finds what keeps a consultation from being offered: its own open offer, or another one of its client.
 func openOf(ctx context.Context, tx postgres.Tx, w Work) (bool, error) {
 	_, own, err := openOfConsultation(ctx, tx, w.ConsultationID)

@@ -85,7 +85,7 @@ func (s *Service) SendTest(ctx context.Context, tx postgres.Tx, applicationID st
 	if room, err := pendingRoom(ctx, tx, applicationID); err != nil || room == 0 {
 		return Delivery{}, cmp.Or(err, errPending)
 	}
-	row := eventRow{id: tx.NewID(id.Event), deliveryID: tx.NewID(id.Delivery), sequence: 1, kind: t}
+	row := eventRow{subject: Subject{ApplicationID: applicationID}, id: tx.NewID(id.Event), deliveryID: tx.NewID(id.Delivery), sequence: 1, kind: t}
 	event := Event{Type: t, Status: testStatus[t]}
 	if t == CallEnded || t == Completed || t == NoteAvailable {
 		seconds := int((12 * time.Minute).Seconds())
@@ -96,7 +96,7 @@ func (s *Service) SendTest(ctx context.Context, tx postgres.Tx, applicationID st
 	if row.body, err = encodeBody(row.id, about, event, tx.Now); err != nil {
 		return Delivery{}, err
 	}
-	if err := insertEvents(ctx, tx, Subject{ApplicationID: applicationID}, []eventRow{row}); err != nil {
+	if err := insertEvents(ctx, tx, []eventRow{row}); err != nil {
 		return Delivery{}, fmt.Errorf("write test event of %s: %w", applicationID, err)
 	}
 	tx.AfterCommit(s.wakeAll)

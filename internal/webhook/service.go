@@ -89,20 +89,35 @@ func New(db *postgres.DB, box *seal.Box, cfg Config) *Service {
 // first gets firstSequence, the next one more. The caller holds the consultation's row lock, which makes the numbers
 // gap-free. Delivery begins when the transaction has committed.
 func (s *Service) Emit(ctx context.Context, tx postgres.Tx, subject Subject, firstSequence int64, events ...Event) error {
-	if len(events) == 0 {
+	return s.EmitAll(ctx, tx, Emission{subject, firstSequence, events})
+}
+
+// Emission is what [Service.Emit] takes for one subject.
+type Emission struct {
+	Subject       Subject
+	FirstSequence int64
+	Events        []Event
+}
+
+// EmitAll is [Service.Emit] for several subjects, in one statement.
+func (s *Service) EmitAll(ctx context.Context, tx postgres.Tx, emissions ...Emission) error {
+	var rows []eventRow
+	for _, em := range emissions {
+		for i, e := range em.Events {
+			eventID := tx.NewID(id.Event)
+			b, err := encodeBody(eventID, em.Subject, e, tx.Now)
+			if err != nil {
+				return err
+			}
+			rows = append(rows, eventRow{subject: em.Subject, id: eventID, deliveryID: tx.NewID(id.Delivery),
+				sequence: em.FirstSequence + int64(i), kind: e.Type, body: b})
+		}
+	}
+	if len(rows) == 0 {
 		return nil
 	}
-	rows := make([]eventRow, len(events))
-	for i, e := range events {
-		eventID := tx.NewID(id.Event)
-		b, err := encodeBody(eventID, subject, e, tx.Now)
-		if err != nil {
-			return err
-		}
-		rows[i] = eventRow{id: eventID, deliveryID: tx.NewID(id.Delivery), sequence: firstSequence + int64(i), kind: e.Type, body: b}
-	}
-	if err := insertEvents(ctx, tx, subject, rows); err != nil {
-		return fmt.Errorf("write events of %s: %w", subject.ConsultationID, err)
+	if err := insertEvents(ctx, tx, rows); err != nil {
+		return fmt.Errorf("write events: %w", err)
 	}
 	tx.AfterCommit(s.wakeAll)
 	return nil

@@ -3,7 +3,6 @@ package webhook
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	"partnerd/internal/postgres"
@@ -11,6 +10,7 @@ import (
 )
 
 type eventRow struct {
+	subject        Subject
 	id, deliveryID string
 	sequence       int64
 	kind           Type
@@ -18,22 +18,25 @@ type eventRow struct {
 }
 
 // insertEvents writes events and their deliveries in one statement.
-func insertEvents(ctx context.Context, tx postgres.Tx, s Subject, rows []eventRow) error {
-	values := make([]string, len(rows))
-	args := []any{s.ApplicationID, orNull(s.ConsultationID), tx.Now}
+func insertEvents(ctx context.Context, tx postgres.Tx, rows []eventRow) error {
+	n := len(rows)
+	ids, deliveries, applications, consultations := make([]string, n), make([]string, n), make([]string, n), make([]*string, n)
+	sequences, kinds, bodies := make([]int64, n), make([]string, n), make([][]byte, n)
 	for i, r := range rows {
-		n := len(args)
-		values[i] = fmt.Sprintf("($%d, $%d, $%d::bigint, $%d, $%d::bytea)", n+1, n+2, n+3, n+4, n+5)
-		args = append(args, r.id, r.deliveryID, r.sequence, string(r.kind), r.body)
+		ids[i], deliveries[i], applications[i], consultations[i] = r.id, r.deliveryID, r.subject.ApplicationID, orNull(r.subject.ConsultationID)
+		sequences[i], kinds[i], bodies[i] = r.sequence, string(r.kind), r.body
 	}
 	_, err := tx.SQL().ExecContext(ctx, `
-		WITH new (id, delivery_id, sequence, type, body) AS (VALUES `+strings.Join(values, ", ")+`),
-		events AS (
+		WITH new AS (
+			SELECT * FROM unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::bigint[], $7::text[], $8::bytea[])
+				AS new (id, delivery_id, application_id, consultation_id, sequence, type, body)
+		), events AS (
 			INSERT INTO webhook_events (id, application_id, consultation_id, sequence, type, body, created_at)
-			SELECT id, $1, $2, sequence, type, body, $3 FROM new
+			SELECT id, application_id, consultation_id, sequence, type, body, $1 FROM new
 		)
 		INSERT INTO webhook_deliveries (id, event_id, application_id, consultation_id, sequence, state, next_at, created_at)
-		SELECT delivery_id, id, $1, $2, sequence, 'PENDING', $3, $3 FROM new`, args...)
+		SELECT delivery_id, id, application_id, consultation_id, sequence, 'PENDING', $1, $1 FROM new`,
+		tx.Now, ids, deliveries, applications, consultations, sequences, kinds, bodies)
 	return err
 }
 

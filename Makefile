@@ -21,8 +21,8 @@ test: ## set everything up and pass the tests
 
 HISTORIES ?= 10000
 
-test-long: ## play HISTORIES=10000 wallet histories with crashes, race tokens a hundred times, crash webhooks under load, fuzz the cursor
-	@PARTNERD_TEST_LONG=1 go test -count=1 -timeout 30m -run 'OverTwoProcesses|Faults' ./internal/e2e/process ./internal/webhook && \
+test-long: ## play HISTORIES=10000 wallet histories with crashes, race tokens a hundred times, crash webhooks under load, kill processes that search, fuzz the cursor
+	@PARTNERD_TEST_LONG=1 go test -count=1 -timeout 30m -run 'OverTwoProcesses|Faults|Chaos' ./internal/e2e/process ./internal/webhook && \
 	go test -count=1 -timeout 6h -run Histories -v ./internal/app -rapid.checks=$(HISTORIES) && \
 	go test -count=1 -timeout 2h -run Model ./internal/wallet -rapid.checks=$$(( $(HISTORIES) / 20 )) && \
 	go test -run '^$$' -fuzz FuzzCursor -fuzztime 1m ./internal/httpapi ; status=$$? ; go run ./internal/dbtest/stop ; exit $$status

@@ -56,25 +56,15 @@ func (w *world) expectOutOfTheWay(lawyerID string) {
 // expectSearch: what a worker of this process would do at once, without a sweep.
 func (w *world) expectSearch(id, lawyerID string) {
 	w.Helper()
-	select {
-	case got := <-w.work:
-		if got != id {
-			w.Fatalf("a search for %s, want %s", got, id)
-		}
-	default:
-		w.Fatal("nothing is searched for")
-	}
-	if found, err := w.search(w.Context(), id); err != nil || !found {
-		w.Fatalf("found %v, %v", found, err)
-	}
+	w.searchCommitted()
 	if o := w.offerOf(lawyerID); o.ConsultationID != id {
 		w.Errorf("%s was offered %s, want %s", lawyerID, o.ConsultationID, id)
 	}
 }
 
 func (w *world) drain() {
-	for len(w.work) > 0 {
-		<-w.work
+	for len(w.words) > 0 {
+		<-w.words
 	}
 }
 

@@ -833,3 +833,10 @@ CREATE TABLE webhook_notices (
     CONSTRAINT webhook_notices_application_id_fkey FOREIGN KEY (application_id) REFERENCES applications(id),
     CONSTRAINT webhook_notices_pkey PRIMARY KEY (application_id, since, kind)
 );
+
+CREATE TABLE vault.client_keys (
+    client_id text NOT NULL,
+    created_at timestamp with time zone NOT NULL,
+    key_sealed bytea NOT NULL,
+    CONSTRAINT client_keys_pkey PRIMARY KEY (client_id)
+);

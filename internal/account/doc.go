@@ -4,7 +4,7 @@
 //
 // Invariants:
 //   - One client per e-mail address, whatever its letter case.
-//   - A phone number is stored sealed, in E.164, and leaves only through [Service.VerifiedPhone] and only when verified.
+//   - A phone number is stored sealed by the client's key (package vault), in E.164, and leaves only through [Service.VerifiedPhone] and only when verified.
 //   - Passwords are argon2id hashes; browser sessions are stored as SHA-256 of a token of 256 bits and end after
 //     [SessionLifetime]. A disabled client cannot sign in. Disabling ends what is open for good, sessions and mailed links;
 //     enabling brings back the password and the passkeys alone.

@@ -52,11 +52,15 @@ func (s *SelfService) SendCode(ctx context.Context, tx postgres.Tx, clientID, ph
 	if err != nil {
 		return err
 	}
-	r := codeRow{ClientID: clientID, ExpiresAt: tx.Now.Add(CodeLifetime)}
-	if r.PhoneSealed, err = s.Box.Seal(pendingPlace(clientID), []byte(number)); err != nil {
+	key, err := s.keys.ForWriting(ctx, tx, clientID, nil)
+	if err != nil {
 		return err
 	}
-	if r.CodeSealed, err = s.Box.Seal(codePlace(clientID), []byte(code)); err != nil {
+	r := codeRow{ClientID: clientID, ExpiresAt: tx.Now.Add(CodeLifetime)}
+	if r.PhoneSealed, err = key.Seal(pendingPlace(clientID), []byte(number)); err != nil {
+		return err
+	}
+	if r.CodeSealed, err = key.Seal(codePlace(clientID), []byte(code)); err != nil {
 		return err
 	}
 	if err := insertCode(ctx, tx, r); err != nil {
@@ -86,7 +90,11 @@ func (s *SelfService) PendingPhone(ctx context.Context, tx postgres.Tx, clientID
 	if err != nil || !ok {
 		return "", false, err
 	}
-	number, err := s.Box.Open(pendingPlace(clientID), r.PhoneSealed)
+	key, err := s.keys.Of(clientID, r.KeySealed)
+	if err != nil {
+		return "", false, err
+	}
+	number, err := key.Open(pendingPlace(clientID), r.PhoneSealed)
 	return MaskPhone(string(number)), err == nil, err
 }
 
@@ -97,7 +105,11 @@ func (s *SelfService) EnterCode(ctx context.Context, tx postgres.Tx, clientID, c
 	if err != nil || !ok {
 		return CodeOver, err
 	}
-	want, err := s.Box.Open(codePlace(clientID), r.CodeSealed)
+	key, err := s.keys.Of(clientID, r.KeySealed)
+	if err != nil {
+		return CodeOver, err
+	}
+	want, err := key.Open(codePlace(clientID), r.CodeSealed)
 	if err != nil {
 		return CodeOver, err
 	}
@@ -113,7 +125,7 @@ func (s *SelfService) EnterCode(ctx context.Context, tx postgres.Tx, clientID, c
 		}
 		return CodeWrong, nil
 	}
-	number, err := s.Box.Open(pendingPlace(clientID), r.PhoneSealed)
+	number, err := key.Open(pendingPlace(clientID), r.PhoneSealed)
 	if err != nil {
 		return CodeOver, err
 	}

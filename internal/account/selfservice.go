@@ -15,6 +15,7 @@ import (
 	"partnerd/internal/seal"
 	"partnerd/internal/sms"
 	"partnerd/internal/text"
+	"partnerd/internal/vault"
 )
 
 // Lifetimes and limits of what clients do for themselves.
@@ -74,6 +75,7 @@ type SelfServiceDeps struct {
 // only inserts a sealed job, and the job finds out.
 type SelfService struct {
 	SelfServiceDeps
+	keys     *vault.Keys
 	texts    text.Catalogue
 	passkeys *webauthn.WebAuthn // nil when the site has no name that passkeys could be bound to
 }
@@ -95,7 +97,7 @@ func NewSelfService(d SelfServiceDeps) (*SelfService, error) {
 	if d.Numbers.PerDay == 0 {
 		d.Numbers.PerDay = CodesPerDay
 	}
-	s := &SelfService{SelfServiceDeps: d, texts: texts}
+	s := &SelfService{SelfServiceDeps: d, keys: vault.New(d.Box), texts: texts}
 	if s.passkeys, err = newPasskeys(d.BaseURL); err != nil {
 		return nil, err
 	}

@@ -8,6 +8,7 @@ import (
 	"partnerd/internal/id"
 	"partnerd/internal/postgres"
 	"partnerd/internal/problem"
+	"partnerd/internal/vault"
 )
 
 const (
@@ -114,6 +115,7 @@ type codeRow struct {
 	CodeSealed  []byte
 	Tries       int
 	ExpiresAt   time.Time
+	KeySealed   []byte
 }
 
 func countCodes(ctx context.Context, tx postgres.Tx, clientID string) (hour, day int, err error) {
@@ -148,10 +150,11 @@ func countCode(ctx context.Context, tx postgres.Tx, number []byte, limit int) er
 	return nil
 }
 
+var codeColumns = `id, phone_sealed, code_sealed, tries, ` + vault.Stored("client_id")
+
 const (
-	codeColumns = `id, phone_sealed, code_sealed, tries`
-	newestCode  = `(SELECT max(id) FROM client_phone_codes WHERE client_id = ?)`
-	codeIsOpen  = `ended_at IS NULL AND tries < 5 AND expires_at > ?`
+	newestCode = `(SELECT max(id) FROM client_phone_codes WHERE client_id = ?)`
+	codeIsOpen = `ended_at IS NULL AND tries < 5 AND expires_at > ?`
 )
 
 func currentCode(ctx context.Context, tx postgres.Tx, clientID string) (codeRow, bool, error) {
@@ -165,7 +168,7 @@ func tryCode(ctx context.Context, tx postgres.Tx, clientID string) (codeRow, boo
 }
 
 func oneCode(ctx context.Context, tx postgres.Tx, query string, args ...any) (r codeRow, found bool, err error) {
-	err = tx.Gorm(ctx).Raw(query, args...).Row().Scan(&r.ID, &r.PhoneSealed, &r.CodeSealed, &r.Tries)
+	err = tx.Gorm(ctx).Raw(query, args...).Row().Scan(&r.ID, &r.PhoneSealed, &r.CodeSealed, &r.Tries, &r.KeySealed)
 	if postgres.IsNotFound(err) {
 		return codeRow{}, false, nil
 	}

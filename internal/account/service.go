@@ -11,13 +11,17 @@ import (
 	"partnerd/internal/postgres"
 	"partnerd/internal/problem"
 	"partnerd/internal/seal"
+	"partnerd/internal/vault"
 )
 
 // Service keeps clients and their browser sessions. Safe for concurrent use.
-type Service struct{ box *seal.Box }
+type Service struct {
+	box  *seal.Box // seals what a browser is given to keep
+	keys *vault.Keys
+}
 
-// New makes the service; phone numbers are sealed with box.
-func New(box *seal.Box) *Service { return &Service{box} }
+// New makes the service; phone numbers are sealed with the keys of their clients, and those with box.
+func New(box *seal.Box) *Service { return &Service{box, vault.New(box)} }
 
 // HashPassword returns the argon2id hash of a person's password.
 func HashPassword(plain string) string { return password.Hash(plain) }
@@ -32,7 +36,11 @@ func (s *Service) Create(ctx context.Context, tx postgres.Tx, n NewClient) (Clie
 		return Client{}, err
 	}
 	row := clientRow{ID: tx.NewID(id.Client), Email: n.Email, Name: n.Name, PasswordHash: password.Hash(n.Password), CreatedAt: tx.Now}
-	if err := s.setPhone(&row, n.Phone, n.PhoneVerified, tx); err != nil {
+	key, err := s.keys.Create(ctx, tx, row.ID)
+	if err != nil {
+		return Client{}, err
+	}
+	if err := setPhone(&row, key, n.Phone, n.PhoneVerified, tx); err != nil {
 		return Client{}, err
 	}
 	err = insertClient(ctx, tx, row)
@@ -53,15 +61,31 @@ func (s *Service) Get(ctx context.Context, tx postgres.Tx, clientID string) (Cli
 
 // VerifiedPhone returns the number to call the client on, in E.164; ok is false when there is none that was verified.
 func (s *Service) VerifiedPhone(ctx context.Context, tx postgres.Tx, clientID string) (e164 string, ok bool, err error) {
-	row, err := s.row(ctx, tx, clientID)
+	phone, ok, _, err := s.verifiedPhone(ctx, tx, clientID)
+	return phone, ok, err
+}
+
+// PhoneToKeep is [Service.VerifiedPhone] for who keeps a copy of the number: with the key that is to seal it.
+func (s *Service) PhoneToKeep(ctx context.Context, tx postgres.Tx, clientID string) (e164 string, ok bool, key vault.Key, err error) {
+	phone, ok, row, err := s.verifiedPhone(ctx, tx, clientID)
+	if err != nil || !ok {
+		return "", false, vault.Key{}, err
+	}
+	key, err = s.keys.ForWriting(ctx, tx, clientID, row.KeySealed)
+	return phone, err == nil, key, err
+}
+
+func (s *Service) verifiedPhone(ctx context.Context, tx postgres.Tx, clientID string) (e164 string, ok bool, row clientRow, err error) {
+	row, err = s.row(ctx, tx, clientID)
 	if err != nil || row.PhoneVerifiedAt == nil {
-		return "", false, err
+		return "", false, row, err
 	}
-	plain, err := s.box.Open(phonePlace(clientID), row.PhoneSealed)
+	key, err := s.keys.Of(clientID, row.KeySealed)
 	if err != nil {
-		return "", false, err
+		return "", false, row, err
 	}
-	return string(plain), true, nil
+	plain, err := key.Open(phonePlace(clientID), row.PhoneSealed)
+	return string(plain), err == nil, row, err
 }
 
 // SetPhone replaces the client's number; an empty phone removes it.
@@ -78,7 +102,11 @@ func (s *Service) SetPhone(ctx context.Context, tx postgres.Tx, clientID, phone 
 	} else if verified {
 		return fmt.Errorf("%w: a verified phone needs a number", ErrInvalid)
 	}
-	if err := s.setPhone(&row, phone, verified, tx); err != nil {
+	key, err := s.keys.ForWriting(ctx, tx, clientID, row.KeySealed)
+	if err != nil {
+		return err
+	}
+	if err := setPhone(&row, key, phone, verified, tx); err != nil {
 		return err
 	}
 	return updatePhone(ctx, tx, row)
@@ -213,12 +241,12 @@ func (s *Service) row(ctx context.Context, tx postgres.Tx, clientID string) (cli
 	return row, err
 }
 
-func (s *Service) setPhone(row *clientRow, phone string, verified bool, tx postgres.Tx) (err error) {
+func setPhone(row *clientRow, key vault.Key, phone string, verified bool, tx postgres.Tx) (err error) {
 	row.PhoneSealed, row.PhoneVerifiedAt = nil, nil
 	if phone == "" {
 		return nil
 	}
-	if row.PhoneSealed, err = s.box.Seal(phonePlace(row.ID), []byte(phone)); err != nil {
+	if row.PhoneSealed, err = key.Seal(phonePlace(row.ID), []byte(phone)); err != nil {
 		return err
 	}
 	if verified {

@@ -8,6 +8,7 @@ import (
 	"partnerd/internal/id"
 	"partnerd/internal/postgres"
 	"partnerd/internal/problem"
+	"partnerd/internal/vault"
 )
 
 type clientRow struct {
@@ -19,13 +20,14 @@ type clientRow struct {
 	PhoneVerifiedAt *time.Time
 	DisabledAt      *time.Time
 	CreatedAt       time.Time
+	KeySealed       []byte
 }
 
 func fromRow(r clientRow) Client {
 	return Client{ID: r.ID, Email: r.Email, Name: r.Name, PhoneVerified: r.PhoneVerifiedAt != nil, Disabled: r.DisabledAt != nil, CreatedAt: r.CreatedAt}
 }
 
-const clientColumns = `c.id, c.email, c.name, c.password_hash, c.phone_sealed, c.phone_verified_at, c.disabled_at, c.created_at`
+var clientColumns = `c.id, c.email, c.name, c.password_hash, c.phone_sealed, c.phone_verified_at, c.disabled_at, c.created_at, ` + vault.Stored("c.id")
 
 func insertClient(ctx context.Context, tx postgres.Tx, r clientRow) error {
 	err := tx.Gorm(ctx).Exec(`INSERT INTO clients (id, email, name, password_hash, phone_sealed, phone_verified_at, created_at, updated_at)
@@ -56,7 +58,7 @@ func clientBySession(ctx context.Context, tx postgres.Tx, token id.Digest) (clie
 }
 
 func oneClient(ctx context.Context, tx postgres.Tx, query string, args ...any) (r clientRow, found bool, err error) {
-	err = tx.Gorm(ctx).Raw(query, args...).Row().Scan(&r.ID, &r.Email, &r.Name, &r.PasswordHash, &r.PhoneSealed, &r.PhoneVerifiedAt, &r.DisabledAt, &r.CreatedAt)
+	err = tx.Gorm(ctx).Raw(query, args...).Row().Scan(&r.ID, &r.Email, &r.Name, &r.PasswordHash, &r.PhoneSealed, &r.PhoneVerifiedAt, &r.DisabledAt, &r.CreatedAt, &r.KeySealed)
 	if postgres.IsNotFound(err) {
 		return clientRow{}, false, nil
 	}

@@ -11,7 +11,7 @@ import (
 )
 
 func getOwned(ctx context.Context, tx postgres.Tx, clientID, consultationID string) (row, error) {
-	return one(ctx, tx, `SELECT `+columns+` FROM consultations c WHERE c.id = ? AND c.client_id = ?`, consultationID, clientID)
+	return one(ctx, tx, `SELECT `+openColumns+` FROM consultations c WHERE c.id = ? AND c.client_id = ?`, consultationID, clientID)
 }
 
 func peek(ctx context.Context, tx postgres.Tx, consultationID string) (row, error) {
@@ -19,7 +19,7 @@ func peek(ctx context.Context, tx postgres.Tx, consultationID string) (row, erro
 }
 
 func listOwned(ctx context.Context, tx postgres.Tx, clientID string, before Position, limit int) ([]row, error) {
-	q := tx.Gorm(ctx).Table("consultations c").Select(columns).Where("c.client_id = ?", clientID)
+	q := tx.Gorm(ctx).Table("consultations c").Select(openColumns).Where("c.client_id = ?", clientID)
 	if before.ID != "" {
 		q = q.Where("(c.created_at, c.id) < (?, ?)", before.CreatedAt, before.ID)
 	}

@@ -8,6 +8,7 @@ import (
 	"partnerd/internal/id"
 	"partnerd/internal/postgres"
 	"partnerd/internal/problem"
+	"partnerd/internal/vault"
 )
 
 // CreateCommand asks for a consultation. The texts are trimmed and in NFC; the waiver has been acknowledged.
@@ -43,7 +44,7 @@ func (s *Service) Create(ctx context.Context, tx postgres.Tx, cmd CreateCommand)
 	if !s.Telephony.Available() {
 		return Consultation{}, problem.ErrUnavailable.Because("This deployment has no telephony, so no lawyer could call.").After(retryUnserved)
 	}
-	phone, ok, err := s.Accounts.VerifiedPhone(ctx, tx, cmd.ClientID)
+	phone, ok, key, err := s.Accounts.PhoneToKeep(ctx, tx, cmd.ClientID)
 	if err != nil {
 		return Consultation{}, fmt.Errorf("read the client's phone: %w", err)
 	}
@@ -64,7 +65,7 @@ func (s *Service) Create(ctx context.Context, tx postgres.Tx, cmd CreateCommand)
 	}
 	events := append(eventsOf(created, x1), eventsOf(c, x2)...)
 	c.EventSeq = int64(len(events))
-	if err := s.insert(ctx, tx, c, phone, cmd.Evidence); err != nil {
+	if err := s.insert(ctx, tx, c, key, phone, cmd.Evidence); err != nil {
 		return Consultation{}, err
 	}
 	if err := s.Webhooks.Emit(ctx, tx, subjectOf(c), 1, events...); err != nil {
@@ -101,18 +102,18 @@ func (s *Service) check(ctx context.Context, tx postgres.Tx, cmd CreateCommand) 
 }
 
 // insert seals what must not be readable in a copy of the database and writes record and evidence in one statement.
-func (s *Service) insert(ctx context.Context, tx postgres.Tx, c Consultation, phone string, e Evidence) error {
+func (s *Service) insert(ctx context.Context, tx postgres.Tx, c Consultation, key vault.Key, phone string, e Evidence) error {
 	r := toRow(c)
 	var err error
-	if r.SubjectSealed, err = s.Box.Seal(subjectPlace(c.ID), []byte(c.Subject)); err != nil {
+	if r.SubjectSealed, err = key.Seal(subjectPlace(c.ID), []byte(c.Subject)); err != nil {
 		return err
 	}
 	if c.Description != "" {
-		if r.DescriptionSealed, err = s.Box.Seal(descriptionPlace(c.ID), []byte(c.Description)); err != nil {
+		if r.DescriptionSealed, err = key.Seal(descriptionPlace(c.ID), []byte(c.Description)); err != nil {
 			return err
 		}
 	}
-	if r.PhoneSealed, err = s.Box.Seal(phonePlace(c.ID), []byte(phone)); err != nil {
+	if r.PhoneSealed, err = key.Seal(phonePlace(c.ID), []byte(phone)); err != nil {
 		return err
 	}
 	digest, err := waiverDigest(WaiverVersion)

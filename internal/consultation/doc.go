@@ -34,7 +34,7 @@
 //   - The client is called on the number that was verified at the creation, and on no other. When the client has no verified
 //     number any more at the time of a call, nobody is called: the consultation is closed with the money back, an operator
 //     sees it as an incident, and the lawyer is free, at the back of the queue.
-//   - Subject, description and phone number are sealed at rest, and are in no log and no event.
+//   - Subject, description and phone number are sealed by the client's key (package vault), and are in no log and no event.
 //
 // States and moves, with the rows of the table; a test compares this picture with the table:
 //

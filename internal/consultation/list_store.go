@@ -10,7 +10,7 @@ import (
 )
 
 func list(ctx context.Context, tx postgres.Tx, applicationID, clientID string, status Status, before Position, limit int) ([]row, error) {
-	q := tx.Gorm(ctx).Table("consultations c").Select(columns).Where("c.application_id = ? AND c.client_id = ?", applicationID, clientID)
+	q := tx.Gorm(ctx).Table("consultations c").Select(openColumns).Where("c.application_id = ? AND c.client_id = ?", applicationID, clientID)
 	if status != "" {
 		q = q.Where("c.status = ?", status)
 	}

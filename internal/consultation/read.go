@@ -96,11 +96,15 @@ func (s *Service) InHands(ctx context.Context, tx postgres.Tx, lawyerIDs ...stri
 // ClientNumber returns the number to call the client on, as it was verified at creation (T40). For telephony, at dial
 // time; nobody else asks.
 func (s *Service) ClientNumber(ctx context.Context, consultationID string) (string, error) {
-	sealed, err := phoneToDial(ctx, s.DB.Read(), consultationID)
+	r, err := phoneToDial(ctx, s.DB.Read(), consultationID)
 	if err != nil {
 		return "", err
 	}
-	phone, err := s.Box.Open(phonePlace(consultationID), sealed)
+	key, err := s.keys.Of(r.ClientID, r.KeySealed)
+	if err != nil {
+		return "", err
+	}
+	phone, err := key.Open(phonePlace(consultationID), r.PhoneSealed)
 	return string(phone), err
 }
 
@@ -109,13 +113,17 @@ func (s *Service) open(r row) (Consultation, error) {
 	if c.ErasedAt != nil {
 		return c, nil
 	}
-	subject, err := s.Box.Open(subjectPlace(c.ID), r.SubjectSealed)
+	key, err := s.keys.Of(c.ClientID, r.KeySealed)
+	if err != nil {
+		return Consultation{}, err
+	}
+	subject, err := key.Open(subjectPlace(c.ID), r.SubjectSealed)
 	if err != nil {
 		return Consultation{}, err
 	}
 	c.Subject = string(subject)
 	if r.DescriptionSealed != nil {
-		description, err := s.Box.Open(descriptionPlace(c.ID), r.DescriptionSealed)
+		description, err := key.Open(descriptionPlace(c.ID), r.DescriptionSealed)
 		if err != nil {
 			return Consultation{}, err
 		}

@@ -19,6 +19,7 @@ import (
 	"partnerd/internal/postgres"
 	"partnerd/internal/seal"
 	"partnerd/internal/telephony"
+	"partnerd/internal/vault"
 	"partnerd/internal/wallet"
 	"partnerd/internal/webhook"
 )
@@ -53,6 +54,7 @@ type Deps struct {
 // Service is the summit of the domain. Safe for concurrent use.
 type Service struct {
 	Deps
+	keys      *vault.Keys
 	log       *slog.Logger
 	incidents *prometheus.CounterVec
 	lateness  prometheus.Histogram
@@ -74,7 +76,7 @@ func New(d Deps) *Service {
 	if d.Searches == nil {
 		d.Searches = d.DB
 	}
-	return &Service{Deps: d, log: log, incidents: newIncidents(), lateness: newLateness(), words: make(chan string, wakeBuffer), others: d.DB.Channel(channel, log)}
+	return &Service{Deps: d, keys: vault.New(d.Box), log: log, incidents: newIncidents(), lateness: newLateness(), words: make(chan string, wakeBuffer), others: d.DB.Channel(channel, log)}
 }
 
 // apply takes a step of the table and writes everything that belongs to it: the record with its timer, the events,

@@ -13,6 +13,7 @@ import (
 	"partnerd/internal/money"
 	"partnerd/internal/postgres"
 	"partnerd/internal/problem"
+	"partnerd/internal/vault"
 )
 
 // row is a consultation as it is stored. TimerAt is derived when it is written.
@@ -46,6 +47,7 @@ type row struct {
 	Reminders                   int
 	CallableFrom, CallableUntil *time.Time
 	ErasedAt                    *time.Time
+	KeySealed                   []byte // the client's key, of openColumns
 }
 
 // columns leaves the phone number out: it is read at dial time only.
@@ -54,6 +56,9 @@ const columns = `c.id, c.application_id, c.client_id, c.status, c.competence, c.
 	c.assigned_at, c.callback_due_at, c.call_started_at, c.call_ended_at, c.duration_sec, c.completed_at, c.cancelled_at,
 	c.expired_at, c.end_reason, c.refunded_cents, c.refunded_at, c.dial_attempts, c.first_dial_at, c.last_dial_at,
 	c.next_dial_at, c.call_cap_at, c.line_lost_at, c.reminders, c.callable_from, c.callable_until, c.erased_at`
+
+// openColumns are for rows whose texts are opened.
+var openColumns = columns + `, ` + vault.Stored("c.client_id") + ` AS key_sealed`
 
 func toRow(c Consultation) row {
 	r := row{
@@ -182,13 +187,13 @@ func update(ctx context.Context, tx postgres.Tx, from Status, list ...Consultati
 }
 
 func get(ctx context.Context, tx postgres.Tx, applicationID, clientID, consultationID string) (row, error) {
-	return one(ctx, tx, `SELECT `+columns+` FROM consultations c WHERE c.id = ? AND c.application_id = ? AND c.client_id = ?`,
+	return one(ctx, tx, `SELECT `+openColumns+` FROM consultations c WHERE c.id = ? AND c.application_id = ? AND c.client_id = ?`,
 		consultationID, applicationID, clientID)
 }
 
 // lockOwned locks a consultation of the client, and of the application unless that is empty.
 func lockOwned(ctx context.Context, tx postgres.Tx, applicationID, clientID, consultationID string) (row, error) {
-	return one(ctx, tx, `SELECT `+columns+` FROM consultations c WHERE c.id = ? AND (? = '' OR c.application_id = ?) AND c.client_id = ? FOR UPDATE`,
+	return one(ctx, tx, `SELECT `+openColumns+` FROM consultations c WHERE c.id = ? AND (? = '' OR c.application_id = ?) AND c.client_id = ? FOR UPDATE`,
 		consultationID, applicationID, applicationID, clientID)
 }
 
@@ -222,16 +227,14 @@ func one(ctx context.Context, tx postgres.Tx, query string, args ...any) (row, e
 	return rows[0], nil
 }
 
-func phoneToDial(ctx context.Context, tx postgres.Tx, consultationID string) ([]byte, error) {
-	var sealed [][]byte
-	err := tx.Gorm(ctx).Raw(`SELECT phone_sealed FROM consultations WHERE id = ? AND status IN ('ASSIGNED', 'IN_CALL')`, consultationID).Scan(&sealed).Error
-	if err != nil {
-		return nil, fmt.Errorf("read the number of consultation %s: %w", consultationID, err)
+// phoneToDial reads the phone number, the client and the key.
+func phoneToDial(ctx context.Context, tx postgres.Tx, consultationID string) (row, error) {
+	r, err := one(ctx, tx, `SELECT c.client_id, c.phone_sealed, `+vault.Stored("c.client_id")+` AS key_sealed FROM consultations c
+		WHERE c.id = ? AND c.status IN ('ASSIGNED', 'IN_CALL')`, consultationID)
+	if errors.Is(err, problem.ErrNotFound) {
+		return row{}, fmt.Errorf("%w: %s", errNoNumber, consultationID)
 	}
-	if len(sealed) == 0 {
-		return nil, fmt.Errorf("%w: %s", errNoNumber, consultationID)
-	}
-	return sealed[0], nil
+	return r, err
 }
 
 // callOfNobody finds a call on the line of c's client that is not over though it should be: an earlier one of c, which is

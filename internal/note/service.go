@@ -9,6 +9,7 @@ import (
 
 	"partnerd/internal/postgres"
 	"partnerd/internal/seal"
+	"partnerd/internal/vault"
 )
 
 // ErrOtherLawyer refuses a correction by somebody who did not write the note, or of a note that was erased.
@@ -26,12 +27,12 @@ type Preview struct {
 
 // Service stores notes. Safe for concurrent use.
 type Service struct {
-	box  *seal.Box
+	keys *vault.Keys
 	drop *seal.Drop
 }
 
-// New makes the service: box seals previews, drop takes in full notes.
-func New(box *seal.Box, drop *seal.Drop) *Service { return &Service{box, drop} }
+// New makes the service: previews are sealed with the keys of their clients, and those with box; drop takes in full notes.
+func New(box *seal.Box, drop *seal.Drop) *Service { return &Service{vault.New(box), drop} }
 
 // Submit stores the note and preview of a consultation, or corrects them; first tells which it was. The texts are
 // trimmed: the note has 1 to [MaxNote] code points, the preview 1 to [MaxPreview]. Refusals wrap [ErrInvalid] or are
@@ -44,12 +45,19 @@ func (s *Service) Submit(ctx context.Context, tx postgres.Tx, consultationID, la
 		return false, err
 	}
 	digest := sha256.Sum256([]byte(note + "\x00" + preview)) // no text contains U+0000
-	before, found, err := findDigest(ctx, tx, consultationID, lawyerID)
+	before, err := findBefore(ctx, tx, consultationID, lawyerID)
 	if err != nil {
 		return false, err
 	}
-	if found {
-		known, err := s.box.Open(digestPlace(consultationID), before)
+	key, err := s.keys.ForWriting(ctx, tx, before.ClientID, before.KeySealed)
+	if errors.Is(err, vault.ErrNoKey) {
+		return false, ErrOtherLawyer
+	}
+	if err != nil {
+		return false, err
+	}
+	if before.Digest != nil {
+		known, err := key.Open(digestPlace(consultationID), before.Digest)
 		if err != nil {
 			return false, err
 		}
@@ -58,13 +66,17 @@ func (s *Service) Submit(ctx context.Context, tx postgres.Tx, consultationID, la
 		}
 	}
 	r := noteRow{ConsultationID: consultationID, LawyerID: lawyerID}
-	if r.Digest, err = s.box.Seal(digestPlace(consultationID), digest[:]); err != nil {
+	if r.Digest, err = key.Seal(digestPlace(consultationID), digest[:]); err != nil {
 		return false, err
 	}
-	if r.NoteSealed, err = s.drop.Seal(notePlace(consultationID), []byte(note)); err != nil {
+	inner, err := s.drop.Seal(notePlace(consultationID), []byte(note))
+	if err != nil {
 		return false, err
 	}
-	if r.PreviewSealed, err = s.box.Seal(previewPlace(consultationID), []byte(preview)); err != nil {
+	if r.NoteSealed, err = key.Seal(notePlace(consultationID), inner); err != nil {
+		return false, err
+	}
+	if r.PreviewSealed, err = key.Seal(previewPlace(consultationID), []byte(preview)); err != nil {
 		return false, err
 	}
 	return upsert(ctx, tx, r)
@@ -76,7 +88,11 @@ func (s *Service) Preview(ctx context.Context, tx postgres.Tx, consultationID st
 	if err != nil || !ok {
 		return Preview{}, false, err
 	}
-	text, err := s.box.Open(previewPlace(consultationID), r.PreviewSealed)
+	key, err := s.keys.Of(r.ClientID, r.KeySealed)
+	if err != nil {
+		return Preview{}, false, err
+	}
+	text, err := key.Open(previewPlace(consultationID), r.PreviewSealed)
 	if err != nil {
 		return Preview{}, false, err
 	}

@@ -68,8 +68,16 @@ func TestTheNoteGoesInAndNeverOut(t *testing.T) {
 	if err := db.Pool().QueryRow(t.Context(), "SELECT note_sealed FROM notes").Scan(&sealed); err != nil || bytes.Contains(sealed, []byte("CANARY")) {
 		t.Errorf("stored note: %v", err)
 	}
-	if _, err := s.box.Open(notePlace("con_1"), sealed); err == nil {
-		t.Error("the service's own key opens the note")
+	var stored []byte
+	if err := db.Pool().QueryRow(t.Context(), "SELECT key_sealed FROM vault.client_keys WHERE client_id = 'cli_1'").Scan(&stored); err != nil {
+		t.Fatal(err)
+	}
+	key, err := s.keys.Of("cli_1", stored)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if inner, err := key.Open(notePlace("con_1"), sealed); err != nil || bytes.Contains(inner, []byte("CANARY")) {
+		t.Errorf("the service's own keys open the note: %v", err)
 	}
 
 	if _, err := submit("con_1", "law_2", "other", "other"); !errors.Is(err, ErrOtherLawyer) {

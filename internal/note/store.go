@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"partnerd/internal/postgres"
+	"partnerd/internal/vault"
 )
 
 type noteRow struct {
@@ -16,6 +17,8 @@ type noteRow struct {
 	Digest         []byte // sealed: the note cannot be guessed from a copy of the database
 	SubmittedAt    time.Time
 	CorrectedAt    *time.Time
+	ClientID       string
+	KeySealed      []byte // of the client
 }
 
 func upsert(ctx context.Context, tx postgres.Tx, r noteRow) (first bool, err error) {
@@ -40,23 +43,22 @@ func upsert(ctx context.Context, tx postgres.Tx, r noteRow) (first bool, err err
 	return out[0].First, nil
 }
 
-// findDigest finds none for a note of an older release: what is sent again then counts as a correction, once.
-func findDigest(ctx context.Context, tx postgres.Tx, consultationID, lawyerID string) (digest []byte, found bool, err error) {
-	err = tx.Gorm(ctx).Raw(`SELECT digest FROM notes WHERE consultation_id = ? AND lawyer_id = ? AND digest IS NOT NULL`,
-		consultationID, lawyerID).Row().Scan(&digest)
-	if postgres.IsNotFound(err) {
-		return nil, false, nil
-	}
+// findBefore reads the client of a consultation and the digest of the lawyer's note, which is nil when there is none and for
+// a note of an older release: what is sent again then counts as a correction, once.
+func findBefore(ctx context.Context, tx postgres.Tx, consultationID, lawyerID string) (r noteRow, err error) {
+	err = tx.Gorm(ctx).Raw(`SELECT c.client_id, `+vault.Stored("c.client_id")+`, n.digest FROM consultations c
+		LEFT JOIN notes n ON n.consultation_id = c.id AND n.lawyer_id = ? WHERE c.id = ?`, lawyerID, consultationID).Row().
+		Scan(&r.ClientID, &r.KeySealed, &r.Digest)
 	if err != nil {
-		return nil, false, fmt.Errorf("read the digest of note %s: %w", consultationID, err)
+		return noteRow{}, fmt.Errorf("read what is before note %s: %w", consultationID, err)
 	}
-	return digest, true, nil
+	return r, nil
 }
 
 func find(ctx context.Context, tx postgres.Tx, consultationID string) (noteRow, bool, error) {
 	var out []noteRow
-	err := tx.Gorm(ctx).Raw(`SELECT consultation_id, preview_sealed, submitted_at, corrected_at
-		FROM notes WHERE consultation_id = ? AND erased_at IS NULL`, consultationID).Scan(&out).Error
+	err := tx.Gorm(ctx).Raw(`SELECT n.consultation_id, n.preview_sealed, n.submitted_at, n.corrected_at, c.client_id, `+vault.Stored("c.client_id")+` AS key_sealed
+		FROM notes n JOIN consultations c ON c.id = n.consultation_id WHERE n.consultation_id = ? AND n.erased_at IS NULL`, consultationID).Scan(&out).Error
 	if err != nil {
 		return noteRow{}, false, fmt.Errorf("read note of %s: %w", consultationID, err)
 	}

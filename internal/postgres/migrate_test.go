@@ -67,7 +67,7 @@ func dump(t *testing.T, url string) string {
 	}
 	defer c.Close(context.WithoutCancel(t.Context()))
 	rows, err := c.Query(t.Context(), `
-		SELECT format(E'\nCREATE TABLE %s (\n%s\n);', t.relname, (
+		SELECT format(E'\nCREATE TABLE %s (\n%s\n);', CASE n.nspname WHEN 'public' THEN '' ELSE n.nspname || '.' END || t.relname, (
 			SELECT string_agg(line, E',\n' ORDER BY kind, line) FROM (
 				SELECT 1 AS kind, format('    %s %s%s%s', a.attname, format_type(a.atttypid, a.atttypmod),
 					CASE WHEN a.attnotnull THEN ' NOT NULL' ELSE '' END, coalesce(' DEFAULT ' || pg_get_expr(d.adbin, d.adrelid), '')) AS line
@@ -83,7 +83,7 @@ func dump(t *testing.T, url string) string {
 				SELECT pg_get_triggerdef(oid) FROM pg_trigger WHERE tgrelid = t.oid AND NOT tgisinternal
 			) AS more), '') AS text
 		FROM pg_class t JOIN pg_namespace n ON n.oid = t.relnamespace
-		WHERE n.nspname = 'public' AND t.relkind IN ('r', 'p') ORDER BY t.relname`)
+		WHERE n.nspname IN ('public', 'vault') AND t.relkind IN ('r', 'p') ORDER BY n.nspname, t.relname`)
 	if err != nil {
 		t.Fatal(err)
 	}

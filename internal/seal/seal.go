@@ -6,17 +6,22 @@
 //   - [Box] is symmetric; the program seals and opens with it.
 //   - [Drop] is the public half of a key pair; the program can put notes in and cannot take them out again
 //     (specification section 1: the full note is never exposed).
+//
+// A Box is also made from a data key ([NewDataKey]), which is never rotated: it is destroyed with what it sealed (package
+// vault).
 package seal
 
 import (
 	"bytes"
 	"crypto/hkdf"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
 	"fmt"
 	"strings"
 
 	"github.com/tink-crypto/tink-go/v2/aead"
+	"github.com/tink-crypto/tink-go/v2/aead/subtle"
 	"github.com/tink-crypto/tink-go/v2/hybrid"
 	"github.com/tink-crypto/tink-go/v2/insecurecleartextkeyset"
 	"github.com/tink-crypto/tink-go/v2/keyset"
@@ -64,6 +69,27 @@ func OpenBox(key string) (*Box, error) {
 	a, err := aead.New(h)
 	if err != nil {
 		return nil, fmt.Errorf("read key: %w", err)
+	}
+	return &Box{a}, nil
+}
+
+const dataKeySize = 32 // AES-256
+
+// NewDataKey returns a fresh key for [OpenDataKey].
+func NewDataKey() []byte {
+	key := make([]byte, dataKeySize)
+	rand.Read(key) // never fails
+	return key
+}
+
+// OpenDataKey reads a key made by [NewDataKey].
+func OpenDataKey(key []byte) (*Box, error) {
+	if len(key) != dataKeySize {
+		return nil, fmt.Errorf("read data key: it has %d bytes", len(key))
+	}
+	a, err := subtle.NewAESGCM(key)
+	if err != nil {
+		return nil, fmt.Errorf("read data key: %w", err)
 	}
 	return &Box{a}, nil
 }

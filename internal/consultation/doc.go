@@ -11,7 +11,8 @@
 //     when it is completed, released when it ends in any other way.
 //   - Time decides by rules (rules.go) that get the time as an argument. timer_at says when the machine must look
 //     again; a timer that fires late changes nothing that was decided by the time itself.
-//   - A client is served one at a time: while one of his consultations is on offer, assigned or in call, the others wait.
+//   - A client is served one at a time: while one of his consultations is on offer, assigned or in call, the others wait. The
+//     commit that frees him has a lawyer sought for the next one.
 //   - A lawyer is sought after every commit that makes it useful: by the process that committed, or when that only serves,
 //     by the one that sweeps, which is told. One process sweeps at a time, and finds whatever this misses.
 //   - Everything a lawyer does at his desk comes with the lease of his connection ([lawyer.Lease]) and is decided under his

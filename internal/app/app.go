@@ -3,8 +3,10 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
@@ -107,28 +109,17 @@ func open(ctx context.Context, cfg Config, log *slog.Logger, move *operator.Act)
 }
 
 func (a *App) open(ctx context.Context, move *operator.Act) error {
-	url, err := a.databaseURL(ctx)
-	if err != nil {
-		return err
-	}
-	a.DB, err = postgres.Open(ctx, url, postgres.Options{MaxConns: a.Config.DatabaseConns, Test: a.Config.Sandbox(), Tracer: a.Config.Tracer, Clock: a.Config.Clock, Machine: a.Config.Machine})
+	owner, program, err := a.databaseURLs(ctx)
 	if err != nil {
 		return err
 	}
 	claim := a.Config.claim(move != nil)
-	if a.Config.BaseURL, err = deployment.Check(ctx, a.DB.Read(), claim); err != nil {
-		return err
-	}
-	if a.Config.Serving {
-		if err := a.Config.checkServing(); err != nil {
-			return err
-		}
-	}
-	k, err := a.Config.keys()
+	k, err := a.prepare(ctx, owner, program, claim)
 	if err != nil {
 		return err
 	}
-	if err := postgres.Migrate(ctx, url); err != nil {
+	a.DB, err = postgres.Open(ctx, program, postgres.Options{MaxConns: a.Config.DatabaseConns, Test: a.Config.Sandbox(), Tracer: a.Config.Tracer, Clock: a.Config.Clock, Machine: a.Config.Machine})
+	if err != nil {
 		return err
 	}
 	if err := a.record(ctx, claim, move); err != nil {
@@ -138,18 +129,48 @@ func (a *App) open(ctx context.Context, move *operator.Act) error {
 	return a.wire(ctx, k)
 }
 
-func (a *App) databaseURL(ctx context.Context) (string, error) {
+// prepare does, as the owner of the tables, what comes before the program's own connections: it makes sure that the
+// database is this deployment's, and brings the schema and the privileges of the program to their newest. It sets the base URL.
+func (a *App) prepare(ctx context.Context, owner, program string, claim deployment.Claim) (k keys, err error) {
+	if a.Config.BaseURL, err = baseURL(ctx, owner, claim); err != nil {
+		return k, err
+	}
+	if a.Config.Serving {
+		if err := a.Config.checkServing(); err != nil {
+			return k, err
+		}
+	}
+	if k, err = a.Config.keys(); err != nil {
+		return k, err
+	}
+	err = postgres.Migrate(ctx, owner)
+	if postgres.IsForbidden(err) {
+		err = fmt.Errorf("%w: the schema is to change, and the role of PARTNERD_DATABASE_URL may not; run partnerd migrate with PARTNERD_DATABASE_OWNER_URL", err)
+	}
+	if err != nil {
+		return k, err
+	}
+	return k, postgres.Grant(ctx, owner, program)
+}
+
+func baseURL(ctx context.Context, url string, claim deployment.Claim) (string, error) {
+	db, err := postgres.Open(ctx, url, postgres.Options{MaxConns: 2})
+	if err != nil {
+		return "", err
+	}
+	defer db.Close()
+	return deployment.Check(ctx, db.Read(), claim)
+}
+
+// databaseURLs are the addresses of the database for the owner of its tables and for the program.
+func (a *App) databaseURLs(ctx context.Context) (owner, program string, err error) {
 	if a.Config.DatabaseURL != "" {
-		return a.Config.DatabaseURL, nil
+		return cmp.Or(a.Config.DatabaseOwnerURL, a.Config.DatabaseURL), a.Config.DatabaseURL, nil
 	}
-	var err error
 	if a.cluster, err = postgres.StartCluster(ctx, postgres.ClusterOptions{Dir: filepath.Join(a.Config.DataDir, "postgres"), Logger: a.Logger}); err != nil {
-		return "", err
+		return "", "", err
 	}
-	if err := a.cluster.EnsureDatabase(ctx, database); err != nil {
-		return "", err
-	}
-	return a.cluster.URL(database), nil
+	return a.cluster.EnsureDatabase(ctx, database)
 }
 
 // wire makes the services in the order of their imports.
@@ -210,6 +231,9 @@ func (a *App) wire(ctx context.Context, k keys) (err error) {
 	a.sayWhatIsMissing()
 	a.Operator = &operator.Service{DB: a.DB, Sandbox: cfg.Sandbox(), Accounts: a.Accounts, Applications: a.Applications, OAuth: a.OAuth, Wallet: a.Wallet,
 		Payments: a.Payments, Webhooks: a.Webhooks, Lawyers: a.Lawyers, Consultations: a.Consultations, Mail: a.Mail}
+	if err := a.sayWhatIsTooMuch(ctx); err != nil {
+		return err
+	}
 	a.Privacy, err = privacy.New(privacy.Deps{Accounts: a.Accounts, SelfService: a.SelfService, Access: a.Access, OAuth: a.OAuth, Wallet: a.Wallet, Payments: a.Payments,
 		Consultations: a.Consultations, Idempotency: a.Idempotency, Mail: a.Mail})
 	if err != nil {
@@ -230,6 +254,19 @@ func (a *App) sayWhatIsMissing() {
 	if !a.Payments.Available() {
 		a.Logger.Warn("no payment provider is set: top-ups are refused with 503", "set", "PARTNERD_STRIPE_SECRET_KEY")
 	}
+}
+
+// sayWhatIsTooMuch warns a live deployment whose program could change the books.
+func (a *App) sayWhatIsTooMuch(ctx context.Context) error {
+	if a.Config.Sandbox() {
+		return nil
+	}
+	owns, err := a.DB.OwnsTables(ctx)
+	if owns {
+		a.Logger.Warn("the role of PARTNERD_DATABASE_URL owns the tables or is a superuser: it can change the ledger and the audit, and read sealed notes. "+
+			"Give the program a role of its own", "set", "PARTNERD_DATABASE_OWNER_URL")
+	}
+	return err
 }
 
 // purgeEvery lets a purge run at an interval, and logs what it deleted.

@@ -30,6 +30,8 @@ type Config struct {
 	DataDir     string `env:"PARTNERD_DATA_DIR" default:".data" type:"path" help:"Folder of keys, demo credentials and the private database cluster."`
 	DatabaseURL string `env:"PARTNERD_DATABASE_URL" help:"Postgres to use. Empty: a private cluster in the data folder."`
 
+	DatabaseOwnerURL string `env:"PARTNERD_DATABASE_OWNER_URL" help:"The same database, as the role that owns the tables: used at the start only, to migrate and to grant the role of PARTNERD_DATABASE_URL what it needs. Empty: one role does both."`
+
 	DatabaseConns int `env:"PARTNERD_DATABASE_CONNS" default:"16" help:"Connections to the database."`
 
 	MasterKey     string `env:"PARTNERD_MASTER_KEY" help:"Key that encrypts data at rest. Empty: made in the data folder (sandbox or private cluster only)."`
@@ -118,10 +120,16 @@ func (c *Config) Check() error {
 	if c.OpsPassword != "" && len(c.OpsPassword) < minOpsPassword {
 		errs = append(errs, fmt.Errorf("PARTNERD_OPS_PASSWORD: must have %d characters or more", minOpsPassword))
 	}
-	if !c.Sandbox() && c.DatabaseURL != "" {
-		if err := postgres.CheckPrivate(c.DatabaseURL); err != nil {
-			errs = append(errs, fmt.Errorf("PARTNERD_DATABASE_URL: %w", err))
+	for name, address := range map[string]string{"PARTNERD_DATABASE_URL": c.DatabaseURL, "PARTNERD_DATABASE_OWNER_URL": c.DatabaseOwnerURL} {
+		if c.Sandbox() || address == "" {
+			continue
 		}
+		if err := postgres.CheckPrivate(address); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", name, err))
+		}
+	}
+	if c.DatabaseOwnerURL != "" && c.DatabaseURL == "" {
+		errs = append(errs, errors.New("PARTNERD_DATABASE_OWNER_URL: set PARTNERD_DATABASE_URL too; the private cluster has roles of its own"))
 	}
 	if !c.Sandbox() && c.DatabaseURL != "" && (c.MasterKey == "" || c.NotePublicKey == "") {
 		errs = append(errs, errors.New("PARTNERD_MASTER_KEY and PARTNERD_NOTE_PUBLIC_KEY: required in live with a database of your own; make them with partnerd key generate"))

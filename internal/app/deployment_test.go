@@ -19,7 +19,7 @@ import (
 func ofEnvironment(t *testing.T, env, database string) Config {
 	t.Helper()
 	c := good()
-	c.Env, c.DatabaseURL, c.DataDir = env, database, filepath.Join(t.TempDir(), "data")
+	c.Env, c.DatabaseURL, c.DatabaseOwnerURL, c.DataDir = env, database, dbtest.OwnerURL(t, database), filepath.Join(t.TempDir(), "data")
 	master, err := seal.NewKey()
 	if err != nil {
 		t.Fatal(err)
@@ -81,7 +81,7 @@ func TestEnvironmentsNeverMeet(t *testing.T) {
 					t.Errorf("opening for %s wrote:\n%s\nwas:\n%s", other, after, before)
 				}
 				// The same for a database of the release before.
-				exec(t, url, `DROP TABLE IF EXISTS deployment; DELETE FROM goose_db_version WHERE version_id >= 11`)
+				exec(t, intruder.DatabaseOwnerURL, `DROP TABLE IF EXISTS deployment; DELETE FROM goose_db_version WHERE version_id >= 11`)
 			}
 		})
 	}

@@ -40,15 +40,16 @@ func TestAChangedEntryIsNamed(t *testing.T) {
 	if err != nil || len(list) != 20 || list[0].Actor != "cli:demo" || list[0].CreatedAt.Before(list[19].CreatedAt) {
 		t.Fatalf("list %+v, %v", list, err)
 	}
+	owner := dbtest.Owner(t, db)
 	for sql, want := range map[string]string{
 		`UPDATE audit_entries SET reason = 'Another' WHERE seq = 7`: "number 7 does not fit",
 		`DELETE FROM audit_entries WHERE seq = 3`:                   "number 4 does not fit",
 	} {
-		if _, err := db.Pool().Exec(t.Context(), sql); !postgres.IsCheck(err, "append_only") {
+		if _, err := owner.Pool().Exec(t.Context(), sql); !postgres.IsCheck(err, "append_only") {
 			t.Errorf("%s: %v, want a refusal", sql, err)
 		}
 		undo := errors.New("undo")
-		err := db.InTx(t.Context(), func(tx postgres.Tx) error {
+		err := owner.InTx(t.Context(), func(tx postgres.Tx) error {
 			for _, s := range []string{`ALTER TABLE audit_entries DISABLE TRIGGER USER`, sql} {
 				if _, err := tx.SQL().ExecContext(t.Context(), s); err != nil {
 					return err

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"partnerd/internal/dbtest"
 	"partnerd/internal/postgres"
 	"partnerd/internal/problem"
 )
@@ -59,7 +60,7 @@ func TestWithdrawalFromWhatHasBegunIsRecordedForAnOperator(t *testing.T) {
 	if got, found, err := w.Withdrawn(t.Context(), w.DB.Read(), id); err != nil || !found || got.Status != InCall {
 		t.Errorf("record: %+v %v %v", got, found, err)
 	}
-	if _, err := w.DB.Pool().Exec(t.Context(), `UPDATE consultation_withdrawals SET status = 'MATCHING'`); !postgres.IsCheck(err, "append_only") {
+	if _, err := dbtest.Owner(t, w.DB).Pool().Exec(t.Context(), `UPDATE consultation_withdrawals SET status = 'MATCHING'`); !postgres.IsCheck(err, "append_only") {
 		t.Errorf("the record can be changed: %v", err)
 	}
 }

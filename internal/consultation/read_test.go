@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"partnerd/internal/dbtest"
 	"partnerd/internal/id"
 	"partnerd/internal/postgres"
 	"partnerd/internal/problem"
@@ -128,7 +129,7 @@ func TestEvidenceIsKeptAndCannotBeChanged(t *testing.T) {
 		t.Errorf("evidence %s %x %v %s %s %s %s %s %s", version, sha, at, app, client, request, key, address, agent)
 	}
 	for _, sql := range []string{"UPDATE consultation_evidence SET text_version = 'x'", "DELETE FROM consultation_evidence"} {
-		if _, err := w.DB.Pool().Exec(t.Context(), sql); !postgres.IsCheck(err, "append_only") {
+		if _, err := dbtest.Owner(t, w.DB).Pool().Exec(t.Context(), sql); !postgres.IsCheck(err, "append_only") {
 			t.Errorf("%s: %v", sql, err)
 		}
 	}

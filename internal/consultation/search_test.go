@@ -225,8 +225,10 @@ func TestAReplicaWhoseClockIsAheadFiresNothingEarly(t *testing.T) {
 func TestSearchesReadOnlyWhatTheyNeed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
+	owner := dbtest.Owner(t, w.DB)
 	for _, table := range []string{"lawyers", "lawyer_pairs", "lawyer_presence", "consultations", "offers"} {
-		w.exec("ALTER TABLE " + table + " SET (autovacuum_enabled = off)")
+		_, err := owner.Pool().Exec(t.Context(), "ALTER TABLE "+table+" SET (autovacuum_enabled = off)")
+		w.do(err)
 	}
 	queries, err := w.DB.ByIndex(t.Context(), 1)
 	w.do(err)
@@ -279,7 +281,7 @@ func TestSearchesReadOnlyWhatTheyNeed(t *testing.T) {
 	w.exec(`INSERT INTO consultations SELECT (jsonb_populate_record(c, jsonb_build_object('id', c.id || '_' || n))).*
 		FROM consultations c, generate_series(1, 5000) n WHERE c.id = $1`, first)
 	t.Cleanup(func() {
-		if _, err := w.DB.Pool().Exec(context.WithoutCancel(t.Context()), "DELETE FROM consultations WHERE id LIKE $1 || '\\_%'", first); err != nil {
+		if _, err := owner.Pool().Exec(context.WithoutCancel(t.Context()), "DELETE FROM consultations WHERE id LIKE $1 || '\\_%'", first); err != nil {
 			t.Error(err)
 		}
 	})

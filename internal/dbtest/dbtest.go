@@ -1,8 +1,10 @@
-// Package dbtest hands every test a Postgres database of its own with all migrations applied.
+// Package dbtest hands every test a Postgres database of its own with all migrations applied, opened as the role of the
+// program with its privileges and no more. What a test does that the program may not (change what is only added to,
+// make tables) it does through [Owner].
 //
 // A database is a copy of a template, which costs some ten milliseconds. The template's name holds a hash of the
 // migrations, so a changed migration makes a new one. The server is the one at PARTNERD_TEST_DATABASE_URL (a role that may create
-// databases) or, when that is empty, a cluster in .data/test below the module's root that gives up durability for speed.
+// databases and roles) or, when that is empty, a cluster in .data/test below the module's root that gives up durability for speed.
 // That cluster stays up between test programs; [Stop] ends it. Any number of test programs may run at once: each holds
 // advisory locks on its run and its template while it lives, so what a killed run left is recognised and dropped by the
 // next one, and nothing else is.
@@ -37,6 +39,7 @@ const (
 	urlVariable    = "PARTNERD_TEST_DATABASE_URL"
 	templatePrefix = "partnerd_template_"
 	runPrefix      = "partnerd_test_"
+	programRole    = "partnerd_test_program"
 	buildLock      = "partnerd_building" // also the name of the template while it is built
 	maxConns       = 8                   // per test
 	setupTimeout   = 3 * time.Minute
@@ -61,12 +64,38 @@ func NewWithClock(t testing.TB, clk clock.Clock) *postgres.DB {
 	return db
 }
 
+// Owner opens the database of a test as the owner of its tables.
+func Owner(t testing.TB, db *postgres.DB) *postgres.DB {
+	t.Helper()
+	url := OwnerURL(t, db.Pool().Config().ConnString())
+	owner, err := postgres.Open(t.Context(), url, postgres.Options{MaxConns: 2, Clock: db.Clock(), Test: true})
+	if err != nil {
+		t.Fatalf("open test database as its owner: %v", err)
+	}
+	t.Cleanup(owner.Close)
+	return owner
+}
+
+// OwnerURL returns the address that [URL] has returned, for the owner of the tables.
+func OwnerURL(t testing.TB, url string) string {
+	t.Helper()
+	s, err := shared()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg, err := pgx.ParseConfig(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s.ownerURL(cfg.Database)
+}
+
 // URL returns the address of a fresh migrated database, dropped when the test ends: for tests of the whole program.
 func URL(t testing.TB) string {
 	t.Helper()
 	s, err := shared()
 	if err != nil {
-		t.Fatalf("no database for tests: %v\nSet %s to a Postgres whose role may create databases, or install PostgreSQL >= 14 for the tests' own cluster.", err, urlVariable)
+		t.Fatalf("no database for tests: %v\nSet %s to a Postgres whose role may create databases and roles, or install PostgreSQL >= 14 for the tests' own cluster.", err, urlVariable)
 	}
 	name, err := s.create(t.Context())
 	if err != nil {
@@ -97,7 +126,8 @@ func Stop(ctx context.Context) (stopped bool, err error) {
 
 // server is what all tests of this program share.
 type server struct {
-	base     string // address of the maintenance database
+	base     string // address of the maintenance database; its role owns everything
+	program  string // the same as the program's role
 	template string
 	run      string        // prefix of this program's databases, locked while it lives
 	locks    *pgx.Conn     // the session that holds the advisory locks
@@ -181,6 +211,9 @@ func connect(ctx context.Context, base string, migrated fs.FS) (*server, error) 
 	if err := s.dropLeftovers(ctx); err != nil {
 		return nil, err
 	}
+	if err := s.ensureProgram(ctx); err != nil {
+		return nil, err
+	}
 	if err := s.ensureTemplate(ctx); err != nil {
 		return nil, err
 	}
@@ -203,7 +236,30 @@ func templateName(migrated fs.FS) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("read migrations: %w", err)
 	}
+	fmt.Fprint(h, migrations.Grants)
 	return templatePrefix + hex.EncodeToString(h.Sum(nil)[:8]), nil
+}
+
+// ensureProgram makes the role of the program. All test programs that share the server know its password, which follows from
+// that of the address.
+func (s *server) ensureProgram(ctx context.Context) error {
+	cfg, err := pgx.ParseConfig(s.base)
+	if err != nil {
+		return fmt.Errorf("read address of the test server: %w", err)
+	}
+	sum := sha256.Sum256([]byte("program of the tests " + cfg.Password))
+	password := hex.EncodeToString(sum[:])
+	var exists bool
+	if err := s.admin.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_roles WHERE rolname = $1)", programRole).Scan(&exists); err != nil {
+		return fmt.Errorf("look for role %s: %w", programRole, err)
+	}
+	if !exists {
+		if err := s.exec(ctx, "CREATE ROLE "+programRole+" LOGIN PASSWORD '"+password+"'"); err != nil {
+			return err
+		}
+	}
+	s.program = withUser(s.base, programRole, password)
+	return nil
 }
 
 // ensureTemplate migrates under another name and renames, so that a template that exists is complete.
@@ -223,7 +279,10 @@ func (s *server) ensureTemplate(ctx context.Context) error {
 	if err := s.exec(ctx, "CREATE DATABASE "+quote(building)+" TEMPLATE template0 ENCODING 'UTF8'"); err != nil {
 		return err
 	}
-	if err := postgres.Migrate(ctx, s.url(building)); err != nil {
+	if err := postgres.Migrate(ctx, s.ownerURL(building)); err != nil {
+		return err
+	}
+	if err := postgres.Grant(ctx, s.ownerURL(building), s.url(building)); err != nil {
 		return err
 	}
 	if err := s.exec(ctx, "ALTER DATABASE "+quote(building)+" ALLOW_CONNECTIONS false"); err != nil {
@@ -294,7 +353,9 @@ func (s *server) exec(ctx context.Context, sql string) error {
 	return nil
 }
 
-func (s *server) url(database string) string { return withDatabase(s.base, database) }
+func (s *server) url(database string) string { return withDatabase(s.program, database) }
+
+func (s *server) ownerURL(database string) string { return withDatabase(s.base, database) }
 
 // withDatabase puts another database into an address of either form that Postgres knows.
 func withDatabase(base, database string) string {
@@ -307,6 +368,15 @@ func withDatabase(base, database string) string {
 		return u.String()
 	}
 	return base + " dbname='" + database + "'"
+}
+
+// withUser puts another role into an address of either form.
+func withUser(base, role, password string) string {
+	if u, err := url.Parse(base); err == nil && strings.HasPrefix(u.Scheme, "postgres") {
+		u.User = url.UserPassword(role, password)
+		return u.String()
+	}
+	return base + " user='" + role + "' password='" + password + "'"
 }
 
 func quote(name string) string { return pgx.Identifier{name}.Sanitize() }

@@ -42,7 +42,7 @@ func TestEveryTestHasItsOwnMigratedDatabaseWhichEndsWithIt(t *testing.T) {
 			t.Errorf("transactions read %v, not the test's clock", got)
 		}
 		ctx := t.Context()
-		if _, err := one.Pool().Exec(ctx, "CREATE TABLE only_here (x int)"); err != nil {
+		if _, err := Owner(t, one).Pool().Exec(ctx, "CREATE TABLE only_here (x int)"); err != nil {
 			t.Fatal(err)
 		}
 		var here, applications bool

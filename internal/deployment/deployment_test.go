@@ -69,7 +69,7 @@ func TestAnEarlierReleaseIsRecognised(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			db := dbtest.New(t)
+			db := dbtest.Owner(t, dbtest.New(t))
 			for _, row := range append(c.rows, `DROP TABLE deployment`) {
 				if _, err := db.Pool().Exec(t.Context(), row); err != nil {
 					t.Fatal(err)
@@ -104,7 +104,7 @@ func TestTheAddressIsKept(t *testing.T) {
 		}
 	}
 	// An empty schema, as before the first migration.
-	if _, err := db.Pool().Exec(t.Context(), `DROP SCHEMA public CASCADE; CREATE SCHEMA public`); err != nil {
+	if _, err := dbtest.Owner(t, db).Pool().Exec(t.Context(), `DROP SCHEMA public CASCADE; CREATE SCHEMA public`); err != nil {
 		t.Fatal(err)
 	}
 	use, err := deployment.Check(t.Context(), db.Read(), deployment.Claim{Environment: deployment.Live, BaseURL: "https://api.example"})

@@ -49,8 +49,9 @@ func withIncidents(s *setup)        { s.mayFail = true }
 // logged an error, or when it logged a secret.
 func newWorld(t testing.TB, options ...option) *world {
 	t.Helper()
+	database := dbtest.URL(t)
 	s := setup{Config: app.Config{
-		Env: "sandbox", DatabaseURL: dbtest.URL(t), DataDir: t.TempDir(), Addr: freeAddress(t), DatabaseConns: 16,
+		Env: "sandbox", DatabaseURL: database, DatabaseOwnerURL: dbtest.OwnerURL(t, database), DataDir: t.TempDir(), Addr: freeAddress(t), DatabaseConns: 16,
 		RateApplication: 1_000_000, RateClient: 1_000_000, RateUnauthorized: 1_000_000, RateTokenFailures: 1_000_000,
 	}}
 	for _, o := range options {

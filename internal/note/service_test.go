@@ -65,7 +65,7 @@ func TestTheNoteGoesInAndNeverOut(t *testing.T) {
 		t.Errorf("%+v %v %v", p, ok, err)
 	}
 	var sealed []byte
-	if err := db.Pool().QueryRow(t.Context(), "SELECT note_sealed FROM notes").Scan(&sealed); err != nil || bytes.Contains(sealed, []byte("CANARY")) {
+	if err := dbtest.Owner(t, db).Pool().QueryRow(t.Context(), "SELECT note_sealed FROM notes").Scan(&sealed); err != nil || bytes.Contains(sealed, []byte("CANARY")) {
 		t.Errorf("stored note: %v", err)
 	}
 	var stored []byte

@@ -21,26 +21,29 @@ type noteRow struct {
 	KeySealed      []byte // of the client
 }
 
+// upsert does not let the correction follow from the conflict: excluded.note_sealed can be read only by who may read notes.
 func upsert(ctx context.Context, tx postgres.Tx, r noteRow) (first bool, err error) {
-	var out []struct{ First bool }
-	err = tx.Gorm(ctx).Raw(`
+	values := map[string]any{"consultation": r.ConsultationID, "lawyer": r.LawyerID, "note": r.NoteSealed, "preview": r.PreviewSealed,
+		"digest": r.Digest, "now": tx.Now}
+	inserted := tx.Gorm(ctx).Exec(`
 		INSERT INTO notes (consultation_id, lawyer_id, note_sealed, preview_sealed, digest, submitted_at)
-		VALUES (@consultation, @lawyer, @note, @preview, @digest, @now)
-		ON CONFLICT (consultation_id) DO UPDATE
-		SET note_sealed = excluded.note_sealed, preview_sealed = excluded.preview_sealed,
-			digest = excluded.digest, corrected_at = excluded.submitted_at
-		WHERE notes.lawyer_id = excluded.lawyer_id AND notes.erased_at IS NULL
-		RETURNING corrected_at IS NULL AS first`,
-		map[string]any{"consultation": r.ConsultationID, "lawyer": r.LawyerID, "note": r.NoteSealed, "preview": r.PreviewSealed,
-			"digest": r.Digest, "now": tx.Now},
-	).Scan(&out).Error
-	if err != nil {
-		return false, fmt.Errorf("store note of %s: %w", r.ConsultationID, err)
+		VALUES (@consultation, @lawyer, @note, @preview, @digest, @now) ON CONFLICT (consultation_id) DO NOTHING`, values)
+	if inserted.Error != nil {
+		return false, fmt.Errorf("store note of %s: %w", r.ConsultationID, inserted.Error)
 	}
-	if len(out) == 0 {
+	if inserted.RowsAffected == 1 {
+		return true, nil
+	}
+	corrected := tx.Gorm(ctx).Exec(`
+		UPDATE notes SET note_sealed = @note, preview_sealed = @preview, digest = @digest, corrected_at = @now
+		WHERE consultation_id = @consultation AND lawyer_id = @lawyer AND erased_at IS NULL`, values)
+	if corrected.Error != nil {
+		return false, fmt.Errorf("correct note of %s: %w", r.ConsultationID, corrected.Error)
+	}
+	if corrected.RowsAffected == 0 {
 		return false, ErrOtherLawyer
 	}
-	return out[0].First, nil
+	return false, nil
 }
 
 // findBefore reads the client of a consultation and the digest of the lawyer's note, which is nil when there is none and for

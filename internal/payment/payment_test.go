@@ -319,8 +319,9 @@ func TestNoticeAndCreditCommitTogether(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	s := f.session(2000)
+	owner := dbtest.Owner(t, f.db)
 	damage, mend := `ALTER TABLE postings ADD CONSTRAINT broken CHECK (false) NOT VALID`, `ALTER TABLE postings DROP CONSTRAINT broken`
-	if _, err := f.db.Pool().Exec(t.Context(), damage); err != nil {
+	if _, err := owner.Pool().Exec(t.Context(), damage); err != nil {
 		t.Fatal(err)
 	}
 	if err := f.notice(paid("n1", s)); err == nil {
@@ -329,7 +330,7 @@ func TestNoticeAndCreditCommitTogether(t *testing.T) {
 	if f.outcomes() != "" || f.status(s.ID) != Open || f.balance() != 0 {
 		t.Errorf("left behind: %q, %s, %d", f.outcomes(), f.status(s.ID), f.balance())
 	}
-	if _, err := f.db.Pool().Exec(t.Context(), mend); err != nil {
+	if _, err := owner.Pool().Exec(t.Context(), mend); err != nil {
 		t.Fatal(err)
 	}
 	if err := f.notice(paid("n1", s)); err != nil || f.balance() != 2000 {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"partnerd/internal/dbtest"
 	"partnerd/internal/money"
 	"partnerd/internal/postgres"
 	"partnerd/internal/wallet"
@@ -150,7 +151,7 @@ func TestAReversalTakesWhatIsLeft(t *testing.T) {
 	if err := f.post(s.pay(c, "evt_1")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := f.db.Pool().Exec(t.Context(), `ALTER TABLE holds DROP CONSTRAINT holds_consultation_id_fkey`); err != nil { // what is reserved does not matter here
+	if _, err := dbtest.Owner(t, f.db).Pool().Exec(t.Context(), `ALTER TABLE holds DROP CONSTRAINT holds_consultation_id_fkey`); err != nil { // what is reserved does not matter here
 		t.Fatal(err)
 	}
 	hold := wallet.HoldCommand{ClientID: client, ApplicationID: application, ConsultationID: "con_1", Amount: 2000}

@@ -25,7 +25,8 @@ import (
 //
 //	data/          the database files; exists only when complete
 //	data.new-*/    an initialisation under way, or the rest of one that was killed
-//	password       of the only role, 0600
+//	password       of the superuser, who makes roles and databases and does nothing else, 0600
+//	password.*     of the roles that own the tables and that the program works as, 0600
 //	port           the port of the last start, tried first at the next one
 //	postgres.log   what the server says about itself; never statements or values
 //	binaries/      downloaded Postgres, when the machine has none
@@ -34,7 +35,9 @@ import (
 //	server.lock    held exclusively by the server's processes themselves, so that it tells exactly whether one runs:
 //	               process numbers are reused, an inherited lock is not
 const (
-	clusterRole      = "partnerd"
+	superuser        = "partnerd"
+	ownerRole        = "partnerd_owner"
+	programRole      = "partnerd_program"
 	startTimeout     = 2 * time.Minute // a start after a crash replays the log first
 	pollInterval     = 25 * time.Millisecond
 	keepInterval     = time.Second
@@ -160,37 +163,19 @@ func (c *Cluster) revive(ctx context.Context) error {
 	return nil
 }
 
-// URL returns the address of a database of the cluster for pgx. It creates nothing.
-func (c *Cluster) URL(database string) string {
+// URL returns the address of a database of the cluster for pgx, as the superuser: the program itself works with those of
+// [Cluster.EnsureDatabase]. It creates nothing.
+func (c *Cluster) URL(database string) string { return c.url(superuser, c.password, database) }
+
+func (c *Cluster) url(role, password, database string) string {
 	u := url.URL{
 		Scheme:   "postgres",
-		User:     url.UserPassword(clusterRole, c.password),
+		User:     url.UserPassword(role, password),
 		Host:     net.JoinHostPort("127.0.0.1", strconv.Itoa(c.port)),
 		Path:     "/" + database,
 		RawQuery: "sslmode=disable&require_auth=scram-sha-256",
 	}
 	return u.String()
-}
-
-// EnsureDatabase creates the database when it does not exist. Several processes may call it at once.
-func (c *Cluster) EnsureDatabase(ctx context.Context, name string) error {
-	conn, err := pgx.Connect(ctx, c.URL("postgres"))
-	if err != nil {
-		return fmt.Errorf("create database %s: %w", name, err)
-	}
-	defer conn.Close(context.WithoutCancel(ctx))
-	var exists bool
-	if err := conn.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1)", name).Scan(&exists); err != nil {
-		return fmt.Errorf("look for database %s: %w", name, err)
-	}
-	if exists {
-		return nil
-	}
-	_, err = conn.Exec(ctx, "CREATE DATABASE "+pgx.Identifier{name}.Sanitize())
-	if state := sqlState(err); err != nil && state != "42P04" && state != "23505" { // created by another process meanwhile
-		return fmt.Errorf("create database %s: %w", name, err)
-	}
-	return nil
 }
 
 func openCluster(opts ClusterOptions) (*Cluster, error) {

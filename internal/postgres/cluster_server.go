@@ -104,7 +104,7 @@ func (c *Cluster) initdb(ctx context.Context, bin string, acct account, data str
 	var out []byte
 	for _, locale := range []string{"C.UTF-8", "C"} {
 		args := []string{
-			"-D", data, "--username=" + clusterRole, "--pwfile=" + secret, "--auth=scram-sha-256",
+			"-D", data, "--username=" + superuser, "--pwfile=" + secret, "--auth=scram-sha-256",
 			"--encoding=UTF8", "--locale=" + locale, "--lc-messages=C", "--no-instructions",
 		}
 		if c.opts.Fast {

@@ -39,7 +39,7 @@ func TestTheSchemaIsTheOneOnRecord(t *testing.T) {
 // TestMigrationsGoUpDownAndUpAgain proves that every migration can be undone, and leaves nothing behind.
 func TestMigrationsGoUpDownAndUpAgain(t *testing.T) {
 	t.Parallel()
-	url := dbtest.URL(t)
+	url := dbtest.OwnerURL(t, dbtest.URL(t))
 	before := dump(t, url)
 	if err := postgres.MigrateDown(t.Context(), url); err != nil {
 		t.Fatal(err)

@@ -194,7 +194,8 @@ func (h *house) erase() error {
 // dump returns every row of every table of ours as text.
 func (h *house) dump() map[string]string {
 	h.Helper()
-	rows, err := h.db.Pool().Query(h.Context(), `SELECT table_name FROM information_schema.tables WHERE table_schema = 'public' AND table_type = 'BASE TABLE'`)
+	owner := dbtest.Owner(h, h.db)
+	rows, err := owner.Pool().Query(h.Context(), `SELECT table_name FROM information_schema.tables WHERE table_schema = 'public' AND table_type = 'BASE TABLE'`)
 	h.must(err)
 	var names []string
 	for rows.Next() {
@@ -205,7 +206,7 @@ func (h *house) dump() map[string]string {
 	out := map[string]string{}
 	for _, name := range names {
 		var all *string
-		h.must(h.db.Pool().QueryRow(h.Context(), fmt.Sprintf(`SELECT string_agg(t::text, E'\n' ORDER BY t::text) FROM %q t`, name)).Scan(&all))
+		h.must(owner.Pool().QueryRow(h.Context(), fmt.Sprintf(`SELECT string_agg(t::text, E'\n' ORDER BY t::text) FROM %q t`, name)).Scan(&all))
 		if all != nil {
 			out[name] = *all
 		}
@@ -216,12 +217,13 @@ func (h *house) dump() map[string]string {
 // sealed returns every ciphertext of the client, in hexadecimal as the dump shows it.
 func (h *house) sealed() (found []string) {
 	h.Helper()
+	owner := dbtest.Owner(h, h.db)
 	for _, query := range []string{
 		`SELECT phone_sealed FROM clients`, `SELECT phone_sealed FROM client_phone_codes UNION ALL SELECT code_sealed FROM client_phone_codes`,
 		`SELECT unnest(ARRAY[subject_sealed, description_sealed, phone_sealed]) FROM consultations`,
 		`SELECT unnest(ARRAY[note_sealed, preview_sealed]) FROM notes`, `SELECT body FROM idempotency_keys`,
 	} {
-		rows, err := h.db.Pool().Query(h.Context(), query)
+		rows, err := owner.Pool().Query(h.Context(), query)
 		h.must(err)
 		for rows.Next() {
 			var b []byte
@@ -335,7 +337,7 @@ func TestWhatEarlierErasuresLeftIsTakenAway(t *testing.T) {
 	script, err := migrations.FS.ReadFile("00013_erasure_leftovers.sql")
 	h.must(err)
 	up, down, _ := strings.Cut(string(script), "-- +goose Down")
-	_, err = h.db.Pool().Exec(ctx, down+`;
+	_, err = dbtest.Owner(t, h.db).Pool().Exec(ctx, down+`;
 		ALTER TABLE consultation_evidence DISABLE TRIGGER consultation_evidence_append_only;
 		UPDATE consultation_evidence SET idempotency_key = 'canary-key';
 		ALTER TABLE consultation_evidence ENABLE TRIGGER consultation_evidence_append_only;

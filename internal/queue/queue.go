@@ -102,6 +102,7 @@ func (q *Queue) Run(ctx context.Context) error {
 		Schema: postgres.QueueSchema, Logger: q.log, Workers: w, PeriodicJobs: q.periodic,
 		Queues:     map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: workers}},
 		JobTimeout: jobTimeout, RescueStuckJobsAfter: rescue, FetchPollInterval: poll,
+		ReindexerIndexNames: []string{}, // only the owner of an index can rebuild it, and the program owns none
 	})
 	if err != nil {
 		return fmt.Errorf("open queue: %w", err)

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"testing"
 
+	"partnerd/internal/dbtest"
 	"partnerd/internal/money"
 	"partnerd/internal/postgres"
 	"partnerd/internal/problem"
@@ -190,6 +191,7 @@ func TestDatabaseGuardsTheBooks(t *testing.T) {
 		t.Fatal(err)
 	}
 	add := `INSERT INTO ledger_transactions SELECT 'txn_2', client_id, 2, type, amount_cents, 0, 0, NULL, NULL, NULL, '', created_at, hash FROM ledger_transactions WHERE seq = 1; `
+	owner := dbtest.Owner(t, f.db)
 	for name, c := range map[string]struct{ sql, constraint string }{
 		"one-sided posting":       {add + `INSERT INTO postings VALUES ('txn_2', 'adjustments', NULL, 5)`, "postings_balance"},
 		"unbalanced postings":     {add + `INSERT INTO postings VALUES ('txn_2', 'adjustments', NULL, 5), ('txn_2', 'refunds', NULL, -4)`, "postings_balance"},
@@ -204,7 +206,7 @@ func TestDatabaseGuardsTheBooks(t *testing.T) {
 		"posting without client":  {add + `INSERT INTO postings VALUES ('txn_2', 'client_held', NULL, 5), ('txn_2', 'refunds', NULL, -5)`, "postings_client"},
 		"fees that are not whole": {`INSERT INTO holds VALUES ('h', '` + client + `', NULL, 'c', 2000, 1700, 299, 'ACTIVE', NULL, now(), NULL)`, "holds_fees"},
 	} {
-		_, err := f.db.Pool().Exec(t.Context(), c.sql)
+		_, err := owner.Pool().Exec(t.Context(), c.sql)
 		if !postgres.IsCheck(err, c.constraint) {
 			t.Errorf("%s: %v, want a violation of %s", name, err, c.constraint)
 		}
@@ -219,7 +221,7 @@ var rollback = errors.New("roll back")
 func (f *fixture) manipulated(statements ...string) (findings []string) {
 	f.t.Helper()
 	statements = append([]string{`ALTER TABLE postings DISABLE TRIGGER USER`, `ALTER TABLE ledger_transactions DISABLE TRIGGER USER`}, statements...)
-	err := f.db.InTx(f.t.Context(), func(tx postgres.Tx) (err error) {
+	err := dbtest.Owner(f.t, f.db).InTx(f.t.Context(), func(tx postgres.Tx) (err error) {
 		for _, sql := range statements {
 			if err := tx.Gorm(f.t.Context()).Exec(sql).Error; err != nil {
 				return fmt.Errorf("%s: %w", sql, err)

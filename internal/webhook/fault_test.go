@@ -170,7 +170,7 @@ func TestFaultsLoseNothingAndRepeatOnlyTheSame(t *testing.T) {
 		app, secret := w.application(receiver.URL + "/" + path)
 		apps, receiver.secrets[path] = append(apps, app), secret
 	}
-	job, err := json.Marshal(senderJob{cluster.URL("fault"), key, lease})
+	job, err := json.Marshal(senderJob{w.db.Pool().Config().ConnString(), key, lease})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -205,13 +205,17 @@ func faultWorld(t *testing.T, cluster *postgres.Cluster) (*world, string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := cluster.EnsureDatabase(t.Context(), "fault"); err != nil {
+	owner, program, err := cluster.EnsureDatabase(t.Context(), "fault")
+	if err != nil {
 		t.Fatal(err)
 	}
-	if err := postgres.Migrate(t.Context(), cluster.URL("fault")); err != nil {
+	if err := postgres.Migrate(t.Context(), owner); err != nil {
 		t.Fatal(err)
 	}
-	db, err := postgres.Open(t.Context(), cluster.URL("fault"), postgres.Options{MaxConns: 6, Test: true})
+	if err := postgres.Grant(t.Context(), owner, program); err != nil {
+		t.Fatal(err)
+	}
+	db, err := postgres.Open(t.Context(), program, postgres.Options{MaxConns: 6, Test: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,15 +6,24 @@ import (
 	"time"
 
 	"partnerd/internal/clock"
+	"partnerd/internal/dbtest"
 	"partnerd/internal/postgres"
 )
+
+// tune runs a statement as the owner of the tables.
+func (w *world) tune(sql string) {
+	w.t.Helper()
+	if _, err := dbtest.Owner(w.t, w.db).Pool().Exec(w.t.Context(), sql); err != nil {
+		w.t.Fatal(err)
+	}
+}
 
 // The statements of the dispatcher look up what they need, and nothing else, with plans that were made when the tables
 // were empty and statistics that still say so.
 func TestDispatchReadsOnlyWhatItNeeds(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, clock.System{}, sandbox())
-	w.exec("ALTER TABLE webhook_deliveries SET (autovacuum_enabled = off)")
+	w.tune("ALTER TABLE webhook_deliveries SET (autovacuum_enabled = off)")
 	app, _ := w.application("https://crm.example/hooks")
 	w.exec(`INSERT INTO applications (id, name, redirect_uris, scopes, secret_hash, created_at, updated_at)
 		SELECT 'app_other_' || n, 'Demo CRM', '{}', '{}', '\x00', now(), now() FROM generate_series(1, 1000) n`)
@@ -90,7 +99,7 @@ func TestNoStatementReadsAWholeTable(t *testing.T) {
 	w.exec(`INSERT INTO webhook_deliveries (id, event_id, application_id, consultation_id, sequence, state, attempts, next_at, created_at, ended_at)
 		SELECT 'dlv_' || substr(id, 5), id, application_id, consultation_id, sequence, CASE WHEN sequence % 50 = 0 THEN 'FAILED' ELSE 'DELIVERED' END, 1, created_at, created_at, created_at FROM webhook_events`)
 	w.exec("INSERT INTO webhook_attempts (delivery_id, attempt, started_at, duration_ms) SELECT id, 1, created_at, 1 FROM webhook_deliveries")
-	w.exec("ANALYZE webhook_events, webhook_deliveries, webhook_attempts, webhook_endpoints")
+	w.tune("ANALYZE webhook_events, webhook_deliveries, webhook_attempts, webhook_endpoints")
 
 	w.tx(func(tx postgres.Tx) error {
 		var events []expired

@@ -1,0 +1,145 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"partnerd/migrations"
+)
+
+// Grant gives the role that connects to programURL what [migrations.Grants] lists, and takes from it what else it has in
+// those tables. The role at ownerURL owns them; when it is the same role, there is nothing to give. Several processes may
+// call it at once; what is right already is left alone.
+func Grant(ctx context.Context, ownerURL, programURL string) error {
+	role, err := roleOf(ctx, programURL)
+	if err != nil {
+		return err
+	}
+	conn, err := pgx.Connect(ctx, ownerURL)
+	if err != nil {
+		return fmt.Errorf("connect as the owner of the tables: %w", err)
+	}
+	defer conn.Close(context.WithoutCancel(ctx))
+	return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
+		var same bool
+		err := tx.QueryRow(ctx, `SELECT current_user = $1 FROM pg_advisory_xact_lock(hashtext('partnerd grants'))`, role).Scan(&same)
+		if err != nil || same {
+			return err
+		}
+		if err := grant(ctx, tx, role); err != nil {
+			return fmt.Errorf("grant the program's role %s its privileges: %w", role, err)
+		}
+		return nil
+	})
+}
+
+func grant(ctx context.Context, tx pgx.Tx, role string) error {
+	held, err := held(ctx, tx, role)
+	if err != nil {
+		return err
+	}
+	to := pgx.Identifier{role}.Sanitize()
+	schemas := map[string]bool{}
+	for _, g := range migrations.Grants {
+		schema, _, _ := strings.Cut(g.Table, ".")
+		schemas[schema] = true
+		if slices.Equal(held[g.Table], privileges(g.Privileges)) {
+			continue
+		}
+		kind := "TABLE "
+		if g.Privileges == "USAGE" {
+			kind = "SEQUENCE "
+		}
+		if _, err := tx.Exec(ctx, "REVOKE ALL ON "+kind+g.Table+" FROM "+to+"; GRANT "+g.Privileges+" ON "+kind+g.Table+" TO "+to); err != nil {
+			return fmt.Errorf("%s: %w", g.Table, err)
+		}
+	}
+	for _, schema := range slices.Sorted(maps.Keys(schemas)) {
+		if err := grantSchema(ctx, tx, schema, role, to); err != nil {
+			return fmt.Errorf("schema %s: %w", schema, err)
+		}
+	}
+	return nil
+}
+
+// grantSchema lets the role find tables, and make none: before Postgres 15 everybody may make tables in public.
+func grantSchema(ctx context.Context, tx pgx.Tx, schema, role, to string) error {
+	var finds, makes bool
+	err := tx.QueryRow(ctx, `SELECT has_schema_privilege($1, oid, 'USAGE'), has_schema_privilege($1, oid, 'CREATE') AND pg_has_role(nspowner, 'USAGE')
+		FROM pg_namespace WHERE nspname = $2`, role, schema).Scan(&finds, &makes)
+	if err == nil && !finds {
+		_, err = tx.Exec(ctx, "GRANT USAGE ON SCHEMA "+schema+" TO "+to)
+	}
+	if err == nil && makes {
+		_, err = tx.Exec(ctx, "REVOKE CREATE ON SCHEMA "+schema+" FROM PUBLIC, "+to)
+	}
+	return err
+}
+
+// held are the privileges that the role itself has in tables and sequences, each as "SELECT" or "SELECT column", sorted.
+func held(ctx context.Context, tx pgx.Tx, role string) (map[string][]string, error) {
+	rows, err := tx.Query(ctx, `SELECT n.nspname || '.' || c.relname, array_agg(h.privilege ORDER BY h.privilege COLLATE "C")
+		FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace, LATERAL (
+			SELECT a.privilege_type AS privilege, a.grantee FROM aclexplode(c.relacl) a
+			UNION ALL
+			SELECT a.privilege_type || ' ' || t.attname, a.grantee FROM pg_attribute t, aclexplode(t.attacl) a WHERE t.attrelid = c.oid AND t.attacl IS NOT NULL
+		) h
+		WHERE h.grantee = (SELECT oid FROM pg_roles WHERE rolname = $1) AND c.relkind IN ('r', 'p', 'S') GROUP BY 1`, role)
+	if err != nil {
+		return nil, err
+	}
+	all := map[string][]string{}
+	var table string
+	var privileges []string
+	_, err = pgx.ForEachRow(rows, []any{&table, &privileges}, func() error {
+		all[table] = privileges
+		return nil
+	})
+	return all, err
+}
+
+var privilege = regexp.MustCompile(`([A-Z]+)(?: \(([a-z_, ]+)\))?`)
+
+// privileges are those of a line of [migrations.Grants] in the form of held.
+func privileges(line string) (all []string) {
+	for _, p := range privilege.FindAllStringSubmatch(line, -1) {
+		if p[2] == "" {
+			all = append(all, p[1])
+			continue
+		}
+		for column := range strings.SplitSeq(p[2], ", ") {
+			all = append(all, p[1]+" "+column)
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
+func roleOf(ctx context.Context, url string) (role string, err error) {
+	conn, err := pgx.Connect(ctx, url)
+	if err != nil {
+		return "", fmt.Errorf("connect to the database: %w", err)
+	}
+	defer conn.Close(context.WithoutCancel(ctx))
+	err = conn.QueryRow(ctx, "SELECT current_user").Scan(&role)
+	return role, err
+}
+
+// OwnsTables tells whether the role of this pool can change the tables themselves, being their owner or a superuser:
+// then what is only added to is so by triggers alone, which it can switch off.
+func (db *DB) OwnsTables(ctx context.Context) (owns bool, err error) {
+	err = db.pool.QueryRow(ctx, `SELECT pg_has_role(relowner, 'MEMBER') FROM pg_class WHERE oid = 'ledger_transactions'::regclass`).Scan(&owns)
+	if err != nil {
+		return false, fmt.Errorf("ask for the owner of the tables: %w", err)
+	}
+	return owns, nil
+}
+
+// IsForbidden tells whether the role lacks a privilege for what it tried.
+func IsForbidden(err error) bool { return sqlState(err) == "42501" }

@@ -1,0 +1,85 @@
+package migrations
+
+// Grant is what the role of the program may do with a table, or a sequence. Whatever is not listed it may not.
+type Grant struct {
+	Table      string // with its schema
+	Privileges string // of GRANT: SELECT, INSERT, UPDATE, DELETE, USAGE, each perhaps of some columns (a, b)
+}
+
+// Grants are all privileges of the role of the program. It owns nothing, so it cannot change a table, its triggers or its
+// grants, and has TRUNCATE nowhere. UPDATE is also what SELECT … FOR UPDATE needs. References delete and look by the rights of
+// the tables' owner.
+var Grants = []Grant{
+	// Only added to.
+	{"public.audit_entries", "SELECT, INSERT"},
+	{"public.call_events", "SELECT, INSERT"},
+	{"public.consultation_evidence", "SELECT, INSERT"},
+	{"public.consultation_withdrawals", "SELECT, INSERT"},
+	{"public.ledger_checks", "SELECT, INSERT"},
+	{"public.ledger_transactions", "SELECT, INSERT"},
+	{"public.payment_notices", "SELECT, INSERT"},
+	{"public.postings", "SELECT, INSERT"},
+	{"public.webhook_notices", "SELECT, INSERT"},
+	{"public.oauth_grant_events", "SELECT, INSERT, DELETE"}, // the trigger admits the purge alone
+
+	// Written, never read: the full note.
+	{"public.notes", "SELECT (consultation_id, lawyer_id, preview_sealed, digest, submitted_at, corrected_at, erased_at), INSERT, UPDATE"},
+
+	// Read.
+	{"public.competences", "SELECT"},
+	{"public.goose_db_version", "SELECT"},
+	{"public.languages", "SELECT"},
+	{"river.river_migration", "SELECT"},
+
+	// The environment of a database never changes.
+	{"public.deployment", "SELECT, INSERT, UPDATE (base_url)"},
+
+	// Kept.
+	{"public.applications", "SELECT, INSERT, UPDATE"},
+	{"public.call_commands", "SELECT, INSERT, UPDATE"},
+	{"public.calls", "SELECT, INSERT, UPDATE"},
+	{"public.clients", "SELECT, INSERT, UPDATE"},
+	{"public.consultations", "SELECT, INSERT, UPDATE"},
+	{"public.holds", "SELECT, INSERT, UPDATE"},
+	{"public.lawyer_pairs", "SELECT, INSERT, UPDATE"},
+	{"public.lawyers", "SELECT, INSERT, UPDATE"},
+	{"public.offers", "SELECT, INSERT, UPDATE"},
+	{"public.payment_reversals", "SELECT, INSERT, UPDATE"},
+	{"public.sandbox_payment_notices", "SELECT, INSERT, UPDATE"},
+	{"public.topup_refunds", "SELECT, INSERT, UPDATE"},
+	{"public.topup_sessions", "SELECT, INSERT, UPDATE"},
+	{"public.wallets", "SELECT, INSERT, UPDATE"},
+	{"public.webhook_endpoints", "SELECT, INSERT, UPDATE"},
+
+	// Ends by a purge, an erasure or of itself.
+	{"public.access_counts", "SELECT, INSERT, UPDATE, DELETE"},
+	{"public.rate_buckets", "SELECT, INSERT, UPDATE, DELETE"},
+	{"vault.client_keys", "SELECT, INSERT, DELETE"},
+	{"public.browser_sessions", "SELECT, INSERT, UPDATE, DELETE"},
+	{"public.client_links", "SELECT, INSERT, UPDATE, DELETE"},
+	{"public.client_passkeys", "SELECT, INSERT, UPDATE, DELETE"},
+	{"public.client_phone_codes", "SELECT, INSERT, UPDATE, DELETE"},
+	{"public.idempotency_keys", "SELECT, INSERT, UPDATE, DELETE"},
+	{"public.lawyer_presence", "SELECT, INSERT, UPDATE, DELETE"},
+	{"public.oauth_codes", "SELECT, INSERT, UPDATE, DELETE"},
+	{"public.oauth_consents", "SELECT, INSERT, DELETE"},
+	{"public.oauth_grants", "SELECT, INSERT, UPDATE, DELETE"},
+	{"public.oauth_refresh_tokens", "SELECT, INSERT, UPDATE, DELETE"},
+	{"public.oauth_token_answers", "SELECT, INSERT, UPDATE, DELETE"},
+	{"public.passkey_challenges", "SELECT, INSERT, DELETE"},
+	{"public.phone_code_counts", "SELECT, INSERT, UPDATE, DELETE"},
+	{"public.sandbox_call_steps", "SELECT, INSERT, UPDATE, DELETE"},
+	{"public.signing_keys", "SELECT, INSERT, UPDATE, DELETE"},
+	{"public.sms_messages", "SELECT, INSERT, DELETE"},
+	{"public.webhook_attempts", "SELECT, INSERT, UPDATE, DELETE"},
+	{"public.webhook_deliveries", "SELECT, INSERT, UPDATE, DELETE"},
+	{"public.webhook_events", "SELECT, INSERT, UPDATE, DELETE"},
+
+	// The engine of the queue.
+	{"river.river_job", "SELECT, INSERT, UPDATE, DELETE"},
+	{"river.river_job_id_seq", "USAGE"},
+	{"river.river_leader", "SELECT, INSERT, UPDATE, DELETE"},
+	{"river.river_notification", "SELECT, INSERT, DELETE"},
+	{"river.river_notification_id_seq", "USAGE"},
+	{"river.river_queue", "SELECT, INSERT, UPDATE, DELETE"},
+}

@@ -57,6 +57,7 @@ type response struct {
 	content map[string]*jsonschema.Schema
 	raw     map[string]object
 	codes   []string
+	says    []string // what the examples of errors say
 }
 
 // reader compiles the document; it exists once, before the first test.
@@ -192,6 +193,12 @@ func (r *reader) response(raw object, pointer string) *response {
 	for media, m := range content {
 		schema, at := r.resolve(m.(object)["schema"].(object), pointer+"/content/"+escape(media)+"/schema")
 		out.content[media], out.raw[media] = r.compile(at), schema
+		examples, _ := m.(object)["examples"].(object)
+		for _, e := range examples {
+			if value, ok := e.(object)["value"].(object); ok && len(out.codes) > 0 {
+				out.says = append(out.says, sayings(value)...)
+			}
+		}
 	}
 	return out
 }

@@ -42,7 +42,7 @@ func whole() bool {
 	return true
 }
 
-// unseen lists statuses, error codes and webhooks of the contract that no test has met. 500 and 503 need faults of the
+// unseen lists statuses, error codes, examples of errors and webhooks of the contract that no test has met. 500 and 503 need faults of the
 // machine and are left to the tests of the packages.
 func unseen() (missing []string) {
 	for _, op := range spec.operations {
@@ -56,6 +56,11 @@ func unseen() (missing []string) {
 			for _, code := range answer.codes {
 				if !seen.has("%s %d %s", op.id, status, code) {
 					missing = append(missing, fmt.Sprintf("%s %d %s", op.id, status, code))
+				}
+			}
+			for _, said := range answer.says {
+				if !seen.has("%s %d says %s", op.id, status, said) {
+					missing = append(missing, fmt.Sprintf("%s %d says %s", op.id, status, said))
 				}
 			}
 		}

@@ -137,12 +137,26 @@ func (c *contract) judge(r *http.Request, resp *http.Response, raw []byte) (faul
 	if resp.StatusCode >= 400 {
 		code, _ := value["code"].(string)
 		seen.add("%s %d %s", op.id, resp.StatusCode, code)
+		for _, said := range sayings(value) {
+			seen.add("%s %d says %s", op.id, resp.StatusCode, said)
+		}
 		if !slices.Contains(answer.codes, code) {
 			faults = append(faults, fmt.Sprintf("has code %q, documented are %v", code, answer.codes))
 		}
 		faults = append(faults, judgeIssues(resp.StatusCode, value)...)
 	}
 	return faults
+}
+
+// sayings are the parts of an error that an example of the contract shows: code and message, and each issue.
+func sayings(value object) (said []string) {
+	said = append(said, fmt.Sprintf("%v: %v", value["code"], value["message"]))
+	issues, _ := value["issues"].([]any)
+	for _, i := range issues {
+		issue, _ := i.(object)
+		said = append(said, fmt.Sprintf("%v %v: %v", issue["path"], issue["code"], issue["message"]))
+	}
+	return said
 }
 
 // judgeUnknown checks what is answered to a path or method that the document does not have.

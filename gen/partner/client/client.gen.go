@@ -2586,7 +2586,7 @@ type ListConsultationsResult struct {
 	// JSON200 the response for an HTTP 200 `application/json` response
 	JSON200 *ConsultationPage
 	// JSON400 the response for an HTTP 400 `application/json` response
-	JSON400 *InvalidRequest
+	JSON400 *ListBadRequest
 	// JSON401 the response for an HTTP 401 `application/json` response
 	JSON401 *Unauthorized
 	// JSON403 the response for an HTTP 403 `application/json` response
@@ -2619,7 +2619,7 @@ func (r ListConsultationsResult) GetJSON200() *ConsultationPage {
 }
 
 // GetJSON400 returns the response for an HTTP 400 `application/json` response
-func (r ListConsultationsResult) GetJSON400() *InvalidRequest {
+func (r ListConsultationsResult) GetJSON400() *ListBadRequest {
 	return r.JSON400
 }
 
@@ -3475,7 +3475,7 @@ type GetCoverageResult struct {
 	// JSON200 the response for an HTTP 200 `application/json` response
 	JSON200 *Coverage
 	// JSON400 the response for an HTTP 400 `application/json` response
-	JSON400 *InvalidRequest
+	JSON400 *CoverageBadRequest
 	// JSON401 the response for an HTTP 401 `application/json` response
 	JSON401 *Unauthorized
 	// JSON403 the response for an HTTP 403 `application/json` response
@@ -3508,7 +3508,7 @@ func (r GetCoverageResult) GetJSON200() *Coverage {
 }
 
 // GetJSON400 returns the response for an HTTP 400 `application/json` response
-func (r GetCoverageResult) GetJSON400() *InvalidRequest {
+func (r GetCoverageResult) GetJSON400() *CoverageBadRequest {
 	return r.JSON400
 }
 
@@ -3964,7 +3964,7 @@ type CreateTopupSessionResult struct {
 	// JSON200 the response for an HTTP 200 `application/json` response
 	JSON200 *TopupSession
 	// JSON400 the response for an HTTP 400 `application/json` response
-	JSON400 *InvalidRequest
+	JSON400 *TopupBadRequest
 	// JSON401 the response for an HTTP 401 `application/json` response
 	JSON401 *Unauthorized
 	// JSON403 the response for an HTTP 403 `application/json` response
@@ -4005,7 +4005,7 @@ func (r CreateTopupSessionResult) GetJSON200() *TopupSession {
 }
 
 // GetJSON400 returns the response for an HTTP 400 `application/json` response
-func (r CreateTopupSessionResult) GetJSON400() *InvalidRequest {
+func (r CreateTopupSessionResult) GetJSON400() *TopupBadRequest {
 	return r.JSON400
 }
 
@@ -4139,7 +4139,7 @@ type ListWalletTransactionsResult struct {
 	// JSON200 the response for an HTTP 200 `application/json` response
 	JSON200 *WalletTransactionPage
 	// JSON400 the response for an HTTP 400 `application/json` response
-	JSON400 *InvalidRequest
+	JSON400 *ListBadRequest
 	// JSON401 the response for an HTTP 401 `application/json` response
 	JSON401 *Unauthorized
 	// JSON403 the response for an HTTP 403 `application/json` response
@@ -4172,7 +4172,7 @@ func (r ListWalletTransactionsResult) GetJSON200() *WalletTransactionPage {
 }
 
 // GetJSON400 returns the response for an HTTP 400 `application/json` response
-func (r ListWalletTransactionsResult) GetJSON400() *InvalidRequest {
+func (r ListWalletTransactionsResult) GetJSON400() *ListBadRequest {
 	return r.JSON400
 }
 
@@ -5761,7 +5761,7 @@ func ParseListConsultationsResult(rsp *http.Response) (*ListConsultationsResult,
 		response.JSON200 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
-		var dest InvalidRequest
+		var dest ListBadRequest
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}
@@ -7583,7 +7583,7 @@ func ParseGetCoverageResult(rsp *http.Response) (*GetCoverageResult, error) {
 		response.JSON200 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
-		var dest InvalidRequest
+		var dest CoverageBadRequest
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}
@@ -8531,7 +8531,7 @@ func ParseCreateTopupSessionResult(rsp *http.Response) (*CreateTopupSessionResul
 		response.JSON200 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
-		var dest InvalidRequest
+		var dest TopupBadRequest
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}
@@ -8937,7 +8937,7 @@ func ParseListWalletTransactionsResult(rsp *http.Response) (*ListWalletTransacti
 		response.JSON200 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
-		var dest InvalidRequest
+		var dest ListBadRequest
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}

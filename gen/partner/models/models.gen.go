@@ -2504,6 +2504,9 @@ type StatusFilter = ConsultationStatusFilter
 // TokenIdempotencyKey defines model for TokenIdempotencyKey.
 type TokenIdempotencyKey = string
 
+// CoverageBadRequest Why a call failed.
+type CoverageBadRequest = Error
+
 // CreateConsultationBadRequest Why a call failed.
 type CreateConsultationBadRequest = Error
 
@@ -2525,6 +2528,9 @@ type InvalidClient = OAuthError
 
 // InvalidRequest Why a call failed.
 type InvalidRequest = Error
+
+// ListBadRequest Why a call failed.
+type ListBadRequest = Error
 
 // NotCancellable Why a call failed.
 type NotCancellable = Error
@@ -2557,6 +2563,9 @@ type RevokeBadRequest = OAuthError
 // TokenBadRequest Why the token or revoke endpoint refused. The same two facts under the names of RFC 6749 and under the names of
 // the rest of this API.
 type TokenBadRequest = OAuthError
+
+// TopupBadRequest Why a call failed.
+type TopupBadRequest = Error
 
 // TopupConflict Why a call failed.
 type TopupConflict = Error

@@ -2448,6 +2448,18 @@ type AuthorizePageUnavailableTextHTMLResponse struct {
 	ContentLength int64
 }
 
+type CoverageBadRequestResponseHeaders struct {
+	XRateLimitLimit     int
+	XRateLimitRemaining int
+	XRateLimitReset     int64
+	XRequestID          string
+}
+type CoverageBadRequestJSONResponse struct {
+	Body Error
+
+	Headers CoverageBadRequestResponseHeaders
+}
+
 type CreateConsultationBadRequestResponseHeaders struct {
 	XRateLimitLimit     int
 	XRateLimitRemaining int
@@ -2535,6 +2547,18 @@ type InvalidRequestJSONResponse struct {
 	Body Error
 
 	Headers InvalidRequestResponseHeaders
+}
+
+type ListBadRequestResponseHeaders struct {
+	XRateLimitLimit     int
+	XRateLimitRemaining int
+	XRateLimitReset     int64
+	XRequestID          string
+}
+type ListBadRequestJSONResponse struct {
+	Body Error
+
+	Headers ListBadRequestResponseHeaders
 }
 
 type NotCancellableResponseHeaders struct {
@@ -2641,6 +2665,18 @@ type TokenBadRequestJSONResponse struct {
 	Body OAuthError
 
 	Headers TokenBadRequestResponseHeaders
+}
+
+type TopupBadRequestResponseHeaders struct {
+	XRateLimitLimit     int
+	XRateLimitRemaining int
+	XRateLimitReset     int64
+	XRequestID          string
+}
+type TopupBadRequestJSONResponse struct {
+	Body Error
+
+	Headers TopupBadRequestResponseHeaders
 }
 
 type TopupConflictResponseHeaders struct {
@@ -3365,7 +3401,7 @@ func (response ListConsultations200JSONResponse) VisitListConsultationsResponse(
 	return err
 }
 
-type ListConsultations400JSONResponse struct{ InvalidRequestJSONResponse }
+type ListConsultations400JSONResponse struct{ ListBadRequestJSONResponse }
 
 func (response ListConsultations400JSONResponse) VisitListConsultationsResponse(w http.ResponseWriter) error {
 
@@ -4227,7 +4263,7 @@ func (response GetCoverage200JSONResponse) VisitGetCoverageResponse(w http.Respo
 	return err
 }
 
-type GetCoverage400JSONResponse struct{ InvalidRequestJSONResponse }
+type GetCoverage400JSONResponse struct{ CoverageBadRequestJSONResponse }
 
 func (response GetCoverage400JSONResponse) VisitGetCoverageResponse(w http.ResponseWriter) error {
 
@@ -4674,7 +4710,7 @@ func (response CreateTopupSession200JSONResponse) VisitCreateTopupSessionRespons
 	return err
 }
 
-type CreateTopupSession400JSONResponse struct{ InvalidRequestJSONResponse }
+type CreateTopupSession400JSONResponse struct{ TopupBadRequestJSONResponse }
 
 func (response CreateTopupSession400JSONResponse) VisitCreateTopupSessionResponse(w http.ResponseWriter) error {
 
@@ -4861,7 +4897,7 @@ func (response ListWalletTransactions200JSONResponse) VisitListWalletTransaction
 	return err
 }
 
-type ListWalletTransactions400JSONResponse struct{ InvalidRequestJSONResponse }
+type ListWalletTransactions400JSONResponse struct{ ListBadRequestJSONResponse }
 
 func (response ListWalletTransactions400JSONResponse) VisitListWalletTransactionsResponse(w http.ResponseWriter) error {
 

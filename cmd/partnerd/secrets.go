@@ -26,6 +26,7 @@ var secretFlags = map[string]struct {
 	"stripe-secret-key":     {variable: "PARTNERD_STRIPE_SECRET_KEY"},
 	"stripe-webhook-secret": {variable: "PARTNERD_STRIPE_WEBHOOK_SECRET"},
 	"database-url":          {variable: "PARTNERD_DATABASE_URL", url: true},
+	"database-owner-url":    {variable: "PARTNERD_DATABASE_OWNER_URL", url: true},
 	"mail-server":           {variable: "PARTNERD_MAIL_SERVER", url: true},
 	"sms-server":            {variable: "PARTNERD_SMS_SERVER", url: true},
 	"webhook-proxy":         {variable: "PARTNERD_WEBHOOK_PROXY", url: true},

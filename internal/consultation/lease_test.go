@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"partnerd/internal/dbtest"
 	"partnerd/internal/lawyer"
 	"partnerd/internal/matching"
 )
@@ -91,7 +92,7 @@ func TestOldConnectionCannotAct(t *testing.T) {
 // everything is what acts of a desk may change, as text.
 func (w *world) everything() (all string) {
 	w.Helper()
-	err := w.DB.Pool().QueryRow(w.Context(), `SELECT concat_ws(E'\n', (SELECT string_agg(l::text, '; ' ORDER BY id) FROM lawyers l),
+	err := dbtest.Owner(w, w.DB).Pool().QueryRow(w.Context(), `SELECT concat_ws(E'\n', (SELECT string_agg(l::text, '; ' ORDER BY id) FROM lawyers l),
 		(SELECT string_agg(p::text, '; ' ORDER BY p::text) FROM lawyer_presence p), (SELECT string_agg(p::text, '; ' ORDER BY p::text) FROM lawyer_pairs p),
 		(SELECT string_agg(o::text, '; ' ORDER BY id) FROM offers o), (SELECT string_agg(c::text, '; ' ORDER BY id) FROM consultations c),
 		(SELECT string_agg(c::text, '; ' ORDER BY id) FROM calls c), (SELECT string_agg(c::text, '; ' ORDER BY id) FROM call_commands c),

@@ -164,10 +164,10 @@ func TestNothingPrivateIsReadable(t *testing.T) {
 			t.Errorf("%s is in the log", m)
 		}
 	}
-	found := map[string]int{}
-	for _, col := range columnsOf(w) {
+	found, owner := map[string]int{}, dbtest.Owner(t, w.DB)
+	for _, col := range columnsOf(w, owner) {
 		var dump string
-		err := w.DB.Pool().QueryRow(t.Context(), "SELECT coalesce(string_agg("+col.value+", ' '), '') FROM "+col.table).Scan(&dump)
+		err := owner.Pool().QueryRow(t.Context(), "SELECT coalesce(string_agg("+col.value+", ' '), '') FROM "+col.table).Scan(&dump)
 		w.do(err)
 		for _, m := range marks {
 			if strings.Contains(dump, m) {
@@ -186,8 +186,8 @@ func TestNothingPrivateIsReadable(t *testing.T) {
 type column struct{ table, name, value string }
 
 // columnsOf lists all columns with their value as text; bytes keep what is readable in them.
-func columnsOf(w *world) (out []column) {
-	rows, err := w.DB.Pool().Query(w.Context(), `SELECT table_name, column_name, data_type FROM information_schema.columns
+func columnsOf(w *world, owner *postgres.DB) (out []column) {
+	rows, err := owner.Pool().Query(w.Context(), `SELECT table_name, column_name, data_type FROM information_schema.columns
 		WHERE table_schema = 'public' AND data_type IN ('text', 'bytea', 'jsonb', 'ARRAY')`)
 	w.do(err)
 	defer rows.Close()

@@ -25,7 +25,7 @@ type ciphertext struct {
 
 func (h *house) ciphertexts() (all []ciphertext) {
 	h.Helper()
-	rows, err := h.db.Pool().Query(h.Context(), `
+	rows, err := h.owner.Pool().Query(h.Context(), `
 		SELECT 'client.phone:' || id, phone_sealed FROM clients WHERE id = $1
 		UNION ALL SELECT 'client.pending-phone:' || client_id, phone_sealed FROM client_phone_codes WHERE client_id = $1
 		UNION ALL SELECT 'client.phone-code:' || client_id, code_sealed FROM client_phone_codes WHERE client_id = $1

@@ -43,6 +43,7 @@ type house struct {
 	*testing.T
 	*Service
 	db     *postgres.DB
+	owner  *postgres.DB // of the tables
 	clock  *clock.Manual
 	box    *seal.Box
 	app    application.Application
@@ -75,6 +76,7 @@ func newHouse(t *testing.T) *house {
 	box, drop := newKeys()
 	h := &house{T: t, box: box, clock: clock.NewManual(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)), apps: application.New()}
 	h.db = dbtest.NewWithClock(t, h.clock)
+	h.owner = dbtest.Owner(t, h.db)
 	log := slog.New(slog.DiscardHandler)
 	q, err := queue.New(h.db, log)
 	h.must(err)
@@ -194,7 +196,7 @@ func (h *house) erase() error {
 // dump returns every row of every table of ours as text.
 func (h *house) dump() map[string]string {
 	h.Helper()
-	owner := dbtest.Owner(h, h.db)
+	owner := h.owner
 	rows, err := owner.Pool().Query(h.Context(), `SELECT table_name FROM information_schema.tables WHERE table_schema = 'public' AND table_type = 'BASE TABLE'`)
 	h.must(err)
 	var names []string
@@ -217,7 +219,7 @@ func (h *house) dump() map[string]string {
 // sealed returns every ciphertext of the client, in hexadecimal as the dump shows it.
 func (h *house) sealed() (found []string) {
 	h.Helper()
-	owner := dbtest.Owner(h, h.db)
+	owner := h.owner
 	for _, query := range []string{
 		`SELECT phone_sealed FROM clients`, `SELECT phone_sealed FROM client_phone_codes UNION ALL SELECT code_sealed FROM client_phone_codes`,
 		`SELECT unnest(ARRAY[subject_sealed, description_sealed, phone_sealed]) FROM consultations`,
@@ -337,7 +339,7 @@ func TestWhatEarlierErasuresLeftIsTakenAway(t *testing.T) {
 	script, err := migrations.FS.ReadFile("00013_erasure_leftovers.sql")
 	h.must(err)
 	up, down, _ := strings.Cut(string(script), "-- +goose Down")
-	_, err = dbtest.Owner(t, h.db).Pool().Exec(ctx, down+`;
+	_, err = h.owner.Pool().Exec(ctx, down+`;
 		ALTER TABLE consultation_evidence DISABLE TRIGGER consultation_evidence_append_only;
 		UPDATE consultation_evidence SET idempotency_key = 'canary-key';
 		ALTER TABLE consultation_evidence ENABLE TRIGGER consultation_evidence_append_only;

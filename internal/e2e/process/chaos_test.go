@@ -156,9 +156,10 @@ func newChaos(t *testing.T) *chaos {
 		t.Fatal(err)
 	}
 	c.application = made.ClientID
-	_, err = c.desk.DB.Pool().Exec(t.Context(), `
+	_, err = dbtest.Owner(t, c.desk.DB).Pool().Exec(t.Context(), `
 		CREATE TABLE chaos_ended (id text PRIMARY KEY, at timestamptz NOT NULL);
-		CREATE FUNCTION chaos_end() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+		GRANT SELECT ON chaos_ended TO PUBLIC;
+		CREATE FUNCTION chaos_end() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$ BEGIN
 			INSERT INTO chaos_ended VALUES (new.id, clock_timestamp()) ON CONFLICT DO NOTHING; RETURN NULL; END $$;
 		CREATE TRIGGER chaos_end AFTER UPDATE OF state ON offers FOR EACH ROW WHEN (new.state = 'EXPIRED') EXECUTE FUNCTION chaos_end();
 		CREATE TRIGGER chaos_end AFTER UPDATE OF status ON consultations FOR EACH ROW

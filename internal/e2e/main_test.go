@@ -59,7 +59,7 @@ func unseen() (missing []string) {
 				}
 			}
 			for _, said := range answer.says {
-				if !seen.has("%s %d says %s", op.id, status, said) {
+				if !seen.has("%s %d says %s", op.id, status, said) && !seen.has("%d says %s", status, said) {
 					missing = append(missing, fmt.Sprintf("%s %d says %s", op.id, status, said))
 				}
 			}

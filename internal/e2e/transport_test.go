@@ -137,8 +137,11 @@ func (c *contract) judge(r *http.Request, resp *http.Response, raw []byte) (faul
 	if resp.StatusCode >= 400 {
 		code, _ := value["code"].(string)
 		seen.add("%s %d %s", op.id, resp.StatusCode, code)
-		for _, said := range sayings(value) {
+		for i, said := range sayings(value) {
 			seen.add("%s %d says %s", op.id, resp.StatusCode, said)
+			if i == 0 { // the message that goes with a code is shown by several operations at once
+				seen.add("%d says %s", resp.StatusCode, said)
+			}
 		}
 		if !slices.Contains(answer.codes, code) {
 			faults = append(faults, fmt.Sprintf("has code %q, documented are %v", code, answer.codes))

@@ -336,7 +336,7 @@ func TestWhatEarlierErasuresLeftIsTakenAway(t *testing.T) {
 	ctx := t.Context()
 	h.spend()
 	h.must(h.erase())
-	script, err := migrations.FS.ReadFile("00013_erasure_leftovers.sql")
+	script, err := migrations.FS.ReadFile("00012_erasure_leftovers.sql")
 	h.must(err)
 	up, down, _ := strings.Cut(string(script), "-- +goose Down")
 	_, err = h.owner.Pool().Exec(ctx, down+`;

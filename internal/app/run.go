@@ -85,7 +85,10 @@ func (a *App) serve(ctx context.Context, started func()) error {
 	}
 	flushing, done := context.WithTimeout(context.WithoutCancel(ctx), flushTime)
 	defer done()
-	return errors.Join(err, a.Access.Flush(flushing))
+	if lost := a.Access.Flush(flushing); lost != nil { // what may be lost in a crash is no reason to end badly
+		a.Logger.Warn("the last uses are not in the log of uses", "error", lost)
+	}
+	return err
 }
 
 // workers are everything that happens without a request. Each may run in any number of processes.

@@ -254,3 +254,26 @@ func TestCodesADayAreLimitedByNumberAndInAll(t *testing.T) {
 		t.Errorf("the day after: %v", err)
 	}
 }
+
+// The code of one client opens with the key of that client, however many have one.
+func TestCodesOfSeveralClientsKeepApart(t *testing.T) {
+	t.Parallel()
+	c := newCounter(t).work()
+	numbers := []string{"+33639980021", "+33639980022", "+33639980023"}
+	var ids []string
+	for i, number := range numbers {
+		ids = append(ids, create(t, c.Accounts, c.DB, NewClient{Email: fmt.Sprintf("k%d@example.com", i), Password: demo.Password, Name: "K"}).ID)
+		if err := c.sendCode(ids[i], number); err != nil {
+			t.Fatal(err)
+		}
+		c.code(i + 1)
+	}
+	for i, id := range ids {
+		if masked, ok, err := c.PendingPhone(t.Context(), c.DB.Read(), id); err != nil || !ok || masked != MaskPhone(numbers[i]) {
+			t.Errorf("client %d: %q %v %v", i, masked, ok, err)
+		}
+		if r := c.enter(id, c.code(i+1)); r != CodeRight || c.phone(id) != numbers[i] {
+			t.Errorf("client %d: %s, %s", i, r, c.phone(id))
+		}
+	}
+}

@@ -150,7 +150,7 @@ func countCode(ctx context.Context, tx postgres.Tx, number []byte, limit int) er
 	return nil
 }
 
-var codeColumns = `id, phone_sealed, code_sealed, tries, ` + vault.Stored("client_id")
+var codeColumns = `id, phone_sealed, code_sealed, tries, ` + vault.Stored("client_phone_codes.client_id")
 
 const (
 	newestCode = `(SELECT max(id) FROM client_phone_codes WHERE client_id = ?)`

@@ -7,7 +7,8 @@ import (
 	"partnerd/internal/postgres"
 )
 
-// Stored is the expression that selects the key of the client that the expression clientID names.
+// Stored is the expression that selects the key of the client that the expression clientID names: a column with its table
+// before it, because the table of keys has a client_id too.
 func Stored(clientID string) string {
 	return `(SELECT vk.key_sealed FROM vault.client_keys vk WHERE vk.client_id = ` + clientID + `)`
 }

@@ -2,41 +2,59 @@ package deployment
 
 import (
 	"context"
-	"database/sql"
-	"errors"
+	"time"
+
+	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
 
 	"partnerd/internal/postgres"
 )
 
+// row is the one row of deployment.
+type row struct {
+	Single      bool      `gorm:"column:single;primaryKey"` // always true
+	Environment string    `gorm:"column:environment"`
+	BaseURL     string    `gorm:"column:base_url;serializer:zeronull"`
+	CreatedAt   time.Time `gorm:"column:created_at;autoCreateTime:false"`
+}
+
+// TableName implements [schema.Tabler].
+func (row) TableName() string { return "deployment" }
+
+var (
+	lockSQL = postgres.SQL(postgres.Backend, `SELECT pg_advisory_xact_lock(hashtext('deployment'))`)
+
+	tablesSQL = postgres.SQL(postgres.Backend, `SELECT to_regclass('deployment') IS NOT NULL,
+		to_regclass('ledger_transactions') IS NOT NULL AND to_regclass('lawyers') IS NOT NULL`)
+
+	dataSQL = postgres.SQL(postgres.Report, `SELECT EXISTS (SELECT FROM applications WHERE id LIKE 'app\_test\_%')
+			OR EXISTS (SELECT FROM clients WHERE id LIKE 'cli\_test\_%') OR EXISTS (SELECT FROM lawyers WHERE simulated OR id LIKE 'law\_test\_%'),
+		EXISTS (SELECT FROM applications WHERE id NOT LIKE 'app\_test\_%')
+			OR EXISTS (SELECT FROM clients WHERE id NOT LIKE 'cli\_test\_%') OR EXISTS (SELECT FROM lawyers WHERE id NOT LIKE 'law\_test\_%')`)
+)
+
 // lock makes those who record wait for each other until they commit.
 func lock(ctx context.Context, tx postgres.Tx) error {
-	_, err := tx.SQL().ExecContext(ctx, `SELECT pg_advisory_xact_lock(hashtext('deployment'))`)
+	_, err := tx.Exec(ctx, lockSQL)
 	return err
 }
 
 func read(ctx context.Context, tx postgres.Tx) (k Known, err error) {
 	var table, filled bool
-	err = tx.SQL().QueryRowContext(ctx, `SELECT to_regclass('deployment') IS NOT NULL,
-		to_regclass('ledger_transactions') IS NOT NULL AND to_regclass('lawyers') IS NOT NULL`).Scan(&table, &filled)
-	if err != nil {
+	if err := tx.QueryRow(ctx, tablesSQL).Scan(&table, &filled); err != nil {
 		return k, err
 	}
 	if table {
-		err := tx.SQL().QueryRowContext(ctx, `SELECT environment, coalesce(base_url, '') FROM deployment`).Scan(&k.Environment, &k.BaseURL)
-		if !errors.Is(err, sql.ErrNoRows) {
-			k.Recorded = err == nil
-			return k, err
+		r, err := gorm.G[row](tx.Gorm(ctx)).Take(ctx)
+		if !postgres.IsNotFound(err) {
+			return Known{Environment: r.Environment, BaseURL: r.BaseURL, Recorded: err == nil}, err
 		}
 	}
 	if !filled {
 		return k, nil
 	}
 	var sandbox, live bool
-	err = tx.SQL().QueryRowContext(ctx, `SELECT EXISTS (SELECT FROM applications WHERE id LIKE 'app\_test\_%')
-			OR EXISTS (SELECT FROM clients WHERE id LIKE 'cli\_test\_%') OR EXISTS (SELECT FROM lawyers WHERE simulated OR id LIKE 'law\_test\_%'),
-		EXISTS (SELECT FROM applications WHERE id NOT LIKE 'app\_test\_%')
-			OR EXISTS (SELECT FROM clients WHERE id NOT LIKE 'cli\_test\_%') OR EXISTS (SELECT FROM lawyers WHERE id NOT LIKE 'law\_test\_%')`).
-		Scan(&sandbox, &live)
+	err = tx.QueryRow(ctx, dataSQL).Scan(&sandbox, &live)
 	switch {
 	case sandbox && live:
 		k.Mixed = true
@@ -50,7 +68,6 @@ func read(ctx context.Context, tx postgres.Tx) (k Known, err error) {
 
 // write keeps the environment that a row has. An empty address is none.
 func write(ctx context.Context, tx postgres.Tx, environment, baseURL string) error {
-	_, err := tx.SQL().ExecContext(ctx, `INSERT INTO deployment (environment, base_url, created_at) VALUES ($1, NULLIF($2, ''), $3)
-		ON CONFLICT (single) DO UPDATE SET base_url = excluded.base_url`, environment, baseURL, tx.Now)
-	return err
+	keep := clause.OnConflict{Columns: []clause.Column{{Name: "single"}}, DoUpdates: clause.AssignmentColumns([]string{"base_url"})}
+	return gorm.G[row](tx.Gorm(ctx), keep).Create(ctx, &row{Single: true, Environment: environment, BaseURL: baseURL, CreatedAt: tx.Now})
 }

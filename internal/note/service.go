@@ -65,7 +65,7 @@ func (s *Service) Submit(ctx context.Context, tx postgres.Tx, consultationID, la
 			return false, ErrSame
 		}
 	}
-	r := noteRow{ConsultationID: consultationID, LawyerID: lawyerID}
+	r := noteRow{ConsultationID: consultationID, LawyerID: lawyerID, SubmittedAt: tx.Now}
 	if r.Digest, err = key.Seal(digestPlace(consultationID), digest[:]); err != nil {
 		return false, err
 	}
@@ -96,9 +96,9 @@ func (s *Service) Preview(ctx context.Context, tx postgres.Tx, consultationID st
 	if err != nil {
 		return Preview{}, false, err
 	}
-	p = Preview{ConsultationID: consultationID, Text: string(text), SubmittedAt: r.SubmittedAt.UTC()}
+	p = Preview{ConsultationID: consultationID, Text: string(text), SubmittedAt: r.SubmittedAt}
 	if r.CorrectedAt != nil {
-		p.SubmittedAt = r.CorrectedAt.UTC()
+		p.SubmittedAt = *r.CorrectedAt
 	}
 	return p, true, nil
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
 	gormpostgres "gorm.io/driver/postgres"
@@ -127,6 +128,10 @@ func (db *DB) ask(ctx context.Context, remote *clock.Remote) error {
 
 // open makes the pool and the handles on it; connections are made when they are needed.
 func open(ctx context.Context, cfg *pgxpool.Config, clk clock.Clock, ids id.Minter) (*DB, error) {
+	cfg.AfterConnect = func(_ context.Context, c *pgx.Conn) error {
+		c.TypeMap().RegisterType(&pgtype.Type{Name: "timestamptz", OID: pgtype.TimestamptzOID, Codec: &pgtype.TimestamptzCodec{ScanLocation: time.UTC}})
+		return nil
+	}
 	pool, err := pgxpool.NewWithConfig(ctx, cfg)
 	if err != nil {
 		return nil, fmt.Errorf("make a pool of connections: %w", err)
@@ -137,6 +142,7 @@ func open(ctx context.Context, cfg *pgxpool.Config, clk clock.Clock, ids id.Mint
 		TranslateError:         false, // [IsUnique] names the constraint, which the translated error no longer does
 		Logger:                 logger.Discard,
 		NowFunc:                clk.Now,
+		QueryFields:            true, // a later migration may add a column while this program runs
 		DisableAutomaticPing:   true,
 	})
 	if err != nil {

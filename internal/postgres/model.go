@@ -1,0 +1,135 @@
+package postgres
+
+import (
+	"context"
+	"database/sql/driver"
+	"fmt"
+	"reflect"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgtype"
+	"gorm.io/gorm/clause"
+	"gorm.io/gorm/schema"
+)
+
+// ForUpdate locks the rows that are read until the transaction ends.
+var ForUpdate = clause.Locking{Strength: clause.LockingStrengthUpdate}
+
+// ForNoKeyUpdate is [ForUpdate] that lets others insert rows which refer to these.
+var ForNoKeyUpdate = clause.Locking{Strength: "NO KEY UPDATE"}
+
+// SkipLocked is [ForUpdate] of those rows that nobody else has locked.
+var SkipLocked = clause.Locking{Strength: clause.LockingStrengthUpdate, Options: clause.LockingOptionsSkipLocked}
+
+// Columns lists the columns of a model, each after "alias.", for a statement that is text.
+func Columns[T any](alias string) string {
+	names := parsed[T]().DBNames
+	list := make([]string, len(names))
+	for i, name := range names {
+		list[i] = alias + "." + name
+	}
+	return strings.Join(list, ", ")
+}
+
+var models sync.Map
+
+func parsed[T any]() *schema.Schema {
+	s, err := schema.Parse(new(T), &models, schema.NamingStrategy{})
+	if err != nil {
+		panic(fmt.Sprintf("postgres: model %T: %v", *new(T), err)) // a fault of the program
+	}
+	return s
+}
+
+// Purge deletes at most limit rows of T's table that where chooses, the first by order, and leaves out those that
+// somebody else has locked. It returns how many there were.
+func Purge[T any](ctx context.Context, tx Tx, limit int, order, where string, args ...any) (int, error) {
+	some := tx.Gorm(ctx).Model(new(T)).Clauses(SkipLocked).Select("ctid").Where(where, args...).Order(order).Limit(limit)
+	r := tx.Gorm(ctx).Where("ctid = ANY(ARRAY(?))", some).Delete(new(T))
+	return int(r.RowsAffected), r.Error
+}
+
+// Array is an array of texts in a column (text[]) or an argument, as in "id = ANY(?)". An empty one is '{}', not NULL.
+type Array[T ~string] []T
+
+// Value implements [driver.Valuer].
+func (a Array[T]) Value() (driver.Value, error) {
+	texts := make([]string, len(a))
+	for i, s := range a {
+		texts[i] = string(s)
+	}
+	b, err := arrays.Encode(pgtype.TextArrayOID, pgtype.TextFormatCode, texts, []byte{})
+	return string(b), err
+}
+
+// Scan implements [sql.Scanner].
+func (a *Array[T]) Scan(src any) error {
+	var texts []string
+	switch src := src.(type) {
+	case nil:
+		*a = nil
+		return nil
+	case string:
+		if err := arrays.Scan(pgtype.TextArrayOID, pgtype.TextFormatCode, []byte(src), &texts); err != nil {
+			return err
+		}
+	default:
+		return fmt.Errorf("an array of texts cannot be read from %T", src)
+	}
+	*a = make(Array[T], len(texts))
+	for i, s := range texts {
+		(*a)[i] = T(s)
+	}
+	return nil
+}
+
+var arrays = pgtype.NewMap() // read only after it is made
+
+// The tag serializer:zeronull keeps the zero value of a text, number, truth or time as NULL.
+func init() { schema.RegisterSerializer("zeronull", zeroNull{}) }
+
+type zeroNull struct{}
+
+// Scan implements [schema.SerializerInterface].
+func (zeroNull) Scan(ctx context.Context, field *schema.Field, dst reflect.Value, value any) error {
+	into := field.ReflectValueOf(ctx, dst)
+	if value == nil {
+		into.SetZero()
+		return nil
+	}
+	v := reflect.ValueOf(value)
+	if b, ok := value.([]byte); ok {
+		v = reflect.ValueOf(string(b))
+	}
+	if !convertible(v.Type(), into.Type()) {
+		return fmt.Errorf("column %s: %T cannot be kept in %s", field.DBName, value, into.Type())
+	}
+	into.Set(v.Convert(into.Type()))
+	return nil
+}
+
+func convertible(from, to reflect.Type) bool {
+	return from.ConvertibleTo(to) && (from.Kind() == reflect.String) == (to.Kind() == reflect.String)
+}
+
+// Value implements [schema.SerializerValuerInterface].
+func (zeroNull) Value(_ context.Context, _ *schema.Field, _ reflect.Value, value any) (any, error) {
+	v := reflect.ValueOf(value)
+	if !v.IsValid() || v.IsZero() {
+		return nil, nil
+	}
+	switch v.Kind() {
+	case reflect.String:
+		return v.String(), nil
+	case reflect.Int, reflect.Int32, reflect.Int64:
+		return v.Int(), nil
+	case reflect.Bool:
+		return v.Bool(), nil
+	}
+	if t, ok := value.(time.Time); ok {
+		return t, nil
+	}
+	return nil, fmt.Errorf("%T has no NULL", value)
+}

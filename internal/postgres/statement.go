@@ -1,0 +1,78 @@
+package postgres
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+)
+
+// Reason says why a statement is text and not made by GORM's builder.
+type Reason string
+
+// The reasons there are. A test lists every statement under its own.
+const (
+	Claim   Reason = "claim"   // takes rows of a queue, SKIP LOCKED, in the statement that changes them
+	Atomic  Reason = "atomic"  // reads or writes several tables in one statement: one effect, one snapshot, one round trip
+	Batch   Reason = "batch"   // moves many rows by arrays of values, or inserts what it selects
+	Report  Reason = "report"  // unions, windows, lateral joins or figures over several tables
+	Hot     Reason = "hot"     // stands on a path that the benchmark watches, where the builder costs more than it says
+	Backend Reason = "backend" // speaks to the server itself: locks, notifications, its clock, its catalog
+)
+
+// Statement is SQL with the placeholders $1, $2 ….
+type Statement struct {
+	text string
+	why  Reason
+}
+
+// SQL declares a statement that GORM's builder does not make, and why. It is for variables of a package: what a caller
+// sends never becomes part of the text.
+func SQL(why Reason, text string) Statement { return Statement{text: text, why: why} }
+
+// String returns the text, to explain its plan or to build another statement on it.
+func (s Statement) String() string { return s.text }
+
+// Exec runs a statement and returns how many rows it changed.
+func (tx Tx) Exec(ctx context.Context, s Statement, args ...any) (int, error) {
+	r, err := tx.gorm.Statement.ConnPool.ExecContext(ctx, s.text, args...)
+	if err != nil {
+		return 0, err
+	}
+	n, err := r.RowsAffected()
+	return int(n), err
+}
+
+// QueryRow runs a statement that returns one row at most; see [IsNotFound].
+func (tx Tx) QueryRow(ctx context.Context, s Statement, args ...any) *sql.Row {
+	return tx.gorm.Statement.ConnPool.QueryRowContext(ctx, s.text, args...)
+}
+
+// Rows runs a statement and hands each of its rows to scan.
+func (tx Tx) Rows(ctx context.Context, s Statement, scan func(*sql.Rows) error, args ...any) error {
+	rows, err := tx.gorm.Statement.ConnPool.QueryContext(ctx, s.text, args...)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if err := scan(rows); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
+
+// Query runs a statement and maps its rows to T by the names of their columns, as GORM does for a model.
+func Query[T any](ctx context.Context, tx Tx, s Statement, args ...any) (list []T, err error) {
+	rows, err := tx.gorm.Statement.ConnPool.QueryContext(ctx, s.text, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	if rows.Next() {
+		if err := tx.Gorm(ctx).ScanRows(rows, &list); err != nil { // goes on to the last row
+			return nil, fmt.Errorf("read rows: %w", err)
+		}
+	}
+	return list, rows.Err()
+}

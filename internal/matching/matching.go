@@ -48,7 +48,7 @@ type Offer struct {
 	CreatedAt, ExpiresAt         time.Time
 }
 
-// Coverage is how well a pair is served right now (section 2.8 of the specification, decisions H34 to H36).
+// Coverage is how well a pair is served right now (specification section 2.6, decisions H34 to H36).
 type Coverage struct {
 	Available            bool // somebody who can serve the pair is online
 	LawyersOnline        int  // with fresh presence, idle or busy

@@ -1,0 +1,167 @@
+package internal
+
+import (
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// series are the numbers that code and tests may name, and where each letter's are defined: a row of a table that begins
+// with the number.
+var series = map[string]string{
+	"R": "openapi/spec/requirements.md", "X": "openapi/spec/states.md",
+	"H": "openapi/spec/decisions.md", "T": "openapi/spec/traps.md",
+}
+
+const sectionsFile = "openapi/spec/sections.md"
+
+var (
+	number     = regexp.MustCompile(`\b[RXHT][0-9]{1,3}\b`)
+	definition = regexp.MustCompile(`(?m)^\| ([RXHT][0-9]+) \|`)
+	heading    = regexp.MustCompile(`(?m)^#+ ([0-9]+(?:\.[0-9]+)?)\.? `)
+	section    = regexp.MustCompile(`(RFC [0-9]+,?[\s/#*]+)?[Ss]ections?[\s/#*]+([0-9]+(?:\.[0-9]+)*(?:(?:,[\s/#*]+|,?[\s/#*]+(?:and|to)[\s/#*]+)[0-9]+(?:\.[0-9]+)*)*)`)
+	relative   = regexp.MustCompile(`\]\(([^)#\s]+)(#[^)\s]*)?\)`)
+)
+
+// tracked returns the text of every file that people write and that may refer to something, by its path from the root.
+func tracked(t *testing.T) map[string]string {
+	t.Helper()
+	out, err := exec.Command("git", "ls-files", "--cached", "--others", "--exclude-standard", "--full-name", "..").Output()
+	if err != nil {
+		t.Fatalf("git ls-files: %v", err)
+	}
+	texts := map[string]string{}
+	for name := range strings.Lines(string(out)) {
+		name = strings.TrimSuffix(name, "\n")
+		known := slices.Contains([]string{".go", ".yaml", ".yml", ".sql", ".md", ".html", ".sh", ".mjs", ".css"}, filepath.Ext(name)) ||
+			name == "Makefile" || name == ".ci/run"
+		if !known || strings.HasPrefix(name, "gen/") { // which repeats the contracts
+			continue
+		}
+		raw, err := os.ReadFile(filepath.Join("..", filepath.FromSlash(name)))
+		if os.IsNotExist(err) { // removed, and not committed yet
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		texts[name] = string(raw)
+	}
+	if len(texts) < 100 {
+		t.Fatalf("only %d files were found: the test looks in the wrong place", len(texts))
+	}
+	return texts
+}
+
+// TestEveryNumberLeadsToItsRule: what code and tests call R42 or H47 is explained, once, and no number is left out.
+func TestEveryNumberLeadsToItsRule(t *testing.T) {
+	t.Parallel()
+	texts := tracked(t)
+	defined := map[string]bool{}
+	for letter, file := range series {
+		highest := 0
+		for _, m := range definition.FindAllStringSubmatch(texts[file], -1) {
+			if defined[m[1]] {
+				t.Errorf("%s defines %s twice", file, m[1])
+			}
+			if !strings.HasPrefix(m[1], letter) {
+				t.Errorf("%s defines %s, which belongs in %s", file, m[1], series[m[1][:1]])
+			}
+			defined[m[1]] = true
+			n, _ := strconv.Atoi(m[1][1:])
+			highest = max(highest, n)
+		}
+		for n := 1; n <= highest; n++ {
+			if !defined[letter+strconv.Itoa(n)] {
+				t.Errorf("%s leaves out %s%d", file, letter, n)
+			}
+		}
+	}
+	for name, text := range texts {
+		if name == "internal/references_test.go" {
+			continue
+		}
+		for line, content := range numbered(text) {
+			for _, n := range number.FindAllString(content, -1) {
+				if !defined[n] {
+					t.Errorf("%s:%d names %s, which openapi/spec does not explain", name, line, n)
+				}
+			}
+		}
+	}
+}
+
+// TestEverySectionExists: a section that is not of an RFC is one of the specification.
+func TestEverySectionExists(t *testing.T) {
+	t.Parallel()
+	texts := tracked(t)
+	headings := map[string]bool{}
+	for _, m := range heading.FindAllStringSubmatch(texts[sectionsFile], -1) {
+		if headings[m[1]] {
+			t.Errorf("%s has section %s twice", sectionsFile, m[1])
+		}
+		headings[m[1]] = true
+	}
+	if len(headings) == 0 {
+		t.Fatalf("%s has no sections", sectionsFile)
+	}
+	for name, text := range texts {
+		for _, m := range section.FindAllStringSubmatchIndex(text, -1) {
+			if m[2] >= 0 {
+				continue
+			}
+			for _, n := range regexp.MustCompile(`[0-9.]+`).FindAllString(text[m[4]:m[5]], -1) {
+				if !headings[strings.TrimRight(n, ".")] {
+					t.Errorf("%s:%d names section %s, which %s does not have", name, 1+strings.Count(text[:m[0]], "\n"), n, sectionsFile)
+				}
+			}
+		}
+	}
+}
+
+// TestLinksOfDocumentsLeadSomewhere: what a Markdown file points to in the repository is there.
+func TestLinksOfDocumentsLeadSomewhere(t *testing.T) {
+	t.Parallel()
+	found := 0
+	for name, text := range tracked(t) {
+		if filepath.Ext(name) != ".md" {
+			continue
+		}
+		for line, content := range numbered(text) {
+			for _, m := range relative.FindAllStringSubmatch(content, -1) {
+				u, err := url.Parse(m[1])
+				if err != nil || u.IsAbs() {
+					continue
+				}
+				found++
+				target := filepath.Join(filepath.Dir(name), u.Path)
+				if strings.HasPrefix(target, "..") {
+					t.Errorf("%s:%d points out of the repository: %s", name, line, m[1])
+				} else if _, err := os.Stat(filepath.Join("..", filepath.FromSlash(target))); err != nil {
+					t.Errorf("%s:%d points to %s, which does not exist", name, line, m[1])
+				}
+			}
+		}
+	}
+	if found == 0 {
+		t.Error("no link was found: the test looks in the wrong place")
+	}
+}
+
+// numbered yields the lines of a text, from 1.
+func numbered(text string) func(yield func(int, string) bool) {
+	return func(yield func(int, string) bool) {
+		n := 0
+		for line := range strings.Lines(text) {
+			if n++; !yield(n, line) {
+				return
+			}
+		}
+	}
+}

@@ -91,6 +91,43 @@ func (c *clientCreateCmd) Run(ctx context.Context, cfg *app.Config) error {
 type lawyerCmd struct {
 	Create   lawyerCreateCmd   `cmd:"" help:"Register a lawyer."`
 	SetPhone lawyerSetPhoneCmd `cmd:"" help:"Replace the phone number of a lawyer."`
+	Suspend  lawyerSuspendCmd  `cmd:"" help:"Keep a lawyer from work and from signing on. An open offer and an assigned consultation go to others; a call goes on."`
+	Resume   lawyerResumeCmd   `cmd:"" help:"Let a suspended lawyer sign on again."`
+}
+
+type lawyerSuspendCmd struct {
+	output
+	act
+	ID string `arg:"" help:"Identifier of the lawyer."`
+}
+
+func (c *lawyerSuspendCmd) Run(ctx context.Context, cfg *app.Config) error {
+	return with(ctx, cfg, func(a *app.App) error {
+		l, err := a.Operator.SuspendLawyer(ctx, c.by(), c.ID)
+		if err != nil {
+			return err
+		}
+		said := "The lawyer is suspended."
+		if l.State != lawyer.Offline {
+			said += " What is in hand comes to its end: the state is " + string(l.State) + "."
+		}
+		return c.print(map[string]any{"id": l.ID, "suspended": true, "state": l.State}, said)
+	})
+}
+
+type lawyerResumeCmd struct {
+	output
+	act
+	ID string `arg:"" help:"Identifier of the lawyer."`
+}
+
+func (c *lawyerResumeCmd) Run(ctx context.Context, cfg *app.Config) error {
+	return with(ctx, cfg, func(a *app.App) error {
+		if err := a.Operator.ResumeLawyer(ctx, c.by(), c.ID); err != nil {
+			return err
+		}
+		return c.print(map[string]any{"id": c.ID, "suspended": false}, "The lawyer can sign on again.")
+	})
 }
 
 type lawyerSetPhoneCmd struct {

@@ -11,6 +11,7 @@ import (
 	"partnerd/internal/application"
 	"partnerd/internal/audit"
 	"partnerd/internal/dbtest"
+	"partnerd/internal/lawyer"
 	"partnerd/internal/operator"
 	"partnerd/internal/problem"
 	"partnerd/internal/wallet"
@@ -39,6 +40,9 @@ func TestActsOfOperatorsAreAudited(t *testing.T) {
 	must(err)
 	c, err := o.CreateClient(ctx, by, account.NewClient{Email: "a@client.example", Password: "for the tests only, please", Name: "A Client"}, 5000)
 	must(err)
+	l, err := o.CreateLawyer(ctx, by, lawyer.NewLawyer{Email: "l@bar.example", Password: "for the tests only, please", Name: "A Lawyer", Phone: "+33199000001",
+		Competences: []string{"TAX"}, Languages: []string{"FR"}})
+	must(err)
 	token, err := a.Accounts.SignIn(ctx, a.DB.Read(), c.ID)
 	must(err)
 	for action, act := range map[string]func(by operator.Act) error{
@@ -56,6 +60,8 @@ func TestActsOfOperatorsAreAudited(t *testing.T) {
 			_, _, err := o.RotateApplicationSecret(ctx, by, made.ClientID, time.Hour)
 			return err
 		},
+		"lawyer.suspend": func(by operator.Act) error { _, err := o.SuspendLawyer(ctx, by, l.ID); return err },
+		"lawyer.resume":  func(by operator.Act) error { return o.ResumeLawyer(ctx, by, l.ID) },
 		"webhook.test": func(by operator.Act) error {
 			_, err := o.SendTestEvent(ctx, by, made.ClientID, webhook.Created)
 			return err
@@ -91,6 +97,13 @@ func TestActsOfOperatorsAreAudited(t *testing.T) {
 	} {
 		if !errors.Is(err, problem.ErrNotFound) {
 			t.Errorf("%s of nobody: %v", name, err)
+		}
+	}
+	for name, err := range map[string]error{
+		"suspend": func() error { _, err := o.SuspendLawyer(ctx, by, "law_none"); return err }(), "resume": o.ResumeLawyer(ctx, by, "law_none"),
+	} {
+		if !errors.Is(err, lawyer.ErrNotFound) {
+			t.Errorf("%s of no lawyer: %v", name, err)
 		}
 	}
 	o.Sandbox = false

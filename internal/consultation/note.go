@@ -11,7 +11,7 @@ import (
 	"partnerd/internal/text"
 )
 
-// remind says that the note is missing (H37): to the lawyer by mail, at last to the operator, who sees it among
+// remind says that the note is missing (H37): to the lawyer by mail, unless he is suspended, at last to the operator, who sees it among
 // [Service.MissingNotes] too. With the last reminder the lawyer is free. Reminders that fell together while nothing ran are
 // one.
 func (s *Service) remind(ctx context.Context, tx postgres.Tx, c *Consultation) error {
@@ -32,7 +32,7 @@ func (s *Service) remind(ctx context.Context, tx postgres.Tx, c *Consultation) e
 // remindLawyer writes in the language of the consultation, which its lawyer speaks, if that is one of the product's.
 func (s *Service) remindLawyer(ctx context.Context, tx postgres.Tx, c Consultation) error {
 	l, err := s.Lawyers.Get(ctx, tx, c.LawyerID)
-	if err != nil || l.Simulated {
+	if err != nil || l.Simulated || l.Suspended { // he could not write it
 		return err
 	}
 	texts, err := text.Messages()

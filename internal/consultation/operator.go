@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"partnerd/internal/lawyer"
 	"partnerd/internal/money"
 	"partnerd/internal/postgres"
 	"partnerd/internal/problem"
@@ -68,6 +69,31 @@ func (s *Service) CancelForOperator(ctx context.Context, tx postgres.Tx, consult
 	}
 	err = s.cancelLocked(ctx, tx, &c, CancelledByUs)
 	return c, err
+}
+
+// SuspendLawyer keeps a lawyer from work and ends his connection. His open offer is taken back, and its client searched for; a
+// consultation that is assigned to him goes back at the next sweep, as from a lawyer who is lost. A call goes on. It returns
+// him as he is then, and the consultation that was on offer, if one was. Fault: [lawyer.ErrNotFound].
+func (s *Service) SuspendLawyer(ctx context.Context, tx postgres.Tx, lawyerID string) (l lawyer.Lawyer, offered string, err error) {
+	if _, err := s.Lawyers.Lock(ctx, tx, lawyerID); err != nil {
+		return l, "", err
+	}
+	o, open, err := s.Matching.TakeBack(ctx, tx, lawyerID)
+	if err != nil {
+		return l, "", err
+	}
+	if open {
+		r, err := peek(ctx, tx, o.ConsultationID)
+		if err != nil {
+			return l, "", err
+		}
+		s.wakeClient(tx, r.ClientID)
+	}
+	if err := s.Lawyers.Suspend(ctx, tx, lawyerID); err != nil {
+		return l, "", err
+	}
+	l, err = s.Lawyers.Get(ctx, tx, lawyerID)
+	return l, o.ConsultationID, err
 }
 
 func (s *Service) lockForOperator(ctx context.Context, tx postgres.Tx, consultationID string) (Consultation, error) {

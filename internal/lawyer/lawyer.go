@@ -34,6 +34,7 @@ var (
 	ErrInvalid     = errors.New("the lawyer's data are not valid")
 	ErrUnknownCode = errors.New("not in the catalog")
 	ErrNoPhone     = errors.New("the lawyer has no phone number")
+	ErrSuspended   = errors.New("the lawyer is suspended")
 )
 
 // Lawyer is one lawyer, without secrets.

@@ -69,7 +69,7 @@ func (s *Service) Hold(ctx context.Context, tx postgres.Tx, lease Lease) error {
 
 // GoOnline begins a new lease. A lawyer who was OFFLINE or AWAY, or whose lease was lost, becomes
 // AVAILABLE at the back of the queue; one with work in hand keeps his state. The caller then looks for work for him.
-// [ErrNoPhone] for one who cannot be called.
+// [ErrNoPhone] for one who cannot be called, [ErrSuspended], [ErrNotFound].
 func (s *Service) GoOnline(ctx context.Context, tx postgres.Tx, lawyerID string) (Lease, error) {
 	sealed, err := phone(ctx, tx, lawyerID)
 	if err != nil {
@@ -105,7 +105,7 @@ func (s *Service) Heartbeat(ctx context.Context, tx postgres.Tx, lawyerIDs ...st
 }
 
 // SetState moves a lawyer from one of the states from to to, or fails with [ErrState]. AVAILABLE means the back of the
-// queue.
+// queue, and OFFLINE for one who is suspended.
 func (s *Service) SetState(ctx context.Context, tx postgres.Tx, lawyerID string, from []State, to State) error {
 	return setState(ctx, tx, lawyerID, from, to, false)
 }
@@ -114,6 +114,18 @@ func (s *Service) SetState(ctx context.Context, tx postgres.Tx, lawyerID string,
 // queue, otherwise at its back. Fails with [ErrState] when he is not OFFERED.
 func (s *Service) Release(ctx context.Context, tx postgres.Tx, lawyerID string, keepPlace bool) error {
 	return setState(ctx, tx, lawyerID, []State{Offered}, Available, keepPlace)
+}
+
+// Suspend keeps a lawyer from work and from signing on, until [Service.Resume], and ends his lease: what his connection says
+// is refused, and he counts as lost ([LeaseLost]). He goes OFFLINE, unless he is BUSY or in WRAP_UP. The caller holds his
+// lock.
+func (s *Service) Suspend(ctx context.Context, tx postgres.Tx, lawyerID string) error {
+	return suspend(ctx, tx, lawyerID)
+}
+
+// Resume lets a suspended lawyer sign on again, or fails with [ErrNotFound].
+func (s *Service) Resume(ctx context.Context, tx postgres.Tx, lawyerID string) error {
+	return resume(ctx, tx, lawyerID)
 }
 
 // SetPhone replaces the lawyer's number, in E.164. It returns [ErrInvalid] or [ErrNotFound].

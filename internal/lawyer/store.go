@@ -111,7 +111,7 @@ const keepQueue = `, queue AS (
 )`
 
 // endPresence goes on likewise, for lawyers who are signed off.
-const endPresence = `, gone AS (DELETE FROM lawyer_presence h USING changed WHERE h.lawyer_id = changed.id)`
+const endPresence = `, gone AS (DELETE FROM lawyer_presence h USING changed WHERE h.lawyer_id = changed.id AND changed.state = 'OFFLINE')`
 
 // beginPresence goes on likewise, for lawyers who sign on.
 const beginPresence = `, present AS (
@@ -120,24 +120,31 @@ const beginPresence = `, present AS (
 )`
 
 func goOnline(ctx context.Context, tx postgres.Tx, lawyerID string) (int64, error) {
-	var epoch int64
+	var r struct {
+		Suspended  bool
+		LeaseEpoch int64
+	}
 	res := tx.Gorm(ctx).Raw(`WITH was AS (
-			SELECT l.id, l.state IN ('OFFLINE', 'AWAY') OR l.state = 'AVAILABLE' AND coalesce(h.heartbeat_at < @lost, true) AS back
+			SELECT l.id, l.suspended_at IS NOT NULL AS suspended, l.state IN ('OFFLINE', 'AWAY') OR l.state = 'AVAILABLE' AND coalesce(h.heartbeat_at < @lost, true) AS back
 			FROM lawyers l LEFT JOIN lawyer_presence h ON h.lawyer_id = l.id WHERE l.id = @id FOR UPDATE OF l
 		), changed AS (
 			UPDATE lawyers l SET lease_epoch = l.lease_epoch + 1, updated_at = @now,
 				idle_since = CASE WHEN was.back THEN @now ELSE l.idle_since END,
 				state = CASE WHEN was.back THEN 'AVAILABLE' ELSE l.state END
-			FROM was WHERE l.id = was.id RETURNING l.id, l.state, l.idle_since, l.lease_epoch
+			FROM was WHERE l.id = was.id AND NOT was.suspended RETURNING l.id, l.state, l.idle_since, l.lease_epoch
 		)`+keepQueue+beginPresence+`
-		SELECT lease_epoch FROM changed`, map[string]any{"now": tx.Now, "lost": tx.Now.Add(-LeaseLost), "id": lawyerID}).Scan(&epoch)
+		SELECT was.suspended, changed.lease_epoch FROM was LEFT JOIN changed ON true`,
+		map[string]any{"now": tx.Now, "lost": tx.Now.Add(-LeaseLost), "id": lawyerID}).Scan(&r)
 	if res.Error != nil {
 		return 0, fmt.Errorf("sign the lawyer on: %w", res.Error)
 	}
-	if res.RowsAffected == 0 {
+	switch {
+	case res.RowsAffected == 0:
 		return 0, ErrNotFound
+	case r.Suspended:
+		return 0, ErrSuspended
 	}
-	return epoch, nil
+	return r.LeaseEpoch, nil
 }
 
 // hold waits for the row's lock before it compares: the condition is checked again on what it then finds.
@@ -155,8 +162,8 @@ func hold(ctx context.Context, tx postgres.Tx, lease Lease) error {
 
 // beat does not lock the lawyer's row: a beat that comes as another connection takes over renews what that has just begun.
 func beat(ctx context.Context, tx postgres.Tx, lease Lease) error {
-	res := tx.Gorm(ctx).Exec(`UPDATE lawyer_presence SET heartbeat_at = ? WHERE lawyer_id = ?
-		AND EXISTS (SELECT FROM lawyers WHERE id = ? AND lease_epoch = ?)`, tx.Now, lease.LawyerID, lease.LawyerID, lease.Epoch)
+	res := tx.Gorm(ctx).Exec(`UPDATE lawyer_presence SET heartbeat_at = ? WHERE lawyer_id = ? AND heartbeat_at > ?
+		AND EXISTS (SELECT FROM lawyers WHERE id = ? AND lease_epoch = ?)`, tx.Now, lease.LawyerID, ended, lease.LawyerID, lease.Epoch)
 	if res.Error != nil {
 		return fmt.Errorf("renew the lawyer's lease: %w", res.Error)
 	}
@@ -170,7 +177,8 @@ func beat(ctx context.Context, tx postgres.Tx, lease Lease) error {
 // and skips those that are being changed: the next beat is soon.
 func heartbeat(ctx context.Context, tx postgres.Tx, lawyerIDs []string) error {
 	_, err := tx.SQL().ExecContext(ctx, `UPDATE lawyer_presence SET heartbeat_at = $1 WHERE lawyer_id IN
-		(SELECT lawyer_id FROM lawyer_presence WHERE lawyer_id = ANY ($2) ORDER BY lawyer_id FOR UPDATE SKIP LOCKED)`, tx.Now, lawyerIDs)
+		(SELECT lawyer_id FROM lawyer_presence WHERE lawyer_id = ANY ($2) AND heartbeat_at > $3 ORDER BY lawyer_id FOR UPDATE SKIP LOCKED)`,
+		tx.Now, lawyerIDs, ended)
 	if err != nil {
 		return fmt.Errorf("renew leases: %w", err)
 	}
@@ -185,15 +193,19 @@ func setState(ctx context.Context, tx postgres.Tx, lawyerID string, from []State
 			idle = "COALESCE(idle_since, @now)"
 		}
 	}
+	state := "@to"
 	var follow, epoch string
 	if to == Available || slices.Contains(from, Available) {
 		follow = keepQueue
+	}
+	if to == Available {
+		state, follow = "CASE WHEN suspended_at IS NULL THEN @to ELSE 'OFFLINE' END", follow+endPresence
 	}
 	if to == Offline { // what the connection that was open says from now on is refused
 		follow, epoch = follow+endPresence, ", lease_epoch = lease_epoch + 1"
 	}
 	var changed int
-	err := tx.Gorm(ctx).Raw("WITH changed AS (UPDATE lawyers SET state = @to, updated_at = @now, idle_since = "+idle+epoch+
+	err := tx.Gorm(ctx).Raw("WITH changed AS (UPDATE lawyers SET state = "+state+", updated_at = @now, idle_since = "+idle+epoch+
 		" WHERE id = @id AND state IN @from RETURNING id, state, idle_since)"+follow+" SELECT count(*) FROM changed",
 		map[string]any{"to": to, "now": tx.Now, "id": lawyerID, "from": from}).Scan(&changed).Error
 	if err != nil {
@@ -233,6 +245,34 @@ func signOffLost(ctx context.Context, tx postgres.Tx, before time.Time, limit in
 		return 0, fmt.Errorf("sign lost lawyers off: %w", err)
 	}
 	return n, nil
+}
+
+// ended is the heartbeat of a suspended lawyer who has work in hand: no beat renews it, not even one that began before.
+var ended = time.Unix(0, 0).UTC()
+
+func suspend(ctx context.Context, tx postgres.Tx, lawyerID string) error {
+	err := tx.Gorm(ctx).Exec(`WITH changed AS (
+			UPDATE lawyers SET suspended_at = coalesce(suspended_at, @now), lease_epoch = lease_epoch + 1, updated_at = @now,
+				state = CASE WHEN state IN ('BUSY', 'WRAP_UP') THEN state ELSE 'OFFLINE' END
+			WHERE id = @id RETURNING id, state, idle_since
+		)`+keepQueue+endPresence+`
+		UPDATE lawyer_presence h SET heartbeat_at = @ended FROM changed WHERE h.lawyer_id = changed.id AND changed.state <> 'OFFLINE'`,
+		map[string]any{"now": tx.Now, "ended": ended, "id": lawyerID}).Error
+	if err != nil {
+		return fmt.Errorf("suspend the lawyer: %w", err)
+	}
+	return nil
+}
+
+func resume(ctx context.Context, tx postgres.Tx, lawyerID string) error {
+	res := tx.Gorm(ctx).Exec("UPDATE lawyers SET suspended_at = NULL, updated_at = ? WHERE id = ?", tx.Now, lawyerID)
+	if res.Error != nil {
+		return fmt.Errorf("end the lawyer's suspension: %w", res.Error)
+	}
+	if res.RowsAffected == 0 {
+		return ErrNotFound
+	}
+	return nil
 }
 
 func updatePhone(ctx context.Context, tx postgres.Tx, lawyerID string, sealed []byte) error {

@@ -13,7 +13,8 @@
 // A search does not fail when it meets a lawyer whose records disagree (AVAILABLE with an open offer or with a consultation
 // that is assigned or in call): he is put AWAY, an open offer of his becomes overdue, the caller is told, and the search
 // goes on with the next one, so one bad row never blocks a pair. Whoever cannot accept what he was offered is put out of
-// the way likewise ([Service.Quarantine]).
+// the way likewise ([Service.Quarantine]). Nothing is repaired by that: he comes back by signing on, at the back of the
+// queue, and the first search that meets him puts him AWAY again if his records still disagree.
 //
 // Who is offered work: lawyers of the pair, AVAILABLE, with fresh presence, not suspended; the longest idle first, in
 // the order of lawyer_pairs.idle_since. A lawyer who declined or withdrew is not offered the same consultation again.

@@ -219,6 +219,16 @@ func (s *Service) Revoke(ctx context.Context, tx postgres.Tx, consultationIDs ..
 	return revoked, err
 }
 
+// TakeBack takes the open offer of a lawyer back, if there is one; he keeps his state. The caller holds his lock, which
+// whoever else ends the offer takes, too; the consultation's would come before it.
+func (s *Service) TakeBack(ctx context.Context, tx postgres.Tx, lawyerID string) (o Offer, open bool, err error) {
+	if o, open, err = openOfLawyer(ctx, tx, lawyerID); err != nil || !open {
+		return Offer{}, false, err
+	}
+	o, err = s.close(ctx, tx, closing{offerID: o.ID, to: Revoked})
+	return o, err == nil, err
+}
+
 // IdlePairs keeps of pairs those for which a lawyer is AVAILABLE with fresh presence.
 func (s *Service) IdlePairs(ctx context.Context, tx postgres.Tx, pairs ...Pair) ([]Pair, error) {
 	if len(pairs) == 0 {

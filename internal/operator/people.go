@@ -56,6 +56,29 @@ func (s *Service) SetLawyerPhone(ctx context.Context, by Act, lawyerID, phone st
 	})
 }
 
+// SuspendLawyer keeps a lawyer from work and from signing on; see [consultation.Service.SuspendLawyer]. Fault:
+// [lawyer.ErrNotFound].
+func (s *Service) SuspendLawyer(ctx context.Context, by Act, lawyerID string) (l lawyer.Lawyer, err error) {
+	err = s.DB.InTx(ctx, func(tx postgres.Tx) error {
+		var offered string
+		if l, offered, err = s.Consultations.SuspendLawyer(ctx, tx, lawyerID); err != nil {
+			return err
+		}
+		return by.Record(ctx, tx, "lawyer.suspend", lawyerID, map[string]any{"state": l.State, "offerTakenBack": offered})
+	})
+	return l, err
+}
+
+// ResumeLawyer lets a suspended lawyer sign on again, which he does himself. Fault: [lawyer.ErrNotFound].
+func (s *Service) ResumeLawyer(ctx context.Context, by Act, lawyerID string) error {
+	return s.DB.InTx(ctx, func(tx postgres.Tx) error {
+		if err := s.Lawyers.Resume(ctx, tx, lawyerID); err != nil {
+			return err
+		}
+		return by.Record(ctx, tx, "lawyer.resume", lawyerID, nil)
+	})
+}
+
 // CreateLawyer registers a lawyer, who is offline until signing in at the desk (or at once when simulated).
 func (s *Service) CreateLawyer(ctx context.Context, by Act, n lawyer.NewLawyer) (l lawyer.Lawyer, err error) {
 	if n.Phone, err = account.E164(n.Phone); err != nil {

@@ -28,7 +28,7 @@ const (
 func (c chore) key() string { return string(c.kind) + " " + c.subjectID }
 
 // dueChores reads all of them in one statement. A consultation is dialled by its lawyer once; further attempts are the
-// service's. Nobody dials a client who is on the line already.
+// service's. Nobody dials a client who is on the line already, and who is suspended does nothing but hang up.
 func dueChores(ctx context.Context, tx postgres.Tx, p Pace) ([]chore, error) {
 	var rows []struct {
 		Kind      choreKind
@@ -39,11 +39,11 @@ func dueChores(ctx context.Context, tx postgres.Tx, p Pace) ([]chore, error) {
 	}
 	err := tx.Gorm(ctx).Raw(`
 		SELECT 'accept' AS kind, o.lawyer_id, l.lease_epoch AS epoch, o.id AS subject_id, '' AS language, o.created_at AS since
-		FROM offers o JOIN lawyers l ON l.id = o.lawyer_id AND l.simulated
+		FROM offers o JOIN lawyers l ON l.id = o.lawyer_id AND l.simulated AND l.suspended_at IS NULL
 		WHERE o.state = 'OPEN' AND o.created_at <= @accept AND o.expires_at > @now
 		UNION ALL
 		SELECT 'dial', c.lawyer_id, l.lease_epoch, c.id, c.language, c.assigned_at
-		FROM consultations c JOIN lawyers l ON l.id = c.lawyer_id AND l.simulated
+		FROM consultations c JOIN lawyers l ON l.id = c.lawyer_id AND l.simulated AND l.suspended_at IS NULL
 		WHERE c.status = 'ASSIGNED' AND c.assigned_at <= @dial AND c.dial_attempts = 0 AND c.next_dial_at IS NULL
 			AND NOT EXISTS (SELECT FROM calls k WHERE k.client_id = c.client_id AND k.state <> 'ENDED')
 		UNION ALL
@@ -53,7 +53,7 @@ func dueChores(ctx context.Context, tx postgres.Tx, p Pace) ([]chore, error) {
 		WHERE c.status = 'IN_CALL'
 		UNION ALL
 		SELECT 'write', c.lawyer_id, l.lease_epoch, c.id, c.language, c.call_ended_at
-		FROM consultations c JOIN lawyers l ON l.id = c.lawyer_id AND l.simulated
+		FROM consultations c JOIN lawyers l ON l.id = c.lawyer_id AND l.simulated AND l.suspended_at IS NULL
 		WHERE c.status = 'CALL_ENDED' AND c.call_ended_at <= @write
 		ORDER BY since LIMIT 200`, map[string]any{"now": tx.Now, "accept": tx.Now.Add(-p.Accept), "dial": tx.Now.Add(-p.Dial),
 		"talk": tx.Now.Add(-p.Talk), "write": tx.Now.Add(-p.Write)}).Scan(&rows).Error

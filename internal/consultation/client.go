@@ -100,15 +100,15 @@ func (s *Service) DeclareWithdrawal(ctx context.Context, tx postgres.Tx, clientI
 	if err != nil {
 		return Withdrawal{}, false, err
 	}
+	c := fromRow(r.Row)
 	w, found, err := findWithdrawal(ctx, tx, consultationID)
-	w.Price = r.PriceCents
 	if err != nil || found {
 		return w, false, err
 	}
-	if r.Status.Terminal() {
+	if c.Status.Terminal() {
 		return Withdrawal{}, false, ErrPerformed
 	}
-	w = Withdrawal{ConsultationID: consultationID, DeclaredAt: tx.Now, Status: r.Status, Price: r.PriceCents}
+	w = Withdrawal{ConsultationID: consultationID, DeclaredAt: tx.Now, Status: c.Status, Price: c.Price}
 	if err := insertWithdrawal(ctx, tx, clientID, w); err != nil {
 		return Withdrawal{}, false, err
 	}

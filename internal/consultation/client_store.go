@@ -4,30 +4,36 @@ import (
 	"context"
 	"encoding/hex"
 	"fmt"
+	"time"
+
+	"gorm.io/gorm"
 
 	"partnerd/internal/money"
 	"partnerd/internal/postgres"
 	"partnerd/internal/problem"
 )
 
-func getOwned(ctx context.Context, tx postgres.Tx, clientID, consultationID string) (row, error) {
-	return one(ctx, tx, `SELECT `+openColumns+` FROM consultations c WHERE c.id = ? AND c.client_id = ?`, consultationID, clientID)
+// withdrawalRow is a row of consultation_withdrawals, which is only added to.
+type withdrawalRow struct {
+	ConsultationID string    `gorm:"column:consultation_id;primaryKey"`
+	ClientID       string    `gorm:"column:client_id"`
+	DeclaredAt     time.Time `gorm:"column:declared_at"`
+	Status         Status    `gorm:"column:status"` // of the consultation at that moment
+}
+
+// TableName implements [schema.Tabler].
+func (withdrawalRow) TableName() string { return "consultation_withdrawals" }
+
+func getOwned(ctx context.Context, tx postgres.Tx, clientID, consultationID string) (openRow, error) {
+	return one[openRow](openRows(ctx, tx).Where("c.id = ? AND c.client_id = ?", consultationID, clientID))
 }
 
 func peek(ctx context.Context, tx postgres.Tx, consultationID string) (row, error) {
-	return one(ctx, tx, `SELECT `+columns+` FROM consultations c WHERE c.id = ?`, consultationID)
+	return one[row](rows(ctx, tx).Where("c.id = ?", consultationID))
 }
 
-func listOwned(ctx context.Context, tx postgres.Tx, clientID string, before Position, limit int) ([]row, error) {
-	q := tx.Gorm(ctx).Table("consultations c").Select(openColumns).Where("c.client_id = ?", clientID)
-	if before.ID != "" {
-		q = q.Where("(c.created_at, c.id) < (?, ?)", before.CreatedAt, before.ID)
-	}
-	var rows []row
-	if err := q.Order("c.created_at DESC, c.id DESC").Limit(limit).Scan(&rows).Error; err != nil {
-		return nil, fmt.Errorf("list consultations of client: %w", err)
-	}
-	return rows, nil
+func listOwned(ctx context.Context, tx postgres.Tx, clientID string, before Position, limit int) ([]openRow, error) {
+	return page(openRows(ctx, tx).Where("c.client_id = ?", clientID), before, limit)
 }
 
 func usageOf(ctx context.Context, tx postgres.Tx, clientID string) (map[string]Usage, error) {
@@ -36,9 +42,9 @@ func usageOf(ctx context.Context, tx postgres.Tx, clientID string) (map[string]U
 		Started       int
 		Spent         money.Cents
 	}
-	err := tx.Gorm(ctx).Raw(`SELECT application_id, count(*) AS started,
-			coalesce(sum(price_cents - coalesce(refunded_cents, 0)) FILTER (WHERE status = 'COMPLETED'), 0)::bigint AS spent
-		FROM consultations WHERE client_id = ? GROUP BY application_id`, clientID).Scan(&rows).Error
+	err := gorm.G[row](tx.Gorm(ctx)).Where("client_id = ?", clientID).Group("application_id").
+		Select(`application_id, count(*) AS started,
+			coalesce(sum(price_cents - coalesce(refunded_cents, 0)) FILTER (WHERE status = 'COMPLETED'), 0)::bigint AS spent`).Scan(ctx, &rows)
 	if err != nil {
 		return nil, fmt.Errorf("read usage of applications: %w", err)
 	}
@@ -52,18 +58,19 @@ func usageOf(ctx context.Context, tx postgres.Tx, clientID string) (map[string]U
 // openOf lists the client's open consultations in the order in which they are locked, of one application unless that
 // is empty.
 func openOf(ctx context.Context, tx postgres.Tx, clientID, applicationID string) ([]string, error) {
+	q := gorm.G[row](tx.Gorm(ctx)).Where("client_id = ? AND status NOT IN ('COMPLETED', 'CANCELLED', 'EXPIRED')", clientID)
+	if applicationID != "" {
+		q = q.Where("application_id = ?", applicationID)
+	}
 	var ids []string
-	err := tx.Gorm(ctx).Raw(`SELECT id FROM consultations WHERE client_id = ? AND (? = '' OR application_id = ?)
-		AND status NOT IN ('COMPLETED', 'CANCELLED', 'EXPIRED') ORDER BY id`, clientID, applicationID, applicationID).Scan(&ids).Error
-	if err != nil {
+	if err := q.Select("id").Order("id").Scan(ctx, &ids); err != nil {
 		return nil, fmt.Errorf("list open consultations: %w", err)
 	}
 	return ids, nil
 }
 
 func insertWithdrawal(ctx context.Context, tx postgres.Tx, clientID string, w Withdrawal) error {
-	err := tx.Gorm(ctx).Exec(`INSERT INTO consultation_withdrawals (consultation_id, client_id, declared_at, status) VALUES (?, ?, ?, ?)`,
-		w.ConsultationID, clientID, w.DeclaredAt, w.Status).Error
+	err := gorm.G[withdrawalRow](tx.Gorm(ctx)).Create(ctx, &withdrawalRow{ConsultationID: w.ConsultationID, ClientID: clientID, DeclaredAt: w.DeclaredAt, Status: w.Status})
 	if err != nil {
 		return fmt.Errorf("insert withdrawal: %w", err)
 	}
@@ -71,41 +78,38 @@ func insertWithdrawal(ctx context.Context, tx postgres.Tx, clientID string, w Wi
 }
 
 func findWithdrawal(ctx context.Context, tx postgres.Tx, consultationID string) (w Withdrawal, found bool, err error) {
-	err = tx.Gorm(ctx).Raw(`SELECT w.consultation_id, w.declared_at, w.status, c.price_cents FROM consultation_withdrawals w
-		JOIN consultations c ON c.id = w.consultation_id WHERE w.consultation_id = ?`, consultationID).Row().
-		Scan(&w.ConsultationID, &w.DeclaredAt, &w.Status, &w.Price)
+	err = tx.Gorm(ctx).Table("consultation_withdrawals w").Joins("JOIN consultations c ON c.id = w.consultation_id").
+		Where("w.consultation_id = ?", consultationID).Select("w.consultation_id, w.declared_at, w.status, c.price_cents AS price").Take(&w).Error
 	if postgres.IsNotFound(err) {
 		return Withdrawal{}, false, nil
 	}
 	if err != nil {
 		return Withdrawal{}, false, fmt.Errorf("read withdrawal: %w", err)
 	}
-	w.DeclaredAt = w.DeclaredAt.UTC()
 	return w, true, nil
 }
 
-func proofOf(ctx context.Context, tx postgres.Tx, clientID, consultationID string) (p Proof, err error) {
-	var digest []byte
-	err = tx.Gorm(ctx).Raw(`SELECT text_version, text_sha256, acknowledged_at, application_id, request_id, address, user_agent
-		FROM consultation_evidence WHERE consultation_id = ? AND client_id = ?`, consultationID, clientID).Row().
-		Scan(&p.TextVersion, &digest, &p.AcknowledgedAt, &p.ApplicationID, &p.RequestID, &p.Address, &p.UserAgent)
+func proofOf(ctx context.Context, tx postgres.Tx, clientID, consultationID string) (Proof, error) {
+	r, err := gorm.G[evidenceRow](tx.Gorm(ctx)).Where("consultation_id = ? AND client_id = ?", consultationID, clientID).Take(ctx)
 	if postgres.IsNotFound(err) {
 		return Proof{}, problem.ErrNotFound
 	}
 	if err != nil {
 		return Proof{}, fmt.Errorf("read proof: %w", err)
 	}
-	p.TextSHA256, p.AcknowledgedAt = hex.EncodeToString(digest), p.AcknowledgedAt.UTC()
-	return p, nil
+	return Proof{TextVersion: r.TextVersion, TextSHA256: hex.EncodeToString(r.TextSHA256[:]), AcknowledgedAt: r.AcknowledgedAt,
+		ApplicationID: r.ApplicationID, RequestID: r.RequestID, Address: r.Address, UserAgent: r.UserAgent}, nil
 }
 
 // eraseOwned destroys the texts of the client's consultations and returns which those are.
 func eraseOwned(ctx context.Context, tx postgres.Tx, clientID string) ([]string, error) {
-	var ids []string
-	err := tx.Gorm(ctx).Raw(`UPDATE consultations SET subject_sealed = NULL, description_sealed = NULL, phone_sealed = NULL, external_ref = NULL,
-		erased_at = ?, updated_at = ? WHERE client_id = ? AND erased_at IS NULL RETURNING id`, tx.Now, tx.Now, clientID).Scan(&ids).Error
+	ids, err := postgres.Query[string](ctx, tx, eraseSQL, tx.Now, clientID)
 	if err != nil {
 		return nil, fmt.Errorf("erase consultations: %w", err)
 	}
 	return ids, nil
 }
+
+// eraseSQL is the one statement that changes what is otherwise written once.
+var eraseSQL = postgres.SQL(postgres.Batch, `UPDATE consultations SET subject_sealed = NULL, description_sealed = NULL, phone_sealed = NULL, external_ref = NULL,
+	erased_at = $1, updated_at = $1 WHERE client_id = $2 AND erased_at IS NULL RETURNING id`)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"partnerd/internal/account"
 	"partnerd/internal/catalog"
 	"partnerd/internal/id"
 	"partnerd/internal/postgres"
@@ -120,7 +121,8 @@ func (s *Service) insert(ctx context.Context, tx postgres.Tx, c Consultation, ke
 	if err != nil {
 		return err
 	}
-	return insertWithEvidence(ctx, tx, insertRow{row: r, TextVersion: WaiverVersion, TextDigest: digest, Evidence: e})
+	return insertWithEvidence(ctx, tx, r, evidenceRow{TextVersion: WaiverVersion, TextSHA256: digest, RequestID: e.RequestID,
+		IdempotencyKeySHA256: id.DigestOf(e.IdempotencyKey), Address: e.Address, UserAgent: account.Printable(e.UserAgent)})
 }
 
 func subjectPlace(consultationID string) string { return "consultation.subject:" + consultationID }

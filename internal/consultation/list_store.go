@@ -2,52 +2,63 @@ package consultation
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
+	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
+
 	"partnerd/internal/matching"
 	"partnerd/internal/postgres"
+	"partnerd/internal/problem"
 )
 
-func list(ctx context.Context, tx postgres.Tx, applicationID, clientID string, status Status, before Position, limit int) ([]row, error) {
-	q := tx.Gorm(ctx).Table("consultations c").Select(openColumns).Where("c.application_id = ? AND c.client_id = ?", applicationID, clientID)
-	if status != "" {
-		q = q.Where("c.status = ?", status)
-	}
+// page chooses at most limit consultations before a position (zero: the newest), newest first.
+func page(q *gorm.DB, before Position, limit int) ([]openRow, error) {
 	if before.ID != "" {
 		q = q.Where("(c.created_at, c.id) < (?, ?)", before.CreatedAt, before.ID)
 	}
-	var rows []row
-	if err := q.Order("c.created_at DESC, c.id DESC").Limit(limit).Scan(&rows).Error; err != nil {
+	var list []openRow
+	if err := q.Order("c.created_at DESC, c.id DESC").Limit(limit).Find(&list).Error; err != nil {
 		return nil, fmt.Errorf("list consultations: %w", err)
 	}
-	return rows, nil
+	return list, nil
+}
+
+func list(ctx context.Context, tx postgres.Tx, applicationID, clientID string, status Status, before Position, limit int) ([]openRow, error) {
+	q := openRows(ctx, tx).Where("c.application_id = ? AND c.client_id = ?", applicationID, clientID)
+	if status != "" {
+		q = q.Where("c.status = ?", status)
+	}
+	return page(q, before, limit)
 }
 
 func inHands(ctx context.Context, tx postgres.Tx, lawyerIDs []string) ([]Consultation, error) {
-	return many(ctx, tx, `SELECT `+columns+` FROM consultations c
-		WHERE c.status IN ('ASSIGNED', 'IN_CALL', 'CALL_ENDED') AND c.lawyer_id IN ? ORDER BY c.assigned_at, c.id`, lawyerIDs)
+	return many(rows(ctx, tx).Where("c.status IN ('ASSIGNED', 'IN_CALL', 'CALL_ENDED') AND c.lawyer_id IN ?", lawyerIDs).Order("c.assigned_at, c.id"))
 }
 
 // otherNotes tells whether the lawyer has another note to write, fewer than reminders of which were sent.
-func otherNotes(ctx context.Context, tx postgres.Tx, lawyerID, consultationID string, reminders int) (found bool, err error) {
-	err = tx.Gorm(ctx).Raw(`SELECT EXISTS (SELECT FROM consultations WHERE lawyer_id = ? AND status = 'CALL_ENDED' AND reminders < ? AND id <> ?)`,
-		lawyerID, reminders, consultationID).Scan(&found).Error
-	return found, err
+func otherNotes(ctx context.Context, tx postgres.Tx, lawyerID, consultationID string, reminders int) (bool, error) {
+	_, err := gorm.G[row](tx.Gorm(ctx)).Select("id").
+		Where("lawyer_id = ? AND status = 'CALL_ENDED' AND reminders < ? AND id <> ?", lawyerID, reminders, consultationID).Take(ctx)
+	if postgres.IsNotFound(err) {
+		return false, nil
+	}
+	return err == nil, err
 }
 
 // missingNotes lists what at least so many reminders were sent for, the oldest first.
 func missingNotes(ctx context.Context, tx postgres.Tx, reminders, limit int) ([]Consultation, error) {
-	return many(ctx, tx, `SELECT `+columns+` FROM consultations c WHERE c.status = 'CALL_ENDED' AND c.reminders >= ?
-		ORDER BY c.call_ended_at LIMIT ?`, reminders, limit)
+	return many(rows(ctx, tx).Where("c.status = 'CALL_ENDED' AND c.reminders >= ?", reminders).Order("c.call_ended_at").Limit(limit))
 }
 
-func countMissingNotes(ctx context.Context, tx postgres.Tx, reminders int) (n int, err error) {
-	err = tx.Gorm(ctx).Raw(`SELECT count(*) FROM consultations WHERE status = 'CALL_ENDED' AND reminders >= ?`, reminders).Scan(&n).Error
+func countMissingNotes(ctx context.Context, tx postgres.Tx, reminders int) (int, error) {
+	n, err := gorm.G[row](tx.Gorm(ctx)).Where("status = 'CALL_ENDED' AND reminders >= ?", reminders).Count(ctx, "*")
 	if err != nil {
 		return 0, fmt.Errorf("count missing notes: %w", err)
 	}
-	return n, nil
+	return int(n), nil
 }
 
 // due is a consultation whose timer is due.
@@ -60,8 +71,8 @@ type due struct {
 // dueTimers lists consultations whose timer is due, the longest overdue first: those that follow on after.
 func dueTimers(ctx context.Context, tx postgres.Tx, after due, limit int) ([]due, error) {
 	var list []due
-	err := tx.Gorm(ctx).Raw(`SELECT id, status, timer_at FROM consultations WHERE timer_at <= ? AND (timer_at, id) > (?, ?) ORDER BY timer_at, id LIMIT ?`,
-		tx.Now, after.TimerAt, after.ID, limit).Scan(&list).Error
+	err := gorm.G[row](tx.Gorm(ctx)).Where("timer_at <= ? AND (timer_at, id) > (?, ?)", tx.Now, after.TimerAt, after.ID).
+		Order("timer_at, id").Limit(limit).Scan(ctx, &list)
 	if err != nil {
 		return nil, fmt.Errorf("list due timers: %w", err)
 	}
@@ -70,58 +81,61 @@ func dueTimers(ctx context.Context, tx postgres.Tx, after due, limit int) ([]due
 
 // postpone has the timer of a consultation that cannot be handled looked at later, so that it does not crowd out others.
 func postpone(ctx context.Context, tx postgres.Tx, consultationID string, until time.Time) error {
-	err := tx.Gorm(ctx).Exec(`UPDATE consultations SET timer_at = ? WHERE id =
-		(SELECT id FROM consultations WHERE id = ? AND timer_at <= ? FOR UPDATE SKIP LOCKED)`, until, consultationID, tx.Now).Error
+	free := tx.Gorm(ctx).Model(&row{}).Clauses(postgres.SkipLocked).Select("id").Where("id = ? AND timer_at <= ?", consultationID, tx.Now)
+	_, err := gorm.G[row](tx.Gorm(ctx)).Where("id = (?)", free).Update(ctx, "timer_at", until)
 	if err != nil {
 		return fmt.Errorf("postpone the timer of %s: %w", consultationID, err)
 	}
 	return nil
 }
 
-// waiting is the condition that a consultation can be offered @now: a callback only in the hours of the client's day. A
-// client is served one at a time: while one of his consultations is on offer, assigned or in call, the others wait
-// their turn.
-const waiting = `c.status IN ('MATCHING', 'PENDING_CALLBACK')
-	AND (c.status = 'MATCHING' OR c.callable_from <= @now AND c.callable_until > @now)
-	AND NOT EXISTS (SELECT FROM offers o WHERE o.client_id = c.client_id AND o.state = 'OPEN')
-	AND NOT EXISTS (SELECT FROM consultations e WHERE e.client_id = c.client_id AND e.status IN ('ASSIGNED', 'IN_CALL'))`
+// waiting chooses consultations c that can be offered now: a callback only in the hours of the client's day. A client is
+// served one at a time: while one of his consultations is on offer, assigned or in call, the others wait their turn.
+func waiting(now time.Time) func(*gorm.DB) *gorm.DB {
+	return func(q *gorm.DB) *gorm.DB {
+		return q.Where(`c.status IN ('MATCHING', 'PENDING_CALLBACK') AND (c.status = 'MATCHING' OR c.callable_from <= ? AND c.callable_until > ?)
+			AND NOT EXISTS (SELECT FROM offers o WHERE o.client_id = c.client_id AND o.state = 'OPEN')
+			AND NOT EXISTS (SELECT FROM consultations e WHERE e.client_id = c.client_id AND e.status IN ('ASSIGNED', 'IN_CALL'))`, now, now)
+	}
+}
 
 // lockWaiting locks a consultation that can be offered; ok is false when it cannot, or somebody else is at it.
 func lockWaiting(ctx context.Context, tx postgres.Tx, consultationID string) (c Consultation, ok bool, err error) {
-	list, err := many(ctx, tx, `SELECT `+columns+` FROM consultations c WHERE c.id = @id AND `+waiting+` FOR UPDATE OF c SKIP LOCKED`,
-		map[string]any{"id": consultationID, "now": tx.Now})
-	if err != nil || len(list) == 0 {
-		return Consultation{}, false, err
+	free := clause.Locking{Strength: clause.LockingStrengthUpdate, Table: clause.Table{Name: "c"}, Options: clause.LockingOptionsSkipLocked}
+	r, err := one[row](rows(ctx, tx, free).Where("c.id = ?", consultationID).Scopes(waiting(tx.Now)))
+	if errors.Is(err, problem.ErrNotFound) {
+		return Consultation{}, false, nil
 	}
-	return list[0], true, nil
+	return fromRow(r), err == nil, err
 }
 
 // figures are what the metrics tell of the search.
 type figures struct{ Matching, Callback, Oldest, Offers float64 } // numbers, but Oldest in seconds
 
+var figuresSQL = postgres.SQL(postgres.Report, `SELECT count(*) FILTER (WHERE status = 'MATCHING'), count(*) FILTER (WHERE status = 'PENDING_CALLBACK'),
+		coalesce(extract(epoch FROM $1::timestamptz - min(search_started_at)), 0)::float8, (SELECT count(*) FROM offers WHERE state = 'OPEN')
+	FROM consultations WHERE status IN ('MATCHING', 'PENDING_CALLBACK')`)
+
 func readFigures(ctx context.Context, tx postgres.Tx) (f figures, err error) {
-	err = tx.Gorm(ctx).Raw(`SELECT count(*) FILTER (WHERE status = 'MATCHING') AS matching, count(*) FILTER (WHERE status = 'PENDING_CALLBACK') AS callback,
-			coalesce(extract(epoch FROM CAST(? AS timestamptz) - min(search_started_at)), 0) AS oldest,
-			(SELECT count(*) FROM offers WHERE state = 'OPEN') AS offers
-		FROM consultations WHERE status IN ('MATCHING', 'PENDING_CALLBACK')`, tx.Now).Scan(&f).Error
-	if err != nil {
+	if err := tx.QueryRow(ctx, figuresSQL, tx.Now).Scan(&f.Matching, &f.Callback, &f.Oldest, &f.Offers); err != nil {
 		return figures{}, fmt.Errorf("count what waits: %w", err)
 	}
 	return f, nil
 }
 
-// waitingPairs lists the pairs that consultations search in, by one look into the index for each.
+// waitingPairsSQL finds the pairs that consultations search in, by one look into the index for each.
+var waitingPairsSQL = postgres.SQL(postgres.Report, `WITH RECURSIVE pairs AS (
+		(SELECT competence, language FROM consultations WHERE status IN ('MATCHING', 'PENDING_CALLBACK')
+			ORDER BY competence, language LIMIT 1)
+		UNION ALL
+		SELECT next.competence, next.language FROM pairs CROSS JOIN LATERAL (
+			SELECT c.competence, c.language FROM consultations c WHERE c.status IN ('MATCHING', 'PENDING_CALLBACK')
+				AND (c.competence, c.language) > (pairs.competence, pairs.language)
+			ORDER BY c.competence, c.language LIMIT 1) next
+	) SELECT competence, language FROM pairs`)
+
 func waitingPairs(ctx context.Context, tx postgres.Tx) ([]matching.Pair, error) {
-	var pairs []matching.Pair
-	err := tx.Gorm(ctx).Raw(`WITH RECURSIVE pairs AS (
-			(SELECT competence, language FROM consultations WHERE status IN ('MATCHING', 'PENDING_CALLBACK')
-				ORDER BY competence, language LIMIT 1)
-			UNION ALL
-			SELECT next.competence, next.language FROM pairs CROSS JOIN LATERAL (
-				SELECT c.competence, c.language FROM consultations c WHERE c.status IN ('MATCHING', 'PENDING_CALLBACK')
-					AND (c.competence, c.language) > (pairs.competence, pairs.language)
-				ORDER BY c.competence, c.language LIMIT 1) next
-		) SELECT competence, language FROM pairs`).Scan(&pairs).Error
+	pairs, err := postgres.Query[matching.Pair](ctx, tx, waitingPairsSQL)
 	if err != nil {
 		return nil, fmt.Errorf("list pairs with waiting work: %w", err)
 	}
@@ -130,60 +144,43 @@ func waitingPairs(ctx context.Context, tx postgres.Tx) ([]matching.Pair, error) 
 
 // waitingOf lists the oldest waiting work of a pair.
 func waitingOf(ctx context.Context, tx postgres.Tx, p matching.Pair, limit int) ([]Consultation, error) {
-	return many(ctx, tx, `SELECT `+columns+` FROM consultations c WHERE c.competence = @competence AND c.language = @language AND `+waiting+`
-		ORDER BY c.search_started_at LIMIT @limit`,
-		map[string]any{"competence": p.Competence, "language": p.Language, "limit": limit, "now": tx.Now})
+	return many(rows(ctx, tx).Where("c.competence = ? AND c.language = ?", p.Competence, p.Language).Scopes(waiting(tx.Now)).
+		Order("c.search_started_at").Limit(limit))
 }
 
 // waitingOfClient lists the oldest waiting work of a client, in the order of the index of his consultations.
 func waitingOfClient(ctx context.Context, tx postgres.Tx, clientID string, limit int) ([]Consultation, error) {
-	return many(ctx, tx, `SELECT `+columns+` FROM consultations c WHERE c.client_id = @client AND `+waiting+`
-		ORDER BY c.created_at, c.id LIMIT @limit`,
-		map[string]any{"client": clientID, "limit": limit, "now": tx.Now})
+	return many(rows(ctx, tx).Where("c.client_id = ?", clientID).Scopes(waiting(tx.Now)).Order("c.created_at, c.id").Limit(limit))
 }
 
 // waitingFor lists the oldest waiting work that may be offered to a lawyer, of each of his pairs at most limit.
 func waitingFor(ctx context.Context, tx postgres.Tx, lawyerID string, limit int) ([]Consultation, error) {
-	return many(ctx, tx, `SELECT `+columns+` FROM lawyer_pairs p CROSS JOIN LATERAL (
-			SELECT c.* FROM consultations c WHERE c.competence = p.competence AND c.language = p.language AND `+waiting+`
-				AND NOT EXISTS (SELECT FROM offers o WHERE o.consultation_id = c.id AND o.lawyer_id = p.lawyer_id AND `+matching.Barred+`)
-			ORDER BY c.search_started_at LIMIT @limit) c
-		WHERE p.lawyer_id = @lawyer ORDER BY c.search_started_at LIMIT @limit`,
-		map[string]any{"lawyer": lawyerID, "limit": limit, "now": tx.Now, "repeat": matching.Repeat(tx.Now)})
+	ofPair := rows(ctx, tx).Where("c.competence = p.competence AND c.language = p.language").Scopes(waiting(tx.Now)).
+		Where("NOT EXISTS (SELECT FROM offers o WHERE o.consultation_id = c.id AND o.lawyer_id = p.lawyer_id AND "+matching.Barred+")",
+			map[string]any{"repeat": matching.Repeat(tx.Now)}).
+		Order("c.search_started_at").Limit(limit)
+	return many(tx.Gorm(ctx).Table("lawyer_pairs p").Joins("CROSS JOIN LATERAL (?) c", ofPair).Select(columns).
+		Where("p.lawyer_id = ?", lawyerID).Order("c.search_started_at").Limit(limit))
 }
 
-func many(ctx context.Context, tx postgres.Tx, query string, args ...any) ([]Consultation, error) {
-	var rows []row
-	if err := tx.Gorm(ctx).Raw(query, args...).Scan(&rows).Error; err != nil {
-		return nil, fmt.Errorf("list consultations: %w", err)
-	}
-	out := make([]Consultation, len(rows))
-	for i, r := range rows {
-		out[i] = fromRow(r)
-	}
-	return out, nil
-}
+var waitsSQL = postgres.SQL(postgres.Report, `SELECT
+	(SELECT (percentile_cont(0.5) WITHIN GROUP (ORDER BY extract(epoch FROM o.ended_at - o.created_at)))::float8
+		FROM consultations c JOIN offers o ON o.consultation_id = c.id AND o.state = 'ACCEPTED' AND o.ended_at > $4
+		WHERE c.competence = $1 AND c.language = $2 AND c.assigned_at > $4),
+	(SELECT extract(epoch FROM c.assigned_at - c.search_started_at)::float8 FROM consultations c
+		WHERE c.competence = $1 AND c.language = $2 AND c.assigned_at > $5
+		ORDER BY c.assigned_at DESC LIMIT 1),
+	(SELECT extract(epoch FROM $3::timestamptz - min(c.search_started_at))::float8 FROM consultations c
+		WHERE c.competence = $1 AND c.language = $2 AND c.status IN ('MATCHING', 'PENDING_CALLBACK'))`)
 
 // waits reads the facts that an estimate for a pair is made from.
 func waits(ctx context.Context, tx postgres.Tx, p matching.Pair) (matching.Waits, error) {
-	var r struct{ Median, Entered, Oldest *float64 } // seconds
-	err := tx.Gorm(ctx).Raw(`SELECT
-		(SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY extract(epoch FROM o.ended_at - o.created_at))
-			FROM consultations c JOIN offers o ON o.consultation_id = c.id AND o.state = 'ACCEPTED' AND o.ended_at > @hour
-			WHERE c.competence = @competence AND c.language = @language AND c.assigned_at > @hour) AS median,
-		(SELECT extract(epoch FROM c.assigned_at - c.search_started_at) FROM consultations c
-			WHERE c.competence = @competence AND c.language = @language AND c.assigned_at > @half
-			ORDER BY c.assigned_at DESC LIMIT 1) AS entered,
-		(SELECT extract(epoch FROM CAST(@now AS timestamptz) - min(c.search_started_at)) FROM consultations c
-			WHERE c.competence = @competence AND c.language = @language AND c.status IN ('MATCHING', 'PENDING_CALLBACK')) AS oldest`,
-		map[string]any{
-			"competence": p.Competence, "language": p.Language, "now": tx.Now,
-			"hour": tx.Now.Add(-time.Hour), "half": tx.Now.Add(-30 * time.Minute),
-		}).Scan(&r).Error
+	var median, entered, oldest *float64 // seconds
+	err := tx.QueryRow(ctx, waitsSQL, p.Competence, p.Language, tx.Now, tx.Now.Add(-time.Hour), tx.Now.Add(-30*time.Minute)).Scan(&median, &entered, &oldest)
 	if err != nil {
 		return matching.Waits{}, fmt.Errorf("read waits: %w", err)
 	}
-	return matching.Waits{MedianAccept: duration(r.Median), LastEnteredWait: duration(r.Entered), OldestWaiting: duration(r.Oldest)}, nil
+	return matching.Waits{MedianAccept: duration(median), LastEnteredWait: duration(entered), OldestWaiting: duration(oldest)}, nil
 }
 
 func duration(sec *float64) *time.Duration {

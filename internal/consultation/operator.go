@@ -109,12 +109,7 @@ func (s *Service) Peek(ctx context.Context, tx postgres.Tx, consultationID strin
 		return Consultation{}, problem.ErrNotFound
 	}
 	r, err := peek(ctx, tx, consultationID)
-	if err != nil {
-		return Consultation{}, err
-	}
-	c, err := s.open(r)
-	c.Subject, c.Description = "", ""
-	return c, err
+	return fromRow(r), err
 }
 
 // ProposeRefund works out what goes back for a completed consultation when an operator does not say how much: 0 unless the

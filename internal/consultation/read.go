@@ -37,7 +37,7 @@ func (s *Service) List(ctx context.Context, tx postgres.Tx, applicationID, clien
 }
 
 // openPage opens the first limit rows; more tells whether there are others.
-func (s *Service) openPage(rows []row, limit int) (items []Consultation, more bool, err error) {
+func (s *Service) openPage(rows []openRow, limit int) (items []Consultation, more bool, err error) {
 	if more = len(rows) > limit; more {
 		rows = rows[:limit]
 	}
@@ -59,7 +59,7 @@ func (s *Service) Note(ctx context.Context, tx postgres.Tx, applicationID, clien
 	if err != nil {
 		return note.Preview{}, err
 	}
-	if c := fromRow(r); !c.NoteAvailable() || c.ErasedAt != nil {
+	if c := fromRow(r.Row); !c.NoteAvailable() || c.ErasedAt != nil {
 		return note.Preview{}, ErrNoteNotAvailable
 	}
 	p, ok, err := s.Notes.Preview(ctx, tx, consultationID)
@@ -100,16 +100,16 @@ func (s *Service) ClientNumber(ctx context.Context, consultationID string) (stri
 	if err != nil {
 		return "", err
 	}
-	key, err := s.keys.Of(r.ClientID, r.KeySealed)
+	key, err := s.keys.Of(r.Row.ClientID, r.KeySealed)
 	if err != nil {
 		return "", err
 	}
-	phone, err := key.Open(phonePlace(consultationID), r.PhoneSealed)
+	phone, err := key.Open(phonePlace(consultationID), r.Row.PhoneSealed)
 	return string(phone), err
 }
 
-func (s *Service) open(r row) (Consultation, error) {
-	c := fromRow(r)
+func (s *Service) open(r openRow) (Consultation, error) {
+	c := fromRow(r.Row)
 	if c.ErasedAt != nil {
 		return c, nil
 	}
@@ -117,13 +117,13 @@ func (s *Service) open(r row) (Consultation, error) {
 	if err != nil {
 		return Consultation{}, err
 	}
-	subject, err := key.Open(subjectPlace(c.ID), r.SubjectSealed)
+	subject, err := key.Open(subjectPlace(c.ID), r.Row.SubjectSealed)
 	if err != nil {
 		return Consultation{}, err
 	}
 	c.Subject = string(subject)
-	if r.DescriptionSealed != nil {
-		description, err := key.Open(descriptionPlace(c.ID), r.DescriptionSealed)
+	if r.Row.DescriptionSealed != nil {
+		description, err := key.Open(descriptionPlace(c.ID), r.Row.DescriptionSealed)
 		if err != nil {
 			return Consultation{}, err
 		}

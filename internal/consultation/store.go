@@ -2,13 +2,14 @@ package consultation
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
 	"time"
 
-	"partnerd/internal/account"
+	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
+
 	"partnerd/internal/id"
 	"partnerd/internal/money"
 	"partnerd/internal/postgres"
@@ -16,58 +17,83 @@ import (
 	"partnerd/internal/vault"
 )
 
-// row is a consultation as it is stored. TimerAt is derived when it is written.
+// row is a row of consultations. What is written once, when the consultation begins or is erased, is marked "<-:create".
 type row struct {
-	ID, ApplicationID, ClientID string
-	Status                      Status
-	Competence, Language        string
-	SubjectSealed               []byte
-	DescriptionSealed           []byte
-	PhoneSealed                 []byte
-	RecordingConsent            bool
-	ExternalRef                 *string
-	PriceCents                  money.Cents
-	LawyerID                    *string
-	EventSeq                    int64
-	TimerAt                     *time.Time
-	CreatedAt, UpdatedAt        time.Time
-	SearchStartedAt             time.Time
-	AssignedAt, CallbackDueAt   *time.Time
-	CallStartedAt, CallEndedAt  *time.Time
-	DurationSec                 *int
-	CompletedAt, CancelledAt    *time.Time
-	ExpiredAt                   *time.Time
-	EndReason                   *string
-	RefundedCents               *money.Cents
-	RefundedAt                  *time.Time
-	DialAttempts                int
-	FirstDialAt, LastDialAt     *time.Time
-	NextDialAt, CallCapAt       *time.Time
-	LineLostAt                  *time.Time
-	Reminders                   int
-	CallableFrom, CallableUntil *time.Time
-	ErasedAt                    *time.Time
-	KeySealed                   []byte // the client's key, of openColumns
+	ID                string       `gorm:"column:id;primaryKey"`
+	ApplicationID     string       `gorm:"column:application_id;<-:create"`
+	ClientID          string       `gorm:"column:client_id;<-:create"`
+	Status            Status       `gorm:"column:status"`
+	Competence        string       `gorm:"column:competence;<-:create"`
+	Language          string       `gorm:"column:language;<-:create"`
+	SubjectSealed     []byte       `gorm:"column:subject_sealed;<-:create"`     // by the client's key, as the next two; NULL when erased
+	DescriptionSealed []byte       `gorm:"column:description_sealed;<-:create"` // NULL also when there is none
+	PhoneSealed       []byte       `gorm:"column:phone_sealed;<-:create"`       // read at dial time only
+	RecordingConsent  bool         `gorm:"column:recording_consent;<-:create"`
+	ExternalRef       string       `gorm:"column:external_ref;<-:create;serializer:zeronull"`
+	PriceCents        money.Cents  `gorm:"column:price_cents;<-:create"`
+	LawyerID          string       `gorm:"column:lawyer_id;serializer:zeronull"`
+	EventSeq          int64        `gorm:"column:event_seq"` // of the newest webhook event
+	TimerAt           *time.Time   `gorm:"column:timer_at"`  // when the machine looks again, derived when the row is written
+	CreatedAt         time.Time    `gorm:"column:created_at;<-:create;autoCreateTime:false"`
+	UpdatedAt         time.Time    `gorm:"column:updated_at;autoUpdateTime:false"`
+	SearchStartedAt   time.Time    `gorm:"column:search_started_at;<-:create"`
+	AssignedAt        *time.Time   `gorm:"column:assigned_at"`
+	CallbackDueAt     *time.Time   `gorm:"column:callback_due_at"`
+	CallStartedAt     *time.Time   `gorm:"column:call_started_at"`
+	CallEndedAt       *time.Time   `gorm:"column:call_ended_at"`
+	DurationSec       *int         `gorm:"column:duration_sec"`
+	CompletedAt       *time.Time   `gorm:"column:completed_at"`
+	CancelledAt       *time.Time   `gorm:"column:cancelled_at"`
+	ExpiredAt         *time.Time   `gorm:"column:expired_at"`
+	EndReason         Reason       `gorm:"column:end_reason;serializer:zeronull"`
+	RefundedCents     *money.Cents `gorm:"column:refunded_cents"`
+	RefundedAt        *time.Time   `gorm:"column:refunded_at"`
+	DialAttempts      int          `gorm:"column:dial_attempts"`
+	FirstDialAt       *time.Time   `gorm:"column:first_dial_at"`
+	LastDialAt        *time.Time   `gorm:"column:last_dial_at"`
+	NextDialAt        *time.Time   `gorm:"column:next_dial_at"`
+	CallCapAt         *time.Time   `gorm:"column:call_cap_at"` // when the call's 20 minutes are over
+	LineLostAt        *time.Time   `gorm:"column:line_lost_at"`
+	Reminders         int          `gorm:"column:reminders"`      // sent for a note that is missing
+	CallableFrom      *time.Time   `gorm:"column:callable_from"`  // the hours of the client's day for a callback
+	CallableUntil     *time.Time   `gorm:"column:callable_until"` // their end, exclusive
+	ErasedAt          *time.Time   `gorm:"column:erased_at;<-:create"`
 }
 
-// columns leaves the phone number out: it is read at dial time only.
-const columns = `c.id, c.application_id, c.client_id, c.status, c.competence, c.language, c.subject_sealed, c.description_sealed,
-	c.recording_consent, c.external_ref, c.price_cents, c.lawyer_id, c.event_seq, c.created_at, c.updated_at, c.search_started_at,
-	c.assigned_at, c.callback_due_at, c.call_started_at, c.call_ended_at, c.duration_sec, c.completed_at, c.cancelled_at,
-	c.expired_at, c.end_reason, c.refunded_cents, c.refunded_at, c.dial_attempts, c.first_dial_at, c.last_dial_at,
-	c.next_dial_at, c.call_cap_at, c.line_lost_at, c.reminders, c.callable_from, c.callable_until, c.erased_at`
+// TableName implements [schema.Tabler].
+func (row) TableName() string { return "consultations" }
 
-// openColumns are for rows whose texts are opened.
-var openColumns = columns + `, ` + vault.Stored("c.client_id") + ` AS key_sealed`
+// openRow is a row with the key that opens its texts.
+type openRow struct {
+	Row       row `gorm:"embedded"`
+	KeySealed []byte
+}
+
+// evidenceRow is a row of consultation_evidence, which is only added to.
+type evidenceRow struct {
+	ConsultationID       string    `gorm:"column:consultation_id;primaryKey"`
+	TextVersion          string    `gorm:"column:text_version"`
+	TextSHA256           id.Digest `gorm:"column:text_sha256"`
+	AcknowledgedAt       time.Time `gorm:"column:acknowledged_at"`
+	ApplicationID        string    `gorm:"column:application_id"`
+	ClientID             string    `gorm:"column:client_id"`
+	RequestID            string    `gorm:"column:request_id"`
+	IdempotencyKeySHA256 id.Digest `gorm:"column:idempotency_key_sha256"`
+	Address              string    `gorm:"column:address"`
+	UserAgent            string    `gorm:"column:user_agent"`
+}
+
+// TableName implements [schema.Tabler].
+func (evidenceRow) TableName() string { return "consultation_evidence" }
 
 func toRow(c Consultation) row {
 	r := row{
 		ID: c.ID, ApplicationID: c.ApplicationID, ClientID: c.ClientID, Status: c.Status, Competence: c.Competence,
-		Language: c.Language, RecordingConsent: c.RecordingConsent, ExternalRef: nilIfEmpty(c.ExternalRef), PriceCents: c.Price,
-		LawyerID: nilIfEmpty(c.LawyerID), EventSeq: c.EventSeq, TimerAt: nextTimer(c), CreatedAt: c.CreatedAt, UpdatedAt: c.UpdatedAt,
+		Language: c.Language, RecordingConsent: c.RecordingConsent, ExternalRef: c.ExternalRef, PriceCents: c.Price,
+		LawyerID: c.LawyerID, EventSeq: c.EventSeq, TimerAt: nextTimer(c), CreatedAt: c.CreatedAt, UpdatedAt: c.UpdatedAt,
 		SearchStartedAt: c.SearchStartedAt, AssignedAt: c.AssignedAt, CallbackDueAt: c.CallbackDueAt, CallStartedAt: c.CallStartedAt,
 		CallEndedAt: c.CallEndedAt, DurationSec: c.DurationSec, CompletedAt: c.CompletedAt, CancelledAt: c.CancelledAt,
-		ExpiredAt: c.ExpiredAt, EndReason: nilIfEmpty(string(c.EndReason)), RefundedAt: c.RefundedAt, DialAttempts: c.DialAttempts,
+		ExpiredAt: c.ExpiredAt, EndReason: c.EndReason, RefundedAt: c.RefundedAt, DialAttempts: c.DialAttempts,
 		FirstDialAt: c.FirstDialAt, LastDialAt: c.LastDialAt, NextDialAt: c.NextDialAt, CallCapAt: c.CallCapAt,
 		LineLostAt: c.LineLostAt, Reminders: c.Reminders, CallableFrom: c.CallableFrom, CallableUntil: c.CallableUntil,
 	}
@@ -80,15 +106,15 @@ func toRow(c Consultation) row {
 func fromRow(r row) Consultation {
 	c := Consultation{
 		ID: r.ID, ApplicationID: r.ApplicationID, ClientID: r.ClientID, Status: r.Status, Competence: r.Competence,
-		Language: r.Language, RecordingConsent: r.RecordingConsent, ExternalRef: orEmpty(r.ExternalRef), Price: r.PriceCents,
-		LawyerID: orEmpty(r.LawyerID), EventSeq: r.EventSeq, CreatedAt: r.CreatedAt.UTC(), UpdatedAt: r.UpdatedAt.UTC(),
-		SearchStartedAt: r.SearchStartedAt.UTC(), AssignedAt: utc(r.AssignedAt), CallbackDueAt: utc(r.CallbackDueAt),
-		CallStartedAt: utc(r.CallStartedAt), CallEndedAt: utc(r.CallEndedAt), DurationSec: r.DurationSec,
-		CompletedAt: utc(r.CompletedAt), CancelledAt: utc(r.CancelledAt), ExpiredAt: utc(r.ExpiredAt),
-		EndReason: Reason(orEmpty(r.EndReason)), RefundedAt: utc(r.RefundedAt), DialAttempts: r.DialAttempts,
-		FirstDialAt: utc(r.FirstDialAt), LastDialAt: utc(r.LastDialAt), NextDialAt: utc(r.NextDialAt), CallCapAt: utc(r.CallCapAt),
-		LineLostAt: utc(r.LineLostAt), Reminders: r.Reminders, ErasedAt: utc(r.ErasedAt),
-		CallableFrom: utc(r.CallableFrom), CallableUntil: utc(r.CallableUntil),
+		Language: r.Language, RecordingConsent: r.RecordingConsent, ExternalRef: r.ExternalRef, Price: r.PriceCents,
+		LawyerID: r.LawyerID, EventSeq: r.EventSeq, CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt,
+		SearchStartedAt: r.SearchStartedAt, AssignedAt: r.AssignedAt, CallbackDueAt: r.CallbackDueAt,
+		CallStartedAt: r.CallStartedAt, CallEndedAt: r.CallEndedAt, DurationSec: r.DurationSec,
+		CompletedAt: r.CompletedAt, CancelledAt: r.CancelledAt, ExpiredAt: r.ExpiredAt,
+		EndReason: r.EndReason, RefundedAt: r.RefundedAt, DialAttempts: r.DialAttempts,
+		FirstDialAt: r.FirstDialAt, LastDialAt: r.LastDialAt, NextDialAt: r.NextDialAt, CallCapAt: r.CallCapAt,
+		LineLostAt: r.LineLostAt, Reminders: r.Reminders, ErasedAt: r.ErasedAt,
+		CallableFrom: r.CallableFrom, CallableUntil: r.CallableUntil,
 	}
 	if r.RefundedCents != nil {
 		c.Refunded = *r.RefundedCents
@@ -96,115 +122,118 @@ func fromRow(r row) Consultation {
 	return c
 }
 
-func nilIfEmpty(s string) *string {
-	if s == "" {
-		return nil
-	}
-	return &s
-}
+var (
+	columns     = postgres.Columns[row]("c", "phone_sealed")
+	openColumns = columns + ", " + vault.Stored("c.client_id") + " AS key_sealed"
+)
 
-func orEmpty(s *string) string {
-	if s == nil {
-		return ""
-	}
-	return *s
-}
+// insertSQL writes record and evidence in one round trip: neither exists without the other.
+var insertSQL = postgres.SQL(postgres.Atomic, `WITH c AS (
+		INSERT INTO consultations (id, application_id, client_id, status, competence, language, subject_sealed,
+			description_sealed, recording_consent, external_ref, price_cents, phone_sealed, event_seq, timer_at,
+			created_at, updated_at, search_started_at)
+		VALUES ($1, $2, $3, $5, $6, $7, $8, $9, $10, nullif($11, ''), $12, $13, $14, $15, $4, $4, $4)
+	)
+	INSERT INTO consultation_evidence (consultation_id, text_version, text_sha256, acknowledged_at, application_id,
+		client_id, request_id, idempotency_key_sha256, address, user_agent)
+	VALUES ($1, $16, $17, $4, $2, $3, $18, $19, $20, $21)`)
 
-func utc(t *time.Time) *time.Time {
-	if t == nil {
-		return nil
-	}
-	u := t.UTC()
-	return &u
-}
-
-type insertRow struct {
-	row
-	Evidence
-	TextVersion string
-	TextDigest  id.Digest
-}
-
-// insertWithEvidence writes record and evidence in one round trip: neither exists without the other.
-func insertWithEvidence(ctx context.Context, tx postgres.Tx, r insertRow) error {
-	_, err := tx.SQL().ExecContext(ctx, `WITH c AS (
-			INSERT INTO consultations (id, application_id, client_id, status, competence, language, subject_sealed,
-				description_sealed, recording_consent, external_ref, price_cents, phone_sealed, event_seq, timer_at,
-				created_at, updated_at, search_started_at)
-			VALUES ($1, $2, $3, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $4, $4, $4)
-		)
-		INSERT INTO consultation_evidence (consultation_id, text_version, text_sha256, acknowledged_at, application_id,
-			client_id, request_id, idempotency_key_sha256, address, user_agent)
-		VALUES ($1, $16, $17, $4, $2, $3, $18, $19, $20, $21)`,
-		r.ID, r.ApplicationID, r.ClientID, r.CreatedAt,
+func insertWithEvidence(ctx context.Context, tx postgres.Tx, r row, e evidenceRow) error {
+	_, err := tx.Exec(ctx, insertSQL, r.ID, r.ApplicationID, r.ClientID, r.CreatedAt,
 		r.Status, r.Competence, r.Language, r.SubjectSealed, r.DescriptionSealed, r.RecordingConsent, r.ExternalRef, r.PriceCents, r.PhoneSealed,
-		r.EventSeq, r.TimerAt, r.TextVersion, r.TextDigest, r.RequestID, id.DigestOf(r.IdempotencyKey), r.Address, account.Printable(r.UserAgent))
+		r.EventSeq, r.TimerAt, e.TextVersion, e.TextSHA256, e.RequestID, e.IdempotencyKeySHA256, e.Address, e.UserAgent)
 	if err != nil {
 		return fmt.Errorf("insert consultation: %w", err)
 	}
 	return nil
 }
 
-var updateSQL = func() string {
-	columns := []string{"status", "lawyer_id", "event_seq", "timer_at", "updated_at", "assigned_at", "callback_due_at", "call_started_at",
-		"call_ended_at", "duration_sec", "completed_at", "cancelled_at", "expired_at", "end_reason", "refunded_cents", "refunded_at",
-		"dial_attempts", "first_dial_at", "last_dial_at", "next_dial_at", "call_cap_at", "line_lost_at", "reminders",
-		"callable_from", "callable_until"}
-	for i, name := range columns {
-		columns[i] = name + " = r." + name
+// moved are the columns that a move may change.
+var moved = postgres.Updatable[row]()
+
+var updateSQL = postgres.SQL(postgres.Batch, func() string {
+	set := make([]string, len(moved))
+	for i, name := range moved {
+		set[i] = name + " = r." + name
 	}
-	return "UPDATE consultations c SET " + strings.Join(columns, ", ") +
+	return "UPDATE consultations c SET " + strings.Join(set, ", ") +
 		" FROM jsonb_populate_recordset(NULL::consultations, $1::jsonb) r WHERE c.id = ANY ($2) AND c.id = r.id AND c.status = $3"
-}()
+}())
 
 // update writes what can change, and the timers, of consultations that are still in status from.
 func update(ctx context.Context, tx postgres.Tx, from Status, list ...Consultation) error {
-	ids, rows := make([]string, len(list)), make([]map[string]any, len(list))
+	ids, rows := make([]string, len(list)), make([]row, len(list))
 	for i, c := range list {
-		r := toRow(c)
-		ids[i], rows[i] = r.ID, map[string]any{
-			"id": r.ID, "status": r.Status, "lawyer_id": r.LawyerID, "event_seq": r.EventSeq, "timer_at": r.TimerAt,
-			"updated_at": r.UpdatedAt, "assigned_at": r.AssignedAt, "callback_due_at": r.CallbackDueAt, "call_started_at": r.CallStartedAt,
-			"call_ended_at": r.CallEndedAt, "duration_sec": r.DurationSec, "completed_at": r.CompletedAt, "cancelled_at": r.CancelledAt,
-			"expired_at": r.ExpiredAt, "end_reason": r.EndReason, "refunded_cents": (*int64)(r.RefundedCents), "refunded_at": r.RefundedAt,
-			"dial_attempts": r.DialAttempts, "first_dial_at": r.FirstDialAt, "last_dial_at": r.LastDialAt, "next_dial_at": r.NextDialAt,
-			"call_cap_at": r.CallCapAt, "line_lost_at": r.LineLostAt, "reminders": r.Reminders,
-			"callable_from": r.CallableFrom, "callable_until": r.CallableUntil,
-		}
+		ids[i], rows[i] = c.ID, toRow(c)
 	}
-	values, err := json.Marshal(rows)
+	values, err := postgres.Records(ctx, rows, append([]string{"id"}, moved...)...)
 	if err != nil {
 		return fmt.Errorf("write consultations: %w", err)
 	}
-	res, err := tx.SQL().ExecContext(ctx, updateSQL, string(values), ids, from)
+	n, err := tx.Exec(ctx, updateSQL, values, ids, from)
 	if err != nil {
 		return fmt.Errorf("update consultation %s: %w", strings.Join(ids, ", "), err)
 	}
-	if n, err := res.RowsAffected(); err != nil || n != int64(len(list)) {
-		return errors.Join(fmt.Errorf("%w: of %s, %d are still %s", errLostRace, strings.Join(ids, ", "), n, from), err)
+	if n != len(list) {
+		return fmt.Errorf("%w: of %s, %d are still %s", errLostRace, strings.Join(ids, ", "), n, from)
 	}
 	return nil
 }
 
-func get(ctx context.Context, tx postgres.Tx, applicationID, clientID, consultationID string) (row, error) {
-	return one(ctx, tx, `SELECT `+openColumns+` FROM consultations c WHERE c.id = ? AND c.application_id = ? AND c.client_id = ?`,
-		consultationID, applicationID, clientID)
+// rows begins a query for consultations c without their phone numbers.
+func rows(ctx context.Context, tx postgres.Tx, lock ...clause.Expression) *gorm.DB {
+	return tx.Gorm(ctx).Clauses(lock...).Table("consultations c").Select(columns)
+}
+
+// openRows begins a query for consultations c whose texts are opened.
+func openRows(ctx context.Context, tx postgres.Tx, lock ...clause.Expression) *gorm.DB {
+	return tx.Gorm(ctx).Clauses(lock...).Table("consultations c").Select(openColumns)
+}
+
+func one[T any](q *gorm.DB) (r T, err error) {
+	err = q.Take(&r).Error
+	if postgres.IsNotFound(err) {
+		return r, problem.ErrNotFound
+	}
+	if err != nil {
+		return r, fmt.Errorf("read consultation: %w", err)
+	}
+	return r, nil
+}
+
+func many(q *gorm.DB) ([]Consultation, error) {
+	var list []row
+	if err := q.Find(&list).Error; err != nil {
+		return nil, fmt.Errorf("list consultations: %w", err)
+	}
+	out := make([]Consultation, len(list))
+	for i, r := range list {
+		out[i] = fromRow(r)
+	}
+	return out, nil
+}
+
+func get(ctx context.Context, tx postgres.Tx, applicationID, clientID, consultationID string) (openRow, error) {
+	return one[openRow](openRows(ctx, tx).Where("c.id = ? AND c.application_id = ? AND c.client_id = ?", consultationID, applicationID, clientID))
 }
 
 // lockOwned locks a consultation of the client, and of the application unless that is empty.
-func lockOwned(ctx context.Context, tx postgres.Tx, applicationID, clientID, consultationID string) (row, error) {
-	return one(ctx, tx, `SELECT `+openColumns+` FROM consultations c WHERE c.id = ? AND (? = '' OR c.application_id = ?) AND c.client_id = ? FOR UPDATE`,
-		consultationID, applicationID, applicationID, clientID)
+func lockOwned(ctx context.Context, tx postgres.Tx, applicationID, clientID, consultationID string) (openRow, error) {
+	q := openRows(ctx, tx, postgres.ForUpdate).Where("c.id = ? AND c.client_id = ?", consultationID, clientID)
+	if applicationID != "" {
+		q = q.Where("c.application_id = ?", applicationID)
+	}
+	return one[openRow](q)
 }
 
 func lock(ctx context.Context, tx postgres.Tx, consultationID string) (Consultation, error) {
-	r, err := one(ctx, tx, `SELECT `+columns+` FROM consultations c WHERE c.id = ? FOR UPDATE`, consultationID)
+	r, err := one[row](rows(ctx, tx, postgres.ForUpdate).Where("c.id = ?", consultationID))
 	return fromRow(r), err
 }
 
 // tryLock locks a consultation unless somebody else is at it; ok is false then.
 func tryLock(ctx context.Context, tx postgres.Tx, consultationID string) (c Consultation, ok bool, err error) {
-	r, err := one(ctx, tx, `SELECT `+columns+` FROM consultations c WHERE c.id = ? FOR UPDATE SKIP LOCKED`, consultationID)
+	r, err := one[row](rows(ctx, tx, postgres.SkipLocked).Where("c.id = ?", consultationID))
 	if errors.Is(err, problem.ErrNotFound) {
 		return Consultation{}, false, nil
 	}
@@ -213,26 +242,15 @@ func tryLock(ctx context.Context, tx postgres.Tx, consultationID string) (c Cons
 
 // tryLockAll locks those of several consultations that nobody else is at.
 func tryLockAll(ctx context.Context, tx postgres.Tx, ids []string) ([]Consultation, error) {
-	return many(ctx, tx, `SELECT `+columns+` FROM consultations c WHERE c.id IN ? ORDER BY c.id FOR UPDATE SKIP LOCKED`, ids)
-}
-
-func one(ctx context.Context, tx postgres.Tx, query string, args ...any) (row, error) {
-	var rows []row
-	if err := tx.Gorm(ctx).Raw(query, args...).Scan(&rows).Error; err != nil {
-		return row{}, fmt.Errorf("read consultation: %w", err)
-	}
-	if len(rows) == 0 {
-		return row{}, problem.ErrNotFound
-	}
-	return rows[0], nil
+	return many(rows(ctx, tx, postgres.SkipLocked).Where("c.id IN ?", ids).Order("c.id"))
 }
 
 // phoneToDial reads the phone number, the client and the key.
-func phoneToDial(ctx context.Context, tx postgres.Tx, consultationID string) (row, error) {
-	r, err := one(ctx, tx, `SELECT c.client_id, c.phone_sealed, `+vault.Stored("c.client_id")+` AS key_sealed FROM consultations c
-		WHERE c.id = ? AND c.status IN ('ASSIGNED', 'IN_CALL')`, consultationID)
+func phoneToDial(ctx context.Context, tx postgres.Tx, consultationID string) (openRow, error) {
+	r, err := one[openRow](tx.Gorm(ctx).Table("consultations c").Select("c.client_id, c.phone_sealed, "+vault.Stored("c.client_id")+" AS key_sealed").
+		Where("c.id = ? AND c.status IN ('ASSIGNED', 'IN_CALL')", consultationID))
 	if errors.Is(err, problem.ErrNotFound) {
-		return row{}, fmt.Errorf("%w: %s", errNoNumber, consultationID)
+		return openRow{}, fmt.Errorf("%w: %s", errNoNumber, consultationID)
 	}
 	return r, err
 }
@@ -240,20 +258,20 @@ func phoneToDial(ctx context.Context, tx postgres.Tx, consultationID string) (ro
 // callOfNobody finds a call on the line of c's client that is not over though it should be: an earlier one of c, which is
 // about to be dialled, or one of a consultation that has left its lawyer.
 func callOfNobody(ctx context.Context, tx postgres.Tx, c Consultation) (callID string, found bool, err error) {
-	res := tx.Gorm(ctx).Raw(`SELECT k.id FROM calls k JOIN consultations o ON o.id = k.consultation_id
-		WHERE k.state <> 'ENDED' AND (k.consultation_id = @id OR k.client_id = @client AND o.status NOT IN ('ASSIGNED', 'IN_CALL'))
-		LIMIT 1`, map[string]any{"id": c.ID, "client": c.ClientID}).Scan(&callID)
+	res := tx.Gorm(ctx).Table("calls k").Joins("JOIN consultations o ON o.id = k.consultation_id").Select("k.id").
+		Where("k.state <> 'ENDED' AND (k.consultation_id = ? OR k.client_id = ? AND o.status NOT IN ('ASSIGNED', 'IN_CALL'))", c.ID, c.ClientID).
+		Limit(1).Find(&callID)
 	if res.Error != nil {
 		return "", false, fmt.Errorf("look for calls of nobody: %w", res.Error)
 	}
 	return callID, res.RowsAffected > 0, nil
 }
 
-// inCallOf finds the consultation of a client that is in call.
-func inCallOf(ctx context.Context, tx postgres.Tx, clientID string) (id string, err error) {
-	err = tx.Gorm(ctx).Raw("SELECT id FROM consultations WHERE client_id = ? AND status = 'IN_CALL'", clientID).Scan(&id).Error
+// inCallOf finds the consultation of a client that is in call; it returns "" when there is none.
+func inCallOf(ctx context.Context, tx postgres.Tx, clientID string) (consultationID string, err error) {
+	err = gorm.G[row](tx.Gorm(ctx)).Where("client_id = ? AND status = 'IN_CALL'", clientID).Select("id").Scan(ctx, &consultationID)
 	if err != nil {
 		return "", fmt.Errorf("look for the client's call: %w", err)
 	}
-	return id, nil
+	return consultationID, nil
 }

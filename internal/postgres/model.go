@@ -3,8 +3,10 @@ package postgres
 import (
 	"context"
 	"database/sql/driver"
+	"encoding/json"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -23,14 +25,48 @@ var ForNoKeyUpdate = clause.Locking{Strength: "NO KEY UPDATE"}
 // SkipLocked is [ForUpdate] of those rows that nobody else has locked.
 var SkipLocked = clause.Locking{Strength: clause.LockingStrengthUpdate, Options: clause.LockingOptionsSkipLocked}
 
-// Columns lists the columns of a model, each after "alias.", for a statement that is text.
-func Columns[T any](alias string) string {
-	names := parsed[T]().DBNames
-	list := make([]string, len(names))
-	for i, name := range names {
-		list[i] = alias + "." + name
+// Columns lists the columns of a model but those named, each after "alias.", for a statement that selects them.
+func Columns[T any](alias string, except ...string) string {
+	var list []string
+	for _, name := range parsed[T]().DBNames {
+		if !slices.Contains(except, name) {
+			list = append(list, alias+"."+name)
+		}
 	}
 	return strings.Join(list, ", ")
+}
+
+// Updatable lists the columns of a model that an update may write: all but the key and those with the permission <-:create.
+func Updatable[T any]() []string {
+	var list []string
+	for _, f := range parsed[T]().Fields {
+		if f.Updatable && !f.PrimaryKey {
+			list = append(list, f.DBName)
+		}
+	}
+	return list
+}
+
+// Records writes columns of several rows as JSON, for jsonb_populate_recordset. They must not be binary.
+func Records[T any](ctx context.Context, rows []T, columns ...string) (string, error) {
+	s := parsed[T]()
+	records := make([]map[string]any, len(rows))
+	for i := range rows {
+		record := make(map[string]any, len(columns))
+		for _, name := range columns {
+			value, _ := s.FieldsByDBName[name].ValueOf(ctx, reflect.ValueOf(&rows[i]))
+			if v, ok := value.(driver.Valuer); ok {
+				var err error
+				if value, err = v.Value(); err != nil {
+					return "", fmt.Errorf("write column %s: %w", name, err)
+				}
+			}
+			record[name] = value
+		}
+		records[i] = record
+	}
+	text, err := json.Marshal(records)
+	return string(text), err
 }
 
 var models sync.Map

@@ -92,13 +92,14 @@ type Array[T ~string] []T
 
 // Value implements [driver.Valuer].
 func (a Array[T]) Value() (driver.Value, error) {
-	texts := make([]string, len(a))
+	quoted := make([]string, len(a))
 	for i, s := range a {
-		texts[i] = string(s)
+		quoted[i] = `"` + escaped.Replace(string(s)) + `"`
 	}
-	b, err := arrays.Encode(pgtype.TextArrayOID, pgtype.TextFormatCode, texts, []byte{})
-	return string(b), err
+	return "{" + strings.Join(quoted, ",") + "}", nil
 }
+
+var escaped = strings.NewReplacer(`\`, `\\`, `"`, `\"`)
 
 // Scan implements [sql.Scanner].
 func (a *Array[T]) Scan(src any) error {
@@ -121,7 +122,7 @@ func (a *Array[T]) Scan(src any) error {
 	return nil
 }
 
-var arrays = pgtype.NewMap() // read only after it is made
+var arrays = pgtype.NewMap() // only scans: its encoder writes to it, and many use it at a time
 
 // The tag serializer:zeronull keeps the zero value of a text, number, truth or time as NULL.
 func init() { schema.RegisterSerializer("zeronull", zeroNull{}) }

@@ -2,6 +2,7 @@ package postgres_test
 
 import (
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -55,6 +56,26 @@ func TestModelsKeepWhatTheyAreGiven(t *testing.T) {
 			t.Errorf("read back: %+v", got)
 		}
 	}
+}
+
+// TestArraysAreForManyAtATime is for the race detector.
+func TestArraysAreForManyAtATime(t *testing.T) {
+	t.Parallel()
+	want := postgres.Array[string]{"a", `b"\`, ""}
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			text, err := want.Value()
+			if err != nil {
+				t.Error(err)
+			}
+			var got postgres.Array[string]
+			if err := got.Scan(text); err != nil || !slices.Equal(got, want) {
+				t.Errorf("%q %v", got, err)
+			}
+		})
+	}
+	all.Wait()
 }
 
 // TestPurgeLeavesWhatIsLockedAndWhatIsTooMuch deletes in portions around a row that somebody holds.

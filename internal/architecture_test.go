@@ -129,14 +129,19 @@ func checkFence(t *testing.T, from, file, dependency string) {
 	}
 }
 
-// TestTheClockAndTheEnvironmentAreReadInOnePlace finds calls of time.Now and os.Getenv outside of theirs.
-func TestTheClockAndTheEnvironmentAreReadInOnePlace(t *testing.T) {
+// TestTheClockTheEnvironmentAndTheLoggerComeFromOnePlace finds what reads the clock or the environment, or takes the
+// global logger, outside of the places for it. A service is given its clock, its settings and its logger.
+func TestTheClockTheEnvironmentAndTheLoggerComeFromOnePlace(t *testing.T) {
 	t.Parallel()
 	places := map[string][]string{
 		"time.Now":     {"internal/clock", "cmd/partnerd", "cmd/democrm", "cmd/democrm/crm", "cmd/bench", "internal/bench", "internal/dbtest"},
 		"time.Since":   {"internal/clock", "cmd/partnerd", "cmd/democrm", "cmd/democrm/crm", "cmd/bench", "internal/bench", "internal/dbtest"},
 		"os.Getenv":    {"internal/app", "cmd/partnerd", "internal/dbtest"},
 		"os.LookupEnv": {"internal/app", "cmd/partnerd", "internal/dbtest"},
+		"slog.Default": nil,
+	}
+	for _, level := range []string{"Debug", "Info", "Warn", "Error"} {
+		places["slog."+level], places["slog."+level+"Context"] = nil, nil
 	}
 	for _, p := range packages(t) {
 		from := strings.TrimPrefix(p.ImportPath, module)

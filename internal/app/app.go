@@ -215,10 +215,10 @@ func (a *App) wire(ctx context.Context, k keys) (err error) {
 	numbers := &numbers{db: a.DB, lawyers: a.Lawyers}
 	var provider telephony.Adapter = telephony.None{}
 	if cfg.Sandbox() {
-		a.SimulatedCalls = sandbox.NewCalls(a.DB, nil)
+		a.SimulatedCalls = sandbox.NewCalls(a.DB, nil, a.Logger)
 		provider = a.SimulatedCalls
 	}
-	a.Telephony = telephony.New(a.DB, provider, numbers)
+	a.Telephony = telephony.New(a.DB, provider, numbers, a.Logger)
 	if a.queries, err = a.DB.ByIndex(ctx, searchConns); err != nil {
 		return err
 	}
@@ -240,8 +240,8 @@ func (a *App) wire(ctx context.Context, k keys) (err error) {
 		return err
 	}
 	if cfg.Sandbox() {
-		a.SimulatedLawyers = sandbox.NewLawyers(a.DB, a.Consultations, a.Lawyers)
-		a.SimulatedPayments = sandbox.NewPayments(a.DB, a.Payments, a.noticeURL(), k.payment)
+		a.SimulatedLawyers = sandbox.NewLawyers(a.DB, a.Consultations, a.Lawyers, a.Logger)
+		a.SimulatedPayments = sandbox.NewPayments(a.DB, a.Payments, a.noticeURL(), k.payment, a.Logger)
 	}
 	return nil
 }

@@ -86,7 +86,7 @@ func newWorldOn(t *testing.T, db *postgres.DB, clk *clock.Manual) *world {
 	w := &world{T: t, clock: clk, Service: New(Deps{
 		DB: db, Box: box, Accounts: account.New(box), Applications: application.New(), Catalog: catalog.New(), Wallet: wallet.New(),
 		Matching: matching.New(lawyers), Lawyers: lawyers, Webhooks: webhook.New(db, box, webhook.Config{Sandbox: true}),
-		Notes: note.New(box, drop), Telephony: telephony.New(db, nil, nil), Mail: mail.New(jobs, box, nil),
+		Notes: note.New(box, drop), Telephony: telephony.New(db, nil, nil, nil), Mail: mail.New(jobs, box, nil),
 	})}
 	w.application = w.newApplication("CRM")
 	w.client = w.newClient("client@example.org", "+33612345678", true, 10_000)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 	"time"
 
@@ -191,7 +190,7 @@ func (s *Service) sendRefund(ctx context.Context, tx postgres.Tx, r dueRefund) e
 		s.cfg.Logger.ErrorContext(ctx, "refund of a top-up refused", "refund", r.ID, "topup", r.TopUpID, "error", err)
 		return endRefund(ctx, tx, r.ID, "FAILED", "", err.Error())
 	case err != nil:
-		s.cfg.Logger.WarnContext(ctx, "refund of a top-up will be tried again", slog.String("refund", r.ID), "attempt", r.Attempts, "error", err)
+		s.cfg.Logger.WarnContext(ctx, "refund of a top-up will be tried again", "refund", r.ID, "attempt", r.Attempts, "error", err)
 		return postponeRefund(ctx, tx, r.ID, err.Error(), refundPause(r.Attempts))
 	}
 	return endRefund(ctx, tx, r.ID, "SENT", ref, "")

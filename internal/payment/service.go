@@ -20,7 +20,7 @@ type Config struct {
 	Provider      Provider // who takes the money of new sessions; nil: the built-in provider of a sandbox, nobody in live
 	MaxTopUp      money.Cents
 	WalletCeiling money.Cents
-	Logger        *slog.Logger // nil means the default one
+	Logger        *slog.Logger // nil means silence
 }
 
 // Service makes checkout sessions and credits paid ones.
@@ -39,7 +39,7 @@ func New(w *wallet.Service, cfg Config) *Service {
 		cfg.WalletCeiling = DefaultWalletCeiling
 	}
 	if cfg.Logger == nil {
-		cfg.Logger = slog.Default()
+		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	return &Service{wallet: w, cfg: cfg, wake: make(chan struct{}, 1)}
 }

@@ -91,7 +91,7 @@ func newHouse(t *testing.T) *house {
 		Payments: payment.New(money, payment.Config{BaseURL: "https://partner.example", Sandbox: true, NoticeSecret: "s"}),
 		Consultations: consultation.New(consultation.Deps{DB: h.db, Box: box, Accounts: accounts, Applications: h.apps, Catalog: catalog.New(), Wallet: money,
 			Matching: matching.New(lawyers), Lawyers: lawyers, Webhooks: webhook.New(h.db, box, webhook.Config{Sandbox: true}), Notes: note.New(box, drop),
-			Telephony: telephony.New(h.db, nil, nil)})})
+			Telephony: telephony.New(h.db, nil, nil, nil)})})
 	h.must(err)
 	h.live()
 	return h

@@ -23,17 +23,18 @@ type Deliver func(ctx context.Context, e telephony.Event) error
 type Calls struct {
 	db     *postgres.DB
 	script func(callID string) Script
+	log    *slog.Logger
 	wake   chan struct{}
 }
 
 var _ telephony.Adapter = (*Calls)(nil)
 
 // NewCalls makes the provider; script chooses how a call goes, nil means [DefaultScript] for all.
-func NewCalls(db *postgres.DB, script func(callID string) Script) *Calls {
+func NewCalls(db *postgres.DB, script func(callID string) Script, log *slog.Logger) *Calls {
 	if script == nil {
 		script = DefaultScript
 	}
-	return &Calls{db: db, script: script, wake: make(chan struct{}, 1)}
+	return &Calls{db: db, script: script, log: log, wake: make(chan struct{}, 1)}
 }
 
 // PlaceLeg implements [telephony.Adapter]. Nobody is dialled; the number is not kept.
@@ -134,7 +135,7 @@ func (c *Calls) Run(ctx context.Context, deliver Deliver) error {
 			return nil
 		}
 		if err != nil {
-			slog.ErrorContext(ctx, "simulated calls", "error", err)
+			c.log.ErrorContext(ctx, "simulated calls", "error", err)
 		} else if n > 0 {
 			continue
 		}
@@ -209,7 +210,7 @@ func (c *Calls) report(ctx context.Context, s dueStep, deliver Deliver) error {
 		})
 	}
 	quit := s.tries >= maxTries
-	slog.WarnContext(ctx, "simulated call event refused", "call", s.event.CallID, "event", s.event.ID, "kind", s.event.Kind,
+	c.log.WarnContext(ctx, "simulated call event refused", "call", s.event.CallID, "event", s.event.ID, "kind", s.event.Kind,
 		"try", s.tries, "given_up", quit, "error", err)
 	if err := settleStep(ctx, c.db.Read(), s.id, quit, min(time.Duration(s.tries)*200*time.Millisecond, 5*time.Second)); err != nil {
 		return fmt.Errorf("after a refusal: %w", err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"strings"
 	"sync"
 	"testing"
@@ -112,6 +113,8 @@ func open(t *testing.T, clk clock.Clock, script func(string) sandbox.Script) *ho
 }
 
 // start makes all services anew, as a restart does: only the database remembers.
+var silent = slog.New(slog.DiscardHandler)
+
 func (h *house) start() {
 	h.accounts, h.applications, h.wallet, h.lawyers = account.New(h.box), application.New(), wallet.New(), lawyer.New(h.box)
 	h.calls = sandbox.NewCalls(h.db, func(id string) sandbox.Script {
@@ -119,13 +122,13 @@ func (h *house) start() {
 			return sandbox.DefaultScript(id)
 		}
 		return h.script(id)
-	})
+	}, silent)
 	h.wires.Calls = h.calls
-	h.telephony = telephony.New(h.db, h.wires, numbers{h})
+	h.telephony = telephony.New(h.db, h.wires, numbers{h}, silent)
 	h.consultations = consultation.New(consultation.Deps{DB: h.db, Box: h.box, Accounts: h.accounts, Applications: h.applications,
 		Catalog: catalog.New(), Wallet: h.wallet, Matching: matching.New(h.lawyers), Lawyers: h.lawyers,
 		Webhooks: webhook.New(h.db, h.box, webhook.Config{Sandbox: true}), Notes: note.New(h.box, h.drop), Telephony: h.telephony})
-	h.players = sandbox.NewLawyers(h.db, h.consultations, h.lawyers)
+	h.players = sandbox.NewLawyers(h.db, h.consultations, h.lawyers, silent)
 	h.players.Pace = h.pace
 }
 

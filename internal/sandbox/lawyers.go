@@ -59,6 +59,7 @@ type Lawyers struct {
 	db            *postgres.DB
 	consultations Consultations
 	lawyers       *lawyer.Service
+	log           *slog.Logger
 
 	mu       sync.Mutex
 	lastBeat time.Time
@@ -67,13 +68,13 @@ type Lawyers struct {
 }
 
 // NewLawyers makes the player.
-func NewLawyers(db *postgres.DB, c Consultations, l *lawyer.Service) *Lawyers {
-	return &Lawyers{Pace: DefaultPace, db: db, consultations: c, lawyers: l, notYet: map[string]time.Time{}}
+func NewLawyers(db *postgres.DB, c Consultations, l *lawyer.Service, log *slog.Logger) *Lawyers {
+	return &Lawyers{Pace: DefaultPace, db: db, consultations: c, lawyers: l, log: log, notYet: map[string]time.Time{}}
 }
 
 // Run plays while no other process does, until ctx ends.
 func (l *Lawyers) Run(ctx context.Context) error {
-	l.db.Alone(ctx, "simulated lawyers", slog.Default(), l.play)
+	l.db.Alone(ctx, "simulated lawyers", l.log, l.play)
 	return nil
 }
 
@@ -82,7 +83,7 @@ func (l *Lawyers) play(ctx context.Context) {
 	defer tick.Stop()
 	for {
 		if err := l.Turn(ctx); err != nil && ctx.Err() == nil {
-			slog.ErrorContext(ctx, "simulated lawyers", "error", err)
+			l.log.ErrorContext(ctx, "simulated lawyers", "error", err)
 		}
 		select {
 		case <-ctx.Done():
@@ -165,7 +166,7 @@ func (l *Lawyers) lookForWork(ctx context.Context, lawyerIDs []string) {
 	for _, id := range lawyerIDs {
 		g.Go(func() error {
 			if err := l.consultations.LawyerAvailable(ctx, id); err != nil && ctx.Err() == nil {
-				slog.WarnContext(ctx, "simulated lawyer looks for work", "lawyer", id, "error", err)
+				l.log.WarnContext(ctx, "simulated lawyer looks for work", "lawyer", id, "error", err)
 			}
 			return nil
 		})
@@ -183,7 +184,7 @@ func (l *Lawyers) do(ctx context.Context, c chore) {
 	if lostRace(err) {
 		level = slog.LevelDebug
 	}
-	slog.Log(ctx, level, "simulated lawyer", "does", c.kind, "lawyer", c.lease.LawyerID, "subject", c.subjectID, "error", err)
+	l.log.Log(ctx, level, "simulated lawyer", "does", c.kind, "lawyer", c.lease.LawyerID, "subject", c.subjectID, "error", err)
 }
 
 func (l *Lawyers) act(ctx context.Context, c chore) error {

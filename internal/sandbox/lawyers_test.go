@@ -255,7 +255,7 @@ func TestRecordingNeedsConsentAndTheApplicationsSetting(t *testing.T) {
 func TestManyConsultationsAndTwoReplicas(t *testing.T) {
 	clk := newClock()
 	h := open(t, clk, nil)
-	second := sandbox.NewLawyers(h.db, h.consultations, h.lawyers)
+	second := sandbox.NewLawyers(h.db, h.consultations, h.lawyers, silent)
 	var ids []string
 	for n := range 10 {
 		client := h.client(n)

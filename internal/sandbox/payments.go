@@ -40,13 +40,14 @@ type Payments struct {
 	noticeURL string
 	secret    string
 	client    *http.Client
+	log       *slog.Logger
 	wake      chan struct{}
 }
 
 // NewPayments makes the provider. It posts its notices to noticeURL, signed with secret.
-func NewPayments(db *postgres.DB, payments *payment.Service, noticeURL, secret string) *Payments {
+func NewPayments(db *postgres.DB, payments *payment.Service, noticeURL, secret string, log *slog.Logger) *Payments {
 	return &Payments{
-		db: db, payments: payments, noticeURL: noticeURL, secret: secret,
+		db: db, payments: payments, noticeURL: noticeURL, secret: secret, log: log,
 		client: &http.Client{
 			Timeout:       noticeTimeout,
 			Transport:     &http.Transport{MaxConnsPerHost: noticeWorkers, IdleConnTimeout: time.Minute}, // never through a proxy
@@ -131,7 +132,7 @@ func (p *Payments) Run(ctx context.Context) error {
 		for ctx.Err() == nil {
 			n, err := p.post(ctx)
 			if err != nil && ctx.Err() == nil {
-				slog.ErrorContext(ctx, "post sandbox payment notices", "error", err)
+				p.log.ErrorContext(ctx, "post sandbox payment notices", "error", err)
 			}
 			if err != nil || n < noticeBatch {
 				break
@@ -167,7 +168,7 @@ func (p *Payments) attempt(ctx context.Context, n dueNotice) error {
 		return nil // the lease brings it back
 	}
 	if refusal != nil {
-		slog.WarnContext(ctx, "sandbox payment notice not accepted", "notice", n.ID, "attempt", n.Attempts, "error", refusal)
+		p.log.WarnContext(ctx, "sandbox payment notice not accepted", "notice", n.ID, "attempt", n.Attempts, "error", refusal)
 		return postponeNotice(ctx, p.db.Read(), n.ID, noticePause(n.Attempts))
 	}
 	return settleNotice(ctx, p.db.Read(), n.ID)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -72,7 +73,7 @@ func (f *paymentFixture) receive(w http.ResponseWriter, r *http.Request) {
 }
 
 func (f *paymentFixture) provider() *Payments {
-	return NewPayments(f.db, f.payments, f.door.URL+"/payments/notices/sandbox", noticeSecret)
+	return NewPayments(f.db, f.payments, f.door.URL+"/payments/notices/sandbox", noticeSecret, slog.New(slog.DiscardHandler))
 }
 
 // run serves notices until the test ends or the returned function is called.

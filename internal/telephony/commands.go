@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"strings"
 	"time"
 
@@ -65,7 +64,7 @@ func (s *Service) RunCommands(ctx context.Context) error {
 			return nil
 		}
 		if err != nil {
-			slog.ErrorContext(ctx, "telephony commands", "error", err)
+			s.log.ErrorContext(ctx, "telephony commands", "error", err)
 		}
 		if n > 0 && err == nil {
 			continue
@@ -107,7 +106,7 @@ func (s *Service) execute(ctx context.Context, c command) error {
 		return s.settle(ctx, c, settlement{done: true})
 	}
 	quit := abandoned(c.kind, c.tries, c.ended)
-	slog.WarnContext(ctx, "telephony command failed", "command", c.id, "kind", c.kind, "call", c.callID, "try", c.tries,
+	s.log.WarnContext(ctx, "telephony command failed", "command", c.id, "kind", c.kind, "call", c.callID, "try", c.tries,
 		"given_up", quit, "error", err)
 	return s.settle(ctx, c, settlement{done: quit, fault: err.Error(), after: backoff(c.tries)})
 }
@@ -185,7 +184,7 @@ func (s *Service) RunPoll(ctx context.Context, deliver func(context.Context, Eve
 	defer tick.Stop()
 	for {
 		if err := s.Poll(ctx, deliver); err != nil && ctx.Err() == nil {
-			slog.ErrorContext(ctx, "poll silent calls", "error", err)
+			s.log.ErrorContext(ctx, "poll silent calls", "error", err)
 		}
 		select {
 		case <-ctx.Done():

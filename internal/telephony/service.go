@@ -3,6 +3,7 @@ package telephony
 import (
 	"context"
 	"errors"
+	"log/slog"
 
 	"partnerd/internal/id"
 	"partnerd/internal/postgres"
@@ -13,12 +14,13 @@ type Service struct {
 	db      *postgres.DB
 	adapter Adapter
 	numbers Numbers
+	log     *slog.Logger
 	wake    chan struct{}
 }
 
 // New makes the service. db is for carrying out commands, which is no part of anybody's transaction.
-func New(db *postgres.DB, adapter Adapter, numbers Numbers) *Service {
-	return &Service{db: db, adapter: adapter, numbers: numbers, wake: make(chan struct{}, 1)}
+func New(db *postgres.DB, adapter Adapter, numbers Numbers, log *slog.Logger) *Service {
+	return &Service{db: db, adapter: adapter, numbers: numbers, log: log, wake: make(chan struct{}, 1)}
 }
 
 // Available tells whether there is a provider that can make calls.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync"
@@ -80,7 +81,7 @@ func setUp(t *testing.T) *fixture {
 	t.Parallel()
 	clk := clock.NewManual(time.Date(2026, 1, 5, 9, 0, 0, 0, time.UTC))
 	f := &fixture{T: t, ctx: t.Context(), clock: clk, db: dbtest.NewWithClock(t, clk), p: &provider{}}
-	f.s = telephony.New(f.db, f.p, numbers{})
+	f.s = telephony.New(f.db, f.p, numbers{}, slog.New(slog.DiscardHandler))
 	for _, sql := range []string{
 		`INSERT INTO applications (id, name, redirect_uris, scopes, secret_hash, created_at, updated_at) VALUES ('app', 'CRM', '{}', '{}', 'x', now(), now())`,
 		`INSERT INTO clients (id, email, name, password_hash, created_at, updated_at) VALUES ('cli', 'c@example.com', 'Demo Client', 'x', now(), now())`,

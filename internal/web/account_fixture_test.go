@@ -64,7 +64,7 @@ func (f *fixture) newServices(box *seal.Box) {
 	lawyers := lawyer.New(box)
 	f.consultations = consultation.New(consultation.Deps{DB: f.db, Box: box, Accounts: f.accounts, Applications: f.apps, Catalog: catalog.New(), Wallet: f.wallet,
 		Matching: matching.New(lawyers), Lawyers: lawyers, Webhooks: webhook.New(f.db, box, webhook.Config{Sandbox: true}), Notes: note.New(box, newDrop()),
-		Telephony: telephony.New(f.db, nil, nil)})
+		Telephony: telephony.New(f.db, nil, nil, nil)})
 }
 
 // work lets the queue run until the test ends.

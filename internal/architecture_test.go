@@ -25,7 +25,7 @@ var level = map[string]int{
 
 	"internal/problem": 1, "internal/money": 1, "internal/id": 1, "internal/seal": 1, "internal/password": 1,
 	"internal/mail": 4, "internal/sms": 4, "internal/text": 1, "internal/metrics": 1,
-	"internal/seal/sealtest": 2, "internal/postgres": 2, "internal/queue": 3, "internal/dbtest": 3, "internal/dbtest/stop": 4,
+	"internal/seal/sealtest": 2, "internal/postgres": 2, "internal/cluster": 2, "internal/queue": 3, "internal/dbtest": 3, "internal/dbtest/stop": 4,
 
 	"internal/account": 5, "internal/application": 5, "internal/catalog": 5, "internal/wallet": 5, "internal/webhook": 5, "internal/idempotency": 5,
 	"internal/ratelimit": 5, "internal/edge": 5, "internal/access": 5, "internal/lawyer": 5, "internal/note": 5, "internal/telephony": 5, "internal/audit": 4, "internal/deployment": 4,
@@ -65,7 +65,7 @@ var fence = []struct{ dependency, places, reason string }{
 	{"github.com/go-webauthn", "internal/account", "one domain knows passkeys"},
 	{"github.com/stripe/", "internal/payment", "a provider is a part that can be changed"},
 	{"github.com/riverqueue", "internal/queue internal/postgres", "the engine of the queue is a part"},
-	{"github.com/jackc/pgx", "internal/postgres internal/dbtest internal/queue internal/bench", "one door to the database"},
+	{"github.com/jackc/pgx", "internal/postgres internal/cluster internal/dbtest internal/queue internal/bench", "one door to the database"},
 }
 
 type listed struct {

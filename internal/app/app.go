@@ -20,6 +20,7 @@ import (
 	"partnerd/internal/account"
 	"partnerd/internal/application"
 	"partnerd/internal/catalog"
+	"partnerd/internal/cluster"
 	"partnerd/internal/consultation"
 	"partnerd/internal/deployment"
 	"partnerd/internal/edge"
@@ -55,8 +56,8 @@ type App struct {
 	Config  Config
 	Logger  *slog.Logger
 	DB      *postgres.DB
-	queries *postgres.DB      // of searches and sweeps
-	cluster *postgres.Cluster // nil when the database is somebody else's
+	queries *postgres.DB     // of searches and sweeps
+	cluster *cluster.Cluster // nil when the database is somebody else's
 
 	Queue         *queue.Queue
 	Mail          *mail.Service
@@ -167,7 +168,7 @@ func (a *App) databaseURLs(ctx context.Context) (owner, program string, err erro
 	if a.Config.DatabaseURL != "" {
 		return cmp.Or(a.Config.DatabaseOwnerURL, a.Config.DatabaseURL), a.Config.DatabaseURL, nil
 	}
-	if a.cluster, err = postgres.StartCluster(ctx, postgres.ClusterOptions{Dir: filepath.Join(a.Config.DataDir, "postgres"), Logger: a.Logger}); err != nil {
+	if a.cluster, err = cluster.Start(ctx, cluster.Options{Dir: filepath.Join(a.Config.DataDir, "postgres"), Logger: a.Logger}); err != nil {
 		return "", "", err
 	}
 	return a.cluster.EnsureDatabase(ctx, database)

@@ -18,6 +18,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"partnerd/internal/cluster"
 	"partnerd/internal/postgres"
 )
 
@@ -74,7 +75,7 @@ type Env struct {
 	Rows  int
 	Log   *slog.Logger // silent
 
-	cluster   *postgres.Cluster
+	cluster   *cluster.Cluster
 	databases int
 	reference map[int]float64 // pgbench transactions/s by clients
 }
@@ -86,7 +87,7 @@ var ErrMissed = errors.New("not every scenario met its targets")
 func Run(ctx context.Context, cfg Config) error {
 	e := &Env{Load: or(cfg.Load, 10*time.Second), Count: or(cfg.Count, 20_000), Rows: or(cfg.Rows, 200_000), Log: slog.New(slog.DiscardHandler), reference: map[int]float64{}}
 	var err error
-	if e.cluster, err = postgres.StartCluster(ctx, postgres.ClusterOptions{Dir: cfg.Dir}); err != nil {
+	if e.cluster, err = cluster.Start(ctx, cluster.Options{Dir: cfg.Dir}); err != nil {
 		return err
 	}
 	defer func() {

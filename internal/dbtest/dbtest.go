@@ -31,6 +31,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"partnerd/internal/clock"
+	"partnerd/internal/cluster"
 	"partnerd/internal/postgres"
 	"partnerd/migrations"
 )
@@ -121,7 +122,7 @@ func Stop(ctx context.Context) (stopped bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	return postgres.StopCluster(ctx, opts)
+	return cluster.Stop(ctx, opts)
 }
 
 // server is what all tests of this program share.
@@ -160,24 +161,24 @@ func serverURL(ctx context.Context) (string, error) {
 	if err := os.MkdirAll(filepath.Dir(opts.Dir), 0o755); err != nil {
 		return "", fmt.Errorf("make data folder: %w", err)
 	}
-	cluster, err := postgres.StartCluster(ctx, opts)
+	cluster, err := cluster.Start(ctx, opts)
 	if err != nil {
 		return "", err
 	}
 	return cluster.URL("postgres"), nil
 }
 
-func clusterOptions() (postgres.ClusterOptions, error) {
+func clusterOptions() (cluster.Options, error) {
 	dir, err := os.Getwd()
 	if err != nil {
-		return postgres.ClusterOptions{}, fmt.Errorf("find module root: %w", err)
+		return cluster.Options{}, fmt.Errorf("find module root: %w", err)
 	}
 	for {
 		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			return postgres.ClusterOptions{Dir: filepath.Join(dir, ".data", "test"), Fast: true}, nil
+			return cluster.Options{Dir: filepath.Join(dir, ".data", "test"), Fast: true}, nil
 		}
 		if filepath.Dir(dir) == dir {
-			return postgres.ClusterOptions{}, errors.New("find module root: no go.mod in the working directory or above")
+			return cluster.Options{}, errors.New("find module root: no go.mod in the working directory or above")
 		}
 		dir = filepath.Dir(dir)
 	}

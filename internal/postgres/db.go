@@ -1,5 +1,5 @@
-// Package postgres is the one door to the database: connections, transactions, migrations, and the private cluster
-// that the program runs when no database is configured.
+// Package postgres is the one door to the database: connections, transactions, migrations and their privileges, the
+// statements that stay text, and what models need.
 package postgres
 
 import (

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"partnerd/internal/clock"
+	"partnerd/internal/cluster"
 	"partnerd/internal/postgres"
 	"partnerd/internal/seal"
 )
@@ -151,7 +152,7 @@ func TestFaultsLoseNothingAndRepeatOnlyTheSame(t *testing.T) {
 		load, lease = 2*time.Minute, 15*time.Second
 	}
 	dir := t.TempDir()
-	cluster, err := postgres.StartCluster(t.Context(), postgres.ClusterOptions{Dir: dir})
+	cluster, err := cluster.Start(t.Context(), cluster.Options{Dir: dir})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -195,7 +196,7 @@ func TestFaultsLoseNothingAndRepeatOnlyTheSame(t *testing.T) {
 	}
 }
 
-func faultWorld(t *testing.T, cluster *postgres.Cluster) (*world, string) {
+func faultWorld(t *testing.T, cluster *cluster.Cluster) (*world, string) {
 	t.Helper()
 	key, err := seal.NewKey()
 	if err != nil {
@@ -305,7 +306,7 @@ func crash(t *testing.T, dir string) time.Duration {
 		t.Fatal(err)
 	}
 	eventually(t, "Postgres is gone", func() bool { return syscall.Kill(pid, 0) != nil || zombie(pid) })
-	again, err := postgres.StartCluster(t.Context(), postgres.ClusterOptions{Dir: dir})
+	again, err := cluster.Start(t.Context(), cluster.Options{Dir: dir})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,7 +22,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"partnerd/internal/postgres"
+	"partnerd/internal/cluster"
 )
 
 const (
@@ -77,15 +77,15 @@ func install(t *testing.T, env ...string) *installation {
 	return in
 }
 
-func (in *installation) cluster() postgres.ClusterOptions {
-	return postgres.ClusterOptions{Dir: filepath.Join(in.dir, "postgres")}
+func (in *installation) cluster() cluster.Options {
+	return cluster.Options{Dir: filepath.Join(in.dir, "postgres")}
 }
 
 func (in *installation) stopDatabase(t *testing.T) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), deadline)
 	defer cancel()
-	if stopped, err := postgres.StopCluster(ctx, in.cluster()); err != nil || !stopped {
+	if stopped, err := cluster.Stop(ctx, in.cluster()); err != nil || !stopped {
 		t.Errorf("stop the private database: stopped %t, %v", stopped, err)
 	}
 }
@@ -93,7 +93,7 @@ func (in *installation) stopDatabase(t *testing.T) {
 // database connects to the private database as one more user of it.
 func (in *installation) database(t *testing.T) *pgx.Conn {
 	t.Helper()
-	cluster, err := postgres.StartCluster(t.Context(), in.cluster())
+	cluster, err := cluster.Start(t.Context(), in.cluster())
 	if err != nil {
 		t.Fatal(err)
 	}

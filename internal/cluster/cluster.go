@@ -1,6 +1,6 @@
 //go:build unix
 
-package postgres
+package cluster
 
 import (
 	"context"
@@ -46,8 +46,8 @@ const (
 	addressInUseText = "could not create any TCP/IP sockets"
 )
 
-// ClusterOptions configures a private Postgres cluster.
-type ClusterOptions struct {
+// Options configures a private Postgres cluster.
+type Options struct {
 	Dir    string       // folder of everything that belongs to the cluster; created when absent
 	Fast   bool         // gives up durability for speed: test databases only
 	Logger *slog.Logger // nil means silence
@@ -56,18 +56,18 @@ type ClusterOptions struct {
 // Cluster is a running private Postgres server, shared by all processes that started or adopted it.
 // It listens on 127.0.0.1 only and admits only who knows the password kept in its folder.
 type Cluster struct {
-	opts     ClusterOptions
+	opts     Options
 	dir      string // absolute, free of symbolic links
 	password string
 	port     int
 	users    *os.File // users.lock, shared
 }
 
-// StartCluster starts the cluster in opts.Dir or adopts the server that already runs there, initialising the folder at
+// Start starts the cluster in opts.Dir or adopts the server that already runs there, initialising the folder at
 // the first start. Several processes may call it at once. The server outlives the process that started it: it ends when
 // the last of its users calls [Cluster.Stop].
-func StartCluster(ctx context.Context, opts ClusterOptions) (*Cluster, error) {
-	c, err := openCluster(opts)
+func Start(ctx context.Context, opts Options) (*Cluster, error) {
+	c, err := open(opts)
 	if err != nil {
 		return nil, err
 	}
@@ -88,13 +88,13 @@ func StartCluster(ctx context.Context, opts ClusterOptions) (*Cluster, error) {
 	return c, nil
 }
 
-// StopCluster ends the server of the cluster in opts.Dir unless a process still uses it, and tells whether none runs
+// Stop ends the server of the cluster in opts.Dir unless a process still uses it, and tells whether none runs
 // there any more.
-func StopCluster(ctx context.Context, opts ClusterOptions) (stopped bool, err error) {
+func Stop(ctx context.Context, opts Options) (stopped bool, err error) {
 	if _, err := os.Stat(opts.Dir); errors.Is(err, fs.ErrNotExist) {
 		return true, nil
 	}
-	c, err := openCluster(opts)
+	c, err := open(opts)
 	if err != nil {
 		return false, err
 	}
@@ -119,7 +119,7 @@ func (c *Cluster) Stop(ctx context.Context) error {
 	}
 	c.users.Close()
 	c.users = nil
-	_, err := StopCluster(ctx, c.opts)
+	_, err := Stop(ctx, c.opts)
 	return err
 }
 
@@ -178,7 +178,7 @@ func (c *Cluster) url(role, password, database string) string {
 	return u.String()
 }
 
-func openCluster(opts ClusterOptions) (*Cluster, error) {
+func open(opts Options) (*Cluster, error) {
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}

@@ -1,6 +1,6 @@
 //go:build unix
 
-package postgres
+package cluster
 
 import (
 	"context"
@@ -46,7 +46,7 @@ func TestLinksInTheDatabasesFoldersLeadNowhere(t *testing.T) {
 				t.Fatal(err)
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-			c, err := StartCluster(ctx, ClusterOptions{Dir: dir, Fast: true})
+			c, err := Start(ctx, Options{Dir: dir, Fast: true})
 			cancel()
 			if err == nil {
 				stop(t, c)

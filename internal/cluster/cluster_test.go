@@ -1,6 +1,6 @@
 //go:build unix
 
-package postgres
+package cluster
 
 import (
 	"context"
@@ -36,7 +36,7 @@ func stopAtEnd(t *testing.T, dir string) {
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
-		if stopped, err := StopCluster(ctx, ClusterOptions{Dir: dir}); err != nil || !stopped {
+		if stopped, err := Stop(ctx, Options{Dir: dir}); err != nil || !stopped {
 			t.Errorf("cluster left running in %s: %v", dir, err)
 		}
 	})
@@ -44,7 +44,7 @@ func stopAtEnd(t *testing.T, dir string) {
 
 func startCluster(t *testing.T, dir string) *Cluster {
 	t.Helper()
-	c, err := StartCluster(t.Context(), ClusterOptions{Dir: dir, Fast: true})
+	c, err := Start(t.Context(), Options{Dir: dir, Fast: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,7 +111,7 @@ func TestClusterChild(t *testing.T) {
 	if flag.NArg() == 0 {
 		return
 	}
-	c, err := StartCluster(t.Context(), ClusterOptions{Dir: flag.Arg(0), Fast: true})
+	c, err := Start(t.Context(), Options{Dir: flag.Arg(0), Fast: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -147,7 +147,7 @@ func TestClusterKeepsDataOverStopCrashAndStalePID(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(dir, "data.new-interrupted", "base"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	c, err := StartCluster(t.Context(), ClusterOptions{Dir: dir}) // durable, as in production
+	c, err := Start(t.Context(), Options{Dir: dir}) // durable, as in production
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -258,7 +258,7 @@ func TestClusterStartedByManyAtOnceIsOne(t *testing.T) {
 	var wg sync.WaitGroup
 	for i := range pids {
 		wg.Go(func() {
-			c, err := StartCluster(t.Context(), ClusterOptions{Dir: dir, Fast: true})
+			c, err := Start(t.Context(), Options{Dir: dir, Fast: true})
 			if err != nil {
 				t.Error(err)
 				return
@@ -330,7 +330,7 @@ func TestClusterInOpenFolderRunsWithoutPrivilegeAndShowsItsLogOnFailure(t *testi
 	}
 	fmt.Fprintln(conf, "no_such_setting = 1")
 	conf.Close()
-	if _, err := StartCluster(t.Context(), ClusterOptions{Dir: dir}); err == nil || !strings.Contains(err.Error(), "no_such_setting") {
+	if _, err := Start(t.Context(), Options{Dir: dir}); err == nil || !strings.Contains(err.Error(), "no_such_setting") {
 		t.Errorf("error without the server's reason: %v", err)
 	}
 }

@@ -1,12 +1,14 @@
 //go:build unix
 
-package postgres
+package cluster
 
 import (
 	"os"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
+
+	"partnerd/internal/postgres"
 )
 
 // A cluster of a release that did everything as initdb's superuser: at the first opening its tables pass to the owner, and
@@ -15,7 +17,7 @@ func TestTheTablesOfASuperuserPassToTheOwner(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t, clusterDir(t))
 	query(t, c, "CREATE DATABASE partnerd")
-	if err := Migrate(t.Context(), c.URL("partnerd")); err != nil {
+	if err := postgres.Migrate(t.Context(), c.URL("partnerd")); err != nil {
 		t.Fatal(err)
 	}
 	old, err := pgx.Connect(t.Context(), c.URL("partnerd"))
@@ -41,7 +43,7 @@ func TestTheTablesOfASuperuserPassToTheOwner(t *testing.T) {
 			var o opened
 			o.owner, o.program, o.err = c.EnsureDatabase(t.Context(), "partnerd")
 			for _, step := range []func() error{
-				func() error { return Migrate(t.Context(), o.owner) }, func() error { return Grant(t.Context(), o.owner, o.program) },
+				func() error { return postgres.Migrate(t.Context(), o.owner) }, func() error { return postgres.Grant(t.Context(), o.owner, o.program) },
 			} {
 				if o.err == nil {
 					o.err = step()
@@ -69,7 +71,7 @@ func TestTheTablesOfASuperuserPassToTheOwner(t *testing.T) {
 	if err != nil || left != "" {
 		t.Errorf("the superuser still owns %s (%v)", left, err)
 	}
-	db, err := Open(t.Context(), o.program, Options{})
+	db, err := postgres.Open(t.Context(), o.program, postgres.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,17 +81,17 @@ func TestTheTablesOfASuperuserPassToTheOwner(t *testing.T) {
 		t.Errorf("the program reads %q, %v", id, err)
 	}
 	for _, s := range []string{"DELETE FROM ledger_transactions", "CREATE TABLE mine ()", "CREATE TEMP TABLE mine ()", "SET ROLE partnerd_owner", "SET ROLE partnerd", "DROP DATABASE partnerd"} {
-		if _, err := db.Pool().Exec(t.Context(), s); !IsForbidden(err) {
+		if _, err := db.Pool().Exec(t.Context(), s); !postgres.IsForbidden(err) {
 			t.Errorf("the program: %s: %v", s, err)
 		}
 	}
-	owner, err := Open(t.Context(), o.owner, Options{})
+	owner, err := postgres.Open(t.Context(), o.owner, postgres.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer owner.Close()
 	for _, s := range []string{"COPY applications TO PROGRAM 'cat'", "CREATE ROLE mine", "CREATE DATABASE mine", "SET ROLE partnerd"} {
-		if _, err := owner.Pool().Exec(t.Context(), s); !IsForbidden(err) {
+		if _, err := owner.Pool().Exec(t.Context(), s); !postgres.IsForbidden(err) {
 			t.Errorf("the owner: %s: %v", s, err)
 		}
 	}
@@ -106,7 +108,7 @@ func TestTheTablesOfASuperuserPassToTheOwner(t *testing.T) {
 	if err != nil || program == o.program {
 		t.Fatalf("%v, the same address: %t", err, program == o.program)
 	}
-	again, err := Open(t.Context(), program, Options{})
+	again, err := postgres.Open(t.Context(), program, postgres.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -75,15 +75,14 @@ type begun struct {
 // begin locks the session and then the wallet, as notices do. Where the client's other sessions stand is read after
 // that, so it sees what every earlier one has begun.
 func (s *Service) begin(ctx context.Context, tx postgres.Tx, sessionID string) (b begun, err error) {
-	if b.url, b.openedAt, err = openSession(ctx, tx, sessionID); err != nil {
-		if postgres.IsNotFound(err) {
-			err = problem.ErrNotFound
-		}
+	row, err := openSession(ctx, tx, sessionID)
+	if postgres.IsNotFound(err) {
+		return begun{}, problem.ErrNotFound
+	}
+	if err != nil {
 		return begun{}, err
 	}
-	if b.Session, err = s.Get(ctx, tx, sessionID); err != nil {
-		return begun{}, err
-	}
+	b = begun{Session: row.session(tx.Now), url: row.ProviderURL, openedAt: *row.OpenedAt}
 	if b.Status != Open {
 		return begun{}, ErrSessionClosed
 	}

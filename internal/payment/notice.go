@@ -66,9 +66,9 @@ func (s *Service) apply(ctx context.Context, tx postgres.Tx, provider string, n 
 	if err := lockPayment(ctx, tx, provider, n.PaymentRef); err != nil {
 		return "", false, err
 	}
-	session, err := lockSession(ctx, tx, provider, n.SessionID)
+	session, err := lockSession(ctx, tx, "id = ? AND provider = ?", n.SessionID, provider)
 	if err != nil {
-		return "", false, fmt.Errorf("lock top-up session: %w", err)
+		return "", false, err
 	}
 	outcome = decide(n, session)
 	if outcome.credits() {

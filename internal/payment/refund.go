@@ -182,18 +182,18 @@ func (s *Service) sendRefund(ctx context.Context, tx postgres.Tx, r dueRefund) e
 	if p == nil {
 		return postponeRefund(ctx, tx, r.ID, "the provider "+r.Provider+" is not configured", refundPause(r.Attempts))
 	}
-	ref, err := p.Refund(ctx, RefundRequest{ID: r.ID, PaymentRef: r.PaymentRef, TopUpID: r.TopUpID, Amount: money.Cents(r.AmountCents)})
+	ref, err := p.Refund(ctx, RefundRequest{ID: r.ID, PaymentRef: r.PaymentRef, TopUpID: r.TopUpID, Amount: r.AmountCents})
 	switch {
 	case ctx.Err() != nil:
 		return nil // the lease brings it back
 	case errors.Is(err, ErrRefused):
 		s.cfg.Logger.ErrorContext(ctx, "refund of a top-up refused", "refund", r.ID, "topup", r.TopUpID, "error", err)
-		return endRefund(ctx, tx, r.ID, "FAILED", "", err.Error())
+		return endRefund(ctx, tx, r.ID, refundFailed, "", err.Error())
 	case err != nil:
 		s.cfg.Logger.WarnContext(ctx, "refund of a top-up will be tried again", "refund", r.ID, "attempt", r.Attempts, "error", err)
 		return postponeRefund(ctx, tx, r.ID, err.Error(), refundPause(r.Attempts))
 	}
-	return endRefund(ctx, tx, r.ID, "SENT", ref, "")
+	return endRefund(ctx, tx, r.ID, refundSent, ref, "")
 }
 
 // refundPause is the time before the next attempt: 10 s, 20 s, 40 s … up to an hour.

@@ -15,13 +15,6 @@ type Reversed struct {
 	Uncovered money.Cents // the wallet did not have it
 }
 
-// reversal is what is known of one dispute, refund or charge of a payment.
-type reversal struct {
-	Kind       reversalKind
-	Amount     money.Cents
-	Gone, Back bool
-}
-
 type reversalKind string
 
 const (
@@ -32,19 +25,19 @@ const (
 
 // due is what the provider keeps of a payment. A refund is told by itself and in the sum of its charge: it counts once, and
 // what is told in one of the two ways alone counts, too.
-func due(all []reversal) money.Cents {
+func due(all []reversalRow) money.Cents {
 	var disputed, each, failed, sum money.Cents
 	for _, r := range all {
 		switch {
 		case r.Kind == reversalRefunded:
-			sum += r.Amount
+			sum += r.AmountCents
 		case r.Kind == reversalRefund && r.Back:
-			failed += r.Amount
+			failed += r.AmountCents
 		case !r.Gone || r.Back:
 		case r.Kind == reversalDispute:
-			disputed += r.Amount
+			disputed += r.AmountCents
 		default:
-			each += r.Amount
+			each += r.AmountCents
 		}
 	}
 	return disputed + max(each, sum-failed)
@@ -84,9 +77,9 @@ func (s *Service) reverse(ctx context.Context, tx postgres.Tx, provider string, 
 	if err := lockPayment(ctx, tx, provider, n.PaymentRef); err != nil {
 		return "", false, err
 	}
-	session, err := lockPaidBy(ctx, tx, provider, n.PaymentRef)
+	session, err := lockSession(ctx, tx, "provider = ? AND payment_ref = ? AND status = ?", provider, n.PaymentRef, Paid)
 	if err != nil {
-		return "", false, fmt.Errorf("lock top-up session: %w", err)
+		return "", false, err
 	}
 	ours, foreign := false, n.AmountCents
 	if session != nil {

@@ -125,3 +125,11 @@ func (s *Service) checkCeiling(ctx context.Context, tx postgres.Tx, clientID str
 	}
 	return nil
 }
+
+// Erase takes the addresses of partners out of the client's top-ups, which may name the client.
+func (s *Service) Erase(ctx context.Context, tx postgres.Tx, clientID string) error {
+	if err := eraseReturnURLs(ctx, tx, clientID); err != nil {
+		return fmt.Errorf("erase from top-ups: %w", err)
+	}
+	return nil
+}

@@ -5,90 +5,199 @@ import (
 	"fmt"
 	"time"
 
-	"partnerd/internal/clock"
+	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
+
 	"partnerd/internal/money"
 	"partnerd/internal/postgres"
 )
 
+// sessionRow is a row of topup_sessions.
 type sessionRow struct {
-	ID                            string
-	ClientID                      string
-	ApplicationID                 *string
-	AmountCents                   int64
-	ReturnURL                     string
-	CheckoutURL                   string
-	Provider                      string
-	ProviderRef                   *string
-	PaymentRef                    *string
-	Status                        string
-	ReversedCents, UncoveredCents int64
-	CreatedAt                     time.Time
-	ExpiresAt                     time.Time
+	ID             string      `gorm:"column:id;primaryKey"`
+	ClientID       string      `gorm:"column:client_id"`
+	ApplicationID  string      `gorm:"column:application_id;serializer:zeronull"`
+	AmountCents    money.Cents `gorm:"column:amount_cents"`
+	ReturnURL      string      `gorm:"column:return_url"` // empty once the client was erased
+	Provider       string      `gorm:"column:provider"`
+	ProviderRef    string      `gorm:"column:provider_ref;serializer:zeronull"` // the provider's session; none before the client first opened it
+	ProviderURL    string      `gorm:"column:provider_url;serializer:zeronull"` // its page
+	OpenedAt       *time.Time  `gorm:"column:opened_at"`                        // when the client was about to pay: part of the key of the request for the provider's session
+	PaymentRef     string      `gorm:"column:payment_ref;serializer:zeronull"`  // the provider's payment
+	CheckoutURL    string      `gorm:"column:checkout_url"`
+	Status         Status      `gorm:"column:status"` // never Expired
+	CreatedAt      time.Time   `gorm:"column:created_at;autoCreateTime:false"`
+	ExpiresAt      time.Time   `gorm:"column:expires_at"`
+	EndedAt        *time.Time  `gorm:"column:ended_at"`
+	ReversedCents  money.Cents `gorm:"column:reversed_cents"`  // Reversed.Taken
+	UncoveredCents money.Cents `gorm:"column:uncovered_cents"` // Reversed.Uncovered
 }
+
+// TableName implements [schema.Tabler].
+func (sessionRow) TableName() string { return "topup_sessions" }
 
 func (r sessionRow) session(now time.Time) Session {
-	s := Session{
-		ID: r.ID, ClientID: r.ClientID, Amount: money.Cents(r.AmountCents), ReturnURL: r.ReturnURL, CheckoutURL: r.CheckoutURL,
-		Provider: r.Provider, Status: statusAt(Status(r.Status), r.ExpiresAt, now), CreatedAt: clock.Truncate(r.CreatedAt), ExpiresAt: clock.Truncate(r.ExpiresAt),
+	return Session{
+		ID: r.ID, ClientID: r.ClientID, ApplicationID: r.ApplicationID, Amount: r.AmountCents, ReturnURL: r.ReturnURL, CheckoutURL: r.CheckoutURL,
+		Provider: r.Provider, ProviderRef: r.ProviderRef, PaymentRef: r.PaymentRef, Status: statusAt(r.Status, r.ExpiresAt, now),
+		Reversed: Reversed{Taken: r.ReversedCents, Uncovered: r.UncoveredCents}, CreatedAt: r.CreatedAt, ExpiresAt: r.ExpiresAt,
 	}
-	s.Reversed = Reversed{Taken: money.Cents(r.ReversedCents), Uncovered: money.Cents(r.UncoveredCents)}
-	s.ApplicationID, s.ProviderRef, s.PaymentRef = orEmpty(r.ApplicationID), orEmpty(r.ProviderRef), orEmpty(r.PaymentRef)
-	return s
 }
 
-func orEmpty(s *string) string {
-	if s == nil {
-		return ""
-	}
-	return *s
+// noticeRow is a row of payment_notices: a notice of a provider and what came of it.
+type noticeRow struct {
+	Provider    string      `gorm:"column:provider;primaryKey"`
+	NoticeID    string      `gorm:"column:notice_id;primaryKey"`
+	Kind        Kind        `gorm:"column:kind"`
+	TopUpID     string      `gorm:"column:topup_id"` // as the provider says: there may be no such session
+	AmountCents money.Cents `gorm:"column:amount_cents"`
+	Currency    string      `gorm:"column:currency"`
+	Outcome     Outcome     `gorm:"column:outcome"`
+	ReceivedAt  time.Time   `gorm:"column:received_at"`
+	PaymentRef  string      `gorm:"column:payment_ref"` // may be empty
 }
 
-const sessionColumns = `id, client_id, application_id, amount_cents, return_url, checkout_url, provider, provider_ref, payment_ref, status, reversed_cents, uncovered_cents, created_at, expires_at`
+// TableName implements [schema.Tabler].
+func (noticeRow) TableName() string { return "payment_notices" }
 
 func insertSession(ctx context.Context, tx postgres.Tx, s Session) error {
-	return tx.Gorm(ctx).Exec(`INSERT INTO topup_sessions (id, client_id, application_id, amount_cents, return_url, checkout_url, provider, status, created_at, expires_at)
-		VALUES (?, ?, nullif(?, ''), ?, ?, ?, ?, ?, ?, ?)`,
-		s.ID, s.ClientID, s.ApplicationID, s.Amount, s.ReturnURL, s.CheckoutURL, s.Provider, s.Status, s.CreatedAt, s.ExpiresAt).Error
+	return gorm.G[sessionRow](tx.Gorm(ctx)).Create(ctx, &sessionRow{
+		ID: s.ID, ClientID: s.ClientID, ApplicationID: s.ApplicationID, AmountCents: s.Amount, ReturnURL: s.ReturnURL, CheckoutURL: s.CheckoutURL,
+		Provider: s.Provider, Status: s.Status, CreatedAt: s.CreatedAt, ExpiresAt: s.ExpiresAt,
+	})
 }
 
 func readSession(ctx context.Context, tx postgres.Tx, sessionID string) (sessionRow, error) {
-	var row sessionRow
-	err := tx.Gorm(ctx).Raw(`SELECT `+sessionColumns+` FROM topup_sessions WHERE id = ?`, sessionID).Take(&row).Error
-	return row, err
+	return gorm.G[sessionRow](tx.Gorm(ctx)).Where("id = ?", sessionID).Take(ctx)
 }
 
-// lockSession returns nil when the provider has no such session. The lock lets foreign keys refer to the row.
-func lockSession(ctx context.Context, tx postgres.Tx, provider, sessionID string) (*Session, error) {
-	var row sessionRow
-	err := tx.Gorm(ctx).Raw(`SELECT `+sessionColumns+` FROM topup_sessions WHERE id = ? AND provider = ? FOR NO KEY UPDATE`,
-		sessionID, provider).Take(&row).Error
+// lockSession locks the one session of that kind; nil when there is none. The lock lets foreign keys refer to the row.
+func lockSession(ctx context.Context, tx postgres.Tx, where string, args ...any) (*Session, error) {
+	row, err := gorm.G[sessionRow](tx.Gorm(ctx), postgres.ForNoKeyUpdate).Where(where, args...).Take(ctx)
 	if postgres.IsNotFound(err) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("lock top-up session: %w", err)
 	}
 	s := row.session(tx.Now)
 	return &s, nil
 }
 
+// openSession marks, once, that the client is about to pay: the sandbox is told to take the money, or a provider is being
+// asked for its session. It keeps the row locked.
+func openSession(ctx context.Context, tx postgres.Tx, sessionID string) (row sessionRow, err error) {
+	var rows []sessionRow
+	err = tx.Gorm(ctx).Model(&rows).Clauses(postgres.Returning[sessionRow]()).Where("id = ?", sessionID).
+		Updates(map[string]any{"opened_at": gorm.Expr("coalesce(opened_at, ?)", tx.Now)}).Error
+	if err == nil && len(rows) == 0 {
+		err = gorm.ErrRecordNotFound
+	}
+	if err != nil {
+		return row, fmt.Errorf("open checkout: %w", err)
+	}
+	return rows[0], nil
+}
+
+// reopenSession forgets an attempt that the provider refused, unless another visit has done so.
+func reopenSession(ctx context.Context, tx postgres.Tx, sessionID string, openedAt time.Time) error {
+	_, err := gorm.G[sessionRow](tx.Gorm(ctx)).Where("id = ? AND opened_at = ? AND provider_ref IS NULL", sessionID, openedAt).
+		Select("opened_at").Updates(ctx, sessionRow{})
+	return err
+}
+
+func storeCheckout(ctx context.Context, tx postgres.Tx, sessionID string, c Checkout) error {
+	_, err := gorm.G[sessionRow](tx.Gorm(ctx)).Where("id = ? AND provider_ref IS NULL", sessionID).Updates(ctx, sessionRow{ProviderRef: c.Ref, ProviderURL: c.URL})
+	return err
+}
+
+// cancelOpenSession leaves a session alone that a notice has decided meanwhile.
+func cancelOpenSession(ctx context.Context, tx postgres.Tx, sessionID string) error {
+	_, err := gorm.G[sessionRow](tx.Gorm(ctx)).Where("id = ? AND status = ?", sessionID, Open).Updates(ctx, sessionRow{Status: Cancelled, EndedAt: &tx.Now})
+	if err != nil {
+		return fmt.Errorf("cancel checkout: %w", err)
+	}
+	return nil
+}
+
 // endSession records the decision. A cancelled session can still turn out to be paid; a paid one stays paid.
 func endSession(ctx context.Context, tx postgres.Tx, sessionID string, to Status, paymentRef string) error {
-	res := tx.Gorm(ctx).Exec(`UPDATE topup_sessions SET status = ?, ended_at = ?, payment_ref = nullif(?, '') WHERE id = ? AND status <> 'PAID'`,
-		to, tx.Now, paymentRef, sessionID)
-	if res.Error != nil {
-		return fmt.Errorf("end top-up session: %w", res.Error)
+	n, err := gorm.G[sessionRow](tx.Gorm(ctx)).Where("id = ? AND status <> ?", sessionID, Paid).
+		Select("status", "ended_at", "payment_ref").Updates(ctx, sessionRow{Status: to, EndedAt: &tx.Now, PaymentRef: paymentRef})
+	if err != nil {
+		return fmt.Errorf("end top-up session: %w", err)
 	}
-	if res.RowsAffected != 1 {
+	if n != 1 {
 		return fmt.Errorf("end top-up session %s: it is paid or gone", sessionID)
 	}
 	return nil
 }
 
+func updateReversed(ctx context.Context, tx postgres.Tx, sessionID string, r Reversed) error {
+	_, err := gorm.G[sessionRow](tx.Gorm(ctx)).Where("id = ?", sessionID).
+		Select("reversed_cents", "uncovered_cents").Updates(ctx, sessionRow{ReversedCents: r.Taken, UncoveredCents: r.Uncovered})
+	return err
+}
+
+func eraseReturnURLs(ctx context.Context, tx postgres.Tx, clientID string) error {
+	_, err := gorm.G[sessionRow](tx.Gorm(ctx)).Where("client_id = ?", clientID).Select("return_url").Updates(ctx, sessionRow{})
+	return err
+}
+
+// mayBePaid is the condition that a session is not decided and may still turn out to be paid: before its hour is over, as
+// long as the provider's page lets it be paid, and when the money is on its way. What the sandbox was told to take is.
+func mayBePaid(ctx context.Context, tx postgres.Tx) *gorm.DB {
+	return tx.Gorm(ctx).Where(`status = ? AND (expires_at > ? OR opened_at > ? OR opened_at IS NOT NULL AND provider = ?
+		OR EXISTS (SELECT FROM payment_notices n WHERE n.topup_id = topup_sessions.id AND n.outcome = ?))`,
+		Open, tx.Now, tx.Now.Add(-shortestCheckout), SandboxProvider, Awaited)
+}
+
+// underWay tells whether one of the client's sessions may still be paid, or a refund has not reached its source.
+func underWay(ctx context.Context, tx postgres.Tx, clientID string) (bool, error) {
+	refunding := tx.Gorm(ctx).Model(&refundRow{}).Select("1").Where("topup_refunds.topup_id = topup_sessions.id AND state = ?", refundPending)
+	var some []string
+	err := tx.Gorm(ctx).Model(&sessionRow{}).Where("client_id = ?", clientID).Where(mayBePaid(ctx, tx).Or("EXISTS (?)", refunding)).Limit(1).Pluck("id", &some).Error
+	return len(some) > 0, err
+}
+
+// begunElsewhere sums the client's other sessions that were begun and may still turn out to be paid.
+func begunElsewhere(ctx context.Context, tx postgres.Tx, session Session) (cents money.Cents, err error) {
+	err = tx.Gorm(ctx).Model(&sessionRow{}).Select("coalesce(sum(amount_cents), 0)::bigint").
+		Where("client_id = ? AND id <> ? AND opened_at IS NOT NULL", session.ClientID, session.ID).Where(mayBePaid(ctx, tx)).Scan(&cents).Error
+	return cents, err
+}
+
+func isPending(ctx context.Context, tx postgres.Tx, sessionID string) (bool, error) {
+	var n int64
+	err := tx.Gorm(ctx).Model(&noticeRow{}).Joins("JOIN topup_sessions s ON s.id = payment_notices.topup_id AND s.status = ?", Open).
+		Where("payment_notices.topup_id = ? AND payment_notices.outcome = ?", sessionID, Awaited).Count(&n).Error
+	return n > 0, err
+}
+
 // insertNotice tells whether the notice is new. A twin under way is waited for.
 func insertNotice(ctx context.Context, tx postgres.Tx, provider string, n Notice, o Outcome) (bool, error) {
-	res := tx.Gorm(ctx).Exec(`INSERT INTO payment_notices (provider, notice_id, kind, topup_id, payment_ref, amount_cents, currency, outcome, received_at)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
-		provider, n.ID, n.Type, n.SessionID, n.PaymentRef, n.AmountCents, n.Currency, o, tx.Now)
-	return res.RowsAffected == 1, res.Error
+	inserted := gorm.WithResult()
+	err := gorm.G[noticeRow](tx.Gorm(ctx), clause.OnConflict{DoNothing: true}, inserted).Create(ctx, &noticeRow{
+		Provider: provider, NoticeID: n.ID, Kind: n.Type, TopUpID: n.SessionID, AmountCents: n.AmountCents, Currency: n.Currency, Outcome: o,
+		ReceivedAt: tx.Now, PaymentRef: n.PaymentRef,
+	})
+	return err == nil && inserted.RowsAffected == 1, err
+}
+
+func incidents(ctx context.Context, tx postgres.Tx, limit int) (list []Incident, err error) {
+	err = tx.Gorm(ctx).Table("payment_notices n").Joins("LEFT JOIN topup_sessions s ON s.id = n.topup_id").
+		Select(`n.provider, n.notice_id, n.topup_id AS session_id, n.payment_ref, n.amount_cents AS amount, n.currency, n.outcome,
+			coalesce(s.reversed_cents, 0) AS taken, coalesce(s.uncovered_cents, 0) AS uncovered, n.received_at`).
+		Where("n.outcome IN ?", incidentOutcomes).Order("n.received_at DESC").Limit(limit).Find(&list).Error
+	return list, err
+}
+
+type incidentCount struct {
+	Outcome Outcome
+	Count   int64
+}
+
+func countIncidents(ctx context.Context, tx postgres.Tx) (counts []incidentCount, err error) {
+	err = tx.Gorm(ctx).Model(&noticeRow{}).Select("outcome, count(*) AS count").Where("outcome IN ?", incidentOutcomes).Group("outcome").Find(&counts).Error
+	return counts, err
 }

@@ -36,6 +36,16 @@ func Columns[T any](alias string, except ...string) string {
 	return strings.Join(list, ", ")
 }
 
+// Returning makes an update or an insert return the columns of a model: a column that a later migration adds while this
+// program runs changes nothing for a statement that is prepared.
+func Returning[T any]() clause.Returning {
+	var r clause.Returning
+	for _, name := range parsed[T]().DBNames {
+		r.Columns = append(r.Columns, clause.Column{Name: name})
+	}
+	return r
+}
+
 // Updatable lists the columns of a model that an update may write: all but the key and those with the permission <-:create.
 func Updatable[T any]() []string {
 	var list []string

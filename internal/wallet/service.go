@@ -48,10 +48,11 @@ func (s *Service) Balance(ctx context.Context, tx postgres.Tx, clientID string) 
 
 // Lock returns the state of the client's wallet, which nothing moves before the end of the transaction.
 func (s *Service) Lock(ctx context.Context, tx postgres.Tx, clientID string) (Balance, error) {
-	if err := lockWallet(ctx, tx, clientID); err != nil {
+	row, err := lockWallet(ctx, tx, clientID)
+	if err != nil {
 		return Balance{}, fmt.Errorf("lock wallet: %w", err)
 	}
-	return s.Balance(ctx, tx, clientID)
+	return row.balance(), nil
 }
 
 // Hold reserves the price of a consultation. ErrInsufficientFunds when less is available; ErrFees when the amount is
@@ -101,7 +102,7 @@ func (s *Service) TopUp(ctx context.Context, tx postgres.Tx, clientID, applicati
 	if amount <= 0 {
 		return ErrAmount
 	}
-	if err := lockWallet(ctx, tx, clientID); err != nil {
+	if _, err := lockWallet(ctx, tx, clientID); err != nil {
 		return fmt.Errorf("lock wallet: %w", err)
 	}
 	_, err := move(ctx, tx, topUpSQL, movement{

@@ -28,7 +28,7 @@ var level = map[string]int{
 	"internal/seal/sealtest": 2, "internal/postgres": 2, "internal/cluster": 2, "internal/queue": 3, "internal/dbtest": 3, "internal/dbtest/stop": 4,
 
 	"internal/account": 5, "internal/application": 5, "internal/catalog": 5, "internal/wallet": 5, "internal/webhook": 5, "internal/idempotency": 5,
-	"internal/ratelimit": 5, "internal/edge": 5, "internal/access": 5, "internal/lawyer": 5, "internal/note": 5, "internal/telephony": 5, "internal/audit": 4, "internal/deployment": 4,
+	"internal/ratelimit": 5, "internal/edge": 5, "internal/manual": 5, "internal/access": 5, "internal/lawyer": 5, "internal/note": 5, "internal/telephony": 5, "internal/audit": 4, "internal/deployment": 4,
 	"internal/vault":   4, // several domains seal with a client's key
 	"internal/payment": 6, "internal/oauth": 6, "internal/matching": 6,
 	"internal/consultation": 7,

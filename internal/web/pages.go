@@ -17,6 +17,7 @@ import (
 	"partnerd/internal/application"
 	"partnerd/internal/catalog"
 	"partnerd/internal/consultation"
+	"partnerd/internal/manual"
 	"partnerd/internal/oauth"
 	"partnerd/internal/payment"
 	"partnerd/internal/postgres"
@@ -103,10 +104,10 @@ func New(d Deps) (*Pages, error) {
 	if p.views, err = parseViews(p.style.path); err != nil {
 		return nil, err
 	}
-	if p.docs, err = newDocsPage(partnerManual, d.Contract, d.BaseURL, p.views, d.Sandbox); err != nil {
+	if p.docs, err = newDocsPage(manual.Partner, "docs.title", d.Contract, d.BaseURL, p.views, d.Sandbox); err != nil {
 		return nil, fmt.Errorf("render documentation: %w", err)
 	}
-	if p.platformDocs, err = newDocsPage(platformManual, d.Platform, d.BaseURL, p.views, d.Sandbox); err != nil {
+	if p.platformDocs, err = newDocsPage(manual.Platform, "docs.platform", d.Platform, d.BaseURL, p.views, d.Sandbox); err != nil {
 		return nil, fmt.Errorf("render documentation of the Platform API: %w", err)
 	}
 	return p, nil
@@ -120,8 +121,8 @@ func (p *Pages) Register(e *echo.Echo) {
 	if p.SecurityContact != "" {
 		e.Match(read, "/.well-known/security.txt", p.securityContact)
 	}
-	e.Match(read, partnerManual.Path, p.page(p.docs.serve))
-	e.Match(read, platformManual.Path, p.page(p.platformDocs.serve))
+	e.Match(read, manual.Partner.Path, p.page(p.docs.serve))
+	e.Match(read, manual.Platform.Path, p.page(p.platformDocs.serve))
 	e.Match(read, "/login", p.page(p.loginForm))
 	e.POST("/login", p.page(p.login))
 	e.POST("/logout", p.page(p.logout))

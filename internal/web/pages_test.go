@@ -1,9 +1,11 @@
 package web
 
 import (
+	"maps"
 	"net/http"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -157,5 +159,26 @@ func TestCookiesOverHTTPSBelongToThisHostAlone(t *testing.T) {
 	}
 	if got := (&Pages{secure: true}).cookieName(sessionCookie); got != "__Host-partnerd" {
 		t.Errorf("session cookie %q", got)
+	}
+}
+
+func checkAnchors(t *testing.T, body string) {
+	t.Helper()
+	ids := map[string]int{}
+	for _, m := range regexp.MustCompile(`\sid="([^"]+)"`).FindAllStringSubmatch(body, -1) {
+		ids[m[1]]++
+	}
+	for id, n := range ids {
+		if n > 1 {
+			t.Errorf("id %q occurs %d times", id, n)
+		}
+	}
+	for _, m := range regexp.MustCompile(`href="#([^"]+)"`).FindAllStringSubmatch(body, -1) {
+		if ids[m[1]] == 0 {
+			t.Errorf("link to #%s leads nowhere", m[1])
+		}
+	}
+	if n := strings.Count(body, "<h1"); n != 1 {
+		t.Errorf("%d h1 headings among %v", n, slices.Sorted(maps.Keys(ids)))
 	}
 }

@@ -173,97 +173,6 @@ func TestDatesAreReadable(t *testing.T) {
 	}
 }
 
-func TestMarkdown(t *testing.T) {
-	t.Parallel()
-	cases := map[string]string{
-		"plain <b> & \"q\"":                 "<p>plain &lt;b&gt; &amp; &quot;q&quot;</p>\n",
-		"## A B, c\ntext\nmore":             "<h2 id=\"x-a-b-c\">A B, c</h2>\n<p>text\nmore</p>\n",
-		"text:\n- a `<i>`\n  b\n- **c**":    "<p>text:</p>\n<ul>\n<li>a <code>&lt;i&gt;</code>\nb</li>\n<li><strong>c</strong></li>\n</ul>\n",
-		"1. a\n2. b\n   c\n\nend":           "<ol>\n<li>a</li>\n<li>b\nc</li>\n</ol>\n<p>end</p>\n",
-		"does not exist:\n404. A method":    "<p>does not exist:\n404. A method</p>\n",
-		"[x](https://a.example/?b&c)":       "<p><a href=\"https://a.example/?b&amp;c\">x</a></p>\n",
-		"[x](javascript:alert)":             "<p><a href=\"\">x</a></p>\n",
-		"```\na < b\n\nc\n```\nz":           "<pre tabindex=\"0\"><code>a &lt; b\n\nc</code></pre>\n<p>z</p>\n",
-		"<script>alert(1)</script>":         "<p>&lt;script&gt;alert(1)&lt;/script&gt;</p>\n",
-		"<div>\n\n<!-- a\n-->":              "<p>&lt;div&gt;</p>\n<p>&lt;!-- a\n--&gt;</p>\n",
-		"| A | B |\n|---|---|\n| 1 | `2` |": "<div class=\"scroll\" tabindex=\"0\"><table>\n<thead><tr><th scope=\"col\">A</th><th scope=\"col\">B</th></tr>\n</thead>\n<tbody>\n<tr><td>1</td><td><code>2</code></td></tr>\n</tbody></table></div>\n",
-	}
-	for src, want := range cases {
-		if got := string(markdown(src, "x-", 0)); got != want {
-			t.Errorf("%q:\n got %q\nwant %q", src, got, want)
-		}
-	}
-}
-
-func TestDocumentationCoversTheWholeContracts(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	p := f.browser().get("/docs")
-	p.want(t, 200, `<html lang="en">`, f.base+"/api/v1/consultations", "hmac.Equal", "timingSafeEqual", "compare_digest", "hash_equals",
-		`href="/docs/platform"`, `href="/openapi.yaml"`)
-	if count := checkCoverage(t, p.body, f.pages.Contract); count["paths"] < 15 || count["webhooks"] != 13 {
-		t.Errorf("the contract has %v operations", count)
-	}
-	p = f.browser().get("/docs/platform")
-	p.want(t, 200, `<html lang="en">`, f.base+"/api/platform/v1/endpoint", "-u '<client id>:<client secret>'",
-		`href="/docs"`, `href="/openapi/platform.yaml"`)
-	if count := checkCoverage(t, p.body, f.pages.Platform); count["paths"] != 11 || strings.Contains(p.body, "Bearer") {
-		t.Errorf("the contract has %v operations", count)
-	}
-}
-
-// checkCoverage looks for every operation, response and error code of a contract, and counts the operations.
-func checkCoverage(t *testing.T, body string, contract []byte) map[string]int {
-	t.Helper()
-	count := map[string]int{}
-	s := must(readSpec(contract))
-	for _, section := range []string{"paths", "webhooks"} {
-		for path, item := range s.root.get(section).pairs() {
-			for method, op := range item.pairs() {
-				id := op.text("operationId")
-				count[section]++
-				if !strings.Contains(body, `<h3 id="`+id+`">`) || !strings.Contains(body, `href="#`+id+`"`) ||
-					!strings.Contains(body, "<code>"+path+"</code>") {
-					t.Errorf("%s %s (%s) is not in the documentation and its contents", method, path, id)
-				}
-				for status, r := range op.get("responses").pairs() {
-					if !strings.Contains(body, `id="`+id+"-"+status+`"`) {
-						t.Errorf("%s: response %s is missing", id, status)
-					}
-					for _, code := range r.resolve().get("x-error-codes").texts() {
-						if !strings.Contains(body, "<td><code>"+code+"</code></td>") {
-							t.Errorf("error code %s is missing from the table", code)
-						}
-					}
-				}
-			}
-		}
-	}
-	checkAnchors(t, body)
-	return count
-}
-
-func checkAnchors(t *testing.T, body string) {
-	t.Helper()
-	ids := map[string]int{}
-	for _, m := range regexp.MustCompile(`\sid="([^"]+)"`).FindAllStringSubmatch(body, -1) {
-		ids[m[1]]++
-	}
-	for id, n := range ids {
-		if n > 1 {
-			t.Errorf("id %q occurs %d times", id, n)
-		}
-	}
-	for _, m := range regexp.MustCompile(`href="#([^"]+)"`).FindAllStringSubmatch(body, -1) {
-		if ids[m[1]] == 0 {
-			t.Errorf("link to #%s leads nowhere", m[1])
-		}
-	}
-	if n := strings.Count(body, "<h1"); n != 1 {
-		t.Errorf("%d h1 headings among %v", n, slices.Sorted(maps.Keys(ids)))
-	}
-}
-
 func TestDocumentationIsRevalidatedByETag(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -272,14 +181,5 @@ func TestDocumentationIsRevalidatedByETag(t *testing.T) {
 	b.header.Set("If-None-Match", etag)
 	if p := b.get("/docs"); p.StatusCode != 304 || p.body != "" {
 		t.Errorf("status %d with %d bytes for ETag %s", p.StatusCode, len(p.body), etag)
-	}
-}
-
-func TestABrokenContractStopsTheStart(t *testing.T) {
-	t.Parallel()
-	for _, src := range []string{"", "a: [", "paths: {/x: {get: {operationId: x, tags: [Nowhere]}}}"} {
-		if _, err := newDocs(partnerManual, []byte(src), "http://localhost"); err == nil {
-			t.Errorf("%q was accepted", src)
-		}
 	}
 }

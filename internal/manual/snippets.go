@@ -1,11 +1,11 @@
-package web
+package manual
 
 import (
 	"embed"
 	"fmt"
 )
 
-//go:embed assets/snippets
+//go:embed snippets
 var snippetFiles embed.FS
 
 // snippet shows how a receiver checks the signature of a webhook (specification section 6.4).
@@ -15,7 +15,7 @@ func readSnippets() ([]snippet, error) {
 	list := []snippet{{ID: "go", Language: "Go"}, {ID: "js", Language: "JavaScript (Node.js)"},
 		{ID: "py", Language: "Python"}, {ID: "php", Language: "PHP"}}
 	for i := range list {
-		b, err := snippetFiles.ReadFile("assets/snippets/verify." + list[i].ID + ".txt")
+		b, err := snippetFiles.ReadFile("snippets/verify." + list[i].ID + ".txt")
 		if err != nil {
 			return nil, fmt.Errorf("read snippet: %w", err)
 		}

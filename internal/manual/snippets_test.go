@@ -1,4 +1,4 @@
-package web
+package manual
 
 import (
 	"encoding/json"

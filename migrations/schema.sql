@@ -771,6 +771,7 @@ CREATE TABLE webhook_deliveries (
     created_at timestamp with time zone NOT NULL,
     ended_at timestamp with time zone,
     event_id text NOT NULL,
+    held boolean NOT NULL DEFAULT false,
     id text NOT NULL,
     lease_token text,
     lease_until timestamp with time zone,
@@ -788,7 +789,9 @@ CREATE TABLE webhook_deliveries (
 CREATE INDEX webhook_deliveries_due ON public.webhook_deliveries USING btree (application_id, next_at) WHERE (state = 'PENDING'::text);
 CREATE INDEX webhook_deliveries_event ON public.webhook_deliveries USING btree (event_id);
 CREATE INDEX webhook_deliveries_first ON public.webhook_deliveries USING btree (consultation_id, sequence) WHERE (attempts = 0);
+CREATE INDEX webhook_deliveries_held ON public.webhook_deliveries USING btree (application_id, next_at) WHERE held;
 CREATE INDEX webhook_deliveries_log ON public.webhook_deliveries USING btree (application_id, created_at, id);
+CREATE INDEX webhook_deliveries_ready ON public.webhook_deliveries USING btree (application_id, next_at) WHERE ((ended_at IS NULL) AND (NOT held));
 
 CREATE TABLE webhook_endpoints (
     application_id text NOT NULL,
@@ -797,6 +800,7 @@ CREATE TABLE webhook_endpoints (
     disabled_reason text,
     failing_since timestamp with time zone,
     last_position bigint NOT NULL DEFAULT 0,
+    parked boolean NOT NULL DEFAULT false,
     previous_secret_sealed bytea,
     previous_secret_until timestamp with time zone,
     secret_sealed bytea NOT NULL,
@@ -807,6 +811,7 @@ CREATE TABLE webhook_endpoints (
     CONSTRAINT webhook_endpoints_pkey PRIMARY KEY (application_id),
     CONSTRAINT webhook_endpoints_previous CHECK (((previous_secret_sealed IS NULL) = (previous_secret_until IS NULL)))
 );
+CREATE INDEX webhook_endpoints_parked ON public.webhook_endpoints USING btree (application_id) WHERE (parked AND (url IS NOT NULL) AND (disabled_at IS NULL));
 
 CREATE TABLE webhook_events (
     application_id text NOT NULL,

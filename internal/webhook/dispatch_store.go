@@ -33,22 +33,34 @@ type claimedRow struct {
 	PreviousSecretSealed []byte // null when none is in force
 }
 
-// waitingSQL finds the applications that have pending deliveries with one index probe each, and a null at the end.
-const waitingSQL = `
+// What is pending, by index: everything, and what is not held.
+const (
+	pending = "d.state = 'PENDING'"
+	ready   = "d.ended_at IS NULL AND NOT d.held"
+)
+
+// pendingSQL and readySQL find the applications that have such deliveries with one index probe each, and a null at the end.
+const (
+	pendingSQL = waitingSQL + pending + waitingNextSQL + pending + waitingEndSQL
+	readySQL   = waitingSQL + ready + waitingNextSQL + ready + waitingEndSQL
+
+	waitingSQL = `
 WITH RECURSIVE waiting AS (
-	(SELECT application_id FROM webhook_deliveries WHERE state = 'PENDING' ORDER BY application_id LIMIT 1)
+	(SELECT d.application_id FROM webhook_deliveries d WHERE `
+	waitingNextSQL = ` ORDER BY d.application_id LIMIT 1)
 	UNION ALL
-	SELECT (SELECT d.application_id FROM webhook_deliveries d
-		WHERE d.state = 'PENDING' AND d.application_id > w.application_id ORDER BY d.application_id LIMIT 1)
+	SELECT (SELECT d.application_id FROM webhook_deliveries d WHERE `
+	waitingEndSQL = ` AND d.application_id > w.application_id ORDER BY d.application_id LIMIT 1)
 	FROM waiting w WHERE w.application_id IS NOT NULL
 )`
+)
 
-// claimSQL walks the applications that have pending deliveries, leaves out those whose deliveries are held, and takes from
-// each of the rest, in random order, as many due deliveries as it has room for. A first attempt waits for the first
-// attempts of earlier events of its consultation.
+// claimSQL walks the applications that have ready deliveries, leaves out those that are to get none, and takes from each of
+// the rest, in random order, as many due deliveries as it has room for. A first attempt waits for the first attempts of
+// earlier events of its consultation.
 //
 // Parameters: now, room, rooms, limit, end of the lease, token.
-const claimSQL = waitingSQL + `, process AS MATERIALIZED (
+const claimSQL = readySQL + `, process AS MATERIALIZED (
 	SELECT CAST($3 AS jsonb) AS rooms
 ), ready AS MATERIALIZED (
 	SELECT e.*, coalesce(CAST(p.rooms ->> e.application_id AS integer), $2) AS room
@@ -62,7 +74,7 @@ const claimSQL = waitingSQL + `, process AS MATERIALIZED (
 ), picked AS MATERIALIZED (
 	SELECT p.id, r.url, r.secret_sealed, r.previous_secret_sealed FROM ready r CROSS JOIN LATERAL (
 		SELECT d.id FROM webhook_deliveries d
-		WHERE d.application_id = r.application_id AND d.state = 'PENDING' AND d.next_at <= $1
+		WHERE d.application_id = r.application_id AND ` + ready + ` AND d.next_at <= $1
 			AND (d.lease_until IS NULL OR d.lease_until <= $1)
 			AND (d.attempts > 0 OR NOT EXISTS (
 				SELECT 1 FROM webhook_deliveries earlier

@@ -17,7 +17,7 @@ const (
 	maxClaim   = 500 // deliveries by one statement
 	maxBatch   = 500 // results by one statement
 	linger     = 5 * time.Millisecond
-	queueConns = 2 // one claims, one records
+	queueConns = 3 // one claims, one records, one keeps apart what is held
 
 	claimTime = 5 * time.Second
 	// shutdownTime is what results have to reach the database after the last attempt, when the program ends.
@@ -76,10 +76,12 @@ func (d *dispatcher) run(ctx context.Context) {
 		defer close(recorded)
 		d.record(work)
 	}()
-	var attempts sync.WaitGroup
+	var holding, attempts sync.WaitGroup
+	holding.Go(func() { d.keepHeldApart(ctx) })
 	d.claimUntil(ctx, func(m message) {
 		attempts.Go(func() { d.results <- d.attempt(work, m) })
 	})
+	holding.Wait()
 	attempts.Wait()
 	time.AfterFunc(shutdownTime, cancel)
 	close(d.results)

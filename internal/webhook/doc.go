@@ -18,7 +18,10 @@
 //   - While several endpoints have events, the backlog of one moves at most a whole share every few milliseconds, so that
 //     the others keep their latency; alone, it moves as fast as its endpoint answers.
 //   - The statements of the dispatcher look up what they need by index, whatever the statistics of the tables say.
-//   - Deliveries of an application without URL, with a disabled endpoint, or suspended, are held and never dropped.
+//   - Deliveries of an application without URL, with a disabled endpoint, or suspended, are held and never dropped. Nothing is
+//     written for that when an event happens or an endpoint is closed: the dispatcher marks them within Config.Poll, so that looking for
+//     due ones costs nothing for those that are held, and takes the marks away when the endpoint is open again. What is marked stays
+//     pending for whatever counts or sends again.
 //   - No database connection is held during a POST.
 //
 // An attempt holds its delivery by a lease (Config.Lease): a process that dies leaves deliveries that are due again when

@@ -8,7 +8,7 @@ import (
 )
 
 // figuresSQL visits each application that has pending deliveries once, and counts them in the index of due ones.
-const figuresSQL = waitingSQL + `, counted AS MATERIALIZED (
+const figuresSQL = pendingSQL + `, counted AS MATERIALIZED (
 	SELECT w.application_id, coalesce(e.url IS NULL OR e.disabled_at IS NOT NULL, true) OR a.suspended_at IS NOT NULL AS held,
 		p.pending, p.due, extract(epoch FROM CAST(@now AS timestamptz) - p.oldest) AS oldest
 	FROM waiting w

@@ -24,6 +24,7 @@ func webhookScenarios() []Scenario {
 		{"webhooks/1 of 100 hung", hooksIsolation(1, 100)},
 		{"webhooks/50 of 100 hung", hooksIsolation(50, 250)},
 		{"webhooks/down and back", hooksOutage},
+		{"webhooks/1000 held", hooksHeld},
 		{"webhooks/cost of an event", hooksEmitCost},
 		{"webhooks/large tables", hooksLargeTables},
 	}

@@ -103,3 +103,60 @@ func (r *hookRig) sendAgain(ctx context.Context, f webhook.RedeliveryFilter) err
 		f.After = *next
 	}
 }
+
+// hooksHeld: what 50 open endpoints have while 1000 disabled ones hold 20 deliveries each.
+func hooksHeld(ctx context.Context, e *Env) ([]Result, error) {
+	const apps, open, each, rate = 1050, 50, 20, 200
+	load := int(e.Load.Seconds()) * rate
+	r, err := newHookRig(ctx, e, apps, apps*((load+e.Count)/open+1))
+	if err != nil {
+		return nil, err
+	}
+	defer r.close()
+	held, sent := r.subjects[open:apps], []webhook.Subject{}
+	for i, s := range r.subjects {
+		if i%apps < open {
+			sent = append(sent, s)
+		}
+	}
+	if err := execute(ctx, r.db, "UPDATE webhook_endpoints SET disabled_at = now(), disabled_reason = 'failing' WHERE application_id >= $1", r.apps[open]); err != nil {
+		return nil, err
+	}
+	if err := r.pileUp(ctx, held, each); err != nil {
+		return nil, err
+	}
+	r.deliver(ctx, r.svc)
+	began, apart := time.Now(), 0
+	for apart < len(held)*each {
+		if err := r.db.Pool().QueryRow(ctx, "SELECT count(*) FROM webhook_deliveries WHERE held").Scan(&apart); err != nil {
+			return nil, err
+		}
+		if time.Since(began) > hookPatience {
+			return nil, fmt.Errorf("%d deliveries were held apart within %v", apart, hookPatience)
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	marked := float64(apart) / time.Since(began).Seconds()
+	n, err := r.emitAt(ctx, rate, e.Load, func(i int) webhook.Subject { return sent[i] })
+	if err != nil {
+		return nil, err
+	}
+	if err := r.settled(ctx, n); err != nil {
+		return nil, err
+	}
+	l := r.latencies()
+	r.subjects = sent[n : n+e.Count]
+	start := time.Now()
+	if err := r.emitAll(ctx, 16); err != nil {
+		return nil, err
+	}
+	if err := r.settled(ctx, n+e.Count); err != nil {
+		return nil, err
+	}
+	return []Result{
+		{Measure: "held apart", Value: marked, Unit: "deliveries/s"},
+		{Measure: "commit to arrival at 200/s, p50", Value: l.Percentile(50), Unit: "ms", AtMost: 10},
+		{Measure: "commit to arrival at 200/s, p99", Value: l.Percentile(99), Unit: "ms", AtMost: 50},
+		{Measure: "committed, received, verified, recorded", Value: float64(e.Count) / time.Since(start).Seconds(), Unit: "events/s", AtLeast: 1500, PGBench: 16},
+	}, nil
+}

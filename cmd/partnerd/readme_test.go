@@ -1,0 +1,54 @@
+package main
+
+import (
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/alecthomas/kong"
+)
+
+// Every setting of the program stands in the table of README.md, and the table has no other.
+func TestEverySettingIsInTheReadme(t *testing.T) {
+	t.Parallel()
+	raw, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	listed := map[string]bool{}
+	for line := range strings.Lines(string(raw)) {
+		if cells := strings.Split(line, "|"); strings.HasPrefix(line, "| `PARTNERD_") {
+			for _, name := range regexp.MustCompile("PARTNERD_[A-Z_]+").FindAllString(cells[1], -1) {
+				listed[name] = true
+			}
+		}
+	}
+	var c cli
+	parser, err := kong.New(&c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	settings := map[string]bool{}
+	err = kong.Visit(parser.Model, func(node kong.Visitable, next kong.Next) error {
+		if f, ok := node.(*kong.Flag); ok {
+			for _, name := range f.Envs {
+				settings[name] = true
+			}
+		}
+		return next(nil)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name := range settings {
+		if !listed[name] {
+			t.Errorf("%s is not in the table of README.md", name)
+		}
+	}
+	for name := range listed {
+		if !settings[name] {
+			t.Errorf("README.md lists %s, which is no setting", name)
+		}
+	}
+}

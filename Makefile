@@ -32,10 +32,11 @@ bench: ## measure the program on this machine (make bench ARGS="--only webhooks 
 
 # Code from the contracts. Run from the root of the project, so that go.mod decides the version of the generator.
 generate: ## generate gen/ from openapi/
-	@for api in partner platform; do for part in models server client; do \
+	@for cfg in openapi/*.cfg.yaml; do \
+		api=$$(basename $$cfg | cut -d. -f1) part=$$(basename $$cfg | cut -d. -f2); \
 		mkdir -p gen/$$api/$$part; \
-		$(OAPI_CODEGEN) -config openapi/$$api.$$part.cfg.yaml openapi/$$api.yaml || exit 1; \
-	done; done
+		$(OAPI_CODEGEN) -config $$cfg openapi/$$api.yaml || exit 1; \
+	done
 
 # Fails when the committed code is not what the contracts generate, also when a generated file is new or left over.
 verify-generated: generate ## check that gen/ is what the contracts generate

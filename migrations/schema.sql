@@ -141,8 +141,8 @@ CREATE TABLE client_links (
     next_path text,
     token_hash bytea NOT NULL,
     CONSTRAINT client_links_client_id_fkey FOREIGN KEY (client_id) REFERENCES clients(id),
-    CONSTRAINT client_links_kind CHECK ((((kind = 'RESET'::text) = (client_id IS NOT NULL)) AND ((kind = 'SIGN_UP'::text) = (name IS NOT NULL)))),
-    CONSTRAINT client_links_kind_check CHECK ((kind = ANY (ARRAY['SIGN_UP'::text, 'RESET'::text]))),
+    CONSTRAINT client_links_kind CHECK ((((kind = 'SIGN_UP'::text) = (client_id IS NULL)) AND ((kind = 'SIGN_UP'::text) = (name IS NOT NULL)))),
+    CONSTRAINT client_links_kind_check CHECK ((kind = ANY (ARRAY['SIGN_UP'::text, 'RESET'::text, 'EMAIL'::text, 'UNDO_EMAIL'::text]))),
     CONSTRAINT client_links_pkey PRIMARY KEY (token_hash)
 );
 CREATE INDEX client_links_client ON public.client_links USING btree (client_id) WHERE (client_id IS NOT NULL);

@@ -15,9 +15,27 @@
 //   - Recovery (a new password by a mailed link) ends all sessions and, in the same transaction, the passkeys and links to
 //     applications that the client ticked. What is younger than 30 days is ticked from the start; what was added while the
 //     form was open ends too.
+//   - The e-mail address changes with the present password, a link to the new address, and a sign-in to the account; the
+//     old address is told twice, and keeps a link for [UndoLifetime] that takes the account back as a recovery does.
 //   - What changes the security of an account is told by mail: also a new link to an application, and a sign-in from a
 //     browser without the cookie of an earlier one ([Service.Knows]), unless it was by a mailed link.
+//   - A client is locked before its links, and its links are ended by their client, never by an address that somebody else
+//     may have meanwhile; a link that was used, or ended, stays for a day for the count of the hour.
 //   - An erased client is a pseudonym that nobody can sign in to again.
+//
+// What ends which of the links that were mailed for a client:
+//
+//	                            RESET   EMAIL   UNDO_EMAIL
+//	new password                all     all     none: a thief would choose one
+//	new address                 all     all     none; one is made
+//	an address given back       all     all     those of later changes: the first thief of several addresses loses
+//	another request for one     –       all     –
+//	disabling                   all     all     none, but they wait until it ends
+//	erasure                     all     all     all
+//
+// A request for another address that waits in the queue ends with the password that it showed, and with the account being
+// open. A sign-up ends the other sign-ups of its address. A link for an address that another client has by then fails with
+// [ErrEmailTaken] and lives on: the address may become free again.
 //
 // Does not do: the wallet (whoever creates a client opens it), grants to applications (package oauth), throttling of
 // sign-ins and cookies (package web).

@@ -15,16 +15,17 @@ const knownPlace = "browser.known"
 const knownAccounts = 5
 
 // KnownBrowser returns a value for a cookie of a browser in which the client has signed in; before is the cookie that it
-// had. Tries to sign in from there are counted apart, so that strangers who guess at the account cannot keep its owner
-// out, and a sign-in from there is no news to the client.
-func (s *Service) KnownBrowser(tx postgres.Tx, c Client, before string) (string, error) {
+// had, and former the address that the client gave up just now, empty for none: it may be somebody else's from now on.
+// Tries to sign in from there are counted apart, so that strangers who guess at the account cannot keep its owner out, and
+// a sign-in from there is no news to the client.
+func (s *Service) KnownBrowser(tx postgres.Tx, c Client, before, former string) (string, error) {
 	accounts := []string{emailDigest(c.Email)}
 	earlier, name := s.knownTo(before)
 	if name == "" { // it keeps its name: a sign-in to one account forgives no guesses at another
 		name = tx.NewSecret("bro")
 	}
 	for _, a := range earlier {
-		if a != accounts[0] && len(accounts) < knownAccounts {
+		if a != accounts[0] && a != emailDigest(former) && len(accounts) < knownAccounts {
 			accounts = append(accounts, a)
 		}
 	}

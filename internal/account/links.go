@@ -49,14 +49,9 @@ func (s *SelfService) newLink(ctx context.Context, tx postgres.Tx, r linkRow) (t
 	if err != nil || n >= linksPerHour {
 		return "", nil, err
 	}
-	row, ok, err := clientByEmail(ctx, tx, r.Email)
+	row, ok, err := clientByEmailForUpdate(ctx, tx, r.Email) // so that a link which ends with something else is not made at the same time
 	if err != nil {
 		return "", nil, err
-	}
-	if ok { // so that a link which ends with something else is not made at the same time
-		if row, ok, err = clientForUpdate(ctx, tx, row.ID); err != nil {
-			return "", nil, err
-		}
 	}
 	if ok {
 		found = &row
@@ -97,7 +92,7 @@ func (s *SelfService) SignUp(ctx context.Context, tx postgres.Tx, token, plain s
 	if err != nil {
 		return Client{}, "", err
 	}
-	if err := deleteLinks(ctx, tx, c.Email); err != nil {
+	if err := endSignUps(ctx, tx, c.Email); err != nil {
 		return Client{}, "", err
 	}
 	return c, up.Next, s.Opened(ctx, tx, c.ID)
@@ -137,21 +132,11 @@ func (s *SelfService) Reset(ctx context.Context, tx postgres.Tx, token, plain, l
 	if err := CheckNewPassword(plain); err != nil {
 		return Client{}, err
 	}
-	r, err := useLink(ctx, tx, kindReset, id.DigestOf(token))
+	c, _, err := s.lockLink(ctx, tx, kindReset, token)
 	if err != nil {
 		return Client{}, err
 	}
-	c, err := s.Accounts.Lock(ctx, tx, *r.ClientID)
-	if err != nil {
-		return Client{}, err
-	}
-	if c.Disabled {
-		return Client{}, ErrBadLink
-	}
-	if err := s.endPasskeys(ctx, tx, c.ID, also); err != nil {
-		return Client{}, err
-	}
-	return c, s.setPassword(ctx, tx, c, plain, "", lang)
+	return c, s.recoverAccount(ctx, tx, c, plain, lang, also)
 }
 
 // ChangePassword sets a new password for a client who knows the present one, ends all other browser sessions and tells
@@ -170,11 +155,11 @@ func (s *SelfService) ChangePassword(ctx context.Context, tx postgres.Tx, client
 	return s.setPassword(ctx, tx, fromRow(row), plain, session, lang)
 }
 
-// setPassword keeps no session but the one with the token session, which may be empty.
+// setPassword keeps no session but the one with the token session, which may be empty. The client must be locked.
 func (s *SelfService) setPassword(ctx context.Context, tx postgres.Tx, c Client, plain, session, lang string) error {
 	err := errors.Join(
 		updatePassword(ctx, tx, c.ID, password.Hash(plain)),
-		deleteLinks(ctx, tx, c.Email),
+		endLinks(ctx, tx, c.ID, kindReset, kindEmail),
 	)
 	if err != nil {
 		return err

@@ -20,11 +20,13 @@ import (
 
 // Lifetimes and limits of what clients do for themselves.
 const (
-	SignUpLifetime = 24 * time.Hour // of the link that confirms an e-mail address
-	ResetLifetime  = time.Hour      // of the link that lets a client choose a new password
+	SignUpLifetime = 24 * time.Hour     // of the link that confirms an e-mail address
+	ResetLifetime  = time.Hour          // of the link that lets a client choose a new password
+	EmailLifetime  = time.Hour          // of the link that confirms a client's new e-mail address
+	UndoLifetime   = 7 * 24 * time.Hour // of the link that gives back the old one
 	CodeLifetime   = 10 * time.Minute
 	CodeTries      = 5 // of one code
-	linksPerHour   = 5 // mails with a link to one address
+	linksPerHour   = 5 // mails with a link to one address; requests of one client to change the address
 	codesPerHour   = 5 // text messages of one client
 	codesPerDay    = 10
 	codesToNumber  = 5 // text messages a day (UTC) to one number, whoever asks for them
@@ -32,11 +34,12 @@ const (
 
 // Faults that pages show.
 var (
-	ErrBadLink  = errors.New("the link is unknown, used or out of date")
-	ErrTooMany  = errors.New("too many messages were sent; try again later")
-	ErrNoMobile = fmt.Errorf("%w: the number cannot receive text messages", ErrInvalid)
-	ErrCountry  = fmt.Errorf("%w: numbers of this country cannot be verified", ErrInvalid)
-	ErrPasskey  = errors.New("the passkey was not accepted")
+	ErrBadLink   = errors.New("the link is unknown, used or out of date")
+	ErrSameEmail = fmt.Errorf("%w: the account has this e-mail address already", ErrInvalid)
+	ErrTooMany   = errors.New("too many messages were sent; try again later")
+	ErrNoMobile  = fmt.Errorf("%w: the number cannot receive text messages", ErrInvalid)
+	ErrCountry   = fmt.Errorf("%w: numbers of this country cannot be verified", ErrInvalid)
+	ErrPasskey   = errors.New("the passkey was not accepted")
 )
 
 // Numbers says which phone numbers clients may verify, and how many codes may be sent.
@@ -68,7 +71,8 @@ type SelfServiceDeps struct {
 	Opened func(ctx context.Context, tx postgres.Tx, clientID string) error
 }
 
-// SelfService is what clients do for themselves: sign up, recover the password, verify the phone, keep passkeys.
+// SelfService is what clients do for themselves: sign up, recover the password, change the address, verify the phone, keep
+// passkeys.
 // Safe for concurrent use.
 //
 // Whoever asks for a link gets the same answer after the same work, whether there is such a client or not: the request
@@ -83,6 +87,7 @@ type SelfService struct {
 const (
 	signUpJob = "account.sign-up"
 	resetJob  = "account.reset"
+	emailJob  = "account.email"
 )
 
 // NewSelfService makes the service and tells the queue how to work for it.
@@ -103,6 +108,7 @@ func NewSelfService(d SelfServiceDeps) (*SelfService, error) {
 	}
 	queue.Handle(d.Queue, signUpJob, s.sealedJob(signUpJob, s.mailSignUp))
 	queue.Handle(d.Queue, resetJob, s.sealedJob(resetJob, s.mailReset))
+	queue.Handle(d.Queue, emailJob, s.sealedJob(emailJob, s.mailEmail))
 	return s, nil
 }
 
@@ -112,6 +118,9 @@ type linkRequest struct {
 	Name  string `json:"name,omitempty"`
 	Next  string `json:"next,omitempty"`
 	Lang  string `json:"lang"`
+
+	ClientID string `json:"clientId,omitempty"` // who asks for another address
+	Password string `json:"password,omitempty"` // digest of the hash of the password that the client showed
 }
 
 func (s *SelfService) insertJob(ctx context.Context, tx postgres.Tx, name string, r linkRequest) error {

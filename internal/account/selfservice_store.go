@@ -12,8 +12,10 @@ import (
 )
 
 const (
-	kindSignUp = "SIGN_UP"
-	kindReset  = "RESET"
+	kindSignUp    = "SIGN_UP"
+	kindReset     = "RESET"
+	kindEmail     = "EMAIL"      // sent to the new address
+	kindUndoEmail = "UNDO_EMAIL" // sent to the old one
 )
 
 type linkRow struct {
@@ -22,7 +24,8 @@ type linkRow struct {
 	Email     string
 	Name      *string
 	NextPath  *string
-	ClientID  *string
+	ClientID  *string // of all kinds but SIGN_UP
+	CreatedAt time.Time
 	ExpiresAt time.Time
 }
 
@@ -56,7 +59,17 @@ func countLinks(ctx context.Context, tx postgres.Tx, kind, email string) (n int,
 	return n, nil
 }
 
-const linkColumns = `kind, email, name, next_path, client_id, expires_at`
+// countLinksOf counts the links of a kind that were mailed for a client within the last hour.
+func countLinksOf(ctx context.Context, tx postgres.Tx, kind, clientID string) (n int, err error) {
+	err = tx.Gorm(ctx).Raw(`SELECT count(*) FROM client_links WHERE kind = ? AND client_id = ? AND created_at > ?`,
+		kind, clientID, tx.Now.Add(-time.Hour)).Row().Scan(&n)
+	if err != nil {
+		return 0, fmt.Errorf("count links of client: %w", err)
+	}
+	return n, nil
+}
+
+const linkColumns = `kind, email, name, next_path, client_id, created_at, expires_at`
 
 func findLink(ctx context.Context, tx postgres.Tx, kind string, token id.Digest) (linkRow, error) {
 	return oneLink(ctx, tx, `SELECT `+linkColumns+` FROM client_links WHERE token_hash = ? AND kind = ? AND expires_at > ?`, token, kind, tx.Now)
@@ -70,7 +83,7 @@ func useLink(ctx context.Context, tx postgres.Tx, kind string, token id.Digest) 
 }
 
 func oneLink(ctx context.Context, tx postgres.Tx, query string, args ...any) (r linkRow, err error) {
-	err = tx.Gorm(ctx).Raw(query, args...).Row().Scan(&r.Kind, &r.Email, &r.Name, &r.NextPath, &r.ClientID, &r.ExpiresAt)
+	err = tx.Gorm(ctx).Raw(query, args...).Row().Scan(&r.Kind, &r.Email, &r.Name, &r.NextPath, &r.ClientID, &r.CreatedAt, &r.ExpiresAt)
 	if postgres.IsNotFound(err) {
 		return linkRow{}, ErrBadLink
 	}
@@ -80,11 +93,43 @@ func oneLink(ctx context.Context, tx postgres.Tx, query string, args ...any) (r 
 	return r, nil
 }
 
-// deleteLinks ends every link to an address; links of the last hour stay in the count.
-func deleteLinks(ctx context.Context, tx postgres.Tx, email string) error {
-	err := tx.Gorm(ctx).Exec(`UPDATE client_links SET expires_at = ? WHERE lower(email) = lower(?) AND expires_at > ?`, tx.Now, email, tx.Now).Error
+// endLinks ends the client's links of some kinds; links of the last hour stay in the count.
+func endLinks(ctx context.Context, tx postgres.Tx, clientID string, kinds ...string) error {
+	err := tx.Gorm(ctx).Exec(`UPDATE client_links SET expires_at = ? WHERE client_id = ? AND kind IN ? AND expires_at > ?`, tx.Now, clientID, kinds, tx.Now).Error
 	if err != nil {
 		return fmt.Errorf("end links: %w", err)
+	}
+	return nil
+}
+
+// endNewerLinks ends the client's links of a kind that were made after one.
+func endNewerLinks(ctx context.Context, tx postgres.Tx, kind, clientID string, than time.Time) error {
+	err := tx.Gorm(ctx).Exec(`UPDATE client_links SET expires_at = ? WHERE client_id = ? AND kind = ? AND created_at > ? AND expires_at > ?`,
+		tx.Now, clientID, kind, than, tx.Now).Error
+	if err != nil {
+		return fmt.Errorf("end newer links: %w", err)
+	}
+	return nil
+}
+
+// endSignUps ends every other sign-up of an address.
+func endSignUps(ctx context.Context, tx postgres.Tx, email string) error {
+	err := tx.Gorm(ctx).Exec(`UPDATE client_links SET expires_at = ? WHERE kind = ? AND lower(email) = lower(?) AND expires_at > ?`,
+		tx.Now, kindSignUp, email, tx.Now).Error
+	if err != nil {
+		return fmt.Errorf("end sign-ups: %w", err)
+	}
+	return nil
+}
+
+// updateEmail returns [ErrEmailTaken] when another client has the address; tx cannot go on then.
+func updateEmail(ctx context.Context, tx postgres.Tx, c Client) error {
+	err := tx.Gorm(ctx).Exec(`UPDATE clients SET email = ?, updated_at = ? WHERE id = ?`, c.Email, tx.Now, c.ID).Error
+	if postgres.IsUnique(err, "clients_email_key") {
+		return ErrEmailTaken
+	}
+	if err != nil {
+		return fmt.Errorf("update e-mail address of client: %w", err)
 	}
 	return nil
 }

@@ -166,11 +166,10 @@ func (s *Service) Lock(ctx context.Context, tx postgres.Tx, clientID string) (Cl
 }
 
 // SetDisabled shuts a client out of pages and API, or lets it in again. What shutting out ends stays ended: the browser
-// sessions and the links that were mailed. Whoever shuts a client out ends the links to applications too, in the same
+// sessions and the links that were mailed, but for those that give back an old address. Whoever shuts a client out ends the links to applications too, in the same
 // transaction (oauth.Service.UnlinkAll). It returns [problem.ErrNotFound] for a client who is unknown or erased.
 func (s *Service) SetDisabled(ctx context.Context, tx postgres.Tx, clientID string, disabled bool) error {
-	c, err := s.Lock(ctx, tx, clientID)
-	if err != nil {
+	if _, err := s.Lock(ctx, tx, clientID); err != nil {
 		return err
 	}
 	found, err := updateDisabled(ctx, tx, clientID, disabled)
@@ -183,7 +182,7 @@ func (s *Service) SetDisabled(ctx context.Context, tx postgres.Tx, clientID stri
 	if _, err := s.EndSessions(ctx, tx, clientID); err != nil {
 		return err
 	}
-	return deleteLinks(ctx, tx, c.Email)
+	return endLinks(ctx, tx, clientID, kindReset, kindEmail)
 }
 
 // CheckPassword returns the client whose credentials these are, or [ErrBadCredentials] after the same work whether the

@@ -52,6 +52,10 @@ func clientByEmail(ctx context.Context, tx postgres.Tx, email string) (clientRow
 	return oneClient(ctx, tx, `SELECT `+clientColumns+` FROM clients c WHERE lower(c.email) = lower(?)`, email)
 }
 
+func clientByEmailForUpdate(ctx context.Context, tx postgres.Tx, email string) (clientRow, bool, error) {
+	return oneClient(ctx, tx, `SELECT `+clientColumns+` FROM clients c WHERE lower(c.email) = lower(?) FOR NO KEY UPDATE`, email)
+}
+
 func clientBySession(ctx context.Context, tx postgres.Tx, token id.Digest) (clientRow, bool, error) {
 	return oneClient(ctx, tx, `SELECT `+clientColumns+` FROM browser_sessions b JOIN clients c ON c.id = b.client_id
 		WHERE b.token_hash = ? AND b.expires_at > ? AND c.disabled_at IS NULL`, token, tx.Now)

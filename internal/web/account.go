@@ -144,7 +144,7 @@ var doneTexts = map[string]string{
 	"app": "apps.done", "app-cancel": "apps.done.cancelled", "password": "security.password.done", "passkey": "security.passkey.done",
 	"passkey-gone": "security.passkey.gone", "session": "security.session.done", "sessions": "security.sessions.done", "phone": "phone.done",
 	"phone-gone": "phone.gone", "zone": "phone.zone.done", "cancelled": "consultation.done.cancelled", "withdrawn": "consultation.done.withdrawn", "refund": "wallet.refund.done",
-	"welcome": "overview.welcome", "sent": "phone.sent",
+	"welcome": "overview.welcome", "sent": "phone.sent", "email": "email.done", "undone": "undo.done",
 }
 
 func doneText(c echo.Context) string { return doneTexts[c.QueryParam("done")] }

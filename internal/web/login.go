@@ -109,7 +109,7 @@ func (p *Pages) signIn(c echo.Context, client account.Client, next string, by pr
 				return err
 			}
 		}
-		if known, err = p.Accounts.KnownBrowser(tx, client, before); err != nil {
+		if known, err = p.Accounts.KnownBrowser(tx, client, before, ""); err != nil {
 			return err
 		}
 		agent := c.Request().UserAgent()

@@ -16,8 +16,9 @@ import (
 // linkPage is what stands behind a link in a mail: a form that asks for a password, uses the link up, and signs the
 // owner of the mailbox in.
 type linkPage struct {
-	again link // where one asks for another link
-	gone  link // where one goes when the link was used while the form was open
+	again link   // where one asks for another link
+	gone  link   // where one goes when the link was used while the form was open
+	taken string // key of the fault for account.ErrEmailTaken; empty: as with a link that was used
 
 	// read returns the form and where its success leads; account.ErrBadLink when the link is no good.
 	read func(ctx context.Context, tx postgres.Tx, token string) (v formView, next string, err error)
@@ -66,6 +67,9 @@ func (p *Pages) useLink(page linkPage) echo.HandlerFunc {
 		case errors.Is(err, account.ErrInvalid):
 			v.Fields[0].Fault, v.Fields[0].Focus = "password.weak", true
 			return p.showForm(c, http.StatusUnprocessableEntity, v.Heading, v)
+		case errors.Is(err, account.ErrEmailTaken) && page.taken != "":
+			v.Error = page.taken
+			return p.showForm(c, http.StatusConflict, v.Heading, v)
 		case errors.Is(err, account.ErrBadLink), errors.Is(err, account.ErrEmailTaken):
 			return p.badLink(c, page.gone)
 		case err != nil:

@@ -114,13 +114,20 @@ func (p *Pages) resetPage() linkPage {
 			v.Recovery, err = p.recovery(ctx, tx, client.ID)
 			return v, "/account/security?done=password", err
 		},
-		use: func(ctx context.Context, tx postgres.Tx, form url.Values, language string) (account.Client, error) {
-			also := account.Recovery{Shown: form["shown"], Ticked: form["end"]}
-			client, err := p.SelfService.Reset(ctx, tx, form.Get("token"), form.Get("password"), language, also)
-			if err != nil {
-				return account.Client{}, err
-			}
-			return client, p.OAuth.Recover(ctx, tx, client.ID, also)
-		},
+		use: p.recoverBy(p.SelfService.Reset),
+	}
+}
+
+// recoverBy uses a link with what the form says, and ends the links to applications with it.
+func (p *Pages) recoverBy(
+	use func(ctx context.Context, tx postgres.Tx, token, plain, lang string, also account.Recovery) (account.Client, error),
+) func(context.Context, postgres.Tx, url.Values, string) (account.Client, error) {
+	return func(ctx context.Context, tx postgres.Tx, form url.Values, language string) (account.Client, error) {
+		also := account.Recovery{Shown: form["shown"], Ticked: form["end"]}
+		client, err := use(ctx, tx, form.Get("token"), form.Get("password"), language, also)
+		if err != nil {
+			return account.Client{}, err
+		}
+		return client, p.OAuth.Recover(ctx, tx, client.ID, also)
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"partnerd/internal/postgres"
 )
 
-const passwordsPerMinute = 10 // tries to change the password, of one client
+const passwordsPerMinute = 10 // tries at the present password, of one client
 
 type securityView struct {
 	Fields      []field // of the password form
@@ -33,8 +33,7 @@ func (p *Pages) security(c echo.Context, client *account.Client) error {
 func (p *Pages) showSecurity(c echo.Context, status int, client *account.Client, presentFault, newFault string) error {
 	ctx, tx := c.Request().Context(), p.DB.Read()
 	v := securityView{HasPasskeys: p.SelfService.HasPasskeys(), Fields: []field{
-		{ID: "present", Label: "security.password.present", Type: "password", Autocomplete: "current-password", Fault: presentFault, Focus: presentFault != ""},
-		newPasswordField()}}
+		presentPasswordField(presentFault), newPasswordField()}}
 	v.Fields[1].Fault, v.Fields[1].Focus = newFault, newFault != "" && presentFault == ""
 	var err error
 	if v.Passkeys, err = p.SelfService.Passkeys(ctx, tx, client.ID); err != nil {
@@ -54,11 +53,20 @@ func (p *Pages) showSecurity(c echo.Context, status int, client *account.Client,
 	return p.showAccount(c, status, client, "security", title, v)
 }
 
+func presentPasswordField(fault string) field {
+	return field{ID: "present", Label: "security.password.present", Type: "password", Autocomplete: "current-password", Fault: fault, Focus: fault != ""}
+}
+
+// presentGuess counts against the client, whatever the present password is asked for.
+func presentGuess(client *account.Client) guess {
+	key := "password of " + client.ID
+	return guess{tries: []try{{key, passwordsPerMinute}}, key: key, quota: guessQuota}
+}
+
 // changePassword asks for the present one, also right after a sign-in: a browser that was left open must not be enough.
 func (p *Pages) changePassword(c echo.Context, client *account.Client) error {
 	form := c.Request().PostForm
-	ctx, key := c.Request().Context(), "password of "+client.ID
-	g := guess{tries: []try{{key, passwordsPerMinute}}, key: key, quota: guessQuota}
+	ctx, g := c.Request().Context(), presentGuess(client)
 	wait, err := p.guess(ctx, g)
 	if err != nil {
 		return err

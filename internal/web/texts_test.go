@@ -56,7 +56,7 @@ func usedKeys(t *testing.T) map[string]bool {
 		}
 	}
 	used["line.TOPUP.BOOKED"], used["line.ADJUSTMENT.BOOKED"] = true, true
-	for _, key := range []string{"signup.sent", "forgot.sent", "erase.done"} {
+	for _, key := range []string{"signup.sent", "forgot.sent", "email.sent", "erase.done"} {
 		used[key+".title"], used[key+".text"] = true, true
 	}
 	maps.Copy(used, namedKeys(t))

@@ -128,6 +128,54 @@ for (const [language, viewport, colorScheme] of [['en', wide, 'light'], ['fr', n
     await w.close()
   })
 
+  test(`another e-mail address, and the old one back (${language}, ${viewport.width} px)`, async () => {
+    const w = await open(browser, { language, viewport, colorScheme })
+    const { page } = w
+    const email = await program.client()
+    const fresh = `new-${email}`
+    const mailedLink = async to => {
+      for (const seen = new Set(); ;) {
+        const mail = await program.mail(to, seen)
+        if (mail.includes('token=')) return linkIn(mail)
+      }
+    }
+    await page.goto(`${program.base}/login?next=/account/security`)
+    await signIn(page, email, password)
+    const { access_token: token } = await link(w, ['profile:read'])
+    await page.goto(`${program.base}/account/security`)
+    await page.click('a[href="/account/security/email"]')
+    await examine(page, name('email'))
+    await page.fill('#email', 'nonsense')
+    await page.fill('#present', 'a wrong password')
+    await page.click('main button[type=submit]')
+    await examine(page, name('email-nonsense'))
+    await page.fill('#email', fresh)
+    await page.fill('#present', 'a wrong password')
+    await page.click('main button[type=submit]')
+    await examine(page, name('email-refused'))
+    await page.fill('#present', password)
+    await page.click('main button[type=submit]')
+    await examine(page, name('email-sent'))
+    await page.goto(await mailedLink(fresh))
+    await examine(page, name('email-confirm'))
+    await page.click('main button[type=submit]')
+    await page.getByRole('status').waitFor()
+    await examine(page, name('security-email'))
+    assert.equal((await call(program.base, token, 'GET', '/api/v1/me')).body.email, fresh)
+
+    const undo = await mailedLink(email)
+    await page.goto(undo)
+    await examine(page, name('undo'))
+    await page.fill('#password', 'another long password')
+    await page.click('main button[type=submit]')
+    await page.getByRole('status').waitFor()
+    assert.match(await page.textContent('main'), new RegExp(email))
+    assert.equal((await call(program.base, token, 'GET', '/api/v1/me')).status, 401)
+    await page.goto(undo)
+    assert.match(await page.textContent('h1'), new RegExp(say.gone))
+    await w.close()
+  })
+
   test(`passkey: add, sign in, refuse, remove (${language}, ${viewport.width} px)`, async () => {
     const w = await open(browser, { language, viewport, colorScheme })
     const { page } = w

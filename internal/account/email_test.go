@@ -423,6 +423,27 @@ func TestAResetDoesNotOutliveTheAddress(t *testing.T) {
 	c.letter(otherEmail, "Choose a new")
 }
 
+// The present password of a change is the one that holds when it is made, not one that a reset has replaced meanwhile.
+func TestAReplacedPasswordChangesNothing(t *testing.T) {
+	t.Parallel()
+	c := newCounter(t)
+	client := create(t, c.Accounts, c.DB, demo)
+	err := c.behind(func(tx postgres.Tx) error {
+		locked, err := c.Accounts.Lock(t.Context(), tx, client.ID)
+		if err != nil {
+			return err
+		}
+		return c.setPassword(t.Context(), tx, locked, newPassword, "", "en")
+	}, func() error {
+		return c.tx(func(tx postgres.Tx) error {
+			return c.ChangePassword(t.Context(), tx, client.ID, demo.Password, "the password of a thief", "", "en")
+		})
+	})
+	if !errors.Is(err, ErrBadCredentials) {
+		t.Errorf("got %v", err)
+	}
+}
+
 func TestAChangeOfAddressIsUndoneFromTheOldMailboxOnce(t *testing.T) {
 	t.Parallel()
 	c := newCounter(t).work()

@@ -10,6 +10,7 @@ import (
 	"partnerd/internal/id"
 	"partnerd/internal/password"
 	"partnerd/internal/postgres"
+	"partnerd/internal/problem"
 )
 
 // SignUp is a sign-up whose e-mail address is to be confirmed.
@@ -145,9 +146,12 @@ func (s *SelfService) ChangePassword(ctx context.Context, tx postgres.Tx, client
 	if err := CheckNewPassword(plain); err != nil {
 		return err
 	}
-	row, err := s.Accounts.row(ctx, tx, clientID)
+	row, found, err := clientForUpdate(ctx, tx, clientID) // one that another act replaces meanwhile does not count any more
 	if err != nil {
 		return err
+	}
+	if !found {
+		return problem.ErrNotFound
 	}
 	if !password.Verify(row.PasswordHash, present) || row.DisabledAt != nil {
 		return ErrBadCredentials

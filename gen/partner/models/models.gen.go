@@ -2272,7 +2272,7 @@ type OAuthErrorCode string
 
 // Profile The client of the access token.
 type Profile struct {
-	// Email E-mail address of the client.
+	// Email E-mail address of the client, who can change it; what stays the same is `id`.
 	Email string `json:"email"`
 
 	// ID Identifier of the client.

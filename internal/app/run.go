@@ -105,13 +105,24 @@ func (a *App) workers() map[string]func(context.Context) error {
 		"refunds": func(ctx context.Context) error { return a.Payments.RunRefunds(ctx, a.DB) },
 	}
 	if a.Config.Sandbox() {
-		w["simulated lawyers"] = a.SimulatedLawyers.Run
-		w["simulated payments"] = a.SimulatedPayments.Run
-		w["simulated calls"] = func(ctx context.Context) error {
-			return a.SimulatedCalls.Run(ctx, a.Consultations.HandleCallEvent)
-		}
+		w["sandbox"] = a.play
 	}
 	return w
+}
+
+// play plays the people and companies of a sandbox while no other process does: who stands by has nothing to look for.
+func (a *App) play(ctx context.Context) error {
+	a.DB.Alone(ctx, "sandbox", a.Logger, func(ctx context.Context) {
+		var players sync.WaitGroup
+		for name, run := range map[string]func(context.Context) error{
+			"simulated lawyers": a.SimulatedLawyers.Run, "simulated payments": a.SimulatedPayments.Run,
+			"simulated calls": func(ctx context.Context) error { return a.SimulatedCalls.Run(ctx, a.Consultations.HandleCallEvent) },
+		} {
+			players.Go(func() { a.keepRunning(ctx, name, run) })
+		}
+		players.Wait()
+	})
+	return nil
 }
 
 // announcers are what a process without workers runs instead: the processes with workers learn at once what it commits.

@@ -8,13 +8,13 @@ import (
 )
 
 const (
-	standBy  = 300 * time.Millisecond // between two looks whether the place is free
-	confirm  = time.Second            // between two proofs that the place is still held
-	maxSleep = 5 * time.Second        // without one
+	standBy  = time.Second     // between two looks whether the place is free
+	confirm  = time.Second     // between two proofs that the place is still held
+	maxSleep = 5 * time.Second // without one
 )
 
 // Alone runs f in one process of the database at a time, until ctx ends: the others that call it with the same name
-// stand by, and one takes over within a second when that process ends, however it ends. The place is an advisory lock
+// stand by, and one takes over a second later at most when that process ends, however it ends. The place is an advisory lock
 // held by a session; the server ends the session of a process that is frozen or cut off, and f's context ends when the
 // session is lost. For a moment two may run, so f must stay correct then: it is a way to save work, not a mutex.
 func (db *DB) Alone(ctx context.Context, name string, log *slog.Logger, f func(ctx context.Context)) {

@@ -25,7 +25,7 @@ const (
 	jobTimeout = time.Minute
 	rescue     = 2 * time.Minute // a job whose process died runs again after this; more than jobTimeout
 	workers    = 16
-	poll       = 500 * time.Millisecond
+	poll       = 2 * time.Second // finds what a notification did not tell of
 )
 
 // Queue inserts jobs, and runs them while [Queue.Run] does. Safe for concurrent use once all handlers are there.

@@ -25,7 +25,6 @@ type Consultations interface {
 	StartCall(ctx context.Context, lease lawyer.Lease, consultationID string) error
 	EndCall(ctx context.Context, lease lawyer.Lease, consultationID string) error
 	SubmitNote(ctx context.Context, lease lawyer.Lease, consultationID, note, preview string) error
-	LawyerAvailable(ctx context.Context, lawyerID string) error
 }
 
 var _ Consultations = (*consultation.Service)(nil)
@@ -47,12 +46,12 @@ const (
 	wakeEvery = time.Second     // between two looks for simulated lawyers who are away
 	retry     = 2 * time.Second // before something that failed is tried again
 	handsFree = 8               // actions at one time
-	batch     = 250             // lawyers changed by one statement
+	batch     = 250             // lawyers whose leases one statement renews
+	backBatch = 50              // lawyers who come back in one turn
 )
 
 // Lawyers plays the simulated lawyers. It has no plan of its own: every turn reads from the database what is due, so a
-// restart goes on where the last one stopped. One process plays and the others stand by; should two play for a moment,
-// the services decide who of them comes first.
+// restart goes on where the last one stopped. Should two processes play, the services decide who of them comes first.
 type Lawyers struct {
 	Pace Pace // change it before Run
 
@@ -64,6 +63,7 @@ type Lawyers struct {
 	mu       sync.Mutex
 	lastBeat time.Time
 	lastWake time.Time
+	lastBack string               // the last one who came back, while more do
 	notYet   map[string]time.Time // what failed lately, and when it may be tried again
 }
 
@@ -72,13 +72,8 @@ func NewLawyers(db *postgres.DB, c Consultations, l *lawyer.Service, log *slog.L
 	return &Lawyers{Pace: DefaultPace, db: db, consultations: c, lawyers: l, log: log, notYet: map[string]time.Time{}}
 }
 
-// Run plays while no other process does, until ctx ends.
+// Run plays until ctx ends.
 func (l *Lawyers) Run(ctx context.Context) error {
-	l.db.Alone(ctx, "simulated lawyers", l.log, l.play)
-	return nil
-}
-
-func (l *Lawyers) play(ctx context.Context) {
 	tick := time.NewTicker(turnEvery)
 	defer tick.Stop()
 	for {
@@ -87,7 +82,7 @@ func (l *Lawyers) play(ctx context.Context) {
 		}
 		select {
 		case <-ctx.Done():
-			return
+			return nil
 		case <-tick.C:
 		}
 	}
@@ -135,43 +130,26 @@ func (l *Lawyers) beat(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// comeBack makes simulated lawyers available who went away, were signed off, or have written their note.
+// comeBack makes simulated lawyers available who went away, were signed off, or have written their note; many come in
+// several turns, between which the others act. The sweep finds work for them.
 func (l *Lawyers) comeBack(ctx context.Context, now time.Time) error {
 	if now.Sub(l.lastWake) < wakeEvery {
 		return nil
 	}
-	l.lastWake = now
-	for more := true; more; {
-		var back []string
-		err := l.db.InTx(ctx, func(tx postgres.Tx) error {
-			idle, err := lockIdle(ctx, tx, batch)
-			if err != nil {
-				return err
-			}
-			back, err = l.lawyers.ReturnIdle(ctx, tx, idle...)
-			return err
-		})
-		if err != nil {
+	var idle []string
+	err := l.db.InTx(ctx, func(tx postgres.Tx) (err error) {
+		if idle, err = lockIdle(ctx, tx, l.lastBack, backBatch); err != nil {
 			return err
 		}
-		l.lookForWork(ctx, back)
-		more = len(back) == batch
+		_, err = l.lawyers.ReturnIdle(ctx, tx, idle...)
+		return err
+	})
+	if err == nil && len(idle) == backBatch {
+		l.lastBack = idle[backBatch-1]
+		return nil
 	}
-	return nil
-}
-
-func (l *Lawyers) lookForWork(ctx context.Context, lawyerIDs []string) {
-	var g errgroup.Group
-	g.SetLimit(handsFree)
-	for _, id := range lawyerIDs {
-		g.Go(func() error {
-			if err := l.consultations.LawyerAvailable(ctx, id); err != nil && ctx.Err() == nil {
-				l.log.WarnContext(ctx, "simulated lawyer looks for work", "lawyer", id, "error", err)
-			}
-			return nil
-		})
-	}
-	g.Wait()
+	l.lastWake, l.lastBack = now, ""
+	return err
 }
 
 func (l *Lawyers) do(ctx context.Context, c chore) {

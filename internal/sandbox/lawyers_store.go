@@ -67,13 +67,13 @@ func dueChores(ctx context.Context, tx postgres.Tx, p Pace) ([]chore, error) {
 	return due, nil
 }
 
-// lockIdle locks simulated lawyers who are out of work and have nothing in hand.
-func lockIdle(ctx context.Context, tx postgres.Tx, limit int) ([]string, error) {
+// lockIdle locks simulated lawyers who are out of work and have nothing in hand: those that follow on after.
+func lockIdle(ctx context.Context, tx postgres.Tx, after string, limit int) ([]string, error) {
 	var ids []string
-	err := tx.Gorm(ctx).Raw(`SELECT l.id FROM lawyers l WHERE l.simulated AND l.suspended_at IS NULL AND l.state IN ('OFFLINE', 'AWAY', 'WRAP_UP')
+	err := tx.Gorm(ctx).Raw(`SELECT l.id FROM lawyers l WHERE l.id > ? AND l.simulated AND l.suspended_at IS NULL AND l.state IN ('OFFLINE', 'AWAY', 'WRAP_UP')
 			AND NOT EXISTS (SELECT FROM offers o WHERE o.lawyer_id = l.id AND o.state = 'OPEN')
 			AND NOT EXISTS (SELECT FROM consultations c WHERE c.lawyer_id = l.id AND c.status IN ('ASSIGNED', 'IN_CALL', 'CALL_ENDED'))
-		ORDER BY l.id LIMIT ? FOR UPDATE OF l SKIP LOCKED`, limit).Scan(&ids).Error
+		ORDER BY l.id LIMIT ? FOR UPDATE OF l SKIP LOCKED`, after, limit).Scan(&ids).Error
 	if err != nil {
 		return nil, fmt.Errorf("list simulated lawyers who come back: %w", err)
 	}

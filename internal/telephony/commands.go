@@ -8,8 +8,6 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
-
-	"partnerd/internal/postgres"
 )
 
 type commandKind string
@@ -81,11 +79,7 @@ func (s *Service) RunCommands(ctx context.Context) error {
 // Execute carries out the commands that are due, one per call, and returns how many it tried. One that fails is tried
 // again later; it does not fail Execute.
 func (s *Service) Execute(ctx context.Context) (int, error) {
-	var due []command
-	err := s.db.InTx(ctx, func(tx postgres.Tx) (err error) {
-		due, err = claim(ctx, tx)
-		return err
-	})
+	due, err := claim(ctx, s.db.Read())
 	if err != nil {
 		return 0, err
 	}

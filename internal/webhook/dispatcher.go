@@ -29,7 +29,6 @@ const (
 func (s *Service) Run(ctx context.Context) error {
 	var g errgroup.Group
 	g.Go(func() error { s.others.Listen(ctx, func(string) { signal(s.wake) }); return nil })
-	g.Go(func() error { return s.Announce(ctx) })
 	g.Go(func() error { s.warn(ctx); return nil })
 	g.Go(func() error {
 		d, err := newDispatcher(ctx, s)
@@ -37,6 +36,8 @@ func (s *Service) Run(ctx context.Context) error {
 			return err
 		}
 		defer d.queue.Close()
+		s.delivering.Store(true)
+		defer s.delivering.Store(false)
 		d.run(ctx)
 		return nil
 	})

@@ -37,7 +37,7 @@ func (d *dispatcher) moveHeld(ctx context.Context) (more bool, err error) {
 		if err != nil || len(reopened) == 0 {
 			return err
 		}
-		tx.AfterCommit(d.wakeAll)
+		tx.AfterCommit(d.wakeUp)
 		changed, err = releaseHeld(ctx, tx, reopened, maxMoved)
 		return err
 	})

@@ -99,7 +99,7 @@ func (s *Service) SendTest(ctx context.Context, tx postgres.Tx, applicationID st
 	if err := insertEvents(ctx, tx, []eventRow{row}); err != nil {
 		return Delivery{}, fmt.Errorf("write test event of %s: %w", applicationID, err)
 	}
-	tx.AfterCommit(s.wakeAll)
+	tx.AfterCommit(s.wakeUp)
 	return selectDelivery(ctx, tx, applicationID, row.deliveryID)
 }
 

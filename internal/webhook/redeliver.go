@@ -33,7 +33,7 @@ func (s *Service) Redeliver(ctx context.Context, tx postgres.Tx, applicationID, 
 	if err := redeliver(ctx, tx, []redelivery{target}); err != nil {
 		return Delivery{}, fmt.Errorf("redeliver %s: %w", deliveryID, err)
 	}
-	tx.AfterCommit(s.wakeAll)
+	tx.AfterCommit(s.wakeUp)
 	return selectDelivery(ctx, tx, applicationID, d.ID)
 }
 
@@ -101,7 +101,7 @@ func (s *Service) RedeliverRange(ctx context.Context, tx postgres.Tx, applicatio
 	if err := redeliver(ctx, tx, found); err != nil {
 		return 0, nil, fmt.Errorf("redeliver %d deliveries: %w", len(found), err)
 	}
-	tx.AfterCommit(s.wakeAll)
+	tx.AfterCommit(s.wakeUp)
 	return len(found), next, nil
 }
 

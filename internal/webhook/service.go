@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/url"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -58,6 +59,8 @@ type Service struct {
 	metrics *metrics
 	wake    chan struct{}     // due deliveries may exist
 	others  *postgres.Channel // the dispatchers of the other processes
+
+	delivering atomic.Bool // a dispatcher runs here
 }
 
 // New makes a service; nothing is delivered until [Service.Run].
@@ -119,7 +122,7 @@ func (s *Service) EmitAll(ctx context.Context, tx postgres.Tx, emissions ...Emis
 	if err := insertEvents(ctx, tx, rows); err != nil {
 		return fmt.Errorf("write events: %w", err)
 	}
-	tx.AfterCommit(s.wakeAll)
+	tx.AfterCommit(s.wakeUp)
 	return nil
 }
 
@@ -132,9 +135,13 @@ func (s *Service) Announce(ctx context.Context) error {
 	return nil
 }
 
-// wakeAll makes the dispatchers of all processes look for due deliveries. It never waits.
-func (s *Service) wakeAll() {
-	signal(s.wake)
+// wakeUp makes the dispatcher of this process look for due deliveries, or when it has none those of the others. What one
+// has no room for the others find when they poll. It never waits.
+func (s *Service) wakeUp() {
+	if s.delivering.Load() {
+		signal(s.wake)
+		return
+	}
 	s.others.Send("events")
 }
 
@@ -178,7 +185,7 @@ func (s *Service) CreateEndpoint(ctx context.Context, tx postgres.Tx, applicatio
 	if err := insertEndpoint(ctx, tx, applicationID, rawURL, sealed); err != nil {
 		return "", fmt.Errorf("create webhook endpoint of %s: %w", applicationID, err)
 	}
-	tx.AfterCommit(s.wakeAll)
+	tx.AfterCommit(s.wakeUp)
 	return secret, nil
 }
 
@@ -198,7 +205,7 @@ func (s *Service) SetURL(ctx context.Context, tx postgres.Tx, applicationID, raw
 	if err := updateEndpointURL(ctx, tx, applicationID, rawURL); err != nil {
 		return err
 	}
-	tx.AfterCommit(s.wakeAll)
+	tx.AfterCommit(s.wakeUp)
 	return nil
 }
 
@@ -208,7 +215,7 @@ func (s *Service) EnableEndpoint(ctx context.Context, tx postgres.Tx, applicatio
 	if err := enableEndpoint(ctx, tx, applicationID); err != nil {
 		return err
 	}
-	tx.AfterCommit(s.wakeAll)
+	tx.AfterCommit(s.wakeUp)
 	return nil
 }
 

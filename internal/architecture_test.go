@@ -24,7 +24,7 @@ var level = map[string]int{
 	"gen/platform/models": 1, "gen/platform/server": 1,
 
 	"internal/problem": 1, "internal/money": 1, "internal/id": 1, "internal/seal": 1, "internal/password": 1,
-	"internal/mail": 4, "internal/sms": 4, "internal/text": 1, "internal/metrics": 1,
+	"internal/mail": 4, "internal/sms": 4, "internal/text": 1,
 	"internal/seal/sealtest": 2, "internal/postgres": 2, "internal/cluster": 2, "internal/queue": 3, "internal/dbtest": 3, "internal/dbtest/stop": 4,
 
 	"internal/account": 5, "internal/application": 5, "internal/catalog": 5, "internal/wallet": 5, "internal/webhook": 5, "internal/idempotency": 5,
@@ -46,18 +46,23 @@ var level = map[string]int{
 	"internal":             13,
 }
 
-// allowed are imports inside one level, with the reason. Everything else inside a level is forbidden.
+// allowed are imports inside one level, and those of tests ("package test other") inside or above it, with the reason.
+// Everything else is forbidden.
 var allowed = map[string]string{
 	"gen/partner/server gen/partner/models":   "generated together",
 	"gen/partner/client gen/partner/models":   "generated together",
 	"gen/platform/server gen/platform/models": "generated together",
+
+	"internal/cluster test internal/postgres": "an old folder has tables, which change hands",
+	"internal/postgres test internal/dbtest":  "test databases are made with it",
+	"internal/queue test internal/dbtest":     "the queue needs a database",
 }
 
 // fence keeps a dependency in the few places that may know it.
 var fence = []struct{ dependency, places, reason string }{
 	{"gorm.io/", "internal/postgres internal/dbtest store.go", "the domain does not know how rows are kept"},
 	{"github.com/labstack/echo", "internal/httpapi internal/web internal/app gen/partner/server gen/platform/server", "the domain does not know HTTP"},
-	{module + "gen/", "internal/httpapi cmd/democrm cmd/democrm/crm internal/e2e internal/bench gen/partner/server gen/partner/client gen/platform/server", "wire types end at the edge"},
+	{module + "gen/", "internal/httpapi cmd/democrm cmd/democrm/crm gen/partner/server gen/partner/client gen/platform/server", "wire types end at the edge"},
 	{"github.com/lestrrat-go/jwx", "internal/oauth", "moving to its next version must cost an hour"},
 	{"github.com/go-oauth2", "internal/oauth", "the policy is ours, the library is a part"},
 	{"github.com/tink-crypto", "internal/seal", "one way to encrypt"},
@@ -68,13 +73,13 @@ var fence = []struct{ dependency, places, reason string }{
 }
 
 type listed struct {
-	ImportPath, Dir string
-	GoFiles         []string
+	ImportPath, Dir                    string
+	GoFiles, TestGoFiles, XTestGoFiles []string
 }
 
 func packages(t *testing.T) []listed {
 	t.Helper()
-	cmd := exec.Command("go", "list", "-json=ImportPath,Dir,GoFiles", module+"...")
+	cmd := exec.Command("go", "list", "-json=ImportPath,Dir,GoFiles,TestGoFiles,XTestGoFiles", module+"...")
 	out, err := cmd.Output()
 	if err != nil {
 		t.Fatalf("go list: %v", err)
@@ -91,9 +96,10 @@ func packages(t *testing.T) []listed {
 	}
 }
 
-// TestImportsFollowTheArchitecture proves the direction of imports, file by file.
+// TestImportsFollowTheArchitecture proves the direction of imports, file by file, and that no exception outlives its use.
 func TestImportsFollowTheArchitecture(t *testing.T) {
 	t.Parallel()
+	used := map[string]bool{}
 	for _, p := range packages(t) {
 		from := strings.TrimPrefix(p.ImportPath, module)
 		own, known := level[from]
@@ -101,28 +107,58 @@ func TestImportsFollowTheArchitecture(t *testing.T) {
 			t.Errorf("%s has no place in the architecture: give it a level", from)
 			continue
 		}
-		for _, file := range p.GoFiles {
+		used[from] = true
+		for i, file := range slices.Concat(p.GoFiles, p.TestGoFiles, p.XTestGoFiles) {
+			test := i >= len(p.GoFiles)
 			for _, dep := range imports(t, filepath.Join(p.Dir, file)) {
-				checkFence(t, from, file, dep)
+				checkFence(t, used, from, file, dep, test)
 				to, ours := strings.CutPrefix(dep, module)
-				if !ours {
+				if !ours || test && to == from {
 					continue
 				}
-				if to, ok := level[to]; ok && (to < own || allowed[from+" "+strings.TrimPrefix(dep, module)] != "") {
+				arrow := from + " " + to
+				if test {
+					arrow = from + " test " + to
+				}
+				if l, ok := level[to]; ok && (l < own || allowed[arrow] != "") {
+					used[arrow] = l >= own || used[arrow]
 					continue
 				}
-				t.Errorf("%s/%s imports %s: imports go down, cmd → app → edges → domains → foundation", from, file, to)
+				t.Errorf("%s/%s imports %s: imports go down, cmd → app → edges → domains → foundation (%q is not allowed)", from, file, to, arrow)
+			}
+		}
+	}
+	for from := range level {
+		if !used[from] {
+			t.Errorf("%s has a level and does not exist", from)
+		}
+	}
+	for arrow := range allowed {
+		if !used[arrow] {
+			t.Errorf("%q is allowed and does not occur", arrow)
+		}
+	}
+	for _, f := range fence {
+		for _, place := range strings.Fields(f.places) {
+			if !used[f.dependency+" "+place] {
+				t.Errorf("%s may import %s and does not", place, f.dependency)
 			}
 		}
 	}
 }
 
-func checkFence(t *testing.T, from, file, dependency string) {
+// checkFence lets tests import what the program keeps in few places: they look at what nobody else may see.
+func checkFence(t *testing.T, used map[string]bool, from, file, dependency string, test bool) {
 	t.Helper()
 	for _, f := range fence {
-		places := strings.Fields(f.places)
-		if strings.HasPrefix(dependency, f.dependency) && !slices.Contains(places, from) &&
-			!(slices.Contains(places, "store.go") && (file == "store.go" || strings.HasSuffix(file, "_store.go"))) {
+		if test || !strings.HasPrefix(dependency, f.dependency) {
+			continue
+		}
+		place, places := from, strings.Fields(f.places)
+		if !slices.Contains(places, from) && (file == "store.go" || strings.HasSuffix(file, "_store.go")) {
+			place = "store.go"
+		}
+		if used[f.dependency+" "+place] = true; !slices.Contains(places, place) {
 			t.Errorf("%s/%s imports %s: %s (allowed in %s)", from, file, dependency, f.reason, f.places)
 		}
 	}

@@ -18,7 +18,7 @@ import (
 	"partnerd/openapi"
 )
 
-var update = flag.Bool("update", false, "write the tables of README.md")
+var update = flag.Bool("update", false, "write the tables of README.md, and statements.md")
 
 const begin, end = "<!-- operations: written by readme_test.go -->\n", "<!-- end -->"
 

@@ -32,6 +32,7 @@ var level = map[string]int{
 	"internal/vault":   4, // several domains seal with a client's key
 	"internal/payment": 6, "internal/oauth": 6, "internal/matching": 6,
 	"internal/consultation": 7,
+	"internal/books":        8, // compares what wallet, payment and consultation keep
 	"internal/privacy":      8,
 	"internal/operator":     8,
 	"internal/httpapi":      9, "internal/web": 9, "internal/sandbox": 9,

@@ -23,7 +23,7 @@ type ledgerVerifyCmd struct{ output }
 
 func (c *ledgerVerifyCmd) Run(ctx context.Context, cfg *app.Config) error {
 	return with(ctx, cfg, func(a *app.App) error {
-		check, err := a.Wallet.Examine(ctx, a.DB)
+		check, err := a.Books.Examine(ctx)
 		if err != nil {
 			return err
 		}

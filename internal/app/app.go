@@ -19,6 +19,7 @@ import (
 	"partnerd/internal/access"
 	"partnerd/internal/account"
 	"partnerd/internal/application"
+	"partnerd/internal/books"
 	"partnerd/internal/catalog"
 	"partnerd/internal/cluster"
 	"partnerd/internal/consultation"
@@ -78,6 +79,7 @@ type App struct {
 	Matching      *matching.Service
 	Telephony     *telephony.Service
 	Consultations *consultation.Service
+	Books         *books.Service
 	Operator      *operator.Service
 
 	SimulatedPayments *sandbox.Payments // nil in live, like the next two
@@ -190,7 +192,6 @@ func (a *App) wire(ctx context.Context, k keys) (err error) {
 	a.Applications = application.New()
 	a.Catalog = catalog.New()
 	a.Wallet = wallet.New()
-	a.Metrics.MustRegister(a.Wallet.Collector(a.DB))
 	if err = a.selfService(k); err != nil {
 		return err
 	}
@@ -229,6 +230,9 @@ func (a *App) wire(ctx context.Context, k keys) (err error) {
 	})
 	a.Metrics.MustRegister(a.Consultations.Collector())
 	numbers.consultations = a.Consultations
+	a.Books = books.New(a.DB, a.Logger)
+	a.Metrics.MustRegister(a.Books.Collector())
+	a.Queue.Every("examination of the books", books.CheckEvery, a.Books.ExamineIfDue)
 	a.sayWhatIsMissing()
 	a.Operator = &operator.Service{DB: a.DB, Sandbox: cfg.Sandbox(), Accounts: a.Accounts, Applications: a.Applications, OAuth: a.OAuth, Wallet: a.Wallet,
 		Payments: a.Payments, Webhooks: a.Webhooks, Lawyers: a.Lawyers, Consultations: a.Consultations, Mail: a.Mail}
@@ -331,7 +335,7 @@ func (a *App) Handler() (http.Handler, error) {
 	}
 	d := web.Deps{
 		OpsPassword: ops, SecurityContact: a.Config.SecurityContact,
-		DB: a.DB, Accounts: a.Accounts, Applications: a.Applications, OAuth: a.OAuth, Wallet: a.Wallet, Payments: a.Payments,
+		DB: a.DB, Accounts: a.Accounts, Applications: a.Applications, OAuth: a.OAuth, Wallet: a.Wallet, Payments: a.Payments, Books: a.Books,
 		SelfService: a.SelfService, Access: a.Access, Privacy: a.Privacy, Consultations: a.Consultations, Catalog: a.Catalog,
 		Limiter: limiter, Logger: a.Logger, BaseURL: a.Config.BaseURL, Sandbox: a.Config.Sandbox(),
 		Contract: openapi.Published(openapi.Partner, a.Config.BaseURL), Platform: openapi.Published(openapi.Platform, a.Config.BaseURL),

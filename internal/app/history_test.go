@@ -24,6 +24,7 @@ import (
 	"pgregory.net/rapid"
 
 	"partnerd/internal/application"
+	"partnerd/internal/books"
 	"partnerd/internal/dbtest"
 	"partnerd/internal/money"
 	"partnerd/internal/oauth"
@@ -588,7 +589,7 @@ func TestHistoriesWithCrashesFollowTheModel(t *testing.T) {
 		}
 	})
 	if !t.Failed() {
-		findings, err := b.app.Wallet.Verify(t.Context(), b.app.DB.Read())
+		findings, err := books.Verify(t.Context(), b.app.DB.Read())
 		if err != nil || len(findings) > 0 {
 			t.Errorf("books: %q, %v", findings, err)
 		}
@@ -600,7 +601,7 @@ func TestHistoriesWithCrashesFollowTheModel(t *testing.T) {
 }
 
 func (s *story) examine(rt *rapid.T) {
-	findings, err := s.app.Wallet.Verify(s.t.Context(), s.app.DB.Read())
+	findings, err := books.Verify(s.t.Context(), s.app.DB.Read())
 	if err != nil || len(findings) > 0 {
 		rt.Fatalf("books: %q, %v", findings, err)
 	}

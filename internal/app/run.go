@@ -101,7 +101,6 @@ func (a *App) workers() map[string]func(context.Context) error {
 			return a.Telephony.RunPoll(ctx, a.Consultations.HandleCallEvent)
 		},
 		"queue":   a.Queue.Run,
-		"books":   func(ctx context.Context) error { return a.Wallet.RunChecks(ctx, a.DB, a.Logger) },
 		"refunds": func(ctx context.Context) error { return a.Payments.RunRefunds(ctx, a.DB) },
 	}
 	if a.Config.Sandbox() {

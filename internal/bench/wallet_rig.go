@@ -21,6 +21,7 @@ import (
 
 	"partnerd/internal/app"
 	"partnerd/internal/application"
+	"partnerd/internal/books"
 	"partnerd/internal/oauth"
 	"partnerd/internal/postgres"
 	"partnerd/internal/wallet"
@@ -237,7 +238,7 @@ func exchange(conn net.Conn, in *bufio.Reader, request []byte, want int) error {
 
 // sound checks the books.
 func (r *walletRig) sound(ctx context.Context) error {
-	findings, err := r.app.Wallet.Verify(ctx, r.app.DB.Read())
+	findings, err := books.Verify(ctx, r.app.DB.Read())
 	if err == nil && len(findings) > 0 {
 		err = errors.New(findings[0])
 	}

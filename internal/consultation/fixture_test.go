@@ -11,6 +11,7 @@ import (
 
 	"partnerd/internal/account"
 	"partnerd/internal/application"
+	"partnerd/internal/books"
 	"partnerd/internal/catalog"
 	"partnerd/internal/clock"
 	"partnerd/internal/dbtest"
@@ -91,7 +92,7 @@ func newWorldOn(t *testing.T, db *postgres.DB, clk *clock.Manual) *world {
 	w.application = w.newApplication("CRM")
 	w.client = w.newClient("client@example.org", "+33612345678", true, 10_000)
 	t.Cleanup(func() {
-		findings, err := w.Wallet.Verify(context.WithoutCancel(t.Context()), db.Read())
+		findings, err := books.Verify(context.WithoutCancel(t.Context()), db.Read())
 		if err != nil || len(findings) > 0 {
 			t.Errorf("the books: %v %s", err, strings.Join(findings, "; "))
 		}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"partnerd/internal/app"
+	"partnerd/internal/books"
 	"partnerd/internal/dbtest"
 	"partnerd/internal/postgres"
 	"partnerd/internal/sandbox"
@@ -100,7 +101,7 @@ func (w *world) run(t testing.TB, s setup) {
 // checkBooks proves that money and consultations agree.
 func (w *world) checkBooks(t testing.TB) {
 	t.Helper()
-	findings, err := w.Wallet.Verify(context.WithoutCancel(t.Context()), w.DB.Read())
+	findings, err := books.Verify(context.WithoutCancel(t.Context()), w.DB.Read())
 	if err != nil || len(findings) > 0 {
 		t.Errorf("the books: %v %v", findings, err)
 	}

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"partnerd/internal/books"
 	"partnerd/internal/clock"
 	"partnerd/internal/dbtest"
 	"partnerd/internal/money"
@@ -107,7 +108,7 @@ func (f *fixture) status(id string) Status {
 
 func (f *fixture) sound() {
 	f.t.Helper()
-	if findings, err := f.wallets.Verify(f.t.Context(), f.db.Read()); err != nil || len(findings) > 0 {
+	if findings, err := books.Verify(f.t.Context(), f.db.Read()); err != nil || len(findings) > 0 {
 		f.t.Errorf("books: %v %v", findings, err)
 	}
 }

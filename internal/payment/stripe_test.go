@@ -12,6 +12,7 @@ import (
 
 	"github.com/stripe/stripe-go/v85"
 
+	"partnerd/internal/books"
 	"partnerd/internal/postgres"
 	"partnerd/internal/problem"
 	"partnerd/internal/wallet"
@@ -358,7 +359,7 @@ func TestRefundAtStripe(t *testing.T) {
 		t.Fatalf("rest: %v, balance %d", err, f.balance())
 	}
 	f.sendRefunds(1)
-	findings, err := f.wallets.Verify(t.Context(), f.db.Read())
+	findings, err := books.Verify(t.Context(), f.db.Read())
 	if err != nil || len(findings) != 1 || !strings.Contains(findings[0], "the provider refuses it") {
 		t.Errorf("findings %q, %v", findings, err)
 	}

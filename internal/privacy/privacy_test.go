@@ -16,6 +16,7 @@ import (
 	"partnerd/internal/access"
 	"partnerd/internal/account"
 	"partnerd/internal/application"
+	"partnerd/internal/books"
 	"partnerd/internal/catalog"
 	"partnerd/internal/clock"
 	"partnerd/internal/consultation"
@@ -266,7 +267,7 @@ func TestErasureLeavesNothingOfTheClientAndTheBooksAsTheyWere(t *testing.T) {
 			t.Errorf("%s changed:\n%s\n%s", table, before[table], after[table])
 		}
 	}
-	if findings, err := h.Wallet.Verify(t.Context(), h.db.Read()); err != nil || len(findings) > 0 {
+	if findings, err := books.Verify(t.Context(), h.db.Read()); err != nil || len(findings) > 0 {
 		t.Errorf("the books: %v %v", findings, err)
 	}
 	if c, err := h.Accounts.Get(t.Context(), h.db.Read(), h.client.ID); err != nil || !c.Disabled || c.Name != account.ErasedName || c.PhoneVerified {
@@ -447,7 +448,7 @@ func TestErasureAgainstAPayment(t *testing.T) {
 		default:
 			t.Errorf("erasure %v, client %+v, wallet %+v, incidents %+v, refunds %+v", erased, c, b, incidents, refunds)
 		}
-		if findings, err := h.Wallet.Verify(ctx, h.db.Read()); err != nil || len(findings) > 0 {
+		if findings, err := books.Verify(ctx, h.db.Read()); err != nil || len(findings) > 0 {
 			t.Errorf("the books: %v %v", findings, err)
 		}
 	}

@@ -23,7 +23,7 @@ import (
 
 const (
 	jobTimeout = time.Minute
-	rescue     = 2 * time.Minute // a job whose process died runs again after this; more than jobTimeout
+	rescue     = 2 * time.Minute // a job whose process died runs again after this, or after its limit; more than jobTimeout
 	workers    = 16
 	poll       = 2 * time.Second // finds what a notification did not tell of
 )
@@ -33,7 +33,7 @@ type Queue struct {
 	db       *postgres.DB
 	log      *slog.Logger
 	insert   *river.Client[pgx.Tx]
-	handlers map[string]func(context.Context, []byte) error
+	handlers map[string]handler
 	periodic []*river.PeriodicJob
 }
 
@@ -44,7 +44,12 @@ func New(db *postgres.DB, log *slog.Logger) (*Queue, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open queue: %w", err)
 	}
-	return &Queue{db: db, log: log, insert: c, handlers: map[string]func(context.Context, []byte) error{}}, nil
+	return &Queue{db: db, log: log, insert: c, handlers: map[string]handler{}}, nil
+}
+
+type handler struct {
+	do    func(context.Context, []byte) error
+	limit time.Duration // after which a run is cut off
 }
 
 // job is the one kind that the engine sees; ours are told apart by Name.
@@ -56,21 +61,26 @@ type job struct {
 // Kind implements river.JobArgs.
 func (job) Kind() string { return "partnerd" }
 
-// Handle says what a job of that name does. Call it before Run; an error makes the job run again, later and later, up
-// to 25 times in about three weeks.
+// Handle says what a job of that name does, in a minute at most. Call it before Run; an error makes the job run again,
+// later and later, up to 25 times in about three weeks.
 func Handle[Args any](q *Queue, name string, do func(context.Context, Args) error) {
-	q.handlers[name] = func(ctx context.Context, raw []byte) error {
+	handle(q, name, jobTimeout, do)
+}
+
+func handle[Args any](q *Queue, name string, limit time.Duration, do func(context.Context, Args) error) {
+	q.handlers[name] = handler{limit: limit, do: func(ctx context.Context, raw []byte) error {
 		var args Args
 		if err := json.Unmarshal(raw, &args); err != nil {
 			return river.JobCancel(fmt.Errorf("read arguments of %s: %w", name, err))
 		}
 		return do(ctx, args)
-	}
+	}}
 }
 
-// Every lets a job without arguments run at an interval. It may run late, and twice after a change of leader.
+// Every lets a job without arguments run at the start and then at an interval. A run may take a minute or, where that is
+// longer, the interval. It may come late, and twice after a change of leader.
 func (q *Queue) Every(name string, interval time.Duration, do func(context.Context) error) {
-	Handle(q, name, func(ctx context.Context, _ struct{}) error { return do(ctx) })
+	handle(q, name, max(jobTimeout, interval), func(ctx context.Context, _ struct{}) error { return do(ctx) })
 	q.periodic = append(q.periodic, river.NewPeriodicJob(river.PeriodicInterval(interval),
 		func() (river.JobArgs, *river.InsertOpts) {
 			return job{Name: name, Args: json.RawMessage("{}")}, &river.InsertOpts{UniqueOpts: river.UniqueOpts{ByArgs: true, ByPeriod: interval}}
@@ -146,11 +156,14 @@ type worker struct {
 	queue *Queue
 }
 
+// Timeout implements river.Worker. A job that no handler is for has the limit of all.
+func (w *worker) Timeout(j *river.Job[job]) time.Duration { return w.queue.handlers[j.Args.Name].limit }
+
 // Work implements river.Worker.
 func (w *worker) Work(ctx context.Context, j *river.Job[job]) error {
-	do, ok := w.queue.handlers[j.Args.Name]
+	h, ok := w.queue.handlers[j.Args.Name]
 	if !ok {
 		return fmt.Errorf("no handler for job %q", j.Args.Name)
 	}
-	return do(ctx, j.Args.Args)
+	return h.do(ctx, j.Args.Args)
 }

@@ -14,6 +14,36 @@ import (
 	"partnerd/internal/queue"
 )
 
+// A job that runs every hour is not cut off after the minute of the others.
+func TestAPeriodicJobMayTakeItsInterval(t *testing.T) {
+	t.Parallel()
+	q, err := queue.New(dbtest.New(t), slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	left := make(chan time.Duration, 1)
+	q.Every("hourly", time.Hour, func(ctx context.Context) error {
+		deadline, _ := ctx.Deadline()
+		left <- time.Until(deadline)
+		return nil
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- q.Run(ctx) }()
+	select {
+	case d := <-left:
+		if d < 59*time.Minute || d > time.Hour {
+			t.Errorf("it is cut off after %s", d)
+		}
+	case <-time.After(30 * time.Second):
+		t.Error("the job did not run")
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Errorf("end: %v", err)
+	}
+}
+
 func TestJobsShareTheFateOfTheirTransaction(t *testing.T) {
 	t.Parallel()
 	db := dbtest.New(t)

@@ -12,6 +12,7 @@ import (
 
 	"partnerd/internal/account"
 	"partnerd/internal/application"
+	"partnerd/internal/books"
 	"partnerd/internal/catalog"
 	"partnerd/internal/clock"
 	"partnerd/internal/consultation"
@@ -214,7 +215,7 @@ func (h *house) balance(clientID string) wallet.Balance {
 
 func (h *house) verifyBooks() {
 	h.Helper()
-	if findings := must[[]string](h.T)(h.wallet.Verify(h.ctx, h.db.Read())); len(findings) > 0 {
+	if findings := must[[]string](h.T)(books.Verify(h.ctx, h.db.Read())); len(findings) > 0 {
 		h.Errorf("the books: %v", findings)
 	}
 }

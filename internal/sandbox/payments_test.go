@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"partnerd/internal/books"
 	"partnerd/internal/clock"
 	"partnerd/internal/dbtest"
 	"partnerd/internal/money"
@@ -145,7 +146,7 @@ func (f *paymentFixture) check(balance money.Cents, posts int) {
 	if err != nil || b.Balance != balance || f.posts != posts || f.failure != nil {
 		f.t.Errorf("balance %d, posts %d, want %d and %d; %v %v", b.Balance, f.posts, balance, posts, err, f.failure)
 	}
-	if findings, err := f.wallets.Verify(f.t.Context(), f.db.Read()); err != nil || len(findings) > 0 {
+	if findings, err := books.Verify(f.t.Context(), f.db.Read()); err != nil || len(findings) > 0 {
 		f.t.Errorf("books: %v %v", findings, err)
 	}
 }

@@ -1,6 +1,6 @@
 // Package wallet keeps clients' prepaid money (specification sections 2.2 and 2.3).
 //
-// It owns the wallets, the ledger with its postings, and the holds.
+// It owns the wallets, the ledger with its postings, and the holds: wallets, ledger_transactions, postings, holds.
 //
 // Money has two places in a wallet: available, and held for consultations under way; the balance is their sum. Every
 // movement is a ledger transaction whose postings sum to zero over these accounts:
@@ -14,7 +14,7 @@
 //	ADJUSTMENT  ± on the balance   client_available ±   adjustments ∓, or payment_clearing ∓ for a top-up that goes back
 //	                               to its source, is taken back by its payer's bank, or restored by it
 //
-// Invariants, kept by the database or found broken by [Service.Verify]:
+// Invariants, kept by the database or found broken by [Verify]:
 //   - postings of a transaction sum to zero, and nothing in the ledger is ever changed or removed;
 //   - a wallet's figures are the sums of its postings; neither available nor held is ever negative;
 //   - transactions of a wallet are numbered 1, 2, 3 … without a gap, and time never goes back along the numbers;
@@ -23,11 +23,10 @@
 //   - every transaction carries a hash over the wallet's one before it, itself and its postings (function ledger_hash of
 //     the database), so that a changed, removed or inserted row is found and named.
 //
-// The books are examined once a night ([Service.RunChecks]) and whenever an operator asks.
-//
 // A movement is one statement that guards, moves and records, so that the wallet's row, on which movements of one
 // client queue, is locked for one round trip and for the rest of the caller's transaction only. Callers lock it last.
 //
-// It does not know payment providers, does not decide when a consultation is charged, and takes no percentage: what
-// the lawyer and the platform get are fixed amounts, settled when the money is reserved.
+// It does not know payment providers (a top-up is a name to it), does not decide when a consultation is charged, and takes
+// no percentage: what the lawyer and the platform get are fixed amounts, settled when the money is reserved. Whether the
+// ledger agrees with consultations and payments is examined by package books.
 package wallet

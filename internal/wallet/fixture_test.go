@@ -12,7 +12,7 @@ import (
 	"partnerd/internal/wallet"
 )
 
-const application, lawyer = "app_1", "law_1"
+const application = "app_1"
 
 var start = time.Date(2026, 3, 1, 9, 0, 0, 0, time.UTC)
 
@@ -30,7 +30,6 @@ func newFixture(t testing.TB) *fixture {
 	clk := clock.NewManual(start)
 	f := &fixture{t: t, db: dbtest.NewWithClock(t, clk), clock: clk, wallets: wallet.New()}
 	f.exec(`INSERT INTO applications (id, name, redirect_uris, scopes, secret_hash, created_at, updated_at) VALUES ($1, 'Demo CRM', '{}', '{}', '', $2, $2)`, application, start)
-	f.exec(`INSERT INTO lawyers (id, email, name, password_hash, state, created_at, updated_at) VALUES ($1, 'lawyer@example.com', 'Demo Lawyer', '', 'OFFLINE', $2, $2)`, lawyer, start)
 	return f
 }
 
@@ -68,26 +67,13 @@ func (f *fixture) session(client string, amount money.Cents) string {
 	return id
 }
 
-// consultation inserts one in its first state, in the caller's transaction, as its creation does.
-func (f *fixture) consultation(tx postgres.Tx, id, client string, price money.Cents) error {
-	return tx.Gorm(f.t.Context()).Exec(`INSERT INTO consultations (id, application_id, client_id, status, competence, language, subject_sealed,
-			recording_consent, price_cents, phone_sealed, created_at, updated_at, search_started_at)
-		VALUES (?, ?, ?, 'MATCHING', 'FAMILY', 'FR', '', false, ?, '', ?, ?, ?)`, id, application, client, price, start, start, start).Error
-}
-
-func (f *fixture) cancelled(tx postgres.Tx, id string) error {
-	return tx.Gorm(f.t.Context()).Exec(`UPDATE consultations SET status = 'CANCELLED', cancelled_at = ? WHERE id = ?`, start, id).Error
-}
-
-func (f *fixture) completed(tx postgres.Tx, id string) error {
-	return tx.Gorm(f.t.Context()).Exec(`UPDATE consultations SET status = 'COMPLETED', lawyer_id = ?, call_started_at = ?, completed_at = ? WHERE id = ?`,
-		lawyer, start, start, id).Error
-}
-
-// hold starts a consultation.
+// hold reserves money for a consultation, of which there is just the row that a hold refers to.
 func (f *fixture) hold(s *wallet.Service, client, id string, price money.Cents) error {
 	return f.db.InTx(f.t.Context(), func(tx postgres.Tx) error {
-		if err := f.consultation(tx, id, client, price); err != nil {
+		err := tx.Gorm(f.t.Context()).Exec(`INSERT INTO consultations (id, application_id, client_id, status, competence, language, subject_sealed,
+				recording_consent, price_cents, phone_sealed, created_at, updated_at, search_started_at)
+			VALUES (?, ?, ?, 'MATCHING', 'FAMILY', 'FR', '', false, ?, '', ?, ?, ?)`, id, application, client, price, start, start, start).Error
+		if err != nil {
 			return err
 		}
 		return s.Hold(f.t.Context(), tx, wallet.HoldCommand{ClientID: client, ApplicationID: application, ConsultationID: id, Amount: price})
@@ -95,21 +81,11 @@ func (f *fixture) hold(s *wallet.Service, client, id string, price money.Cents) 
 }
 
 func (f *fixture) release(id string) error {
-	return f.db.InTx(f.t.Context(), func(tx postgres.Tx) error {
-		if err := f.wallets.Release(f.t.Context(), tx, id); err != nil {
-			return err
-		}
-		return f.cancelled(tx, id)
-	})
+	return f.db.InTx(f.t.Context(), func(tx postgres.Tx) error { return f.wallets.Release(f.t.Context(), tx, id) })
 }
 
 func (f *fixture) capture(id string) error {
-	return f.db.InTx(f.t.Context(), func(tx postgres.Tx) error {
-		if err := f.wallets.Capture(f.t.Context(), tx, id); err != nil {
-			return err
-		}
-		return f.completed(tx, id)
-	})
+	return f.db.InTx(f.t.Context(), func(tx postgres.Tx) error { return f.wallets.Capture(f.t.Context(), tx, id) })
 }
 
 func (f *fixture) refund(id string, amount money.Cents) error {
@@ -134,7 +110,7 @@ func (f *fixture) balance(client string) wallet.Balance {
 
 func (f *fixture) sound() {
 	f.t.Helper()
-	findings, err := f.wallets.Verify(f.t.Context(), f.db.Read())
+	findings, err := wallet.Verify(f.t.Context(), f.db.Read())
 	if err != nil {
 		f.t.Fatal(err)
 	}

@@ -250,7 +250,7 @@ func (h history) check(rt *rapid.T) {
 			rt.Fatalf("history\n%s\nwant\n%s", g, w)
 		}
 	}
-	if findings, err := h.f.wallets.Verify(ctx, tx); err != nil || len(findings) > 0 {
+	if findings, err := wallet.Verify(ctx, tx); err != nil || len(findings) > 0 {
 		rt.Fatalf("books: %v %v", findings, err)
 	}
 }

@@ -2,12 +2,23 @@ package wallet
 
 import (
 	"context"
+	"fmt"
+	"math"
 
+	"partnerd/internal/money"
 	"partnerd/internal/postgres"
 )
 
-// booksSQL is one statement, so that all its parts see the same instant. Each part yields one line of text per fault.
-const booksSQL = `
+// Figures are the sums of the ledger.
+type Figures struct {
+	Transactions int64
+	Outstanding  money.Cents // what clients have in their wallets
+	Volume       money.Cents // topped up within twelve months
+	Heads        []byte      // digest over the newest hash of every wallet: kept elsewhere, it seals the books
+}
+
+// ledgerSQL is one statement, so that all its parts see the same instant. Each part yields one line of text per fault.
+var ledgerSQL = postgres.SQL(postgres.Report, `
 WITH sums AS (
 	SELECT t.id, t.client_id, t.seq, t.type, t.amount_cents, t.balance_after_cents, t.available_after_cents, t.created_at,
 		count(p.transaction_id) AS postings, coalesce(sum(p.amount_cents), 0) AS total,
@@ -83,30 +94,30 @@ SELECT format('transaction %s: concerns consultation %s, which has no hold of cl
 FROM ledger_transactions t
 WHERE (t.consultation_id IS NOT NULL OR t.type IN ('HOLD', 'RELEASE', 'CAPTURE', 'REFUND'))
 	AND NOT EXISTS (SELECT FROM holds h WHERE h.consultation_id = t.consultation_id AND h.client_id = t.client_id)
-UNION ALL
-SELECT format('consultation %s: is %s, its hold is %s', c.id, c.status, coalesce(h.state, 'missing'))
-FROM consultations c LEFT JOIN holds h ON h.consultation_id = c.id AND h.client_id = c.client_id
-WHERE h.state IS DISTINCT FROM CASE c.status WHEN 'COMPLETED' THEN 'CAPTURED' WHEN 'CANCELLED' THEN 'RELEASED' WHEN 'EXPIRED' THEN 'RELEASED' ELSE 'ACTIVE' END
-UNION ALL
-SELECT format('top-up %s: is %s over %s, the ledger has credited %s', s.id, s.status, s.amount_cents, coalesce(t.amount_cents, 0))
-FROM topup_sessions s LEFT JOIN ledger_transactions t ON t.topup_id = s.id AND t.type = 'TOPUP' AND t.client_id = s.client_id
-WHERE coalesce(t.amount_cents, 0) <> CASE s.status WHEN 'PAID' THEN s.amount_cents ELSE 0 END
-UNION ALL
-SELECT format('transaction %s: is a TOPUP without a session of client %s', t.id, t.client_id)
-FROM ledger_transactions t
-WHERE t.type = 'TOPUP' AND NOT EXISTS (SELECT FROM topup_sessions s WHERE s.id = t.topup_id AND s.client_id = t.client_id)
-UNION ALL
-SELECT format('top-up %s: %s cents have gone back or were taken back, the ledger has moved %s', s.id, coalesce(r.cents, 0) + s.reversed_cents, coalesce(t.cents, 0))
-FROM topup_sessions s
-	LEFT JOIN (SELECT topup_id, sum(amount_cents) AS cents FROM topup_refunds GROUP BY topup_id) r ON r.topup_id = s.id
-	LEFT JOIN (SELECT topup_id, -sum(amount_cents) AS cents FROM ledger_transactions WHERE type = 'ADJUSTMENT' AND topup_id IS NOT NULL GROUP BY topup_id) t ON t.topup_id = s.id
-WHERE coalesce(r.cents, 0) + s.reversed_cents <> coalesce(t.cents, 0) OR coalesce(r.cents, 0) > s.amount_cents
-UNION ALL
-SELECT format('refund %s of top-up %s: the provider refuses it: %s', id, topup_id, last_error) FROM topup_refunds WHERE state = 'FAILED'
-LIMIT 1000`
+LIMIT 1000`)
 
-func verifyBooks(ctx context.Context, tx postgres.Tx) ([]string, error) {
-	var findings []string
-	err := tx.Gorm(ctx).Raw(booksSQL).Scan(&findings).Error
-	return findings, err
+// figuresSQL shows a sum that no figure holds as the largest one: the findings say what is wrong.
+var figuresSQL = postgres.SQL(postgres.Report, `SELECT (SELECT count(*) FROM ledger_transactions),
+	least(coalesce(sum(available_cents::numeric + held_cents), 0), $2)::bigint,
+	(SELECT least(coalesce(sum(amount_cents), 0), $2)::bigint FROM ledger_transactions WHERE type = 'TOPUP' AND created_at > $1),
+	sha256(convert_to(coalesce(string_agg(client_id || ':' || entry_seq || ':' || encode(entry_hash, 'hex'), ',' ORDER BY client_id COLLATE "C"), ''), 'UTF8'))
+	FROM wallets`)
+
+// Verify examines the ledger as of now and says in plain words which invariants of the package do not hold, at most 1000
+// findings.
+func Verify(ctx context.Context, tx postgres.Tx) ([]string, error) {
+	findings, err := postgres.Query[string](ctx, tx, ledgerSQL)
+	if err != nil {
+		return nil, fmt.Errorf("verify the ledger: %w", err)
+	}
+	return findings, nil
+}
+
+// ReadFigures sums the ledger up.
+func ReadFigures(ctx context.Context, tx postgres.Tx) (f Figures, err error) {
+	err = tx.QueryRow(ctx, figuresSQL, tx.Now.AddDate(-1, 0, 0), int64(math.MaxInt64)).Scan(&f.Transactions, &f.Outstanding, &f.Volume, &f.Heads)
+	if err != nil {
+		return Figures{}, fmt.Errorf("sum the ledger up: %w", err)
+	}
+	return f, nil
 }

@@ -23,6 +23,7 @@ import (
 	"partnerd/internal/access"
 	"partnerd/internal/account"
 	"partnerd/internal/application"
+	"partnerd/internal/books"
 	"partnerd/internal/clock"
 	"partnerd/internal/consultation"
 	"partnerd/internal/dbtest"
@@ -59,6 +60,7 @@ type fixture struct {
 	oauth    *oauth.Service
 	wallet   *wallet.Service
 	payments *payment.Service
+	books    *books.Service
 	provider *provider
 	pages    *Pages
 	base     string
@@ -83,6 +85,7 @@ func newFixture(t testing.TB, change ...func(*Deps)) *fixture {
 	t.Helper()
 	f := &fixture{t: t, clock: clock.NewManual(time.Date(2026, 6, 1, 8, 30, 0, 0, time.UTC)), wallet: wallet.New()}
 	f.db = dbtest.NewWithClock(t, f.clock)
+	f.books = books.New(f.db, slog.New(slog.DiscardHandler))
 	box := must(seal.OpenBox(must(seal.NewKey())))
 	f.accounts, f.apps = account.New(box), application.New()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -104,7 +107,7 @@ func newFixture(t testing.TB, change ...func(*Deps)) *fixture {
 	f.newServices(box)
 	private := must(privacy.New(privacy.Deps{Accounts: f.accounts, SelfService: f.self, Access: access.New(f.db), OAuth: f.oauth, Wallet: f.wallet, Payments: f.payments,
 		Consultations: f.consultations, Idempotency: idempotency.New(f.db, box), Mail: f.self.Mail}))
-	d := Deps{Access: private.Access, SelfService: f.self, Privacy: private, Consultations: f.consultations, Catalog: f.consultations.Catalog, DB: f.db, Accounts: f.accounts, Applications: f.apps, OAuth: f.oauth, Wallet: f.wallet, Payments: f.payments,
+	d := Deps{Access: private.Access, SelfService: f.self, Privacy: private, Consultations: f.consultations, Catalog: f.consultations.Catalog, DB: f.db, Accounts: f.accounts, Applications: f.apps, OAuth: f.oauth, Wallet: f.wallet, Payments: f.payments, Books: f.books,
 		SandboxPayments: f.provider, Limiter: ratelimit.New(), Logger: slog.New(slog.DiscardHandler), BaseURL: f.base, Sandbox: true,
 		Contract: openapi.Partner, Platform: openapi.Platform}
 	for _, c := range change {

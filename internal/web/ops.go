@@ -9,11 +9,11 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"partnerd/internal/audit"
+	"partnerd/internal/books"
 	"partnerd/internal/consultation"
 	"partnerd/internal/money"
 	"partnerd/internal/payment"
 	"partnerd/internal/ratelimit"
-	"partnerd/internal/wallet"
 )
 
 const (
@@ -24,7 +24,7 @@ const (
 )
 
 type opsView struct {
-	Check     wallet.Check
+	Check     books.Check
 	Examined  bool
 	Stale     bool
 	Sound     bool
@@ -42,14 +42,14 @@ func (p *Pages) ops(c echo.Context) error {
 		return err
 	}
 	ctx, tx := c.Request().Context(), p.DB.Read()
-	v := opsView{Threshold: wallet.EMoneyThreshold}
+	v := opsView{Threshold: books.EMoneyThreshold}
 	var err error
-	if v.Check, v.Examined, err = p.Wallet.LastCheck(ctx, tx); err != nil {
+	if v.Check, v.Examined, err = p.Books.LastCheck(ctx, tx); err != nil {
 		return err
 	}
 	v.Stale = v.Examined && tx.Now.Sub(v.Check.StartedAt) > opsStale
 	v.Sound = v.Examined && len(v.Check.Findings) == 0
-	v.Near.Outstanding, v.Near.Volume = wallet.NearThreshold(v.Check.Outstanding), wallet.NearThreshold(v.Check.Volume)
+	v.Near.Outstanding, v.Near.Volume = books.NearThreshold(v.Check.Outstanding), books.NearThreshold(v.Check.Volume)
 	if v.Incidents, err = p.Payments.Incidents(ctx, tx, opsRows); err != nil {
 		return err
 	}

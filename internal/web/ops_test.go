@@ -71,7 +71,7 @@ func TestOpsShowsTheBooks(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
-	if _, err := f.wallet.Examine(t.Context(), f.db); err != nil {
+	if _, err := f.books.Examine(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	p := b.get("/ops")
@@ -86,7 +86,7 @@ func TestOpsShowsTheBooks(t *testing.T) {
 	if _, err := f.db.Pool().Exec(t.Context(), `UPDATE wallets SET available_cents = available_cents + 90000000`); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := f.wallet.Examine(t.Context(), f.db); err != nil {
+	if _, err := f.books.Examine(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	f.clock.Advance(27 * time.Hour)

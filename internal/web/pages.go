@@ -15,6 +15,7 @@ import (
 	"partnerd/internal/access"
 	"partnerd/internal/account"
 	"partnerd/internal/application"
+	"partnerd/internal/books"
 	"partnerd/internal/catalog"
 	"partnerd/internal/consultation"
 	"partnerd/internal/manual"
@@ -52,6 +53,7 @@ type Deps struct {
 	OAuth           *oauth.Service
 	Wallet          *wallet.Service
 	Payments        *payment.Service
+	Books           *books.Service
 	SandboxPayments SandboxPayments // nil in a live deployment
 	Limiter         *ratelimit.Limiter
 	Logger          *slog.Logger

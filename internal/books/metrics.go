@@ -1,12 +1,10 @@
-package wallet
+package books
 
 import (
 	"context"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-
-	"partnerd/internal/postgres"
 )
 
 const scrapeTimeout = 2 * time.Second
@@ -21,13 +19,10 @@ var (
 )
 
 // collector reads the last examination at each scrape, so that every replica reports the same.
-type collector struct {
-	s  *Service
-	db *postgres.DB
-}
+type collector struct{ s *Service }
 
 // Collector exposes the result of the last examination. Before the first one it has no values.
-func (s *Service) Collector(db *postgres.DB) prometheus.Collector { return collector{s, db} }
+func (s *Service) Collector() prometheus.Collector { return collector{s} }
 
 // Describe implements prometheus.Collector.
 func (c collector) Describe(out chan<- *prometheus.Desc) {
@@ -40,7 +35,7 @@ func (c collector) Describe(out chan<- *prometheus.Desc) {
 func (c collector) Collect(out chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
 	defer cancel()
-	last, found, err := c.s.LastCheck(ctx, c.db.Read())
+	last, found, err := c.s.LastCheck(ctx, c.s.db.Read())
 	if err != nil {
 		out <- prometheus.NewInvalidMetric(findingsMetric, err)
 		return

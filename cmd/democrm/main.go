@@ -62,7 +62,7 @@ func run(ctx context.Context, base, partnerd string) error {
 	}
 	d.receiver = crm.NewReceiver(d.app.WebhookSecret)
 	server := &http.Server{Handler: d.receiver, ReadHeaderTimeout: 5 * time.Second}
-	go server.Serve(listener)
+	go func() { _ = server.Serve(listener) }() // ends with its Close
 	defer server.Close()
 	return d.play(context.WithValue(ctx, oauth2.HTTPClient, crm.TokenClient(http.DefaultTransport)))
 }

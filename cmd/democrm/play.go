@@ -145,7 +145,7 @@ func (d *demo) profile(ctx context.Context) (string, error) {
 		return "", unexpected(r.Status(), r.Body)
 	}
 	return fmt.Sprintf("%s, %s, phone verified: %t", r.JSON200.Name, r.JSON200.Email, r.JSON200.PhoneVerified),
-		expect(string(r.JSON200.Email) == d.email && r.JSON200.PhoneVerified, "this is not our client")
+		expect(r.JSON200.Email == d.email && r.JSON200.PhoneVerified, "this is not our client")
 }
 
 func (d *demo) refresh(ctx context.Context) (string, error) {

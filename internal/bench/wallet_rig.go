@@ -70,7 +70,7 @@ func newWalletRig(ctx context.Context, e *Env) (r *walletRig, err error) {
 	r.addr = free.Addr().String()
 	free.Close()
 	// The access log is written as in production, to nowhere.
-	log := slog.New(slog.NewJSONHandler(io.Discard, nil))
+	log := slog.New(slog.NewJSONHandler(io.Discard, nil)) //nolint:sloglint // slog.DiscardHandler would not write it
 	r.app, err = app.Open(ctx, app.Config{
 		Env: "sandbox", Addr: r.addr, DataDir: dir, DatabaseURL: r.url, DatabaseConns: 8, Tracer: r.recorder,
 		RateApplication: 1_000_000, RateClient: 1_000_000, RateUnauthorized: 1, RateTokenFailures: 1,

@@ -118,8 +118,8 @@ func (r *hookRig) listen(ctx context.Context) (base string, err error) {
 	if err != nil {
 		return "", err
 	}
-	server := &http.Server{Handler: http.HandlerFunc(r.receive), BaseContext: func(net.Listener) context.Context { return ctx }}
-	go server.Serve(l)
+	server := &http.Server{Handler: http.HandlerFunc(r.receive), ReadHeaderTimeout: time.Minute, BaseContext: func(net.Listener) context.Context { return ctx }}
+	go func() { _ = server.Serve(l) }() // ends with its Close
 	r.closers = append(r.closers, func() { server.Close() })
 	return "http://" + l.Addr().String(), nil
 }

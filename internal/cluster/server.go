@@ -129,7 +129,7 @@ func runUntil(ctx context.Context, cmd *exec.Cmd) ([]byte, error) {
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
-	stop := context.AfterFunc(ctx, func() { syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) })
+	stop := context.AfterFunc(ctx, func() { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) })
 	err := cmd.Wait()
 	if !stop() && err != nil {
 		err = fmt.Errorf("%w: %w", context.Cause(ctx), err)
@@ -169,7 +169,7 @@ func (c *Cluster) launch(ctx context.Context, bin string, acct account, lock *os
 			continue // another process took the port between the choice and the start
 		}
 		if !errors.Is(err, errServerEnded) {
-			cmd.Process.Signal(syscall.SIGQUIT)
+			_ = cmd.Process.Signal(syscall.SIGQUIT)
 			<-ended
 		}
 		return fmt.Errorf("%w%s", err, failure)

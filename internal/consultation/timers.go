@@ -129,7 +129,7 @@ func each[T any](items []T, f func(T) error) (faults []error) {
 			return nil
 		})
 	}
-	hands.Wait()
+	_ = hands.Wait() // what failed is in faults
 	return faults
 }
 

@@ -118,7 +118,7 @@ func TestTemplateFollowsTheMigrations(t *testing.T) {
 		}
 		return n
 	}
-	if name("SELECT 1") == name("SELECT 2") || name("SELECT 1") != name("SELECT 1") {
+	if one, again := name("SELECT 1"), name("SELECT 1"); one == name("SELECT 2") || one != again {
 		t.Error("template's name does not tell its migrations")
 	}
 	if !strings.HasPrefix(name(""), templatePrefix) {

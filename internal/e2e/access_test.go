@@ -93,7 +93,7 @@ func forgeries(t testing.TB, w *world, s *session) map[string][]string {
 	parts := strings.Split(good, ".")
 	none := base64.RawURLEncoding.EncodeToString([]byte(`{"alg":"none","typ":"at+jwt"}`))
 	now := w.DB.Clock().Now().Unix()
-	public, err := json.Marshal(key.PublicKey.X)
+	public, err := key.PublicKey.Bytes()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -61,9 +61,6 @@ func (k *cast) valid(op *operation) call {
 	return c
 }
 
-// fields gives the body for a change.
-func (c call) fields() object { return c.body.(object) }
-
 func (c call) target() string {
 	path := strings.ReplaceAll(c.path, "{id}", c.id)
 	switch {

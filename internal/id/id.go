@@ -9,8 +9,9 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
-	"partnerd/internal/clock"
 	"strings"
+
+	"partnerd/internal/clock"
 )
 
 // Prefixes of identifiers.

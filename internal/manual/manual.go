@@ -41,7 +41,7 @@ func Render(p Place, contract []byte, base string) (template.HTML, error) {
 	if err := page.ExecuteTemplate(&body, "manual", d); err != nil {
 		return "", fmt.Errorf("render: %w", err)
 	}
-	return template.HTML(body.String()), nil
+	return template.HTML(body.String()), nil //nolint:gosec // html/template has made it
 }
 
 // manual is what the template is made of.

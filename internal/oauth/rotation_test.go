@@ -180,8 +180,10 @@ func TestARememberedTokenEndsLikeAnyOther(t *testing.T) {
 			return errors.Join(w.applications.SetSuspended(t.Context(), tx, w.app.ID, false), w.accounts.SetDisabled(t.Context(), tx, w.client.ID, false))
 		})
 		got := w.link(t)
-		if !w.alive(t, got.AccessToken) || !w.alive(t, got.AccessToken) {
-			t.Fatal("refused")
+		for range 2 { // the second time, what the first has found is remembered
+			if !w.alive(t, got.AccessToken) {
+				t.Fatal("refused")
+			}
 		}
 		if _, known := w.svc.verified.get(id.DigestOf(got.AccessToken)); !known {
 			t.Fatal("the signature was not remembered: this test proves nothing")

@@ -46,8 +46,7 @@ func (*external) ReadNotice(body []byte, _ string, _ time.Time) (n payment.Notic
 // withExternal is a live deployment with such a provider.
 func withExternal(t *testing.T) (*fixture, *external) {
 	e := &external{}
-	var f *fixture
-	f = newFixture(t, func(d *Deps) {
+	f := newFixture(t, func(d *Deps) {
 		d.Payments = payment.New(d.Wallet, payment.Config{BaseURL: d.BaseURL, Provider: e})
 		d.SandboxPayments, d.Sandbox = nil, false
 	})

@@ -13,6 +13,7 @@ import (
 
 	"partnerd/internal/lawyer"
 	"partnerd/internal/matching"
+	"partnerd/internal/poll"
 	"partnerd/internal/postgres"
 	"partnerd/internal/telephony"
 )
@@ -54,19 +55,10 @@ func (s *Service) lead(ctx context.Context) {
 	var steps sync.WaitGroup
 	defer steps.Wait()
 	steps.Go(func() { s.others.Listen(ctx, s.heard) })
+	sweep := poll.Loop{Name: "sweep", Every: sweepEvery, Log: s.log}
 	for _, step := range s.steps() {
 		steps.Go(func() {
-			ticker := time.NewTicker(sweepEvery)
-			defer ticker.Stop()
-			for ctx.Err() == nil {
-				if err := errors.Join(step(ctx)...); err != nil && ctx.Err() == nil {
-					s.log.Error("sweep", "error", err)
-				}
-				select {
-				case <-ctx.Done():
-				case <-ticker.C:
-				}
-			}
+			_ = sweep.Run(ctx, func(ctx context.Context) (bool, error) { return false, errors.Join(step(ctx)...) }) // ends with ctx alone
 		})
 	}
 }

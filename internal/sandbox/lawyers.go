@@ -14,6 +14,7 @@ import (
 	"partnerd/internal/consultation"
 	"partnerd/internal/lawyer"
 	"partnerd/internal/matching"
+	"partnerd/internal/poll"
 	"partnerd/internal/postgres"
 	"partnerd/internal/telephony"
 )
@@ -74,18 +75,7 @@ func NewLawyers(db *postgres.DB, c Consultations, l *lawyer.Service, log *slog.L
 
 // Run plays until ctx ends.
 func (l *Lawyers) Run(ctx context.Context) error {
-	tick := time.NewTicker(turnEvery)
-	defer tick.Stop()
-	for {
-		if err := l.Turn(ctx); err != nil && ctx.Err() == nil {
-			l.log.ErrorContext(ctx, "simulated lawyers", "error", err)
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		}
-	}
+	return poll.Loop{Name: "simulated lawyers", Every: turnEvery, Log: l.log}.Run(ctx, func(ctx context.Context) (bool, error) { return false, l.Turn(ctx) })
 }
 
 // Turn does everything that is due now: heartbeats, coming back to work, and what each lawyer has at hand.

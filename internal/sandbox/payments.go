@@ -16,6 +16,7 @@ import (
 	"partnerd/internal/id"
 	"partnerd/internal/money"
 	"partnerd/internal/payment"
+	"partnerd/internal/poll"
 	"partnerd/internal/postgres"
 )
 
@@ -126,25 +127,10 @@ func (p *Payments) nudge() {
 
 // Run posts due notices until ctx ends, then returns nil. Any number of processes may run it at once.
 func (p *Payments) Run(ctx context.Context) error {
-	poll := time.NewTicker(noticePoll)
-	defer poll.Stop()
-	for {
-		for ctx.Err() == nil {
-			n, err := p.post(ctx)
-			if err != nil && ctx.Err() == nil {
-				p.log.ErrorContext(ctx, "post sandbox payment notices", "error", err)
-			}
-			if err != nil || n < noticeBatch {
-				break
-			}
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-poll.C:
-		case <-p.wake:
-		}
-	}
+	return poll.Loop{Name: "post sandbox payment notices", Every: noticePoll, Wake: p.wake, Log: p.log}.Run(ctx, func(ctx context.Context) (bool, error) {
+		n, err := p.post(ctx)
+		return n == noticeBatch, err
+	})
 }
 
 // post makes one attempt for at most [noticeBatch] due notices and returns how many there were.

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	"partnerd/internal/poll"
 )
 
 type commandKind string
@@ -54,26 +56,10 @@ const (
 
 // RunCommands carries out commands until ctx ends: at once when this process queued one, and every second for others.
 func (s *Service) RunCommands(ctx context.Context) error {
-	tick := time.NewTicker(commandPoll)
-	defer tick.Stop()
-	for {
+	return poll.Loop{Name: "telephony commands", Every: commandPoll, Wake: s.wake, Log: s.log}.Run(ctx, func(ctx context.Context) (bool, error) {
 		n, err := s.Execute(ctx)
-		if ctx.Err() != nil {
-			return nil
-		}
-		if err != nil {
-			s.log.ErrorContext(ctx, "telephony commands", "error", err)
-		}
-		if n > 0 && err == nil {
-			continue
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-s.wake:
-		case <-tick.C:
-		}
-	}
+		return n > 0, err
+	})
 }
 
 // Execute carries out the commands that are due, one per call, and returns how many it tried. One that fails is tried
@@ -174,18 +160,9 @@ func withoutNumber(err error, number string) error {
 // RunPoll asks the provider about calls that have been silent for [Silence], until ctx ends, and hands what it reports
 // to deliver: a notice that was lost is found, and one that was not is a repetition.
 func (s *Service) RunPoll(ctx context.Context, deliver func(context.Context, Event) error) error {
-	tick := time.NewTicker(silencePoll)
-	defer tick.Stop()
-	for {
-		if err := s.Poll(ctx, deliver); err != nil && ctx.Err() == nil {
-			s.log.ErrorContext(ctx, "poll silent calls", "error", err)
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		}
-	}
+	return poll.Loop{Name: "poll silent calls", Every: silencePoll, Log: s.log}.Run(ctx, func(ctx context.Context) (bool, error) {
+		return false, s.Poll(ctx, deliver)
+	})
 }
 
 // Poll is one pass of [Service.RunPoll].

@@ -399,3 +399,12 @@ type noMail struct{}
 func (noMail) Send(context.Context, mail.Message) error {
 	return errors.New("PARTNERD_MAIL_SERVER is not set")
 }
+
+// payments makes the service with the provider that is configured.
+func (a *App) payments(noticeSecret string) *payment.Service {
+	c := payment.Config{BaseURL: a.Config.BaseURL, Sandbox: a.Config.Sandbox(), NoticeSecret: noticeSecret, Logger: a.Logger}
+	if a.Config.StripeSecretKey != "" {
+		c.Provider = payment.NewStripe(payment.StripeConfig{SecretKey: a.Config.StripeSecretKey, WebhookSecret: a.Config.StripeWebhookSecret})
+	}
+	return payment.New(a.Wallet, c)
+}

@@ -309,3 +309,15 @@ func orFile(value, path string) (string, error) {
 }
 
 func (c *Config) path(name string) string { return filepath.Join(c.DataDir, filepath.FromSlash(name)) }
+
+// checkMoney reports what is wrong with the settings of payments.
+func (c *Config) checkMoney() error {
+	test := strings.HasPrefix(c.StripeSecretKey, "sk_test_") || strings.HasPrefix(c.StripeSecretKey, "rk_test_")
+	switch {
+	case (c.StripeSecretKey == "") != (c.StripeWebhookSecret == ""):
+		return errors.New("PARTNERD_STRIPE_SECRET_KEY and PARTNERD_STRIPE_WEBHOOK_SECRET: one does not work without the other")
+	case c.StripeSecretKey != "" && test != c.Sandbox():
+		return errors.New("PARTNERD_STRIPE_SECRET_KEY: a sandbox takes a test key of Stripe, live takes none of those")
+	}
+	return nil
+}

@@ -136,7 +136,7 @@ func (b *bank) client() (id, token string) {
 	sum := sha256.Sum256([]byte(verifier))
 	var to string
 	err := a.DB.InTx(ctx, func(tx postgres.Tx) error {
-		_, err := tx.SQL().ExecContext(ctx, `INSERT INTO clients (id, email, name, password_hash, created_at, updated_at) VALUES ($1, $1 || '@client.example', 'Demo Client', '', $2, $2)`, id, tx.Now)
+		_, err := tx.Exec(ctx, postgres.SQL(postgres.Batch, `INSERT INTO clients (id, email, name, password_hash, created_at, updated_at) VALUES ($1, $1 || '@client.example', 'Demo Client', '', $2, $2)`), id, tx.Now)
 		if err == nil {
 			err = errors.Join(a.Accounts.SetPhone(ctx, tx, id, "+33639980001", true), a.Wallet.Open(ctx, tx, id))
 		}
@@ -412,8 +412,8 @@ func (s *story) capture(rt *rapid.T) {
 		if err := s.app.Wallet.Capture(ctx, tx, c.id); err != nil {
 			return err
 		}
-		_, err := tx.SQL().ExecContext(ctx, `UPDATE consultations SET status = 'COMPLETED', timer_at = NULL, call_started_at = $2, completed_at = $2,
-			lawyer_id = (SELECT id FROM lawyers LIMIT 1) WHERE id = $1`, c.id, tx.Now)
+		_, err := tx.Exec(ctx, postgres.SQL(postgres.Batch, `UPDATE consultations SET status = 'COMPLETED', timer_at = NULL, call_started_at = $2, completed_at = $2,
+			lawyer_id = (SELECT id FROM lawyers LIMIT 1) WHERE id = $1`), c.id, tx.Now)
 		return err
 	}, wallet.ErrHoldEnded)
 	if (err == nil) != (c.state == "ACTIVE") {

@@ -51,7 +51,7 @@ func TestAChangedEntryIsNamed(t *testing.T) {
 		undo := errors.New("undo")
 		err := owner.InTx(t.Context(), func(tx postgres.Tx) error {
 			for _, s := range []string{`ALTER TABLE audit_entries DISABLE TRIGGER USER`, sql} {
-				if _, err := tx.SQL().ExecContext(t.Context(), s); err != nil {
+				if _, err := tx.Exec(t.Context(), postgres.SQL(postgres.Batch, s)); err != nil {
 					return err
 				}
 			}

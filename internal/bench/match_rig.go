@@ -193,8 +193,8 @@ func (r *matchRig) lawyers(ctx context.Context, simulated bool) error {
 func (r *matchRig) person(ctx context.Context) (token string, err error) {
 	id := fmt.Sprint("cli_bench_", r.clients.Add(1))
 	err = r.app.DB.InTx(ctx, func(tx postgres.Tx) error {
-		_, err := tx.SQL().ExecContext(ctx, `INSERT INTO clients (id, email, name, password_hash, created_at, updated_at)
-			VALUES ($1, $1 || '@client.example', 'Demo Client', '', $2, $2)`, id, tx.Now)
+		_, err := tx.Exec(ctx, postgres.SQL(postgres.Batch, `INSERT INTO clients (id, email, name, password_hash, created_at, updated_at)
+			VALUES ($1, $1 || '@client.example', 'Demo Client', '', $2, $2)`), id, tx.Now)
 		if err == nil {
 			err = r.app.Accounts.SetPhone(ctx, tx, id, "+33639980001", true)
 		}

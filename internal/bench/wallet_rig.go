@@ -119,8 +119,8 @@ func (r *walletRig) people(ctx context.Context) error {
 	for i := range benchWallets {
 		clientID := fmt.Sprint(benchClient, i)
 		err := r.app.DB.InTx(ctx, func(tx postgres.Tx) error {
-			_, err := tx.SQL().ExecContext(ctx, `INSERT INTO clients (id, email, name, password_hash, created_at, updated_at)
-				VALUES ($1, $1 || '@client.example', 'Demo Client', '', $2, $2)`, clientID, tx.Now)
+			_, err := tx.Exec(ctx, postgres.SQL(postgres.Batch, `INSERT INTO clients (id, email, name, password_hash, created_at, updated_at)
+				VALUES ($1, $1 || '@client.example', 'Demo Client', '', $2, $2)`), clientID, tx.Now)
 			if err == nil {
 				err = r.app.Accounts.SetPhone(ctx, tx, clientID, "+33639980001", true)
 			}

@@ -242,13 +242,13 @@ func TestSearchesReadOnlyWhatTheyNeed(t *testing.T) {
 			count := `SELECT sum(seq_tup_read + coalesce(idx_tup_fetch, 0)) FROM pg_stat_xact_user_tables
 				WHERE relname IN ('lawyers', 'lawyer_pairs', 'lawyer_presence', 'consultations', 'offers')`
 			var before int
-			if err := tx.Gorm(t.Context()).Raw(count).Scan(&before).Error; err != nil {
+			if err := tx.QueryRow(t.Context(), postgres.SQL(postgres.Report, count)).Scan(&before); err != nil {
 				return err
 			}
 			if err := f(tx); err != nil {
 				return err
 			}
-			err := tx.Gorm(t.Context()).Raw(count).Scan(&rows).Error
+			err := tx.QueryRow(t.Context(), postgres.SQL(postgres.Report, count)).Scan(&rows)
 			rows -= before
 			return err
 		}))

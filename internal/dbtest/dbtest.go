@@ -77,6 +77,12 @@ func Owner(t testing.TB, db *postgres.DB) *postgres.DB {
 	return owner
 }
 
+// Exec runs a statement that only a test has, with $1, $2 ….
+func Exec(ctx context.Context, tx postgres.Tx, sql string, args ...any) error {
+	_, err := tx.Exec(ctx, postgres.SQL(postgres.Batch, sql), args...)
+	return err
+}
+
 // OwnerURL returns the address that [URL] has returned, for the owner of the tables.
 func OwnerURL(t testing.TB, url string) string {
 	t.Helper()

@@ -195,13 +195,13 @@ func (c *chaos) lawyer(i int) (id string) {
 // create makes a consultation, and its client unless he exists.
 func (c *chaos) create(ctx context.Context, client, ref, competence, language string) (con consultation.Consultation, err error) {
 	err = c.desk.DB.InTx(ctx, func(tx postgres.Tx) error {
-		made, err := tx.SQL().ExecContext(ctx, `INSERT INTO clients (id, email, name, password_hash, created_at, updated_at)
-			VALUES ($1, $1 || '@client.example', 'Demo Client', '', $2, $2) ON CONFLICT DO NOTHING`, client, tx.Now)
+		made, err := tx.Exec(ctx, postgres.SQL(postgres.Batch, `INSERT INTO clients (id, email, name, password_hash, created_at, updated_at)
+			VALUES ($1, $1 || '@client.example', 'Demo Client', '', $2, $2) ON CONFLICT DO NOTHING`), client, tx.Now)
 		if err != nil {
 			return err
 		}
-		if n, err := made.RowsAffected(); err != nil || n == 1 {
-			if err := errors.Join(err, c.desk.Accounts.SetPhone(ctx, tx, client, "+33639980001", true)); err != nil {
+		if made == 1 {
+			if err := c.desk.Accounts.SetPhone(ctx, tx, client, "+33639980001", true); err != nil {
 				return err
 			}
 		}
@@ -263,7 +263,7 @@ func (c *chaos) cancelAll(ids []string) {
 	for _, id := range ids {
 		err := c.desk.DB.InTx(c.Context(), func(tx postgres.Tx) error {
 			var client string
-			err := tx.SQL().QueryRowContext(c.Context(), "SELECT client_id FROM consultations WHERE id = $1", id).Scan(&client)
+			err := tx.QueryRow(c.Context(), postgres.SQL(postgres.Report, "SELECT client_id FROM consultations WHERE id = $1"), id).Scan(&client)
 			if err == nil {
 				_, err = c.desk.Consultations.Cancel(c.Context(), tx, c.application, client, id)
 			}

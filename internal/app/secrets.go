@@ -8,30 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-
-	"partnerd/internal/payment"
 )
-
-// checkMoney reports what is wrong with the settings of payments.
-func (c *Config) checkMoney() error {
-	test := strings.HasPrefix(c.StripeSecretKey, "sk_test_") || strings.HasPrefix(c.StripeSecretKey, "rk_test_")
-	switch {
-	case (c.StripeSecretKey == "") != (c.StripeWebhookSecret == ""):
-		return errors.New("PARTNERD_STRIPE_SECRET_KEY and PARTNERD_STRIPE_WEBHOOK_SECRET: one does not work without the other")
-	case c.StripeSecretKey != "" && test != c.Sandbox():
-		return errors.New("PARTNERD_STRIPE_SECRET_KEY: a sandbox takes a test key of Stripe, live takes none of those")
-	}
-	return nil
-}
-
-// payments makes the service with the provider that is configured.
-func (a *App) payments(noticeSecret string) *payment.Service {
-	c := payment.Config{BaseURL: a.Config.BaseURL, Sandbox: a.Config.Sandbox(), NoticeSecret: noticeSecret, Logger: a.Logger}
-	if a.Config.StripeSecretKey != "" {
-		c.Provider = payment.NewStripe(payment.StripeConfig{SecretKey: a.Config.StripeSecretKey, WebhookSecret: a.Config.StripeWebhookSecret})
-	}
-	return payment.New(a.Wallet, c)
-}
 
 const minOpsPassword = 16
 

@@ -82,12 +82,11 @@ func (s *Service) earlierAnswer(ctx context.Context, x *exchange) (*TokenRespons
 // mintAgain gives an earlier answer a new access token, because the key that signed the first was retired meanwhile, and
 // keeps it in place of the first.
 func (s *Service) mintAgain(ctx context.Context, x *exchange, r *TokenResponse, said claims, allowed []application.Scope) error {
-	scopes := application.Common(scopesOf(said.Scope), allowed)
-	if len(scopes) == 0 {
+	scopes, err := application.ParseScopes(said.Scope)
+	if scopes = application.Common(scopes, allowed); err != nil || len(scopes) == 0 {
 		return library.ErrInvalidGrant
 	}
 	r.Scope = application.FormatScopes(scopes)
-	var err error
 	if r.AccessToken, err = s.mint(x.tx, x.key, grantRow{ID: said.GrantID, ClientID: said.ClientID, ApplicationID: said.ApplicationID}, r.Scope); err != nil {
 		return err
 	}
@@ -111,7 +110,7 @@ func (s *Service) PurgeAnswers(ctx context.Context) (deleted int, err error) {
 	for {
 		var n int
 		err := s.db.InTx(ctx, func(tx postgres.Tx) (err error) {
-			n, err = deleteAnswers(ctx, tx, tx.Now, answerBatch)
+			n, err = deleteAnswers(ctx, tx, answerBatch)
 			return err
 		})
 		deleted += n

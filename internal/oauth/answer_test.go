@@ -36,7 +36,9 @@ func TestARepeatedRequestWithItsKeyIsAnsweredAgain(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	for name, form := range map[string]url.Values{"code": w.codeForm(w.code(t)), "refresh": w.refreshForm(w.link(t).RefreshToken)} {
-		w.tx(t, func(tx postgres.Tx) error { return tx.Gorm(t.Context()).Exec(`DELETE FROM oauth_token_answers`).Error })
+		if _, err := w.db.Pool().Exec(t.Context(), `DELETE FROM oauth_token_answers`); err != nil {
+			t.Fatal(err)
+		}
 		first := w.once(t, form)
 		w.clk.Advance(AnswerRetention - time.Microsecond)
 		again := w.once(t, form)
@@ -211,7 +213,7 @@ func TestAnswersAreSealedAndPurged(t *testing.T) {
 	w := newWorld(t)
 	got := w.once(t, w.refreshForm(w.link(t).RefreshToken))
 	var sealed []byte
-	if err := w.db.Read().SQL().QueryRowContext(t.Context(), `SELECT answer_sealed FROM oauth_token_answers`).Scan(&sealed); err != nil {
+	if err := w.db.Pool().QueryRow(t.Context(), `SELECT answer_sealed FROM oauth_token_answers`).Scan(&sealed); err != nil {
 		t.Fatal(err)
 	}
 	if len(sealed) == 0 || bytes.Contains(sealed, []byte(got.RefreshToken)) || bytes.Contains(sealed, []byte("access_token")) {

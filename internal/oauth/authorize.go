@@ -117,7 +117,7 @@ func (s *Service) ApproveAsBefore(ctx context.Context, tx postgres.Tx, r Authori
 }
 
 // grant needs the client's lock: what ends links takes it too.
-func (s *Service) grant(ctx context.Context, tx postgres.Tx, r AuthorizeRequest, client account.Client, scopes []application.Scope, reason string) (redirectURL string, err error) {
+func (s *Service) grant(ctx context.Context, tx postgres.Tx, r AuthorizeRequest, client account.Client, scopes []application.Scope, reason Reason) (redirectURL string, err error) {
 	if len(scopes) == 0 || client.Disabled {
 		return s.refuse(r, CodeAccessDenied, descriptionDenied).URL, nil
 	}
@@ -126,7 +126,7 @@ func (s *Service) grant(ctx context.Context, tx postgres.Tx, r AuthorizeRequest,
 		return "", err
 	}
 	code := tx.NewSecret("cod")
-	if err := insertCode(ctx, tx, id.DigestOf(code), g.ID, r.RedirectURI, r.CodeChallenge); err != nil {
+	if err := insertCode(ctx, tx, codeRow{Hash: id.DigestOf(code), GrantID: g.ID, RedirectURI: r.RedirectURI, CodeChallenge: r.CodeChallenge, ExpiresAt: tx.Now.Add(CodeLifetime)}); err != nil {
 		return "", err
 	}
 	return s.answer(r, url.Values{"code": {code}}), nil

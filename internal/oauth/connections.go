@@ -33,10 +33,10 @@ func (s *Service) Connections(ctx context.Context, tx postgres.Tx, clientID stri
 			if err != nil {
 				return nil, err
 			}
-			out, i = append(out, Connection{Application: app, Since: g.ActivatedAt}), len(out)
+			out, i = append(out, Connection{Application: app, Since: *g.ActivatedAt}), len(out)
 		}
 		c := &out[i]
-		c.Newest = g.ActivatedAt
+		c.Newest = *g.ActivatedAt
 		c.Scopes = application.Ordered(append(c.Scopes, g.Scopes...))
 		if g.LastUsedAt != nil && (c.LastUsed == nil || g.LastUsedAt.After(*c.LastUsed)) {
 			c.LastUsed = g.LastUsedAt

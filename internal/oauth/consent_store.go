@@ -3,19 +3,34 @@ package oauth
 import (
 	"context"
 	"fmt"
+	"time"
+
+	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
 
 	"partnerd/internal/application"
 	"partnerd/internal/postgres"
 )
 
+// consentRow is a row of oauth_consents.
+type consentRow struct {
+	ClientID      string            `gorm:"column:client_id;primaryKey"`
+	ApplicationID string            `gorm:"column:application_id;primaryKey"`
+	Scope         application.Scope `gorm:"column:scope;primaryKey"`
+	GrantedAt     time.Time         `gorm:"column:granted_at"` // the first time since it was last refused
+}
+
+// TableName implements [schema.Tabler].
+func (consentRow) TableName() string { return "oauth_consents" }
+
 // consents finds each scope that a living grant carries to which the client consented since the scope was last refused.
 // So nothing has to be forgotten when a link ends: what no living grant carries was not consented to.
 func consents(ctx context.Context, tx postgres.Tx, clientID, applicationID string) ([]application.Scope, error) {
+	carrying := aliveGrants(ctx, tx).Select("g.id").
+		Where("g.client_id = ? AND g.application_id = ? AND k.scope = ANY (g.scopes) AND g.created_at >= k.granted_at", clientID, applicationID)
 	var scopes []application.Scope
-	err := tx.Gorm(ctx).Raw(`SELECT k.scope FROM oauth_consents k WHERE k.client_id = @client AND k.application_id = @application
-		AND EXISTS (SELECT FROM oauth_grants g WHERE g.client_id = @client AND g.application_id = @application
-			AND k.scope = ANY (g.scopes) AND g.created_at >= k.granted_at AND `+aliveSQL+`)`,
-		aliveAt(tx.Now), map[string]any{"client": clientID, "application": applicationID}).Scan(&scopes).Error
+	err := tx.Gorm(ctx).Table("oauth_consents k").Where("k.client_id = ? AND k.application_id = ? AND EXISTS (?)", clientID, applicationID, carrying).
+		Pluck("k.scope", &scopes).Error
 	if err != nil {
 		return nil, fmt.Errorf("read consents: %w", err)
 	}
@@ -24,10 +39,14 @@ func consents(ctx context.Context, tx postgres.Tx, clientID, applicationID strin
 
 // insertConsents leaves a consent that stands as old as it is, so that the links made since go on carrying it.
 func insertConsents(ctx context.Context, tx postgres.Tx, clientID, applicationID string, scopes []application.Scope) error {
-	err := tx.Gorm(ctx).Exec(`INSERT INTO oauth_consents (client_id, application_id, scope, granted_at)
-		SELECT ?, ?, unnest(string_to_array(?, ' ')), ? ON CONFLICT (client_id, application_id, scope) DO NOTHING`,
-		clientID, applicationID, application.FormatScopes(scopes), tx.Now).Error
-	if err != nil {
+	if len(scopes) == 0 {
+		return nil
+	}
+	rows := make([]consentRow, len(scopes))
+	for i, s := range scopes {
+		rows[i] = consentRow{ClientID: clientID, ApplicationID: applicationID, Scope: s, GrantedAt: tx.Now}
+	}
+	if err := tx.Gorm(ctx).Clauses(clause.OnConflict{DoNothing: true}).Create(&rows).Error; err != nil {
 		return fmt.Errorf("insert consents: %w", err)
 	}
 	return nil
@@ -37,7 +56,7 @@ func deleteConsents(ctx context.Context, tx postgres.Tx, clientID, applicationID
 	if len(scopes) == 0 {
 		return nil
 	}
-	err := tx.Gorm(ctx).Exec(`DELETE FROM oauth_consents WHERE client_id = ? AND application_id = ? AND scope IN ?`, clientID, applicationID, scopes).Error
+	_, err := gorm.G[consentRow](tx.Gorm(ctx)).Where("client_id = ? AND application_id = ? AND scope IN ?", clientID, applicationID, scopes).Delete(ctx)
 	if err != nil {
 		return fmt.Errorf("delete consents: %w", err)
 	}
@@ -48,8 +67,7 @@ func deleteConsents(ctx context.Context, tx postgres.Tx, clientID, applicationID
 const anyApplication = ""
 
 func forgetConsents(ctx context.Context, tx postgres.Tx, clientID, applicationID string) error {
-	err := tx.Gorm(ctx).Exec(`DELETE FROM oauth_consents WHERE client_id = ? AND ? IN ('', application_id)`, clientID, applicationID).Error
-	if err != nil {
+	if _, err := gorm.G[consentRow](tx.Gorm(ctx)).Where("client_id = ? AND ? IN ('', application_id)", clientID, applicationID).Delete(ctx); err != nil {
 		return fmt.Errorf("forget consents: %w", err)
 	}
 	return nil

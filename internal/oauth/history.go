@@ -16,12 +16,12 @@ const (
 	EventRevoked   = "revoked"
 )
 
-// Why it happened, where it is not a reason of revocation.
+// Why it happened, where it is no end.
 const (
-	reasonConsent    = "client_consented"
-	reasonRemembered = "consent_remembered" // nothing new was asked for, so no page was shown
-	reasonRedeemed   = "code_redeemed"
-	reasonUsed       = "refresh_token_used"
+	reasonConsent    Reason = "client_consented"
+	reasonRemembered Reason = "consent_remembered" // nothing new was asked for, so no page was shown
+	reasonRedeemed   Reason = "code_redeemed"
+	reasonUsed       Reason = "refresh_token_used"
 )
 
 // How long events are kept. Refreshes are most of them and say least.
@@ -35,8 +35,8 @@ type Event struct {
 	GrantID       string    `json:"grantId"`
 	ApplicationID string    `json:"applicationId"`
 	ClientID      string    `json:"clientId"`
-	Event         string    `json:"event"`  // one of the Event… constants
-	Reason        string    `json:"reason"` // a word of ours, for example "refresh_token_replayed"
+	Event         string    `json:"event"` // one of the Event… constants
+	Reason        Reason    `json:"reason"`
 	CreatedAt     time.Time `json:"createdAt"`
 }
 
@@ -46,5 +46,10 @@ func (s *Service) History(ctx context.Context, tx postgres.Tx, clientID, applica
 	if !isText(clientID + applicationID) {
 		return nil, nil
 	}
-	return events(ctx, tx, clientID, applicationID, limit)
+	rows, err := events(ctx, tx, clientID, applicationID, limit)
+	out := make([]Event, len(rows))
+	for i, r := range rows {
+		out[i] = Event{GrantID: r.GrantID, ApplicationID: r.ApplicationID, ClientID: r.ClientID, Event: r.Event, Reason: r.Reason, CreatedAt: r.CreatedAt}
+	}
+	return out, err
 }

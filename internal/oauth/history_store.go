@@ -5,42 +5,52 @@ import (
 	"fmt"
 	"time"
 
+	"gorm.io/gorm"
+
 	"partnerd/internal/postgres"
 )
 
-// recordEvent is the end of every statement that changes a grant, so that the change and its event are one. A SELECT of
-// the values follows.
-const recordEvent = `INSERT INTO oauth_grant_events (grant_id, application_id, client_id, event, reason, created_at)`
+// eventRow is a row of oauth_grant_events, which is only added to.
+type eventRow struct {
+	Seq           int64     `gorm:"column:seq;primaryKey"`
+	GrantID       string    `gorm:"column:grant_id"`
+	ApplicationID string    `gorm:"column:application_id"`
+	ClientID      string    `gorm:"column:client_id"`
+	Event         string    `gorm:"column:event"`
+	Reason        Reason    `gorm:"column:reason"`
+	CreatedAt     time.Time `gorm:"column:created_at;autoCreateTime:false"`
+}
 
-func events(ctx context.Context, tx postgres.Tx, clientID, applicationID string, limit int) ([]Event, error) {
-	rows, err := tx.SQL().QueryContext(ctx, `SELECT grant_id, application_id, client_id, event, reason, created_at FROM oauth_grant_events
-		WHERE client_id = $1 AND application_id = $2 ORDER BY seq DESC LIMIT $3`, clientID, applicationID, limit)
+// TableName implements [schema.Tabler].
+func (eventRow) TableName() string { return "oauth_grant_events" }
+
+// recordEvents is the end of every statement that changes grants, so that the change and its events are one. It follows
+// "WITH changed AS (" and the change; $1 is the time, $2 the reason, $3 the events.
+const recordEvents = ` RETURNING id, application_id, client_id)
+	INSERT INTO oauth_grant_events (grant_id, application_id, client_id, event, reason, created_at)
+	SELECT id, application_id, client_id, event, $2, $1 FROM changed, unnest($3::text[]) event`
+
+// changeGrants runs a statement that ends with recordEvents and returns how many events it recorded. The first of args is $4.
+func changeGrants(ctx context.Context, tx postgres.Tx, s postgres.Statement, reason Reason, events []string, args ...any) (int, error) {
+	return tx.Exec(ctx, s, append([]any{tx.Now, reason, events}, args...)...)
+}
+
+func events(ctx context.Context, tx postgres.Tx, clientID, applicationID string, limit int) ([]eventRow, error) {
+	list, err := gorm.G[eventRow](tx.Gorm(ctx)).Where("client_id = ? AND application_id = ?", clientID, applicationID).Order("seq DESC").Limit(limit).Find(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("read history: %w", err)
 	}
-	defer rows.Close()
-	var out []Event
-	for rows.Next() {
-		var e Event
-		if err := rows.Scan(&e.GrantID, &e.ApplicationID, &e.ClientID, &e.Event, &e.Reason, &e.CreatedAt); err != nil {
-			return nil, fmt.Errorf("read history: %w", err)
-		}
-		e.CreatedAt = e.CreatedAt.UTC()
-		out = append(out, e)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, fmt.Errorf("read history: %w", err)
-	}
-	return out, nil
+	return list, nil
 }
 
-// deleteEvents is the one way past the guard of the table.
+// admitPurgeSQL is the one way past the guard of oauth_grant_events.
+var admitPurgeSQL = postgres.SQL(postgres.Backend, `SELECT set_config('partnerd.purge', 'on', true)`)
+
 func deleteEvents(ctx context.Context, tx postgres.Tx, before, refreshedBefore time.Time) error {
-	if _, err := tx.SQL().ExecContext(ctx, `SELECT set_config('partnerd.purge', 'on', true)`); err != nil {
+	if _, err := tx.Exec(ctx, admitPurgeSQL); err != nil {
 		return fmt.Errorf("delete history: %w", err)
 	}
-	_, err := tx.SQL().ExecContext(ctx, `DELETE FROM oauth_grant_events WHERE created_at < $1 OR (created_at < $2 AND event = $3)`,
-		before, refreshedBefore, EventRefreshed)
+	_, err := gorm.G[eventRow](tx.Gorm(ctx)).Where("created_at < ? OR (created_at < ? AND event = ?)", before, refreshedBefore, EventRefreshed).Delete(ctx)
 	if err != nil {
 		return fmt.Errorf("delete history: %w", err)
 	}

@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -83,8 +84,8 @@ func openKeyring(ctx context.Context, db *postgres.DB, box *seal.Box) (*keyring,
 		if err := lockSigningKeys(ctx, tx); err != nil {
 			return err
 		}
-		some, err := hasSigningKey(ctx, tx)
-		if err != nil || some {
+		keys, err := publishedSigningKeys(ctx, tx)
+		if err != nil || slices.ContainsFunc(keys, signingKeyRow.open) {
 			return err
 		}
 		_, err = k.add(ctx, tx, tx.Now)
@@ -127,13 +128,13 @@ func (k *keyring) add(ctx context.Context, tx postgres.Tx, signsFrom time.Time) 
 	if err != nil {
 		return "", err
 	}
-	return kid, insertSigningKey(ctx, tx, signingKeyRow{KID: kid, PrivateSealed: sealed, PublicJWK: publicJSON, SignsFrom: signsFrom})
+	return kid, insertSigningKey(ctx, tx, signingKeyRow{KID: kid, PrivateSealed: sealed, PublicJWK: publicJSON, SignsFrom: signsFrom, CreatedAt: tx.Now})
 }
 
 // read replaces the keys in memory by those of the database.
 func (k *keyring) read(ctx context.Context) error {
 	tx := k.db.Read()
-	rows, err := signingKeys(ctx, tx)
+	rows, err := publishedSigningKeys(ctx, tx)
 	if err != nil {
 		return err
 	}

@@ -50,7 +50,7 @@ func TestReplicasThatStartTogetherMakeOneKey(t *testing.T) {
 			t.Fatalf("keys: %v", kids)
 		}
 	}
-	rows, err := signingKeys(t.Context(), db.Read())
+	rows, err := publishedSigningKeys(t.Context(), db.Read())
 	if err != nil || len(rows) != 1 {
 		t.Errorf("%d keys %v", len(rows), err)
 	}
@@ -59,7 +59,7 @@ func TestReplicasThatStartTogetherMakeOneKey(t *testing.T) {
 func TestSigningKeyIsSealedAndPublishedWithoutItsPrivatePart(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	rows, err := signingKeys(t.Context(), w.db.Read())
+	rows, err := publishedSigningKeys(t.Context(), w.db.Read())
 	if err != nil || len(rows) != 1 {
 		t.Fatalf("%d keys %v", len(rows), err)
 	}

@@ -170,26 +170,29 @@ const forever = 100 * 365 * 24 * time.Hour
 func (tokenStore) GetByCode(ctx context.Context, code string) (oauth2.TokenInfo, error) {
 	x := exchangeOf(ctx)
 	x.presented = id.DigestOf(code)
-	c, found, err := lockCode(ctx, x.tx, x.presented)
+	c, g, err := lockCode(ctx, x.tx, x.presented)
+	if postgres.IsNotFound(err) {
+		return nil, library.ErrInvalidAuthorizeCode
+	}
 	if err != nil {
 		return nil, err
 	}
-	if !found || c.Grant.ApplicationID != x.application.ID || c.RedirectURI != x.redirectURI || !verifierFits(c.CodeChallenge, x.verifier) {
+	if g.Grant.ApplicationID != x.application.ID || c.RedirectURI != x.redirectURI || !verifierFits(c.CodeChallenge, x.verifier) {
 		return nil, library.ErrInvalidAuthorizeCode
 	}
 	if c.UsedAt != nil {
-		x.replayed = c.Grant.ID
+		x.replayed = g.Grant.ID
 		return nil, library.ErrInvalidAuthorizeCode
 	}
-	if !x.tx.Now.Before(c.ExpiresAt) || c.Grant.RevokedAt != nil || c.Grant.ClientDisabled {
+	if !x.tx.Now.Before(c.ExpiresAt) || g.Grant.RevokedAt != nil || g.ClientDisabled {
 		return nil, library.ErrInvalidAuthorizeCode
 	}
-	if !x.take(c.Grant) {
+	if !x.take(g.Grant) {
 		return nil, library.ErrInvalidAuthorizeCode
 	}
 	info := models.NewToken()
-	info.SetClientID(c.Grant.ApplicationID)
-	info.SetUserID(c.Grant.ClientID)
+	info.SetClientID(x.grant.ApplicationID)
+	info.SetUserID(x.grant.ClientID)
 	info.SetRedirectURI(c.RedirectURI)
 	info.SetScope(application.FormatScopes(x.grant.Scopes))
 	info.SetCode(code)
@@ -207,26 +210,29 @@ func (tokenStore) RemoveByCode(context.Context, string) error { return nil }
 func (tokenStore) GetByRefresh(ctx context.Context, refresh string) (oauth2.TokenInfo, error) {
 	x := exchangeOf(ctx)
 	x.presented, x.refreshing = id.DigestOf(refresh), true
-	r, found, err := lockRefreshToken(ctx, x.tx, x.presented)
+	r, g, err := lockRefreshToken(ctx, x.tx, x.presented)
+	if postgres.IsNotFound(err) {
+		return nil, library.ErrInvalidRefreshToken
+	}
 	if err != nil {
 		return nil, err
 	}
-	if !found || r.Grant.ApplicationID != x.application.ID {
+	if g.Grant.ApplicationID != x.application.ID {
 		return nil, library.ErrInvalidRefreshToken
 	}
 	if r.UsedAt != nil {
-		x.replayed = r.Grant.ID
+		x.replayed = g.Grant.ID
 		return nil, library.ErrInvalidRefreshToken
 	}
-	if !x.tx.Now.Before(r.ExpiresAt) || r.Grant.RevokedAt != nil || r.Grant.ClientDisabled {
+	if !x.tx.Now.Before(r.ExpiresAt) || g.Grant.RevokedAt != nil || g.ClientDisabled {
 		return nil, library.ErrInvalidRefreshToken
 	}
-	if !x.take(r.Grant) {
+	if !x.take(g.Grant) {
 		return nil, library.ErrInvalidRefreshToken
 	}
 	info := models.NewToken()
-	info.SetClientID(r.Grant.ApplicationID)
-	info.SetUserID(r.Grant.ClientID)
+	info.SetClientID(x.grant.ApplicationID)
+	info.SetUserID(x.grant.ClientID)
 	info.SetScope(application.FormatScopes(x.grant.Scopes))
 	info.SetRefresh(refresh)
 	return info, nil

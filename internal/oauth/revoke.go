@@ -11,10 +11,10 @@ import (
 	"partnerd/internal/problem"
 )
 
-// Reason is why a grant ended (oauth_grants.revoked_reason).
+// Reason is why something happened to a grant, in a word of ours.
 type Reason string
 
-// The reasons.
+// The reasons for which a grant ends.
 const (
 	ReasonClient   Reason = "disconnected_by_client"
 	ReasonOperator Reason = "operator" // unlinked or disabled the client
@@ -42,7 +42,7 @@ func (s *Service) Revoke(ctx context.Context, form url.Values) error {
 	if err != nil || grantID == "" {
 		return err
 	}
-	err = s.db.InTx(ctx, func(tx postgres.Tx) error { return revokeGrant(ctx, tx, grantID, reasonApplication) })
+	err = s.db.InTx(ctx, func(tx postgres.Tx) error { return revokeGrant(ctx, tx, grantID, reasonApplication, EventRevoked) })
 	if postgres.IsLockTimeout(err) {
 		return problem.ErrUnavailable
 	}

@@ -2,6 +2,7 @@ package oauth
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"partnerd/internal/postgres"
@@ -31,12 +32,10 @@ type Key struct {
 
 // SigningKeys lists every key that the database knows, the newest first. Retired ones are forgotten after [Retention].
 func (s *Service) SigningKeys(ctx context.Context, tx postgres.Tx) ([]Key, error) {
-	keys, err := allSigningKeys(ctx, tx)
-	if err != nil {
-		return nil, err
-	}
-	signing := false
-	for i := range keys {
+	rows, err := allSigningKeys(ctx, tx)
+	keys, signing := make([]Key, len(rows)), false
+	for i, r := range rows {
+		keys[i] = Key{ID: r.KID, CreatedAt: r.CreatedAt, SignsFrom: r.SignsFrom, RetiredAt: r.RetiredAt}
 		k := &keys[i]
 		switch {
 		case k.RetiredAt != nil && !tx.Now.Before(*k.RetiredAt):
@@ -49,7 +48,7 @@ func (s *Service) SigningKeys(ctx context.Context, tx postgres.Tx) ([]Key, error
 			k.State, signing = KeySigning, true
 		}
 	}
-	return keys, nil
+	return keys, err
 }
 
 // RotateSigningKey adds a signing key. It is published now and signs after twice [JWKSMaxAge]; the older ones stay
@@ -59,7 +58,7 @@ func (s *Service) RotateSigningKey(ctx context.Context, tx postgres.Tx) (kid str
 		return "", err
 	}
 	from := tx.Now.Add(keyLead)
-	if err := retireSigningKeys(ctx, tx, from.Add(keyTail)); err != nil {
+	if err := retireOpenSigningKeys(ctx, tx, from.Add(keyTail)); err != nil {
 		return "", err
 	}
 	return s.keys.add(ctx, tx, from)
@@ -83,25 +82,31 @@ func (s *Service) RetireSigningKey(ctx context.Context, tx postgres.Tx, kid stri
 	return s.replaceSigningKey(ctx, tx)
 }
 
+// open tells whether nothing ends the key.
+func (r signingKeyRow) open() bool { return r.RetiredAt == nil }
+
 // replaceSigningKey sees to it that a key signs now and one that nothing ends signs in future.
 func (s *Service) replaceSigningKey(ctx context.Context, tx postgres.Tx) error {
-	signs, next, err := signingNow(ctx, tx)
+	keys, err := publishedSigningKeys(ctx, tx)
 	if err != nil {
 		return err
 	}
+	signs := slices.ContainsFunc(keys, func(r signingKeyRow) bool { return !tx.Now.Before(r.SignsFrom) })
 	from := tx.Now
 	if signs {
 		from = tx.Now.Add(keyLead)
 	}
+	slices.Reverse(keys)
+	newest := slices.IndexFunc(keys, signingKeyRow.open)
 	switch {
-	case next == nil:
+	case newest < 0:
 		if _, err := s.keys.add(ctx, tx, from); err != nil {
 			return err
 		}
 	case signs:
-		from = *next
+		from = keys[newest].SignsFrom
 	default:
-		return promoteSigningKey(ctx, tx)
+		return promoteSigningKey(ctx, tx, keys[newest].KID)
 	}
 	return keepSigningKeys(ctx, tx, from.Add(keyTail))
 }

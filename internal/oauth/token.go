@@ -110,7 +110,7 @@ func (s *Service) endReplayed(ctx context.Context, grantID, grantType string) er
 	if grantType == grantRefresh {
 		reason = reasonRefreshReplayed
 	}
-	err := s.db.InTx(ctx, func(tx postgres.Tx) error { return revokeReplayed(ctx, tx, grantID, reason) })
+	err := s.db.InTx(ctx, func(tx postgres.Tx) error { return revokeGrant(ctx, tx, grantID, reason, EventReplayed, EventRevoked) })
 	if err != nil {
 		return fmt.Errorf("revoke replayed grant: %w", err)
 	}

@@ -155,7 +155,7 @@ func (b *bank) client() (id, token string) {
 		b.t.Fatal(err)
 	}
 	tokens, err := a.OAuth.Token(ctx, url.Values{"grant_type": {"authorization_code"}, "code": {back.Query().Get("code")}, "code_verifier": {verifier},
-		"redirect_uri": {b.crm.RedirectURIs[0]}, "client_id": {b.crm.ID}, "client_secret": {b.secret}})
+		"redirect_uri": {b.crm.RedirectURIs[0]}, "client_id": {b.crm.ID}, "client_secret": {b.secret}}, "")
 	if err != nil {
 		b.t.Fatal(err)
 	}

@@ -255,7 +255,7 @@ func (s *server) sessions(ctx context.Context, n int) ([]tokens, error) {
 	var out []tokens
 	for _, code := range codes {
 		t, err := s.OAuth.Token(ctx, url.Values{"grant_type": {"authorization_code"}, "code": {code}, "redirect_uri": {oauthCallback},
-			"code_verifier": {verifier}, "client_id": {s.application}, "client_secret": {s.secret}})
+			"code_verifier": {verifier}, "client_id": {s.application}, "client_secret": {s.secret}}, "")
 		if err != nil {
 			return nil, fmt.Errorf("link: %w", err)
 		}

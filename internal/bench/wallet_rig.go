@@ -159,7 +159,7 @@ func linkByServices(ctx context.Context, a *app.App, crm application.Application
 		return "", err
 	}
 	tokens, err := a.OAuth.Token(ctx, url.Values{"grant_type": {"authorization_code"}, "code": {back.Query().Get("code")}, "code_verifier": {verifier},
-		"redirect_uri": {crm.RedirectURIs[0]}, "client_id": {crm.ID}, "client_secret": {secret}})
+		"redirect_uri": {crm.RedirectURIs[0]}, "client_id": {crm.ID}, "client_secret": {secret}}, "")
 	return tokens.AccessToken, err
 }
 

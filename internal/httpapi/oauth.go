@@ -31,7 +31,7 @@ func (s *Server) issueToken(c echo.Context) error {
 	if refused != nil {
 		return refused
 	}
-	t, err := s.deps.OAuth.TokenOnce(c.Request().Context(), form, key)
+	t, err := s.deps.OAuth.Token(c.Request().Context(), form, key)
 	if err != nil {
 		return s.countTokenFailure(c, form.Get("client_id"), err)
 	}

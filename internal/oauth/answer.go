@@ -42,41 +42,41 @@ func (x *exchange) answerPlace() string {
 	return "token_answer:" + x.application.ID + ":" + x.retry.key.String()
 }
 
-// earlierAnswer returns what the application was answered under the key, or nil when it is the first to use it; then
-// the key is held until the transaction ends, and others with it wait. A key that was used with another form is an
+// earlierAnswer returns what the application was answered under the key, unless it is the first to use it; then the key
+// is held until the transaction ends, and others with it wait. A key that was used with another form is an
 // *[Error]. Refusals are not kept: the claim is rolled back with everything else.
-func (s *Service) earlierAnswer(ctx context.Context, x *exchange) (*TokenResponse, error) {
+func (s *Service) earlierAnswer(ctx context.Context, x *exchange) (r TokenResponse, found bool, err error) {
 	row, err := claimAnswer(ctx, x.tx, x.application.ID, x.retry.key, x.retry.fingerprint)
 	if err != nil {
-		return nil, err
+		return r, false, err
 	}
 	if row.Fingerprint != x.retry.fingerprint {
-		return nil, invalidRequest("The Idempotency-Key was used with other parameters less than a minute ago.")
+		return r, false, invalidRequest("The Idempotency-Key was used with other parameters less than a minute ago.")
 	}
 	if row.Sealed == nil {
-		return nil, nil
+		return r, false, nil
 	}
 	plain, err := s.box.Open(x.answerPlace(), row.Sealed)
 	if err != nil {
-		return nil, err
+		return r, false, err
 	}
-	r := &TokenResponse{Replayed: true}
-	if err := json.Unmarshal(plain, r); err != nil {
-		return nil, fmt.Errorf("read token answer: %w", err)
+	if err := json.Unmarshal(plain, &r); err != nil {
+		return r, false, fmt.Errorf("read token answer: %w", err)
 	}
+	r.Replayed = true
 	said, err := claimsOf(r.AccessToken)
 	if err != nil {
-		return nil, err
+		return r, false, err
 	}
 	// What ended since is not handed out again.
-	live, found, err := liveGrant(ctx, x.tx, said)
-	if err != nil || !found {
-		return nil, errors.Join(err, library.ErrInvalidGrant)
+	live, alive, err := liveGrant(ctx, x.tx, said)
+	if err != nil || !alive {
+		return r, false, errors.Join(err, library.ErrInvalidGrant)
 	}
-	if _, err := s.verify(ctx, r.AccessToken, x.tx.Now); !errors.Is(err, errToken) {
-		return r, err
+	if _, err = s.verify(ctx, r.AccessToken, x.tx.Now); errors.Is(err, errToken) {
+		err = s.mintAgain(ctx, x, &r, said, live.Allowed)
 	}
-	return r, s.mintAgain(ctx, x, r, said, live.Allowed)
+	return r, true, err
 }
 
 // mintAgain gives an earlier answer a new access token, because the key that signed the first was retired meanwhile, and

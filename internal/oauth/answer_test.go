@@ -18,7 +18,7 @@ const key = "0b7f9f0e-5b0a-4a53-9d0c-6a3f2f1f7c11"
 
 func (w *world) once(t *testing.T, form url.Values) TokenResponse {
 	t.Helper()
-	r, err := w.svc.TokenOnce(t.Context(), form, key)
+	r, err := w.svc.Token(t.Context(), form, key)
 	if err != nil {
 		t.Fatalf("token request refused: %v", err)
 	}
@@ -27,7 +27,7 @@ func (w *world) once(t *testing.T, form url.Values) TokenResponse {
 
 func (w *world) refusedOnce(t *testing.T, what string, form url.Values, status int, code string) {
 	t.Helper()
-	_, err := w.svc.TokenOnce(t.Context(), form, key)
+	_, err := w.svc.Token(t.Context(), form, key)
 	isRefusal(t, what, err, status, code)
 }
 
@@ -76,7 +76,7 @@ func TestOnlyTheSameKeyRepeats(t *testing.T) {
 		form := w.refreshForm(w.link(t).RefreshToken)
 		w.clk.Advance(AnswerRetention)
 		got := w.once(t, form)
-		_, err := w.svc.TokenOnce(t.Context(), form, repeat)
+		_, err := w.svc.Token(t.Context(), form, repeat)
 		isRefusal(t, name, err, 400, CodeInvalidGrant)
 		if w.alive(t, got.AccessToken) {
 			t.Errorf("%s: the session lives", name)
@@ -153,7 +153,7 @@ func TestAFaultNamesTheMissingParameter(t *testing.T) {
 			without := maps.Clone(form)
 			without.Del(name)
 			var refused *Error
-			if _, err := w.svc.Token(t.Context(), without); !errors.As(err, &refused) || refused.Status != 400 || refused.Description != name+" is required." {
+			if _, err := w.svc.Token(t.Context(), without, ""); !errors.As(err, &refused) || refused.Status != 400 || refused.Description != name+" is required." {
 				t.Errorf("%s without %s: %v", grantType, name, err)
 			}
 		}
@@ -184,7 +184,7 @@ func TestParallelRequestsWithOneKeyGetOneAnswer(t *testing.T) {
 			for i := range racers {
 				all.Go(func() {
 					var err error
-					if answers[i], err = services[i%2].TokenOnce(t.Context(), form, form.Get("grant_type")); err != nil {
+					if answers[i], err = services[i%2].Token(t.Context(), form, form.Get("grant_type")); err != nil {
 						t.Error(err)
 					}
 				})

@@ -99,7 +99,7 @@ func (s *Service) Approve(ctx context.Context, tx postgres.Tx, r AuthorizeReques
 	if err := remember(ctx, tx, clientID, r.Application.ID, r.Scopes, granted); err != nil {
 		return "", err
 	}
-	return s.grant(ctx, tx, r, client, granted, reasonConsent)
+	return s.makeGrant(ctx, tx, r, client, granted, reasonConsent)
 }
 
 // ApproveAsBefore does what [Service.Approve] does with all of r.Scopes when the client has agreed to each of them
@@ -113,11 +113,11 @@ func (s *Service) ApproveAsBefore(ctx context.Context, tx postgres.Tx, r Authori
 	if err != nil || len(MustAsk(r.Scopes, remembered)) > 0 {
 		return "", err
 	}
-	return s.grant(ctx, tx, r, client, r.Scopes, reasonRemembered)
+	return s.makeGrant(ctx, tx, r, client, r.Scopes, reasonRemembered)
 }
 
-// grant needs the client's lock: what ends links takes it too.
-func (s *Service) grant(ctx context.Context, tx postgres.Tx, r AuthorizeRequest, client account.Client, scopes []application.Scope, reason Reason) (redirectURL string, err error) {
+// makeGrant needs the client's lock: what ends links takes it too.
+func (s *Service) makeGrant(ctx context.Context, tx postgres.Tx, r AuthorizeRequest, client account.Client, scopes []application.Scope, reason Reason) (redirectURL string, err error) {
 	if len(scopes) == 0 || client.Disabled {
 		return s.refuse(r, CodeAccessDenied, descriptionDenied).URL, nil
 	}
@@ -129,7 +129,7 @@ func (s *Service) grant(ctx context.Context, tx postgres.Tx, r AuthorizeRequest,
 	if err := insertCode(ctx, tx, codeRow{Hash: id.DigestOf(code), GrantID: g.ID, RedirectURI: r.RedirectURI, CodeChallenge: r.CodeChallenge, ExpiresAt: tx.Now.Add(CodeLifetime)}); err != nil {
 		return "", err
 	}
-	return s.answer(r, url.Values{"code": {code}}), nil
+	return s.redirect(r, url.Values{"code": {code}}), nil
 }
 
 // Deny takes back what the client may have agreed to before of what is asked for, and returns where to send the browser.
@@ -145,11 +145,11 @@ func (s *Service) Deny(ctx context.Context, tx postgres.Tx, r AuthorizeRequest, 
 }
 
 func (s *Service) refuse(r AuthorizeRequest, code, description string) *RedirectError {
-	return &RedirectError{Code: code, URL: s.answer(r, url.Values{"error": {code}, "error_description": {description}})}
+	return &RedirectError{Code: code, URL: s.redirect(r, url.Values{"error": {code}, "error_description": {description}})}
 }
 
-// answer adds state, when there is one, and iss (RFC 9207) to every redirect.
-func (s *Service) answer(r AuthorizeRequest, values url.Values) string {
+// redirect adds state, when there is one, and iss (RFC 9207) to every redirect.
+func (s *Service) redirect(r AuthorizeRequest, values url.Values) string {
 	if r.State != "" {
 		values.Set("state", r.State)
 	}

@@ -18,7 +18,7 @@
 //     the session. An application sends its refreshes one after another, or with an Idempotency-Key.
 //   - A token request under an Idempotency-Key can be repeated for a minute: the same application with the same form gets
 //     the same answer, kept sealed, and that is no replay (trap T24). Only successes are kept.
-//   - Whatever changes a grant adds its event to oauth_grant_events in the same statement. Events are not chained like the
+//   - Whatever makes, activates, refreshes or ends a grant adds its event to oauth_grant_events in the same statement. Events are not chained like the
 //     audit of operators, because a chain is written one after another and refreshes are not.
 //   - A grant ends for good, and with it its code and tokens: by its application (revocation), a replay, its client
 //     (account page, recovery, erasure), an operator (unlinking or disabling the client), or when its last token runs out. A suspended

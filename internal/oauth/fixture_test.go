@@ -156,7 +156,7 @@ func (w *world) link(t *testing.T, changes ...string) TokenResponse {
 
 func (w *world) token(t *testing.T, form url.Values) TokenResponse {
 	t.Helper()
-	r, err := w.svc.Token(t.Context(), form)
+	r, err := w.svc.Token(t.Context(), form, "")
 	if err != nil {
 		t.Fatalf("token request refused: %v", err)
 	}
@@ -166,7 +166,7 @@ func (w *world) token(t *testing.T, form url.Values) TokenResponse {
 // refused asserts that a token request ends with a status and a code.
 func (w *world) refused(t *testing.T, what string, form url.Values, status int, code string) {
 	t.Helper()
-	_, err := w.svc.Token(t.Context(), form)
+	_, err := w.svc.Token(t.Context(), form, "")
 	isRefusal(t, what, err, status, code)
 }
 

@@ -42,9 +42,9 @@ func (s *Service) newLibrary() *server.Server {
 	m.SetAuthorizeCodeTokenCfg(&manage.Config{AccessTokenExp: AccessTokenLifetime, RefreshTokenExp: RefreshTokenLifetime, IsGenerateRefresh: true})
 	m.SetRefreshTokenCfg(&manage.RefreshingConfig{AccessTokenExp: AccessTokenLifetime, IsGenerateRefresh: true})
 	m.SetValidateURIHandler(exactURI)
-	m.MapAccessGenerate(generator{s})
-	m.MapClientStorage(clientStore{})
-	m.MapTokenStorage(tokenStore{})
+	m.MapAccessGenerate(libraryMinter{s})
+	m.MapClientStorage(libraryClients{})
+	m.MapTokenStorage(libraryTokens{})
 
 	srv := server.NewServer(&server.Config{
 		TokenType:                   "Bearer",
@@ -129,45 +129,45 @@ func exactURI(registered, given string) error {
 	return nil
 }
 
-// client is an authenticated application as the library sees it.
-type client struct {
+// libraryClient is an authenticated application as the library sees it.
+type libraryClient struct {
 	application application.Application
 	secret      id.Digest
 }
 
-func (c client) GetID() string     { return c.application.ID }
-func (c client) GetSecret() string { return "" } // VerifyPassword is asked instead
-func (c client) GetDomain() string { return strings.Join(c.application.RedirectURIs, " ") }
-func (c client) IsPublic() bool    { return false }
-func (c client) GetUserID() string { return "" }
+func (c libraryClient) GetID() string     { return c.application.ID }
+func (c libraryClient) GetSecret() string { return "" } // VerifyPassword is asked instead
+func (c libraryClient) GetDomain() string { return strings.Join(c.application.RedirectURIs, " ") }
+func (c libraryClient) IsPublic() bool    { return false }
+func (c libraryClient) GetUserID() string { return "" }
 
 // VerifyPassword implements oauth2.ClientPasswordVerifier.
-func (c client) VerifyPassword(secret string) bool {
+func (c libraryClient) VerifyPassword(secret string) bool {
 	given := id.DigestOf(secret)
 	return subtle.ConstantTimeCompare(given[:], c.secret[:]) == 1
 }
 
-type clientStore struct{}
+type libraryClients struct{}
 
 // GetByID implements oauth2.ClientStore: only the application that authenticated exists.
-func (clientStore) GetByID(ctx context.Context, clientID string) (oauth2.ClientInfo, error) {
+func (libraryClients) GetByID(ctx context.Context, clientID string) (oauth2.ClientInfo, error) {
 	x := exchangeOf(ctx)
 	if x.application.ID == "" || x.application.ID != clientID {
 		return nil, library.ErrInvalidClient
 	}
-	return client{x.application, x.secret}, nil
+	return libraryClient{x.application, x.secret}, nil
 }
 
-// tokenStore implements oauth2.TokenStore within the exchange's transaction. The library compares its sentinel errors
+// libraryTokens implements oauth2.TokenStore within the exchange's transaction. The library compares its sentinel errors
 // with ==, so they are returned bare.
-type tokenStore struct{}
+type libraryTokens struct{}
 
 // forever keeps the library's own expiry checks, which read the machine's clock, out of the way.
 const forever = 100 * 365 * 24 * time.Hour
 
 // GetByCode locks the code and its grant. A used code marks a replay only when everything else about the request is
 // right: otherwise a code seen in a log would be enough to end a session.
-func (tokenStore) GetByCode(ctx context.Context, code string) (oauth2.TokenInfo, error) {
+func (libraryTokens) GetByCode(ctx context.Context, code string) (oauth2.TokenInfo, error) {
 	x := exchangeOf(ctx)
 	x.presented = id.DigestOf(code)
 	c, g, err := lockCode(ctx, x.tx, x.presented)
@@ -204,10 +204,10 @@ func (tokenStore) GetByCode(ctx context.Context, code string) (oauth2.TokenInfo,
 }
 
 // RemoveByCode has nothing left to do: Create uses the code.
-func (tokenStore) RemoveByCode(context.Context, string) error { return nil }
+func (libraryTokens) RemoveByCode(context.Context, string) error { return nil }
 
 // GetByRefresh locks the refresh token and its grant, and marks a replay. A token of another application is unknown.
-func (tokenStore) GetByRefresh(ctx context.Context, refresh string) (oauth2.TokenInfo, error) {
+func (libraryTokens) GetByRefresh(ctx context.Context, refresh string) (oauth2.TokenInfo, error) {
 	x := exchangeOf(ctx)
 	x.presented, x.refreshing = id.DigestOf(refresh), true
 	r, g, err := lockRefreshToken(ctx, x.tx, x.presented)
@@ -239,7 +239,7 @@ func (tokenStore) GetByRefresh(ctx context.Context, refresh string) (oauth2.Toke
 }
 
 // Create stores what was issued, and uses what it was issued for: both or nothing.
-func (tokenStore) Create(ctx context.Context, info oauth2.TokenInfo) error {
+func (libraryTokens) Create(ctx context.Context, info oauth2.TokenInfo) error {
 	x := exchangeOf(ctx)
 	var refresh *id.Digest
 	if token := info.GetRefresh(); token != "" && x.offline() {
@@ -271,19 +271,19 @@ func (x *exchange) offline() bool { return slices.Contains(x.grant.Scopes, appli
 // errNotKept answers questions that the library asks only for features that are off.
 var errNotKept = errors.New("oauth: access tokens are not stored")
 
-func (tokenStore) RemoveByAccess(context.Context, string) error  { return errNotKept }
-func (tokenStore) RemoveByRefresh(context.Context, string) error { return errNotKept }
-func (tokenStore) GetByAccess(context.Context, string) (oauth2.TokenInfo, error) {
+func (libraryTokens) RemoveByAccess(context.Context, string) error  { return errNotKept }
+func (libraryTokens) RemoveByRefresh(context.Context, string) error { return errNotKept }
+func (libraryTokens) GetByAccess(context.Context, string) (oauth2.TokenInfo, error) {
 	return nil, errNotKept
 }
 
-type generator struct{ s *Service }
+type libraryMinter struct{ s *Service }
 
 // Token implements oauth2.AccessGenerate: a signed access token, and a refresh token when the client granted
 // offline_access (specification section 5 rule 5), whatever part of the scopes this access token has.
-func (g generator) Token(ctx context.Context, data *oauth2.GenerateBasic, _ bool) (access, refresh string, err error) {
+func (m libraryMinter) Token(ctx context.Context, data *oauth2.GenerateBasic, _ bool) (access, refresh string, err error) {
 	x := exchangeOf(ctx)
-	access, err = g.s.mint(x.tx, x.key, x.grant, data.TokenInfo.GetScope())
+	access, err = m.s.mint(x.tx, x.key, x.grant, data.TokenInfo.GetScope())
 	if err != nil {
 		return "", "", err
 	}

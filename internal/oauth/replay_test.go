@@ -83,7 +83,7 @@ func race(t *testing.T, w *world, form url.Values) []TokenResponse {
 		lockRows(t, tx, form)
 		for i := range racers {
 			all.Go(func() {
-				answer, err := services[i%2].Token(t.Context(), form)
+				answer, err := services[i%2].Token(t.Context(), form, "")
 				if err == nil {
 					answers[won.Add(1)-1] = answer
 					return
@@ -171,7 +171,7 @@ func TestDisconnectRacingRefreshLeavesNothingAlive(t *testing.T) {
 		got := w.link(t)
 		var refreshed TokenResponse
 		var both sync.WaitGroup
-		both.Go(func() { refreshed, _ = w.svc.Token(t.Context(), w.refreshForm(got.RefreshToken)) })
+		both.Go(func() { refreshed, _ = w.svc.Token(t.Context(), w.refreshForm(got.RefreshToken), "") })
 		both.Go(func() {
 			err := w.db.InTx(t.Context(), func(tx postgres.Tx) error { return w.svc.Disconnect(t.Context(), tx, w.client.ID, w.app.ID) })
 			if err != nil {

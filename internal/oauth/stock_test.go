@@ -35,7 +35,7 @@ func (w *world) serve(t *testing.T) *httptest.Server {
 			answer(rw, nil, fault)
 			return
 		}
-		response, err := w.svc.Token(r.Context(), form)
+		response, err := w.svc.Token(r.Context(), form, "")
 		answer(rw, response, err)
 	})
 	s := httptest.NewServer(mux)

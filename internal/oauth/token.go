@@ -23,14 +23,10 @@ type TokenResponse struct {
 
 // Token answers a token request whose form came from [ParseForm] (specification section 4.1). Refusals are *[Error].
 // A replayed code or refresh token has revoked its grant by the time Token returns.
-func (s *Service) Token(ctx context.Context, form url.Values) (TokenResponse, error) {
-	return s.TokenOnce(ctx, form, "")
-}
-
-// TokenOnce is [Service.Token] for a request that carries an Idempotency-Key, unless key is empty: within
-// [AnswerRetention], the same form from the same application under the same key gets the same answer, which is no replay
-// (trap T24). Another form under the key is refused with invalid_request.
-func (s *Service) TokenOnce(ctx context.Context, form url.Values, key string) (TokenResponse, error) {
+//
+// With the Idempotency-Key idempotencyKey, unless that is empty, the same form from the same application gets the same answer
+// within [AnswerRetention], which is no replay (trap T24). Another form under the key is refused with invalid_request.
+func (s *Service) Token(ctx context.Context, form url.Values, idempotencyKey string) (TokenResponse, error) {
 	grantType := form.Get("grant_type")
 	switch grantType {
 	case grantCode, grantRefresh:
@@ -46,8 +42,8 @@ func (s *Service) TokenOnce(ctx context.Context, form url.Values, key string) (T
 	var response TokenResponse
 	var replayed string
 	err = s.db.InTx(ctx, func(tx postgres.Tx) (err error) {
-		x := &exchange{tx: tx, key: signer, retry: newRetry(key, form), redirectURI: form.Get("redirect_uri"), verifier: form.Get("code_verifier")}
-		response, err = s.exchange(ctx, x, form)
+		x := &exchange{tx: tx, key: signer, retry: newRetry(idempotencyKey, form), redirectURI: form.Get("redirect_uri"), verifier: form.Get("code_verifier")}
+		response, err = s.runLibrary(ctx, x, form)
 		replayed = x.replayed
 		return err
 	})
@@ -62,16 +58,18 @@ func (s *Service) TokenOnce(ctx context.Context, form url.Values, key string) (T
 	return response, nil
 }
 
-// exchange runs the library on the form. Its HandleTokenRequest would write the answer before the commit.
-func (s *Service) exchange(ctx context.Context, x *exchange, form url.Values) (TokenResponse, error) {
+// runLibrary has go-oauth2 judge the form; its HandleTokenRequest would write the answer before the commit. What it calls
+// back, in this order: [Service.authenticateApplication]; then [libraryTokens.GetByCode] or [libraryTokens.GetByRefresh],
+// which lock; [libraryMinter.Token]; and [libraryTokens.Create], which redeems the code or rotates the refresh token.
+func (s *Service) runLibrary(ctx context.Context, x *exchange, form url.Values) (TokenResponse, error) {
 	r := (&http.Request{Method: http.MethodPost, URL: &url.URL{}, Form: form, PostForm: form}).WithContext(withExchange(ctx, x))
 	grantType, request, err := s.server.ValidationTokenRequest(r)
 	if err != nil {
 		return TokenResponse{}, err
 	}
 	if x.retry != nil {
-		if earlier, err := s.earlierAnswer(ctx, x); err != nil || earlier != nil {
-			return answerOf(earlier), err
+		if earlier, found, err := s.earlierAnswer(ctx, x); err != nil || found {
+			return earlier, err
 		}
 	}
 	info, err := s.server.GetAccessToken(r.Context(), grantType, request)
@@ -90,13 +88,6 @@ func (s *Service) exchange(ctx context.Context, x *exchange, form url.Values) (T
 		err = s.keepAnswer(ctx, x, response)
 	}
 	return response, err
-}
-
-func answerOf(r *TokenResponse) TokenResponse {
-	if r == nil {
-		return TokenResponse{}
-	}
-	return *r
 }
 
 const revokeTimeout = 10 * time.Second

@@ -211,3 +211,37 @@ func TestPreviousSecretWorksDuringTheOverlap(t *testing.T) {
 	w.refused(t, "previous secret", w.refreshForm(got.RefreshToken), 401, CodeInvalidClient)
 	w.token(t, w.refreshForm(got.RefreshToken, "client_secret", fresh))
 }
+
+// What the operator takes from an application is gone from links that clients made before, too.
+func TestScopesTakenFromAnApplicationEndAtOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	got := w.link(t)
+	update := func(scopes ...application.Scope) {
+		w.tx(t, func(tx postgres.Tx) error {
+			_, _, err := w.applications.Update(t.Context(), tx, w.app.ID, application.Change{Scopes: scopes}, false)
+			return err
+		})
+	}
+	update(application.ProfileRead, application.OfflineAccess)
+	p, err := w.svc.Authenticate(t.Context(), got.AccessToken)
+	if err != nil || !p.Has(application.ProfileRead) || p.Has(application.WalletTopUp) {
+		t.Errorf("principal: %+v %v", p, err)
+	}
+	w.refused(t, "ask for what was taken", w.refreshForm(got.RefreshToken, "scope", "wallet:topup"), 400, CodeInvalidRequest)
+	got = w.token(t, w.refreshForm(got.RefreshToken))
+	if got.Scope != "profile:read offline_access" {
+		t.Errorf("scope after the change: %q", got.Scope)
+	}
+	update(application.ProfileRead)
+	if last := w.token(t, w.refreshForm(got.RefreshToken)); last.RefreshToken != "" || last.Scope != "profile:read" {
+		t.Errorf("without offline_access: %+v", last)
+	}
+	other := w.code(t, "scope", "profile:read")
+	update(application.WalletRead)
+	w.refused(t, "nothing left", w.codeForm(other), 400, CodeInvalidGrant)
+	update(application.AllScopes...)
+	if full := w.token(t, w.codeForm(other)); full.Scope != "profile:read" {
+		t.Errorf("a refused code was consumed or its grant changed: %+v", full)
+	}
+}

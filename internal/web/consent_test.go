@@ -80,7 +80,7 @@ func (f *fixture) answer(b *browser, scopes, decision string, unticked ...string
 func (f *fixture) redeem(u *url.URL) oauth.TokenResponse {
 	f.t.Helper()
 	r, err := f.oauth.Token(f.t.Context(), url.Values{"grant_type": {"authorization_code"}, "code": {u.Query().Get("code")}, "redirect_uri": {redirectURI},
-		"code_verifier": {pkceVerifier}, "client_id": {f.app.ID}, "client_secret": {f.secret}})
+		"code_verifier": {pkceVerifier}, "client_id": {f.app.ID}, "client_secret": {f.secret}}, "")
 	if err != nil {
 		f.t.Fatal(err)
 	}

@@ -70,8 +70,11 @@ func (s *Service) earlierAnswer(ctx context.Context, x *exchange) (r TokenRespon
 	}
 	// What ended since is not handed out again.
 	live, alive, err := liveGrant(ctx, x.tx, said)
-	if err != nil || !alive {
-		return r, false, errors.Join(err, library.ErrInvalidGrant)
+	if err != nil {
+		return r, false, err
+	}
+	if !alive {
+		return r, false, library.ErrInvalidGrant
 	}
 	if _, err = s.verify(ctx, r.AccessToken, x.tx.Now); errors.Is(err, errToken) {
 		err = s.mintAgain(ctx, x, &r, said, live.Allowed)

@@ -2,13 +2,17 @@ package oauth
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"maps"
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"partnerd/internal/application"
 	"partnerd/internal/postgres"
@@ -263,4 +267,54 @@ func TestARetiredKeyDoesNotLoseTheSessionOfARetry(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.refusedOnce(t, "after the session ended", form, 400, CodeInvalidGrant)
+}
+
+// failing makes the statement text fail, as if the database had gone away, while it is armed.
+type failing struct {
+	text  string
+	armed atomic.Bool
+}
+
+func (f *failing) TraceQueryStart(ctx context.Context, _ *pgx.Conn, q pgx.TraceQueryStartData) context.Context {
+	if !f.armed.Load() || q.SQL != f.text {
+		return ctx
+	}
+	ended, end := context.WithCancel(ctx)
+	end()
+	return ended
+}
+
+func (f *failing) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+
+// An application that is told invalid_grant gives the session up: a fault of ours must never say that.
+func TestAFaultIsNoRefusal(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	fault := &failing{}
+	db, err := postgres.Open(t.Context(), w.db.Pool().Config().ConnString(), postgres.Options{MaxConns: 2, Clock: w.clk, Tracer: fault})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(db.Close)
+	w.db = db
+	w.svc = w.replica(t)
+	form := w.refreshForm(w.link(t).RefreshToken)
+	for _, step := range []struct{ text, when string }{
+		{lockRefreshTokenSQL.String(), "a refresh locks"}, {rotateRefreshTokenSQL.String(), "a refresh rotates"}, {liveGrantSQL.String(), "an answer is repeated"},
+	} {
+		if step.text == liveGrantSQL.String() {
+			w.once(t, form)
+		}
+		fault.text = step.text
+		fault.armed.Store(true)
+		_, err := w.svc.Token(t.Context(), form, key)
+		fault.armed.Store(false)
+		var refused *Error
+		if err == nil || errors.As(err, &refused) {
+			t.Errorf("%s: %v", step.when, err)
+		}
+	}
+	if again := w.once(t, form); !again.Replayed || !w.alive(t, again.AccessToken) {
+		t.Errorf("afterwards: %+v", again)
+	}
 }

@@ -119,6 +119,10 @@ func (a *Array[T]) Scan(src any) error {
 		*a = nil
 		return nil
 	case string:
+		var simple bool
+		if texts, simple = unquoted(src); simple {
+			break
+		}
 		if err := arrays.Scan(pgtype.TextArrayOID, pgtype.TextFormatCode, []byte(src), &texts); err != nil {
 			return err
 		}
@@ -130,6 +134,18 @@ func (a *Array[T]) Scan(src any) error {
 		(*a)[i] = T(s)
 	}
 	return nil
+}
+
+// unquoted reads an array none of whose elements is quoted or NULL, as most are: scopes are read by every API call.
+func unquoted(s string) (texts []string, ok bool) {
+	if len(s) < 2 || s[0] != '{' || s[len(s)-1] != '}' {
+		return nil, false
+	}
+	s = s[1 : len(s)-1]
+	if s == "" {
+		return nil, true
+	}
+	return strings.Split(s, ","), !strings.ContainsAny(s, `{}"\`) && !strings.Contains(s, "NULL")
 }
 
 var arrays = pgtype.NewMap() // only scans: its encoder writes to it, and many use it at a time

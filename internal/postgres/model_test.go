@@ -78,6 +78,25 @@ func TestArraysAreForManyAtATime(t *testing.T) {
 	all.Wait()
 }
 
+// TestArraysAreReadAsTheServerWritesThem also when nothing in them is quoted.
+func TestArraysAreReadAsTheServerWritesThem(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string][]string{
+		"{}": {}, "{a}": {"a"}, "{a,b:c,é}": {"a", "b:c", "é"}, `{a,""}`: {"a", ""}, `{"a,b",c}`: {"a,b", "c"}, `{"\\\"",c}`: {`\"`, "c"},
+		`{"NULL","{}"}`: {"NULL", "{}"}, "{xNULLx}": {"xNULLx"}, "[0:1]={a,b}": {"a", "b"},
+	} {
+		var got postgres.Array[string]
+		if err := got.Scan(text); err != nil || got == nil || !slices.Equal(got, want) {
+			t.Errorf("%s: %q %v", text, got, err)
+		}
+	}
+	for _, text := range []string{"{a,NULL}", "{a", "a}", ""} {
+		if got := (postgres.Array[string]{}); got.Scan(text) == nil {
+			t.Errorf("%q was read: %q", text, got)
+		}
+	}
+}
+
 // TestPurgeLeavesWhatIsLockedAndWhatIsTooMuch deletes in portions around a row that somebody holds.
 func TestPurgeLeavesWhatIsLockedAndWhatIsTooMuch(t *testing.T) {
 	t.Parallel()

@@ -86,7 +86,8 @@ type App struct {
 	SimulatedLawyers  *sandbox.Lawyers
 	SimulatedCalls    *sandbox.Calls
 
-	cursor []byte // signs page cursors
+	cursor   []byte // signs page cursors
+	requests *httpapi.Metrics
 }
 
 // Open connects to the database (starting the private cluster when none is configured), makes sure that it belongs to
@@ -180,6 +181,7 @@ func (a *App) databaseURLs(ctx context.Context) (owner, program string, err erro
 func (a *App) wire(ctx context.Context, k keys) (err error) {
 	cfg := &a.Config
 	a.Metrics = newRegistry()
+	a.requests = httpapi.NewMetrics(a.Metrics)
 	if a.Queue, err = queue.New(a.DB, a.Logger); err != nil {
 		return err
 	}
@@ -348,7 +350,7 @@ func (a *App) Handler() (http.Handler, error) {
 		return nil, err
 	}
 	api, err := httpapi.New(httpapi.Deps{
-		DB: a.DB, Logger: a.Logger, Accounts: a.Accounts, Access: a.Access, OAuth: a.OAuth, Catalog: a.Catalog, Wallet: a.Wallet, Payments: a.Payments,
+		DB: a.DB, Logger: a.Logger, Metrics: a.requests, Accounts: a.Accounts, Access: a.Access, OAuth: a.OAuth, Catalog: a.Catalog, Wallet: a.Wallet, Payments: a.Payments,
 		Consultations: a.Consultations, Idempotency: a.Idempotency, Limiter: limiter, Applications: a.Applications, Webhooks: a.Webhooks,
 		Quotas: httpapi.Quotas{ApplicationPerMinute: a.Config.RateApplication, ClientPerMinute: a.Config.RateClient,
 			UnauthorizedPerMinute: a.Config.RateUnauthorized, TokenFailurePerMinute: a.Config.RateTokenFailures},

@@ -67,7 +67,7 @@ func (s *Server) writeHeaders(c echo.Context, r *request) {
 	}
 }
 
-// accessLog writes one line a request. It names no query, header or body.
+// accessLog measures each request, and writes one line about it that names no query, header or body.
 func (s *Server) accessLog(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		start := s.deps.DB.Clock().Now()
@@ -76,8 +76,10 @@ func (s *Server) accessLog(next echo.HandlerFunc) echo.HandlerFunc {
 			c.Error(err)
 		}
 		r := requestOf(c.Request().Context())
-		s.deps.Logger.Info("request", "requestId", r.ID, "method", edge.Method(c.Request()), "route", c.Path(), "status", c.Response().Status,
-			"durationMs", float64(s.deps.DB.Clock().Now().Sub(start).Microseconds())/1000, "applicationId", r.Principal.ApplicationID, "clientId", r.Principal.ClientID)
+		method, status, took := edge.Method(c.Request()), c.Response().Status, s.deps.DB.Clock().Now().Sub(start)
+		s.deps.Metrics.observe(c.Path(), method, status, took)
+		s.deps.Logger.Info("request", "requestId", r.ID, "method", method, "route", c.Path(), "status", status,
+			"durationMs", float64(took.Microseconds())/1000, "applicationId", r.Principal.ApplicationID, "clientId", r.Principal.ClientID)
 		return nil
 	}
 }

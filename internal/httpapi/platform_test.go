@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/labstack/echo/v4"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"partnerd/internal/application"
 	"partnerd/internal/clock"
@@ -50,7 +51,7 @@ func newHouseOn(t *testing.T, db *postgres.DB, clk *clock.Manual, box *seal.Box,
 	h := &house{db: db, clock: clk, box: box}
 	h.webhooks = webhook.New(h.db, box, webhook.Config{Sandbox: true, AllowLoopback: true, Poll: 20 * time.Millisecond})
 	server, err := httpapi.New(httpapi.Deps{
-		DB: h.db, Logger: slog.New(slog.DiscardHandler), Applications: application.New(), Webhooks: h.webhooks, Limiter: ratelimit.New(),
+		DB: h.db, Logger: slog.New(slog.DiscardHandler), Metrics: httpapi.NewMetrics(prometheus.NewRegistry()), Applications: application.New(), Webhooks: h.webhooks, Limiter: ratelimit.New(),
 		Quotas: quotas, BaseURL: "http://localhost:8080", CursorKey: []byte("key"), Test: true,
 		Authorize: func(c echo.Context) error { return c.NoContent(http.StatusNotFound) },
 		ErrorPage: func(c echo.Context, status int) error { return c.NoContent(status) },

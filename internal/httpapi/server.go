@@ -37,6 +37,7 @@ type Deps struct {
 	Applications  *application.Service
 	Webhooks      *webhook.Service
 	Logger        *slog.Logger
+	Metrics       *Metrics
 	Accounts      *account.Service
 	Access        *access.Log
 	OAuth         *oauth.Service

@@ -1,0 +1,43 @@
+package httpapi
+
+import (
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Metrics measures requests. Its labels are few, whatever is sent: the route is the template that answered.
+type Metrics struct {
+	requests *prometheus.CounterVec
+	duration *prometheus.HistogramVec
+}
+
+// NewMetrics registers with r what requests are measured by.
+func NewMetrics(r prometheus.Registerer) *Metrics {
+	m := &Metrics{
+		requests: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "partnerd_http_requests_total",
+			Help: "Requests that were answered, by route, method and class of the status."}, []string{"route", "method", "status"}),
+		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "partnerd_http_request_duration_seconds",
+			Help:    "From the header of a request to the end of its answer, by route and method.",
+			Buckets: []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10}}, []string{"route", "method"}),
+	}
+	r.MustRegister(m.requests, m.duration)
+	return m
+}
+
+// methods are told apart; whatever else a caller makes up is one more.
+var methods = []string{"GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"}
+
+// observe counts one request. route is empty when nothing is served at its path.
+func (m *Metrics) observe(route, method string, status int, took time.Duration) {
+	if route == "" {
+		route = "unknown"
+	}
+	if !slices.Contains(methods, method) {
+		method = "other"
+	}
+	m.requests.WithLabelValues(route, method, strconv.Itoa(status/100)+"xx").Inc()
+	m.duration.WithLabelValues(route, method).Observe(took.Seconds())
+}

@@ -203,7 +203,11 @@ func (a *App) wire(ctx context.Context, k keys) (err error) {
 	a.purgeEvery("full rate buckets", time.Hour, func(ctx context.Context) (int, error) { return ratelimit.Purge(ctx, a.DB.Read()) })
 	a.purgeEvery("idempotency keys", time.Hour, a.Idempotency.Purge)
 	a.Payments = a.payments(k.payment)
-	a.Metrics.MustRegister(a.Payments.Collector(a.DB))
+	a.Metrics.MustRegister(a.Payments.Collector())
+	a.Queue.Every("refunds of top-ups", payment.RefundEvery, func(ctx context.Context) error {
+		_, err := a.Payments.SendRefunds(ctx)
+		return err
+	})
 	if a.Webhooks, err = a.webhooks(k.box); err != nil {
 		return err
 	}
@@ -404,9 +408,9 @@ func (noMail) Send(context.Context, mail.Message) error {
 
 // payments makes the service with the provider that is configured.
 func (a *App) payments(noticeSecret string) *payment.Service {
-	c := payment.Config{BaseURL: a.Config.BaseURL, Sandbox: a.Config.Sandbox(), NoticeSecret: noticeSecret, Logger: a.Logger}
+	c := payment.Config{BaseURL: a.Config.BaseURL, Sandbox: a.Config.Sandbox(), NoticeSecret: noticeSecret}
 	if a.Config.StripeSecretKey != "" {
 		c.Provider = payment.NewStripe(payment.StripeConfig{SecretKey: a.Config.StripeSecretKey, WebhookSecret: a.Config.StripeWebhookSecret})
 	}
-	return payment.New(a.Wallet, c)
+	return payment.New(a.DB, a.Logger, a.Wallet, c)
 }

@@ -605,7 +605,7 @@ func (s *story) examine(rt *rapid.T) {
 	if err != nil || len(findings) > 0 {
 		rt.Fatalf("books: %q, %v", findings, err)
 	}
-	if _, err := s.app.Payments.SendRefunds(s.t.Context(), s.app.DB); err != nil {
+	if _, err := s.app.Payments.SendRefunds(s.t.Context()); err != nil {
 		rt.Fatal(err)
 	}
 }

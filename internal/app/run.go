@@ -100,8 +100,7 @@ func (a *App) workers() map[string]func(context.Context) error {
 		"call poll": func(ctx context.Context) error {
 			return a.Telephony.RunPoll(ctx, a.Consultations.HandleCallEvent)
 		},
-		"queue":   a.Queue.Run,
-		"refunds": func(ctx context.Context) error { return a.Payments.RunRefunds(ctx, a.DB) },
+		"queue": a.Queue.Run,
 	}
 	if a.Config.Sandbox() {
 		w["sandbox"] = a.play

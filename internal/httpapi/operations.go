@@ -68,7 +68,7 @@ func (s *Server) paymentNotice(c echo.Context) error {
 	if err != nil || len(body) > maxNotice {
 		return problem.ErrMalformed.Because("The notice could not be read.")
 	}
-	err = s.deps.Payments.HandleNotice(c.Request().Context(), s.deps.DB, c.Param("provider"), body, c.Request().Header.Get(s.deps.Payments.SignatureHeader(c.Param("provider"))))
+	err = s.deps.Payments.HandleNotice(c.Request().Context(), c.Param("provider"), body, c.Request().Header.Get(s.deps.Payments.SignatureHeader(c.Param("provider"))))
 	switch {
 	case errors.Is(err, payment.ErrBadSignature), errors.Is(err, payment.ErrBadNotice):
 		return problem.ErrMalformed.Because("The notice is not acceptable: %s.", err)

@@ -27,10 +27,10 @@ func (s *Service) External(session Session) bool { return session.Provider != Sa
 
 // OpenCheckout returns where the client pays a session: the provider's page. It is made when first asked for and the
 // same from then on. Errors of [Service.Begin]; the problem UNAVAILABLE when the provider cannot be reached.
-func (s *Service) OpenCheckout(ctx context.Context, db *postgres.DB, sessionID string) (url string, err error) {
+func (s *Service) OpenCheckout(ctx context.Context, sessionID string) (url string, err error) {
 	var b begun
 	var p Provider
-	err = db.InTx(ctx, func(tx postgres.Tx) error {
+	err = s.db.InTx(ctx, func(tx postgres.Tx) error {
 		if b, err = s.begin(ctx, tx, sessionID); err != nil {
 			return err
 		}
@@ -45,13 +45,13 @@ func (s *Service) OpenCheckout(ctx context.Context, db *postgres.DB, sessionID s
 	made, err := p.CreateCheckout(ctx, s.checkoutRequest(b.Session, b.openedAt))
 	if errors.Is(err, ErrRefused) {
 		// Nothing was made under this key, and nothing will be: the next visit begins afresh.
-		err = errors.Join(err, reopenSession(ctx, db.Read(), sessionID, b.openedAt))
+		err = errors.Join(err, reopenSession(ctx, s.db.Read(), sessionID, b.openedAt))
 	}
 	if err != nil {
-		s.cfg.Logger.ErrorContext(ctx, "payment provider makes no checkout", "provider", p.Name(), "session", sessionID, "error", err)
+		s.log.ErrorContext(ctx, "payment provider makes no checkout", "provider", p.Name(), "session", sessionID, "error", err)
 		return "", problem.ErrUnavailable
 	}
-	if err := storeCheckout(ctx, db.Read(), sessionID, made); err != nil {
+	if err := storeCheckout(ctx, s.db.Read(), sessionID, made); err != nil {
 		return "", fmt.Errorf("store checkout: %w", err)
 	}
 	return made.URL, nil
@@ -114,12 +114,12 @@ func (s *Service) checkoutRequest(session Session, openedAt time.Time) CheckoutR
 
 // CancelCheckout ends a session that the client does not want to pay, at its provider first. ErrSessionClosed when it is
 // paid, being paid or over.
-func (s *Service) CancelCheckout(ctx context.Context, db *postgres.DB, sessionID string) error {
-	session, err := s.Get(ctx, db.Read(), sessionID)
+func (s *Service) CancelCheckout(ctx context.Context, sessionID string) error {
+	session, err := s.Get(ctx, s.db.Read(), sessionID)
 	if err != nil {
 		return err
 	}
-	pending, err := s.Pending(ctx, db.Read(), sessionID)
+	pending, err := s.Pending(ctx, s.db.Read(), sessionID)
 	if err != nil {
 		return err
 	}
@@ -132,11 +132,11 @@ func (s *Service) CancelCheckout(ctx context.Context, db *postgres.DB, sessionID
 			return ErrSessionClosed // a notice says why
 		}
 		if err != nil {
-			s.cfg.Logger.ErrorContext(ctx, "payment provider does not end a checkout", "provider", p.Name(), "session", sessionID, "error", err)
+			s.log.ErrorContext(ctx, "payment provider does not end a checkout", "provider", p.Name(), "session", sessionID, "error", err)
 			return problem.ErrUnavailable
 		}
 	}
-	return cancelOpenSession(ctx, db.Read(), sessionID)
+	return cancelOpenSession(ctx, s.db.Read(), sessionID)
 }
 
 // Pending tells whether the client has paid in a way that takes its time, and the money has not come yet.

@@ -5,8 +5,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-
-	"partnerd/internal/postgres"
 )
 
 const scrapeTimeout = 2 * time.Second
@@ -14,10 +12,10 @@ const scrapeTimeout = 2 * time.Second
 var incidentsMetric = prometheus.NewDesc("partnerd_payment_incidents_total", "Notices of payment providers that a person has to look into, by what came of them.", []string{"outcome"}, nil)
 
 // collector counts at each scrape, so that every replica reports the same.
-type collector struct{ db *postgres.DB }
+type collector struct{ s *Service }
 
 // Collector exposes how many incidents there have been.
-func (s *Service) Collector(db *postgres.DB) prometheus.Collector { return collector{db} }
+func (s *Service) Collector() prometheus.Collector { return collector{s} }
 
 // Describe implements prometheus.Collector.
 func (c collector) Describe(out chan<- *prometheus.Desc) { out <- incidentsMetric }
@@ -26,7 +24,7 @@ func (c collector) Describe(out chan<- *prometheus.Desc) { out <- incidentsMetri
 func (c collector) Collect(out chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
 	defer cancel()
-	counts, err := countIncidents(ctx, c.db.Read())
+	counts, err := countIncidents(ctx, c.s.db.Read())
 	if err != nil {
 		out <- prometheus.NewInvalidMetric(incidentsMetric, err)
 		return

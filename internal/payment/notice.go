@@ -21,7 +21,7 @@ func (s *Service) SignatureHeader(provider string) string {
 // that does not concern us) and nil returned, so that the provider stops sending it, whatever came of it: a repeated one
 // changes nothing, one that does not fit is logged as an error and kept as an incident. Any other error means: send it
 // again.
-func (s *Service) HandleNotice(ctx context.Context, db *postgres.DB, provider string, body []byte, signature string) error {
+func (s *Service) HandleNotice(ctx context.Context, provider string, body []byte, signature string) error {
 	p := s.provider(provider)
 	if p == nil {
 		return ErrUnknownProvider
@@ -29,12 +29,12 @@ func (s *Service) HandleNotice(ctx context.Context, db *postgres.DB, provider st
 	if len(body) > maxNotice {
 		return fmt.Errorf("%w: longer than %d bytes", ErrBadNotice, maxNotice)
 	}
-	n, acted, err := p.ReadNotice(body, signature, db.Clock().Now())
+	n, acted, err := p.ReadNotice(body, signature, s.db.Clock().Now())
 	if err != nil {
 		return err
 	}
 	if !acted {
-		s.cfg.Logger.InfoContext(ctx, "payment notice is of no concern", "provider", provider, "notice", n.ID, "kind", n.Type)
+		s.log.InfoContext(ctx, "payment notice is of no concern", "provider", provider, "notice", n.ID, "kind", n.Type)
 		return nil
 	}
 	if err := n.check(); err != nil {
@@ -42,7 +42,7 @@ func (s *Service) HandleNotice(ctx context.Context, db *postgres.DB, provider st
 	}
 	var outcome Outcome
 	var fresh bool
-	err = db.InTx(ctx, func(tx postgres.Tx) error {
+	err = s.db.InTx(ctx, func(tx postgres.Tx) error {
 		if n.Reversal != nil {
 			outcome, fresh, err = s.reverse(ctx, tx, provider, n)
 		} else {
@@ -54,7 +54,7 @@ func (s *Service) HandleNotice(ctx context.Context, db *postgres.DB, provider st
 		return fmt.Errorf("handle payment notice: %w", err)
 	}
 	if fresh && outcome.Incident() {
-		s.cfg.Logger.ErrorContext(ctx, "payment incident", "outcome", outcome, "provider", provider, "notice", n.ID,
+		s.log.ErrorContext(ctx, "payment incident", "outcome", outcome, "provider", provider, "notice", n.ID,
 			"session", n.SessionID, "payment", n.PaymentRef, "amountCents", n.AmountCents, "currency", n.Currency)
 	}
 	return nil

@@ -38,9 +38,7 @@ type fixture struct {
 func newFixture(t *testing.T) *fixture {
 	clk := clock.NewManual(start)
 	f := &fixture{t: t, clock: clk, db: dbtest.NewWithClock(t, clk), wallets: wallet.New(), log: &bytes.Buffer{}}
-	f.payments = New(f.wallets, Config{
-		BaseURL: "http://localhost:8080", Sandbox: true, NoticeSecret: secret, Logger: slog.New(slog.NewTextHandler(f.log, nil)),
-	})
+	f.payments = f.service(Config{BaseURL: "http://localhost:8080", Sandbox: true, NoticeSecret: secret})
 	for _, sql := range []string{
 		`INSERT INTO applications (id, name, redirect_uris, scopes, secret_hash, created_at, updated_at) VALUES ('app_1', 'Demo CRM', '{}', '{}', '', now(), now())`,
 		`INSERT INTO clients (id, email, name, password_hash, created_at, updated_at) VALUES ('cli_1', 'demo@example.com', 'Demo Client', '', now(), now())`,
@@ -50,6 +48,10 @@ func newFixture(t *testing.T) *fixture {
 		}
 	}
 	return f
+}
+
+func (f *fixture) service(cfg Config) *Service {
+	return New(f.db, slog.New(slog.NewTextHandler(f.log, nil)), f.wallets, cfg)
 }
 
 func (f *fixture) create(amount money.Cents) (s Session, err error) {
@@ -75,7 +77,7 @@ func (f *fixture) notice(n Notice) error {
 	if err != nil {
 		return err
 	}
-	return f.payments.HandleNotice(f.t.Context(), f.db, SandboxProvider, body, SignNotice(secret, f.clock.Now(), body))
+	return f.payments.HandleNotice(f.t.Context(), SandboxProvider, body, SignNotice(secret, f.clock.Now(), body))
 }
 
 func (f *fixture) balance() money.Cents {
@@ -267,8 +269,8 @@ func TestNoticesThatAreRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	good := SignNotice(secret, start, body)
-	live := New(f.wallets, Config{NoticeSecret: secret})
-	keyless := New(f.wallets, Config{Sandbox: true})
+	live := f.service(Config{NoticeSecret: secret})
+	keyless := f.service(Config{Sandbox: true})
 	for name, c := range map[string]struct {
 		payments  *Service
 		provider  string
@@ -286,7 +288,7 @@ func TestNoticesThatAreRefused(t *testing.T) {
 		"signed, not JSON":   {f.payments, SandboxProvider, "hello", SignNotice(secret, start, []byte("hello")), ErrBadNotice},
 		"signed, no session": {f.payments, SandboxProvider, `{"id":"n1"}`, SignNotice(secret, start, []byte(`{"id":"n1"}`)), ErrBadNotice},
 	} {
-		if err := c.payments.HandleNotice(t.Context(), f.db, c.provider, []byte(c.body), c.signature); !errors.Is(err, c.want) {
+		if err := c.payments.HandleNotice(t.Context(), c.provider, []byte(c.body), c.signature); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v, want %v", name, err, c.want)
 		}
 	}

@@ -89,7 +89,7 @@ func choose(c RefundCommand, parts []RefundPart) ([]RefundPart, error) {
 	return chosen, nil
 }
 
-// Refund takes unused top-ups out of the wallet and puts them on their way back to their source; [Service.RunRefunds]
+// Refund takes unused top-ups out of the wallet and puts them on their way back to their source; [Service.SendRefunds]
 // asks the provider. ErrNothingToRefund, ErrUnknownTopUp, ErrRefundAmount.
 func (s *Service) Refund(ctx context.Context, tx postgres.Tx, c RefundCommand) ([]RefundPart, error) {
 	if c.Amount < 0 {
@@ -124,57 +124,35 @@ func (s *Service) sendBack(ctx context.Context, tx postgres.Tx, c RefundCommand,
 			return nil, err
 		}
 	}
-	tx.AfterCommit(s.wakeRefunds)
 	return parts, audit.Record(ctx, tx, audit.Entry{Actor: c.Actor, Action: "wallet.refund", Subject: c.ClientID, Reason: c.Reason, Details: parts})
 }
 
+// RefundEvery is how often to call [Service.SendRefunds].
+const RefundEvery = 10 * time.Second
+
 const (
-	refundPoll  = 5 * time.Second
 	refundBatch = 3
 	refundLease = 2 * time.Minute // more than a batch can take; a second attempt would do no harm, as it has the same key
 )
 
-func (s *Service) wakeRefunds() {
-	select {
-	case s.wake <- struct{}{}:
-	default:
-	}
-}
-
-// RunRefunds asks providers for the refunds that are due until ctx ends, then returns nil. Any number of processes may
-// run it.
-func (s *Service) RunRefunds(ctx context.Context, db *postgres.DB) error {
-	poll := time.NewTicker(refundPoll)
-	defer poll.Stop()
+// SendRefunds makes one attempt for each due refund and returns how many there were. Any number of processes may do so at
+// once.
+func (s *Service) SendRefunds(ctx context.Context) (sent int, err error) {
 	for {
-		n, err := s.SendRefunds(ctx, db)
-		if err != nil && ctx.Err() == nil {
-			return err
+		due, err := claimRefunds(ctx, s.db.Read(), refundBatch, refundLease)
+		if err != nil {
+			return sent, fmt.Errorf("claim refunds: %w", err)
 		}
-		if n == refundBatch {
-			continue
+		for _, r := range due {
+			if err := s.sendRefund(ctx, s.db.Read(), r); err != nil {
+				return sent, err
+			}
+			sent++
 		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-poll.C:
-		case <-s.wake:
-		}
-	}
-}
-
-// SendRefunds makes one attempt for each due refund and returns how many there were.
-func (s *Service) SendRefunds(ctx context.Context, db *postgres.DB) (int, error) {
-	due, err := claimRefunds(ctx, db.Read(), refundBatch, refundLease)
-	if err != nil {
-		return 0, fmt.Errorf("claim refunds: %w", err)
-	}
-	for _, r := range due {
-		if err := s.sendRefund(ctx, db.Read(), r); err != nil {
-			return len(due), err
+		if len(due) < refundBatch || ctx.Err() != nil {
+			return sent, nil
 		}
 	}
-	return len(due), nil
 }
 
 func (s *Service) sendRefund(ctx context.Context, tx postgres.Tx, r dueRefund) error {
@@ -187,10 +165,10 @@ func (s *Service) sendRefund(ctx context.Context, tx postgres.Tx, r dueRefund) e
 	case ctx.Err() != nil:
 		return nil // the lease brings it back
 	case errors.Is(err, ErrRefused):
-		s.cfg.Logger.ErrorContext(ctx, "refund of a top-up refused", "refund", r.ID, "topup", r.TopUpID, "error", err)
+		s.log.ErrorContext(ctx, "refund of a top-up refused", "refund", r.ID, "topup", r.TopUpID, "error", err)
 		return endRefund(ctx, tx, r.ID, refundFailed, "", err.Error())
 	case err != nil:
-		s.cfg.Logger.WarnContext(ctx, "refund of a top-up will be tried again", "refund", r.ID, "attempt", r.Attempts, "error", err)
+		s.log.WarnContext(ctx, "refund of a top-up will be tried again", "refund", r.ID, "attempt", r.Attempts, "error", err)
 		return postponeRefund(ctx, tx, r.ID, err.Error(), refundPause(r.Attempts))
 	}
 	return endRefund(ctx, tx, r.ID, refundSent, ref, "")

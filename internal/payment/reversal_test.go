@@ -296,7 +296,7 @@ func TestReversalsThatFitNothing(t *testing.T) {
 		t.Errorf("outcomes %q, balance %d", f.outcomes(), f.balance())
 	}
 	registry := prometheus.NewPedanticRegistry()
-	registry.MustRegister(f.payments.Collector(f.db))
+	registry.MustRegister(f.payments.Collector())
 	families, err := registry.Gather()
 	if err != nil || len(families) != 1 {
 		t.Fatalf("%v, %v", families, err)

@@ -20,28 +20,25 @@ type Config struct {
 	Provider      Provider // who takes the money of new sessions; nil: the built-in provider of a sandbox, nobody in live
 	MaxTopUp      money.Cents
 	WalletCeiling money.Cents
-	Logger        *slog.Logger // nil means silence
 }
 
 // Service makes checkout sessions and credits paid ones.
 type Service struct {
+	db     *postgres.DB
+	log    *slog.Logger
 	wallet *wallet.Service
 	cfg    Config
-	wake   chan struct{} // refunds are due
 }
 
 // New makes a service.
-func New(w *wallet.Service, cfg Config) *Service {
+func New(db *postgres.DB, log *slog.Logger, w *wallet.Service, cfg Config) *Service {
 	if cfg.MaxTopUp == 0 {
 		cfg.MaxTopUp = DefaultMaxTopUp
 	}
 	if cfg.WalletCeiling == 0 {
 		cfg.WalletCeiling = DefaultWalletCeiling
 	}
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
-	}
-	return &Service{wallet: w, cfg: cfg, wake: make(chan struct{}, 1)}
+	return &Service{db: db, log: log, wallet: w, cfg: cfg}
 }
 
 // active is who takes the money of new sessions; nil when nobody does.

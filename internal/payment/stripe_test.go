@@ -29,7 +29,7 @@ func withStripe(t *testing.T) (*fixture, *standIn) {
 
 func (f *fixture) open(id string) string {
 	f.t.Helper()
-	url, err := f.payments.OpenCheckout(f.t.Context(), f.db, id)
+	url, err := f.payments.OpenCheckout(f.t.Context(), id)
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -39,7 +39,7 @@ func (f *fixture) open(id string) string {
 // post hands an event to the service, signed as Stripe does.
 func (f *fixture) post(event []byte) error {
 	signed := stripe.GenerateTestSignedPayload(&stripe.UnsignedPayload{Payload: event, Secret: stripeWebhookKey, Timestamp: f.clock.Now()})
-	return f.payments.HandleNotice(f.t.Context(), f.db, StripeProvider, event, signed.Header)
+	return f.payments.HandleNotice(f.t.Context(), StripeProvider, event, signed.Header)
 }
 
 // The provider's session is made when the client first opens the checkout, once, whoever opens it how often and at once.
@@ -55,7 +55,7 @@ func TestStripeCheckoutIsMadeOnceWhenOpened(t *testing.T) {
 	for i := range urls {
 		all.Go(func() {
 			var err error
-			if urls[i], err = f.payments.OpenCheckout(t.Context(), f.db, session.ID); err != nil {
+			if urls[i], err = f.payments.OpenCheckout(t.Context(), session.ID); err != nil {
 				t.Error(err)
 			}
 		})
@@ -70,7 +70,7 @@ func TestStripeCheckoutIsMadeOnceWhenOpened(t *testing.T) {
 		t.Error("a later visit asked Stripe again")
 	}
 	f.clock.Advance(time.Hour)
-	if _, err := f.payments.OpenCheckout(t.Context(), f.db, session.ID); !errors.Is(err, ErrSessionClosed) {
+	if _, err := f.payments.OpenCheckout(t.Context(), session.ID); !errors.Is(err, ErrSessionClosed) {
 		t.Errorf("after an hour: %v", err)
 	}
 }
@@ -98,7 +98,7 @@ func TestStripeCheckoutSurvivesFailures(t *testing.T) {
 	f, s := withStripe(t)
 	session := f.session(2000)
 	s.fail = []int{500}
-	if _, err := f.payments.OpenCheckout(t.Context(), f.db, session.ID); !errors.Is(err, problem.ErrUnavailable) {
+	if _, err := f.payments.OpenCheckout(t.Context(), session.ID); !errors.Is(err, problem.ErrUnavailable) {
 		t.Fatalf("Stripe down: %v", err)
 	}
 	f.clock.Advance(time.Minute)
@@ -116,7 +116,7 @@ func TestStripeCheckoutSurvivesFailures(t *testing.T) {
 	}
 	second := f.session(2000)
 	s.fail = []int{400}
-	if _, err := f.payments.OpenCheckout(t.Context(), f.db, second.ID); !errors.Is(err, problem.ErrUnavailable) {
+	if _, err := f.payments.OpenCheckout(t.Context(), second.ID); !errors.Is(err, problem.ErrUnavailable) {
 		t.Fatalf("refused: %v", err)
 	}
 	f.clock.Advance(time.Second)
@@ -235,7 +235,7 @@ func TestStripeNoticesThatAreRefused(t *testing.T) {
 	sign := func(body []byte, secret string, at time.Time) string {
 		return stripe.GenerateTestSignedPayload(&stripe.UnsignedPayload{Payload: body, Secret: secret, Timestamp: at}).Header
 	}
-	keyless := New(f.wallets, Config{Provider: NewStripe(StripeConfig{SecretKey: stripeKey})})
+	keyless := f.service(Config{Provider: NewStripe(StripeConfig{SecretKey: stripeKey})})
 	for name, c := range map[string]struct {
 		payments         *Service
 		provider, header string
@@ -254,7 +254,7 @@ func TestStripeNoticesThatAreRefused(t *testing.T) {
 		"not an event":                   {f.payments, StripeProvider, sign([]byte(`{}`), stripeWebhookKey, f.clock.Now()), []byte(`{}`), ErrBadNotice},
 		"other address":                  {f.payments, SandboxProvider, sign(event, stripeWebhookKey, f.clock.Now()), event, ErrUnknownProvider},
 	} {
-		if err := c.payments.HandleNotice(t.Context(), f.db, c.provider, c.body, c.header); !errors.Is(err, c.want) {
+		if err := c.payments.HandleNotice(t.Context(), c.provider, c.body, c.header); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v, want %v", name, err, c.want)
 		}
 	}
@@ -271,12 +271,12 @@ func TestCancelAtStripe(t *testing.T) {
 	t.Parallel()
 	f, s := withStripe(t)
 	unopened := f.session(2000)
-	if err := f.payments.CancelCheckout(t.Context(), f.db, unopened.ID); err != nil || f.status(unopened.ID) != Cancelled || len(s.requests) != 0 {
+	if err := f.payments.CancelCheckout(t.Context(), unopened.ID); err != nil || f.status(unopened.ID) != Cancelled || len(s.requests) != 0 {
 		t.Errorf("never opened: %v, %s, %q", err, f.status(unopened.ID), s.requests)
 	}
 	session := f.session(2000)
 	f.open(session.ID)
-	if err := f.payments.CancelCheckout(t.Context(), f.db, session.ID); err != nil || f.status(session.ID) != Cancelled || s.only().Status != "expired" {
+	if err := f.payments.CancelCheckout(t.Context(), session.ID); err != nil || f.status(session.ID) != Cancelled || s.only().Status != "expired" {
 		t.Errorf("opened: %v, %s, %+v", err, f.status(session.ID), s.only())
 	}
 	if err := f.post(s.event("evt_1", "checkout.session.expired", s.only())); err != nil || f.outcomes() != "evt_1 cancel_ignored" {
@@ -285,7 +285,7 @@ func TestCancelAtStripe(t *testing.T) {
 	paid := f.session(2000)
 	f.open(paid.ID)
 	event := s.pay(s.sessions["cs_test_2"], "evt_2")
-	if err := f.payments.CancelCheckout(t.Context(), f.db, paid.ID); !errors.Is(err, ErrSessionClosed) || f.status(paid.ID) != Open {
+	if err := f.payments.CancelCheckout(t.Context(), paid.ID); !errors.Is(err, ErrSessionClosed) || f.status(paid.ID) != Open {
 		t.Errorf("paid meanwhile: %v, %s", err, f.status(paid.ID))
 	}
 	if err := f.post(event); err != nil || f.balance() != 2000 {
@@ -314,7 +314,7 @@ func (f *fixture) refunds() (list string) {
 
 func (f *fixture) sendRefunds(want int) {
 	f.t.Helper()
-	if n, err := f.payments.SendRefunds(f.t.Context(), f.db); err != nil || n != want {
+	if n, err := f.payments.SendRefunds(f.t.Context()); err != nil || n != want {
 		f.t.Fatalf("sent %d refunds, %v; want %d", n, err, want)
 	}
 }
@@ -404,7 +404,7 @@ func TestOpenedCheckoutsCountAgainstTheCeiling(t *testing.T) {
 		"not yet":  {func(*fixture, *standIn, Session) {}, false},
 		"credited": {func(f *fixture, s *standIn, _ Session) { _ = f.post(s.pay(s.only(), "evt_1")) }, false},
 		"cancelled": {func(f *fixture, _ *standIn, first Session) {
-			_ = f.payments.CancelCheckout(f.t.Context(), f.db, first.ID)
+			_ = f.payments.CancelCheckout(f.t.Context(), first.ID)
 		}, true},
 		"over": {func(f *fixture, _ *standIn, _ Session) { f.clock.Advance(time.Hour) }, true},
 		"money on its way": {func(f *fixture, s *standIn, _ Session) {
@@ -429,7 +429,7 @@ func TestOpenedCheckoutsCountAgainstTheCeiling(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				_, err = f.payments.OpenCheckout(t.Context(), f.db, second.ID)
+				_, err = f.payments.OpenCheckout(t.Context(), second.ID)
 			}
 			if c.frees && err != nil || !c.frees && !errors.Is(err, ErrWalletLimitExceeded) {
 				t.Errorf("another checkout: %v; notices %s", err, f.outcomes())
@@ -445,11 +445,11 @@ func TestRefusedCheckoutsDoNotCountAgainstTheCeiling(t *testing.T) {
 	f.payments.cfg.WalletCeiling = 150_000
 	refused, big, small := f.session(100_000), f.session(100_000), f.session(50_000)
 	s.fail = []int{400}
-	if _, err := f.payments.OpenCheckout(t.Context(), f.db, refused.ID); !errors.Is(err, problem.ErrUnavailable) {
+	if _, err := f.payments.OpenCheckout(t.Context(), refused.ID); !errors.Is(err, problem.ErrUnavailable) {
 		t.Fatalf("refused: %v", err)
 	}
 	f.open(big.ID)
-	if _, err := f.payments.OpenCheckout(t.Context(), f.db, refused.ID); !errors.Is(err, ErrWalletLimitExceeded) {
+	if _, err := f.payments.OpenCheckout(t.Context(), refused.ID); !errors.Is(err, ErrWalletLimitExceeded) {
 		t.Errorf("above the ceiling: %v", err)
 	}
 	f.open(small.ID)
@@ -464,7 +464,7 @@ func TestCheckoutsOpenedAtOnceDoNotPassTheCeiling(t *testing.T) {
 	var all sync.WaitGroup
 	for _, session := range []Session{f.session(100_000), f.session(100_000), f.session(100_000)} {
 		all.Go(func() {
-			_, err := f.payments.OpenCheckout(t.Context(), f.db, session.ID)
+			_, err := f.payments.OpenCheckout(t.Context(), session.ID)
 			if err == nil {
 				opened.Add(1)
 			} else if !errors.Is(err, ErrWalletLimitExceeded) {

@@ -89,7 +89,7 @@ func newHouse(t *testing.T) *house {
 	tokens, err := oauth.New(t.Context(), h.db, box, accounts, h.apps, oauth.Config{Issuer: "https://partner.example", Audience: "https://partner.example/api/v1"})
 	h.must(err)
 	h.Service, err = New(Deps{Accounts: accounts, SelfService: self, Access: access.New(h.db), OAuth: tokens, Wallet: money, Idempotency: idempotency.New(h.db, box), Mail: post,
-		Payments: payment.New(money, payment.Config{BaseURL: "https://partner.example", Sandbox: true, NoticeSecret: "s"}),
+		Payments: payment.New(h.db, log, money, payment.Config{BaseURL: "https://partner.example", Sandbox: true, NoticeSecret: "s"}),
 		Consultations: consultation.New(consultation.Deps{DB: h.db, Box: box, Accounts: accounts, Applications: h.apps, Catalog: catalog.New(), Wallet: money,
 			Matching: matching.New(lawyers), Lawyers: lawyers, Webhooks: webhook.New(h.db, box, webhook.Config{Sandbox: true}), Notes: note.New(box, drop),
 			Telephony: telephony.New(h.db, nil, nil, nil)})})
@@ -426,7 +426,7 @@ func TestErasureAgainstAPayment(t *testing.T) {
 		told, gate := make(chan error, 1), make(chan struct{})
 		go func() {
 			<-gate
-			told <- h.Payments.HandleNotice(ctx, h.db, payment.SandboxProvider, body, payment.SignNotice("s", h.clock.Now(), body))
+			told <- h.Payments.HandleNotice(ctx, payment.SandboxProvider, body, payment.SignNotice("s", h.clock.Now(), body))
 		}()
 		close(gate)
 		if round%2 == 0 {

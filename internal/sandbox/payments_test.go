@@ -42,7 +42,7 @@ type paymentFixture struct {
 func newPaymentFixture(t *testing.T) *paymentFixture {
 	clk := clock.NewManual(time.Date(2026, 3, 1, 9, 0, 0, 0, time.UTC))
 	f := &paymentFixture{t: t, clock: clk, db: dbtest.NewWithClock(t, clk), wallets: wallet.New()}
-	f.payments = payment.New(f.wallets, payment.Config{BaseURL: "http://localhost:8080", Sandbox: true, NoticeSecret: noticeSecret})
+	f.payments = payment.New(f.db, slog.New(slog.DiscardHandler), f.wallets, payment.Config{BaseURL: "http://localhost:8080", Sandbox: true, NoticeSecret: noticeSecret})
 	f.door = httptest.NewServer(http.HandlerFunc(f.receive))
 	t.Cleanup(f.door.Close)
 	_, err := f.db.Pool().Exec(t.Context(), `INSERT INTO clients (id, email, name, password_hash, created_at, updated_at)
@@ -68,7 +68,7 @@ func (f *paymentFixture) receive(w http.ResponseWriter, r *http.Request) {
 		err = fmt.Errorf("%s %s", r.Method, r.URL.Path)
 	}
 	if err == nil {
-		err = f.payments.HandleNotice(r.Context(), f.db, payment.SandboxProvider, body, r.Header.Get(payment.SignatureHeader))
+		err = f.payments.HandleNotice(r.Context(), payment.SandboxProvider, body, r.Header.Get(payment.SignatureHeader))
 	}
 	f.failure = errors.Join(f.failure, err)
 }

@@ -22,7 +22,7 @@ func (p *Pages) leaveToPay(c echo.Context, s payment.Session) error {
 	if s.Status != payment.Open || pending {
 		return p.showCheckout(c, http.StatusOK, s, false)
 	}
-	target, err := p.Payments.OpenCheckout(ctx, p.DB, s.ID)
+	target, err := p.Payments.OpenCheckout(ctx, s.ID)
 	switch {
 	case errors.Is(err, payment.ErrWalletLimitExceeded):
 		return p.showCheckout(c, http.StatusConflict, s, true)
@@ -67,7 +67,7 @@ func (p *Pages) decideExternal(c echo.Context, s payment.Session) error {
 	if c.Request().PostForm.Get("action") != "cancel" {
 		return statusError(http.StatusBadRequest)
 	}
-	err := p.Payments.CancelCheckout(c.Request().Context(), p.DB, s.ID)
+	err := p.Payments.CancelCheckout(c.Request().Context(), s.ID)
 	if errors.Is(err, problem.ErrUnavailable) {
 		return statusError(http.StatusServiceUnavailable)
 	}

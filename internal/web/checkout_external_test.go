@@ -47,7 +47,7 @@ func (*external) ReadNotice(body []byte, _ string, _ time.Time) (n payment.Notic
 func withExternal(t *testing.T) (*fixture, *external) {
 	e := &external{}
 	f := newFixture(t, func(d *Deps) {
-		d.Payments = payment.New(d.Wallet, payment.Config{BaseURL: d.BaseURL, Provider: e})
+		d.Payments = payment.New(d.DB, d.Logger, d.Wallet, payment.Config{BaseURL: d.BaseURL, Provider: e})
 		d.SandboxPayments, d.Sandbox = nil, false
 	})
 	f.payments = f.pages.Payments
@@ -57,7 +57,7 @@ func withExternal(t *testing.T) (*fixture, *external) {
 func (f *fixture) tell(id string, kind payment.Kind, s payment.Session) {
 	f.t.Helper()
 	body := must(json.Marshal(payment.Notice{ID: id, Type: kind, SessionID: s.ID, AmountCents: s.Amount, Currency: money.Currency}))
-	if err := f.payments.HandleNotice(f.t.Context(), f.db, "external", body, ""); err != nil {
+	if err := f.payments.HandleNotice(f.t.Context(), "external", body, ""); err != nil {
 		f.t.Fatal(err)
 	}
 }

@@ -94,7 +94,7 @@ func newFixture(t testing.TB, change ...func(*Deps)) *fixture {
 	}
 	f.base = "http://" + listener.Addr().String()
 	f.oauth = must(oauth.New(t.Context(), f.db, box, f.accounts, f.apps, oauth.Config{Issuer: f.base, Audience: f.base}))
-	f.payments = payment.New(f.wallet, payment.Config{BaseURL: f.base, Sandbox: true, NoticeSecret: noticeSecret})
+	f.payments = payment.New(f.db, slog.New(slog.DiscardHandler), f.wallet, payment.Config{BaseURL: f.base, Sandbox: true, NoticeSecret: noticeSecret})
 	f.provider = &provider{payments: f.payments, decided: map[string]payment.Kind{}}
 	f.tx(func(tx postgres.Tx) {
 		f.app, f.secret, err = f.apps.Create(t.Context(), tx, application.NewApplication{Name: "Demo CRM", RedirectURIs: []string{redirectURI}, Scopes: application.AllScopes})
@@ -235,7 +235,7 @@ func (f *fixture) report(s payment.Session) {
 	kind, _, _ := f.provider.Decision(f.t.Context(), f.db.Read(), s.ID)
 	body := must(json.Marshal(payment.Notice{ID: f.db.Read().NewID(id.Notice), Type: kind, SessionID: s.ID, AmountCents: s.Amount,
 		Currency: money.Currency, CreatedAt: f.clock.Now()}))
-	if err := f.payments.HandleNotice(f.t.Context(), f.db, payment.SandboxProvider, body, payment.SignNotice(noticeSecret, f.clock.Now(), body)); err != nil {
+	if err := f.payments.HandleNotice(f.t.Context(), payment.SandboxProvider, body, payment.SignNotice(noticeSecret, f.clock.Now(), body)); err != nil {
 		f.t.Fatal(err)
 	}
 }

@@ -4,10 +4,11 @@ import (
 	"time"
 
 	"partnerd/internal/money"
+	"partnerd/internal/wallet"
 )
 
-// Price is what a consultation costs (specification section 2.2).
-const Price money.Cents = 2000
+// Price is what a consultation costs.
+const Price = wallet.Price
 
 // Status is where a consultation stands. The names are part of the contract.
 type Status string

@@ -10,24 +10,18 @@ import (
 	"partnerd/internal/postgres"
 )
 
-// Config says who gets what of a consultation's price. Fixed amounts in cents; their sum is the only price that can be
-// reserved.
-type Config struct {
-	LawyerFee   money.Cents
-	PlatformFee money.Cents
-}
-
-// DefaultConfig splits the price of 2000 cents (specification section 1).
-var DefaultConfig = Config{LawyerFee: 1700, PlatformFee: 300}
+// Price is what a consultation costs (specification section 2.2), and who gets what of it, in cents.
+const (
+	LawyerFee   money.Cents = 1700
+	PlatformFee money.Cents = 300
+	Price                   = LawyerFee + PlatformFee
+)
 
 // Service moves clients' money. Its methods join the caller's transaction.
-type Service struct{ cfg Config }
+type Service struct{ lawyerFee, platformFee money.Cents }
 
-// New makes a service with the default fees.
-func New() *Service { return NewWithConfig(DefaultConfig) }
-
-// NewWithConfig makes a service with other fees.
-func NewWithConfig(cfg Config) *Service { return &Service{cfg: cfg} }
+// New makes a service.
+func New() *Service { return &Service{LawyerFee, PlatformFee} }
 
 // Open makes an empty wallet. For a client who has one it does nothing.
 func (s *Service) Open(ctx context.Context, tx postgres.Tx, clientID string) error {
@@ -56,17 +50,17 @@ func (s *Service) Lock(ctx context.Context, tx postgres.Tx, clientID string) (Ba
 }
 
 // Hold reserves the price of a consultation. ErrInsufficientFunds when less is available; ErrFees when the amount is
-// not what the configured fees add up to.
+// not what the fees add up to.
 func (s *Service) Hold(ctx context.Context, tx postgres.Tx, c HoldCommand) error {
 	if c.Amount <= 0 {
 		return ErrAmount
 	}
-	if c.Amount != s.cfg.LawyerFee+s.cfg.PlatformFee {
+	if c.Amount != s.lawyerFee+s.platformFee {
 		return fmt.Errorf("hold %d cents: %w", c.Amount, ErrFees)
 	}
 	moved, err := move(ctx, tx, holdSQL, movement{
 		ID: tx.NewID(id.Transaction), Now: tx.Now, Client: c.ClientID, Application: c.ApplicationID, Consultation: c.ConsultationID,
-		Amount: c.Amount, Hold: tx.NewID(id.Hold), LawyerFee: s.cfg.LawyerFee, PlatformFee: s.cfg.PlatformFee,
+		Amount: c.Amount, Hold: tx.NewID(id.Hold), LawyerFee: s.lawyerFee, PlatformFee: s.platformFee,
 	})
 	return outcome("hold", moved, err, ErrInsufficientFunds)
 }

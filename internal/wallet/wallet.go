@@ -20,7 +20,7 @@ const MaxAdjustment money.Cents = 100_000_000
 var (
 	ErrHoldEnded     = errors.New("consultation has no active hold")                       // absent, captured or released
 	ErrNotRefundable = errors.New("consultation has no captured amount left to refund")    // not captured, less was captured, or refunded before
-	ErrFees          = errors.New("fees of lawyer and platform do not add up to the hold") // configuration does not fit the price
+	ErrFees          = errors.New("fees of lawyer and platform do not add up to the hold") // the amount is not the price
 	ErrTooMuch       = fmt.Errorf("an adjustment moves at most %d cents", MaxAdjustment)
 	ErrAmount        = errors.New("amount of a movement must be positive, of an adjustment not zero")
 )

@@ -15,6 +15,7 @@ import (
 
 	"partnerd/internal/account"
 	"partnerd/internal/clock"
+	"partnerd/internal/consultation"
 	"partnerd/internal/edge"
 	"partnerd/internal/money"
 	"partnerd/internal/text"
@@ -79,7 +80,7 @@ func functions(lang string, texts text.Catalogue, stylePath string) template.Fun
 		"count":   func(n int64) string { return formatCount(lang, n) },
 		"ms":      func(d time.Duration) string { return formatCount(lang, d.Milliseconds()) + "\u00a0ms" },
 		"date":    func(t time.Time) string { return formatDate(lang, t) },
-		"price":   func() string { return consultationPrice.Format(lang) },
+		"price":   func() string { return consultation.Price.Format(lang) },
 		"day":     func(t time.Time) string { return formatDay(lang, t) },
 		"isoday":  func(t time.Time) string { return t.UTC().Format(time.DateOnly) },
 		"iso":     clock.Format,
@@ -89,9 +90,6 @@ func functions(lang string, texts text.Catalogue, stylePath string) template.Fun
 		"ym":      func(t time.Time) string { return t.UTC().Format("2006-01") },
 	}
 }
-
-// consultationPrice is shown beside the scope that spends it (specification section 8).
-const consultationPrice money.Cents = 2000
 
 // render writes one page. The body is complete before the status is sent.
 func (p *Pages) render(c echo.Context, status int, name string, v view) error {

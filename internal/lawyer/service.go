@@ -53,12 +53,12 @@ func (s *Service) Create(ctx context.Context, tx postgres.Tx, n NewLawyer) (Lawy
 
 // Get returns a lawyer, or [ErrNotFound].
 func (s *Service) Get(ctx context.Context, tx postgres.Tx, lawyerID string) (Lawyer, error) {
-	return get(ctx, tx, lawyerID, false)
+	return get(ctx, tx, lawyerID)
 }
 
 // Lock returns a lawyer and holds his row until the transaction ends, or [ErrNotFound].
 func (s *Service) Lock(ctx context.Context, tx postgres.Tx, lawyerID string) (Lawyer, error) {
-	return get(ctx, tx, lawyerID, true)
+	return get(ctx, tx, lawyerID, lockLawyer)
 }
 
 // Hold is [Service.Lock] for what a lawyer does himself: it fails with [ErrLeaseLost] when lease is not his present one.

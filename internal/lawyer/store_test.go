@@ -1,0 +1,12 @@
+package lawyer
+
+import (
+	"testing"
+
+	"partnerd/internal/dbtest"
+)
+
+func TestModelsAreTheTables(t *testing.T) {
+	t.Parallel()
+	dbtest.Models(t, lawyerRow{}, pairRow{}, presenceRow{})
+}

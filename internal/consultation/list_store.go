@@ -156,8 +156,8 @@ func waitingOfClient(ctx context.Context, tx postgres.Tx, clientID string, limit
 // waitingFor lists the oldest waiting work that may be offered to a lawyer, of each of his pairs at most limit.
 func waitingFor(ctx context.Context, tx postgres.Tx, lawyerID string, limit int) ([]Consultation, error) {
 	ofPair := rows(ctx, tx).Where("c.competence = p.competence AND c.language = p.language").Scopes(waiting(tx.Now)).
-		Where("NOT EXISTS (SELECT FROM offers o WHERE o.consultation_id = c.id AND o.lawyer_id = p.lawyer_id AND "+matching.Barred+")",
-			map[string]any{"repeat": matching.Repeat(tx.Now)}).
+		Where("NOT EXISTS (SELECT FROM offers o WHERE o.consultation_id = c.id AND o.lawyer_id = p.lawyer_id AND "+matching.Barred("?")+")",
+			matching.Repeat(tx.Now)).
 		Order("c.search_started_at").Limit(limit)
 	return many(tx.Gorm(ctx).Table("lawyer_pairs p").Joins("CROSS JOIN LATERAL (?) c", ofPair).Select(columns).
 		Where("p.lawyer_id = ?", lawyerID).Order("c.search_started_at").Limit(limit))

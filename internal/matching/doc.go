@@ -21,7 +21,7 @@
 // One who missed it, or from whom it was taken, is offered it again [RepeatAfter] later at the earliest: he may be the
 // only one there is.
 //
-// The statements that a search repeats (offerSQL, IdlePairs) are meant for connections of [postgres.DB.ByIndex].
+// The statements that a search repeats (that of an offer, IdlePairs) are meant for connections of [postgres.DB.ByIndex].
 //
 // An offer is open for [OfferTime]. Accepting is one conditional UPDATE under the lawyer's row: of an acceptance, an
 // expiry and a revocation exactly one wins. A missed offer puts the lawyer AWAY until he comes back himself. Declining

@@ -5,85 +5,97 @@ import (
 	"fmt"
 	"time"
 
+	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
+
 	"partnerd/internal/id"
 	"partnerd/internal/lawyer"
 	"partnerd/internal/postgres"
 )
 
+// offerRow is a row of offers.
 type offerRow struct {
-	ID             string
-	ConsultationID string
-	LawyerID       string
-	State          OfferState
-	CreatedAt      time.Time
-	ExpiresAt      time.Time
+	ID             string     `gorm:"column:id;primaryKey"`
+	ConsultationID string     `gorm:"column:consultation_id"`
+	ClientID       string     `gorm:"column:client_id;serializer:zeronull"` // NULL in offers of older releases
+	LawyerID       string     `gorm:"column:lawyer_id"`
+	State          OfferState `gorm:"column:state"`
+	DeclineReason  string     `gorm:"column:decline_reason;serializer:zeronull"` // of a decline, and of a withdrawal after the acceptance
+	CreatedAt      time.Time  `gorm:"column:created_at;autoCreateTime:false"`
+	ExpiresAt      time.Time  `gorm:"column:expires_at"`
+	EndedAt        *time.Time `gorm:"column:ended_at"`
+	ReturnedAt     *time.Time `gorm:"column:returned_at"` // when what was accepted left its lawyer without a call
 }
 
-const offerColumns = "id, consultation_id, lawyer_id, state, created_at, expires_at"
+// TableName implements [schema.Tabler].
+func (offerRow) TableName() string { return "offers" }
 
-func fromRow(r offerRow) Offer { return Offer(r) }
+func fromRow(r offerRow) Offer {
+	return Offer{ID: r.ID, ConsultationID: r.ConsultationID, LawyerID: r.LawyerID, State: r.State, CreatedAt: r.CreatedAt, ExpiresAt: r.ExpiresAt}
+}
 
-// Barred is the condition that the lawyer of an offer o may not be offered its consultation; @repeat is [RepeatAfter] ago.
-const Barred = `(o.state = 'DECLINED' OR o.decline_reason IS NOT NULL
-	OR o.state IN ('EXPIRED', 'ACCEPTED') AND coalesce(o.returned_at, o.ended_at) > @repeat)`
+// Barred is the condition that the lawyer of an offer o may not be offered its consultation; at is the placeholder of [Repeat].
+func Barred(at string) string {
+	return `(o.state = 'DECLINED' OR o.decline_reason IS NOT NULL
+	OR o.state IN ('EXPIRED', 'ACCEPTED') AND coalesce(o.returned_at, o.ended_at) > ` + at + `)`
+}
 
-// Repeat is the instant that [Barred] compares with.
+// Repeat is the instant that [Barred] compares with: [RepeatAfter] ago.
 func Repeat(now time.Time) time.Time { return now.Add(-RepeatAfter) }
 
 // offerSQL picks, offers and marks in one statement. Its row locks are SKIP LOCKED: two searches never wait for each
 // other, and the sweeper repeats what one of them could not see. The candidate comes back without an offer when a
-// unique index refused it, or would refuse that he accepts. It is completed by where the lawyer comes from.
-const offerSQL = `
+// unique index refused it, or would refuse that he accepts. from says where the lawyer comes from.
+func offerSQL(from string) postgres.Statement {
+	return postgres.SQL(postgres.Claim, `
 WITH candidate AS (
 	SELECT l.id FROM lawyer_pairs p
 	JOIN lawyers l ON l.id = p.lawyer_id AND l.state = 'AVAILABLE' AND l.suspended_at IS NULL
-	JOIN lawyer_presence h ON h.lawyer_id = p.lawyer_id AND h.heartbeat_at > @fresh
-	WHERE p.competence = @competence AND p.language = @language AND %s
-		AND NOT EXISTS (SELECT FROM offers o WHERE o.consultation_id = @consultation AND o.lawyer_id = p.lawyer_id AND ` + Barred + `)
+	JOIN lawyer_presence h ON h.lawyer_id = p.lawyer_id AND h.heartbeat_at > $5
+	WHERE p.competence = $1 AND p.language = $2 AND `+from+`
+		AND NOT EXISTS (SELECT FROM offers o WHERE o.consultation_id = $3 AND o.lawyer_id = p.lawyer_id AND `+Barred("$6")+`)
 	ORDER BY p.idle_since, p.lawyer_id LIMIT 1
 	FOR UPDATE OF l SKIP LOCKED
 ), offer AS (
 	INSERT INTO offers (id, consultation_id, client_id, lawyer_id, state, created_at, expires_at)
-	SELECT @offer, @consultation, @client, id, 'OPEN', @now, @expires FROM candidate
+	SELECT $7, $3, $4, id, 'OPEN', $8, $9 FROM candidate
 	WHERE NOT EXISTS (SELECT FROM consultations c WHERE c.lawyer_id = candidate.id AND c.status IN ('ASSIGNED', 'IN_CALL'))
 	ON CONFLICT DO NOTHING RETURNING lawyer_id
 ), taken AS (
-	UPDATE lawyers l SET state = 'OFFERED', updated_at = @now FROM offer WHERE l.id = offer.lawyer_id RETURNING l.id
+	UPDATE lawyers l SET state = 'OFFERED', updated_at = $8 FROM offer WHERE l.id = offer.lawyer_id RETURNING l.id
 ), queue AS (
 	UPDATE lawyer_pairs p SET idle_since = NULL FROM offer WHERE p.lawyer_id = offer.lawyer_id
 )
-SELECT candidate.id, (SELECT count(*) FROM taken) AS taken FROM candidate`
+SELECT candidate.id, EXISTS (SELECT FROM taken) FROM candidate`)
+}
 
 var (
-	offerToQueueSQL  = fmt.Sprintf(offerSQL, "p.idle_since IS NOT NULL")
-	offerToLawyerSQL = fmt.Sprintf(offerSQL, "p.lawyer_id = @only")
+	offerToQueueSQL  = offerSQL("p.idle_since IS NOT NULL")
+	offerToLawyerSQL = offerSQL("p.lawyer_id = $10")
 )
 
 // offerNext offers w to the longest idle lawyer who may take it (to none but only, unless that is empty). candidate is
 // empty when there is none; o is zero when the candidate could not be offered it.
 func offerNext(ctx context.Context, tx postgres.Tx, w Work, only string) (candidate string, o Offer, err error) {
 	o = Offer{ID: tx.NewID(id.Offer), ConsultationID: w.ConsultationID, State: Open, CreatedAt: tx.Now, ExpiresAt: tx.Now.Add(OfferTime)}
-	statement := offerToQueueSQL
+	statement, args := offerToQueueSQL, []any{w.Pair.Competence, w.Pair.Language, w.ConsultationID, w.ClientID,
+		tx.Now.Add(-lawyer.PresenceFresh), Repeat(tx.Now), o.ID, tx.Now, o.ExpiresAt}
 	if only != "" {
-		statement = offerToLawyerSQL
+		statement, args = offerToLawyerSQL, append(args, only)
 	}
-	var r struct {
-		ID    string
-		Taken int
+	var taken bool
+	err = tx.QueryRow(ctx, statement, args...).Scan(&candidate, &taken)
+	if postgres.IsNotFound(err) {
+		return "", Offer{}, nil
 	}
-	err = tx.Gorm(ctx).Raw(statement, map[string]any{
-		"competence": w.Pair.Competence, "language": w.Pair.Language, "consultation": w.ConsultationID, "client": w.ClientID,
-		"only": only, "repeat": Repeat(tx.Now), "fresh": tx.Now.Add(-lawyer.PresenceFresh),
-		"offer": o.ID, "now": tx.Now, "expires": o.ExpiresAt,
-	}).Scan(&r).Error
 	if err != nil {
 		return "", Offer{}, fmt.Errorf("search a lawyer: %w", err)
 	}
-	if r.Taken == 0 {
-		return r.ID, Offer{}, nil
+	if !taken {
+		return candidate, Offer{}, nil
 	}
-	o.LawyerID = r.ID
-	return r.ID, o, nil
+	o.LawyerID = candidate
+	return candidate, o, nil
 }
 
 type closing struct {
@@ -96,15 +108,17 @@ type closing struct {
 
 func closeOffer(ctx context.Context, tx postgres.Tx, c closing) (Offer, error) {
 	var r offerRow
-	var reason *string
-	if c.reason != "" {
-		reason = &c.reason
+	q := tx.Gorm(ctx).Model(&r).Clauses(clause.Returning{}).Where("id = ? AND state = 'OPEN'", c.offerID)
+	if c.lawyerID != "" {
+		q = q.Where("lawyer_id = ?", c.lawyerID)
 	}
-	res := tx.Gorm(ctx).Raw(`UPDATE offers SET state = @to, ended_at = @now, decline_reason = @reason
-		WHERE id = @id AND state = 'OPEN' AND (@lawyer = '' OR lawyer_id = @lawyer)
-			AND (NOT @alive OR expires_at > @now) AND (NOT @overdue OR expires_at <= @now)
-		RETURNING `+offerColumns, map[string]any{"to": c.to, "now": tx.Now, "reason": reason, "id": c.offerID,
-		"lawyer": c.lawyerID, "alive": c.alive, "overdue": c.overdue}).Scan(&r)
+	if c.alive {
+		q = q.Where("expires_at > ?", tx.Now)
+	}
+	if c.overdue {
+		q = q.Where("expires_at <= ?", tx.Now)
+	}
+	res := q.Updates(offerRow{State: c.to, EndedAt: &tx.Now, DeclineReason: c.reason})
 	if res.Error != nil {
 		return Offer{}, fmt.Errorf("close offer as %s: %w", c.to, res.Error)
 	}
@@ -130,16 +144,7 @@ func openOfConsultations(ctx context.Context, tx postgres.Tx, ids []string) ([]O
 	if len(ids) == 0 {
 		return nil, nil
 	}
-	var rows []offerRow
-	err := tx.Gorm(ctx).Raw("SELECT "+offerColumns+" FROM offers WHERE consultation_id IN ? AND state = 'OPEN' ORDER BY lawyer_id", ids).Scan(&rows).Error
-	if err != nil {
-		return nil, fmt.Errorf("read open offers: %w", err)
-	}
-	offers := make([]Offer, len(rows))
-	for i, r := range rows {
-		offers[i] = fromRow(r)
-	}
-	return offers, nil
+	return many(ctx, gorm.G[offerRow](tx.Gorm(ctx)).Where("consultation_id IN ? AND state = 'OPEN'", ids).Order("lawyer_id"))
 }
 
 // openOf finds what keeps a consultation from being offered: its own open offer, or another one of its client.
@@ -152,12 +157,12 @@ func openOf(ctx context.Context, tx postgres.Tx, w Work) (bool, error) {
 	return other, err
 }
 
+var contradictedSQL = postgres.SQL(postgres.Atomic, `SELECT EXISTS (SELECT FROM offers WHERE lawyer_id = $1 AND state = 'OPEN')
+	OR EXISTS (SELECT FROM consultations WHERE lawyer_id = $1 AND status IN ('ASSIGNED', 'IN_CALL'))`)
+
 // contradicted tells whether a lawyer who is AVAILABLE has work all the same.
 func contradicted(ctx context.Context, tx postgres.Tx, lawyerID string) (has bool, err error) {
-	err = tx.Gorm(ctx).Raw(`SELECT EXISTS (SELECT FROM offers WHERE lawyer_id = @id AND state = 'OPEN')
-		OR EXISTS (SELECT FROM consultations WHERE lawyer_id = @id AND status IN ('ASSIGNED', 'IN_CALL'))`,
-		map[string]any{"id": lawyerID}).Scan(&has).Error
-	if err != nil {
+	if err := tx.QueryRow(ctx, contradictedSQL, lawyerID).Scan(&has); err != nil {
 		return false, fmt.Errorf("look for the lawyer's work: %w", err)
 	}
 	return has, nil
@@ -165,7 +170,7 @@ func contradicted(ctx context.Context, tx postgres.Tx, lawyerID string) (has boo
 
 // cutShort makes the open offer of a lawyer overdue.
 func cutShort(ctx context.Context, tx postgres.Tx, lawyerID string) error {
-	err := tx.Gorm(ctx).Exec("UPDATE offers SET expires_at = ? WHERE lawyer_id = ? AND state = 'OPEN' AND expires_at > ?", tx.Now, lawyerID, tx.Now).Error
+	_, err := gorm.G[offerRow](tx.Gorm(ctx)).Where("lawyer_id = ? AND state = 'OPEN' AND expires_at > ?", lawyerID, tx.Now).Update(ctx, "expires_at", tx.Now)
 	if err != nil {
 		return fmt.Errorf("cut the lawyer's offer short: %w", err)
 	}
@@ -177,20 +182,20 @@ func openOfLawyer(ctx context.Context, tx postgres.Tx, lawyerID string) (Offer, 
 }
 
 func one(ctx context.Context, tx postgres.Tx, where string, arg string) (Offer, bool, error) {
-	var r offerRow
-	res := tx.Gorm(ctx).Raw("SELECT "+offerColumns+" FROM offers WHERE "+where, arg).Scan(&r)
-	if res.Error != nil {
-		return Offer{}, false, fmt.Errorf("read offer: %w", res.Error)
+	r, err := gorm.G[offerRow](tx.Gorm(ctx)).Where(where, arg).Take(ctx)
+	if postgres.IsNotFound(err) {
+		return Offer{}, false, nil
 	}
-	return fromRow(r), res.RowsAffected > 0, nil
+	if err != nil {
+		return Offer{}, false, fmt.Errorf("read offer: %w", err)
+	}
+	return fromRow(r), true, nil
 }
 
-func overdue(ctx context.Context, tx postgres.Tx, after Offer, limit int) ([]Offer, error) {
-	var rows []offerRow
-	err := tx.Gorm(ctx).Raw("SELECT "+offerColumns+" FROM offers WHERE state = 'OPEN' AND expires_at <= ? AND (expires_at, id) > (?, ?)"+
-		" ORDER BY expires_at, id LIMIT ?", tx.Now, after.ExpiresAt, after.ID, limit).Scan(&rows).Error
+func many(ctx context.Context, q gorm.ChainInterface[offerRow]) ([]Offer, error) {
+	rows, err := q.Find(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("list overdue offers: %w", err)
+		return nil, fmt.Errorf("list offers: %w", err)
 	}
 	offers := make([]Offer, len(rows))
 	for i, r := range rows {
@@ -199,10 +204,15 @@ func overdue(ctx context.Context, tx postgres.Tx, after Offer, limit int) ([]Off
 	return offers, nil
 }
 
+func overdue(ctx context.Context, tx postgres.Tx, after Offer, limit int) ([]Offer, error) {
+	return many(ctx, gorm.G[offerRow](tx.Gorm(ctx)).Where("state = 'OPEN' AND expires_at <= ? AND (expires_at, id) > (?, ?)", tx.Now, after.ExpiresAt, after.ID).
+		Order("expires_at, id").Limit(limit))
+}
+
 // returned goes with the last acceptance by that lawyer: there may be earlier ones.
 func returned(ctx context.Context, tx postgres.Tx, consultationID, lawyerID string) error {
-	err := tx.Gorm(ctx).Exec(`UPDATE offers SET returned_at = ? WHERE consultation_id = ? AND lawyer_id = ? AND state = 'ACCEPTED' AND returned_at IS NULL`,
-		tx.Now, consultationID, lawyerID).Error
+	_, err := gorm.G[offerRow](tx.Gorm(ctx)).Where("consultation_id = ? AND lawyer_id = ? AND state = 'ACCEPTED' AND returned_at IS NULL", consultationID, lawyerID).
+		Update(ctx, "returned_at", tx.Now)
 	if err != nil {
 		return fmt.Errorf("remember that the work came back: %w", err)
 	}
@@ -210,56 +220,45 @@ func returned(ctx context.Context, tx postgres.Tx, consultationID, lawyerID stri
 }
 
 func withdrawn(ctx context.Context, tx postgres.Tx, consultationID, lawyerID, reason string) error {
-	err := tx.Gorm(ctx).Exec(`UPDATE offers SET decline_reason = ? WHERE consultation_id = ? AND lawyer_id = ? AND state = 'ACCEPTED'`,
-		reason, consultationID, lawyerID).Error
+	_, err := gorm.G[offerRow](tx.Gorm(ctx)).Where("consultation_id = ? AND lawyer_id = ? AND state = 'ACCEPTED'", consultationID, lawyerID).
+		Update(ctx, "decline_reason", reason)
 	if err != nil {
 		return fmt.Errorf("remember the withdrawal: %w", err)
 	}
 	return nil
 }
 
-// idleSQL tells whether somebody of a pair p waits for work.
-const idleSQL = `EXISTS (SELECT FROM lawyer_pairs q
+// idlePairsSQL keeps of the pairs $2 and $3 those of which somebody waits for work.
+var idlePairsSQL = postgres.SQL(postgres.Hot, `SELECT p.competence, p.language
+	FROM unnest($2::text[], $3::text[]) WITH ORDINALITY AS p (competence, language, n) WHERE EXISTS (SELECT FROM lawyer_pairs q
 	JOIN lawyers l ON l.id = q.lawyer_id AND l.state = 'AVAILABLE' AND l.suspended_at IS NULL
 	JOIN lawyer_presence h ON h.lawyer_id = q.lawyer_id AND h.heartbeat_at > $1
-	WHERE q.competence = p.competence AND q.language = p.language AND q.idle_since IS NOT NULL)`
+	WHERE q.competence = p.competence AND q.language = p.language AND q.idle_since IS NOT NULL) ORDER BY p.n`)
 
 func idlePairs(ctx context.Context, tx postgres.Tx, pairs []Pair) ([]Pair, error) {
 	competences, languages := make([]string, len(pairs)), make([]string, len(pairs))
 	for i, p := range pairs {
 		competences[i], languages[i] = p.Competence, p.Language
 	}
-	rows, err := tx.SQL().QueryContext(ctx, `SELECT p.competence, p.language
-		FROM unnest($2::text[], $3::text[]) WITH ORDINALITY AS p (competence, language, n) WHERE `+idleSQL+` ORDER BY p.n`,
-		tx.Now.Add(-lawyer.PresenceFresh), competences, languages)
+	idle, err := postgres.Query[Pair](ctx, tx, idlePairsSQL, tx.Now.Add(-lawyer.PresenceFresh), competences, languages)
 	if err != nil {
 		return nil, fmt.Errorf("list pairs with idle lawyers: %w", err)
 	}
-	defer rows.Close()
-	var idle []Pair
-	for rows.Next() {
-		var p Pair
-		if err := rows.Scan(&p.Competence, &p.Language); err != nil {
-			return nil, fmt.Errorf("read a pair: %w", err)
-		}
-		idle = append(idle, p)
-	}
-	return idle, rows.Err()
+	return idle, nil
 }
+
+var presenceSQL = postgres.SQL(postgres.Report, `SELECT count(*), count(*) FILTER (WHERE there.state = 'AVAILABLE')
+	FROM lawyer_pairs p CROSS JOIN LATERAL (
+		SELECT l.state FROM lawyer_presence h JOIN lawyers l ON l.id = h.lawyer_id
+		WHERE h.lawyer_id = p.lawyer_id AND h.heartbeat_at > $1 AND l.suspended_at IS NULL
+			AND l.state IN ('AVAILABLE', 'OFFERED', 'BUSY', 'WRAP_UP')
+		OFFSET 0) there
+	WHERE p.competence = $2 AND p.language = $3`)
 
 // presence looks up each lawyer of the pair who is signed on, and nobody else.
 func presence(ctx context.Context, tx postgres.Tx, p Pair) (online, idle int, err error) {
-	var r struct{ Online, Idle int }
-	err = tx.Gorm(ctx).Raw(`SELECT count(*) AS online, count(*) FILTER (WHERE there.state = 'AVAILABLE') AS idle
-		FROM lawyer_pairs p CROSS JOIN LATERAL (
-			SELECT l.state FROM lawyer_presence h JOIN lawyers l ON l.id = h.lawyer_id
-			WHERE h.lawyer_id = p.lawyer_id AND h.heartbeat_at > ? AND l.suspended_at IS NULL
-				AND l.state IN ('AVAILABLE', 'OFFERED', 'BUSY', 'WRAP_UP')
-			OFFSET 0) there
-		WHERE p.competence = ? AND p.language = ?`,
-		tx.Now.Add(-lawyer.PresenceFresh), p.Competence, p.Language).Scan(&r).Error
-	if err != nil {
+	if err := tx.QueryRow(ctx, presenceSQL, tx.Now.Add(-lawyer.PresenceFresh), p.Competence, p.Language).Scan(&online, &idle); err != nil {
 		return 0, 0, fmt.Errorf("count the lawyers of a pair: %w", err)
 	}
-	return r.Online, r.Idle, nil
+	return online, idle, nil
 }

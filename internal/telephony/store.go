@@ -2,59 +2,94 @@ package telephony
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"time"
+
+	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
 
 	"partnerd/internal/postgres"
 )
 
+// callRow is a row of calls. What is written once, when the call begins, is marked "<-:create".
 type callRow struct {
-	ID             string
-	ConsultationID string
-	ClientID       string
-	LawyerID       string
-	Attempt        int
-	State          State
-	Record         bool
-	Language       string
-	StartedAt      time.Time
-	JoinedAt       *time.Time
-	BridgedAt      *time.Time
-	LostAt         *time.Time
-	JoinedUs       int64
-	LastEventAt    time.Time
-	EndedAt        *time.Time
-	Outcome        *string
-	Reason         *string
-	RecordingRef   *string
-	Seen           bool
+	ID             string      `gorm:"column:id;primaryKey"`
+	ConsultationID string      `gorm:"column:consultation_id;<-:create"`
+	ClientID       string      `gorm:"column:client_id;<-:create"`
+	LawyerID       string      `gorm:"column:lawyer_id;<-:create"`
+	Attempt        int         `gorm:"column:attempt;<-:create"` // from 1
+	State          State       `gorm:"column:state"`
+	Record         bool        `gorm:"column:record;<-:create"`
+	Language       string      `gorm:"column:language;<-:create"`
+	StartedAt      time.Time   `gorm:"column:started_at;<-:create"`
+	JoinedAt       *time.Time  `gorm:"column:joined_at"`
+	BridgedAt      *time.Time  `gorm:"column:bridged_at"`
+	LostAt         *time.Time  `gorm:"column:lost_at"`
+	JoinedUs       int64       `gorm:"column:joined_us"` // microseconds of the stretches that are over
+	LastEventAt    time.Time   `gorm:"column:last_event_at"`
+	EndedAt        *time.Time  `gorm:"column:ended_at"`
+	Outcome        OutcomeKind `gorm:"column:outcome;serializer:zeronull"`
+	Reason         string      `gorm:"column:reason;serializer:zeronull"`
+	RecordingRef   string      `gorm:"column:recording_ref;serializer:zeronull"`
 }
 
-const callColumns = `id, consultation_id, client_id, lawyer_id, attempt, state, record, language, started_at, joined_at,
-	bridged_at, lost_at, joined_us, last_event_at, ended_at, outcome, reason, recording_ref`
+// TableName implements [schema.Tabler].
+func (callRow) TableName() string { return "calls" }
+
+// eventRow is a row of call_events: what a provider reported.
+type eventRow struct {
+	CallID  string    `gorm:"column:call_id;primaryKey"`
+	EventID string    `gorm:"column:event_id;primaryKey"`
+	Kind    EventKind `gorm:"column:kind"`
+	At      time.Time `gorm:"column:at"` // when it happened, by the provider's clock
+	Fitted  bool      `gorm:"column:fitted"`
+}
+
+// TableName implements [schema.Tabler].
+func (eventRow) TableName() string { return "call_events" }
+
+// commandRow is a row of call_commands.
+type commandRow struct {
+	ID           string      `gorm:"column:id;primaryKey"`
+	CallID       string      `gorm:"column:call_id"`
+	Kind         commandKind `gorm:"column:kind"`
+	Args         commandArgs `gorm:"column:args;serializer:json"`
+	Position     int64       `gorm:"column:position;->"` // the order of a call's commands, which the database numbers
+	DueAt        time.Time   `gorm:"column:due_at"`
+	ClaimedUntil *time.Time  `gorm:"column:claimed_until"`
+	Attempts     int         `gorm:"column:attempts"`
+	DoneAt       *time.Time  `gorm:"column:done_at"`
+	LastError    string      `gorm:"column:last_error;serializer:zeronull"`
+}
+
+// TableName implements [schema.Tabler].
+func (commandRow) TableName() string { return "call_commands" }
+
+func toRow(c Call) callRow {
+	return callRow{ID: c.ID, ConsultationID: c.ConsultationID, ClientID: c.ClientID, LawyerID: c.LawyerID, Attempt: c.Attempt,
+		State: c.State, Record: c.Record, Language: c.Language, StartedAt: c.StartedAt, JoinedAt: c.JoinedAt, BridgedAt: c.BridgedAt,
+		LostAt: c.LostAt, JoinedUs: c.Joined.Microseconds(), LastEventAt: c.LastEventAt, EndedAt: c.EndedAt, Outcome: c.Outcome,
+		Reason: c.Reason, RecordingRef: c.RecordingRef}
+}
 
 func fromRow(r callRow) Call {
 	return Call{ID: r.ID, ConsultationID: r.ConsultationID, ClientID: r.ClientID, LawyerID: r.LawyerID, Attempt: r.Attempt,
-		State: r.State, Record: r.Record, Language: r.Language, StartedAt: r.StartedAt, JoinedAt: r.JoinedAt,
-		BridgedAt: r.BridgedAt, LostAt: r.LostAt, Joined: time.Duration(r.JoinedUs) * time.Microsecond,
-		LastEventAt: r.LastEventAt, EndedAt: r.EndedAt, Outcome: OutcomeKind(deref(r.Outcome)), Reason: deref(r.Reason),
-		RecordingRef: deref(r.RecordingRef)}
+		State: r.State, Record: r.Record, Language: r.Language, StartedAt: r.StartedAt, JoinedAt: r.JoinedAt, BridgedAt: r.BridgedAt,
+		LostAt: r.LostAt, Joined: time.Duration(r.JoinedUs) * time.Microsecond, LastEventAt: r.LastEventAt, EndedAt: r.EndedAt,
+		Outcome: r.Outcome, Reason: r.Reason, RecordingRef: r.RecordingRef}
 }
 
 // insertCall tells whether the line was free. ON CONFLICT keeps the transaction usable when it was not.
 func insertCall(ctx context.Context, tx postgres.Tx, c Call) (bool, error) {
-	res := tx.Gorm(ctx).Exec(`INSERT INTO calls (id, consultation_id, client_id, lawyer_id, attempt, state, record, language, started_at, last_event_at)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
-		c.ID, c.ConsultationID, c.ClientID, c.LawyerID, c.Attempt, c.State, c.Record, c.Language, c.StartedAt, c.LastEventAt)
-	if res.Error != nil {
-		return false, fmt.Errorf("insert call: %w", res.Error)
+	r, inserted := toRow(c), gorm.WithResult()
+	if err := gorm.G[callRow](tx.Gorm(ctx), clause.OnConflict{DoNothing: true}, inserted).Create(ctx, &r); err != nil {
+		return false, fmt.Errorf("insert call: %w", err)
 	}
-	return res.RowsAffected == 1, nil
+	return inserted.RowsAffected == 1, nil
 }
 
 func get(ctx context.Context, tx postgres.Tx, callID string) (Call, error) {
-	c, found, err := one(ctx, tx, "SELECT "+callColumns+" FROM calls WHERE id = ?", callID)
+	c, found, err := one(ctx, gorm.G[callRow](tx.Gorm(ctx)).Where("id = ?", callID))
 	if err == nil && !found {
 		err = ErrNoCall
 	}
@@ -62,43 +97,42 @@ func get(ctx context.Context, tx postgres.Tx, callID string) (Call, error) {
 }
 
 func active(ctx context.Context, tx postgres.Tx, consultationID string) (Call, bool, error) {
-	return one(ctx, tx, "SELECT "+callColumns+" FROM calls WHERE consultation_id = ? AND state <> 'ENDED'", consultationID)
+	return one(ctx, gorm.G[callRow](tx.Gorm(ctx)).Where("consultation_id = ? AND state <> 'ENDED'", consultationID))
 }
 
-func one(ctx context.Context, tx postgres.Tx, query, arg string) (Call, bool, error) {
-	var r callRow
-	res := tx.Gorm(ctx).Raw(query, arg).Scan(&r)
-	if res.Error != nil {
-		return Call{}, false, fmt.Errorf("read call: %w", res.Error)
+func one(ctx context.Context, q gorm.ChainInterface[callRow]) (Call, bool, error) {
+	r, err := q.Take(ctx)
+	if postgres.IsNotFound(err) {
+		return Call{}, false, nil
 	}
-	return fromRow(r), res.RowsAffected > 0, nil
+	if err != nil {
+		return Call{}, false, fmt.Errorf("read call: %w", err)
+	}
+	return fromRow(r), true, nil
 }
 
 // lockForEvent locks a call and tells whether it has the event already.
 func lockForEvent(ctx context.Context, tx postgres.Tx, callID, eventID string) (c Call, seen bool, err error) {
-	var r callRow
-	res := tx.Gorm(ctx).Raw("SELECT "+callColumns+" FROM calls WHERE id = ? FOR UPDATE", callID).Scan(&r)
-	if res.Error != nil {
-		return Call{}, false, fmt.Errorf("lock call: %w", res.Error)
+	c, found, err := one(ctx, gorm.G[callRow](tx.Gorm(ctx), postgres.ForUpdate).Where("id = ?", callID))
+	if err == nil && !found {
+		err = ErrNoCall
 	}
-	if res.RowsAffected == 0 {
-		return Call{}, false, ErrNoCall
+	if err != nil {
+		return Call{}, false, err
 	}
-	if eventID != "" { // a statement of its own: it must see what was committed while the lock was waited for
-		err = tx.Gorm(ctx).Raw("SELECT EXISTS (SELECT FROM call_events WHERE call_id = ? AND event_id = ?)", callID, eventID).Scan(&seen).Error
-		if err != nil {
-			return Call{}, false, fmt.Errorf("look for call event: %w", err)
-		}
+	if eventID == "" {
+		return c, false, nil
 	}
-	return fromRow(r), seen, nil
+	// a statement of its own: it must see what was committed while the lock was waited for
+	_, err = gorm.G[eventRow](tx.Gorm(ctx)).Select("event_id").Where("call_id = ? AND event_id = ?", callID, eventID).Take(ctx)
+	if err != nil && !postgres.IsNotFound(err) {
+		return Call{}, false, fmt.Errorf("look for call event: %w", err)
+	}
+	return c, err == nil, nil
 }
 
 func lineMarks(ctx context.Context, tx postgres.Tx, callID string) ([]mark, error) {
-	var rows []struct {
-		Kind EventKind
-		At   time.Time
-	}
-	err := tx.Gorm(ctx).Raw("SELECT kind, at FROM call_events WHERE call_id = ? AND fitted AND kind IN ('BRIDGED', 'UNBRIDGED')", callID).Scan(&rows).Error
+	rows, err := gorm.G[eventRow](tx.Gorm(ctx)).Where("call_id = ? AND fitted AND kind IN ?", callID, []EventKind{LegsJoined, LegsParted}).Find(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("read the line's changes: %w", err)
 	}
@@ -110,20 +144,18 @@ func lineMarks(ctx context.Context, tx postgres.Tx, callID string) ([]mark, erro
 }
 
 func insertEvent(ctx context.Context, tx postgres.Tx, e Event, fits bool) error {
-	err := tx.Gorm(ctx).Exec("INSERT INTO call_events (call_id, event_id, kind, at, fitted) VALUES (?, ?, ?, ?, ?)",
-		e.CallID, e.ID, e.Kind, e.At, fits).Error
+	err := gorm.G[eventRow](tx.Gorm(ctx)).Create(ctx, &eventRow{CallID: e.CallID, EventID: e.ID, Kind: e.Kind, At: e.At, Fitted: fits})
 	if err != nil {
 		return fmt.Errorf("insert call event: %w", err)
 	}
 	return nil
 }
 
+// changing are the columns that an event may change.
+var changing = postgres.Updatable[callRow]()
+
 func update(ctx context.Context, tx postgres.Tx, c Call) error {
-	err := tx.Gorm(ctx).Exec(`UPDATE calls SET state = @state, joined_at = @joinedAt, bridged_at = @bridgedAt, lost_at = @lostAt,
-			joined_us = @joined, last_event_at = @lastEvent, ended_at = @endedAt, outcome = @outcome, reason = @reason, recording_ref = @ref
-		WHERE id = @id`, map[string]any{"id": c.ID, "state": c.State, "joinedAt": c.JoinedAt, "bridgedAt": c.BridgedAt,
-		"lostAt": c.LostAt, "joined": c.Joined.Microseconds(), "lastEvent": c.LastEventAt, "endedAt": c.EndedAt,
-		"outcome": null(string(c.Outcome)), "reason": null(c.Reason), "ref": null(c.RecordingRef)}).Error
+	err := tx.Gorm(ctx).Model(&callRow{}).Where("id = ?", c.ID).Select(changing).Updates(toRow(c)).Error
 	if err != nil {
 		return fmt.Errorf("update call: %w", err)
 	}
@@ -131,21 +163,15 @@ func update(ctx context.Context, tx postgres.Tx, c Call) error {
 }
 
 func attempts(ctx context.Context, tx postgres.Tx, consultationID string) (int, error) {
-	var n int
-	err := tx.Gorm(ctx).Raw("SELECT count(*) FROM calls WHERE consultation_id = ? AND outcome = 'NOT_REACHED'", consultationID).Scan(&n).Error
+	n, err := gorm.G[callRow](tx.Gorm(ctx)).Where("consultation_id = ? AND outcome = ?", consultationID, NotReached).Count(ctx, "*")
 	if err != nil {
 		return 0, fmt.Errorf("count attempts: %w", err)
 	}
-	return n, nil
+	return int(n), nil
 }
 
 func insertCommand(ctx context.Context, tx postgres.Tx, callID string, o order) error {
-	args, err := json.Marshal(o.args)
-	if err != nil {
-		return fmt.Errorf("write command: %w", err)
-	}
-	err = tx.Gorm(ctx).Exec("INSERT INTO call_commands (id, call_id, kind, args, due_at) VALUES (?, ?, ?, ?, ?)",
-		tx.NewID("cmd"), callID, o.kind, string(args), tx.Now.Add(o.after)).Error
+	err := gorm.G[commandRow](tx.Gorm(ctx)).Create(ctx, &commandRow{ID: tx.NewID("cmd"), CallID: callID, Kind: o.kind, Args: o.args, DueAt: tx.Now.Add(o.after)})
 	if err != nil {
 		return fmt.Errorf("insert command: %w", err)
 	}
@@ -155,88 +181,69 @@ func insertCommand(ctx context.Context, tx postgres.Tx, callID string, o order) 
 // dropWaiting settles the commands of a call that is over. One that a worker is at stays, so that the hang-up behind it
 // is carried out after it and not before.
 func dropWaiting(ctx context.Context, tx postgres.Tx, callID string) error {
-	err := tx.Gorm(ctx).Exec(`UPDATE call_commands SET done_at = @now, last_error = 'the call is over'
-		WHERE call_id = @call AND done_at IS NULL AND kind <> 'HANGUP' AND (claimed_until IS NULL OR claimed_until <= @now)`,
-		map[string]any{"now": tx.Now, "call": callID}).Error
+	_, err := gorm.G[commandRow](tx.Gorm(ctx)).Where("call_id = ? AND done_at IS NULL AND kind <> ?", callID, cmdHangup).
+		Where("claimed_until IS NULL OR claimed_until <= ?", tx.Now).Updates(ctx, commandRow{DoneAt: &tx.Now, LastError: "the call is over"})
 	if err != nil {
 		return fmt.Errorf("drop commands: %w", err)
 	}
 	return nil
 }
 
+var claimSQL = postgres.SQL(postgres.Claim, `WITH due AS MATERIALIZED (
+		SELECT q.id FROM call_commands q WHERE q.done_at IS NULL AND q.due_at <= $1
+			AND (q.claimed_until IS NULL OR q.claimed_until <= $1)
+			AND NOT EXISTS (SELECT FROM call_commands e WHERE e.call_id = q.call_id AND e.done_at IS NULL AND e.position < q.position)
+		ORDER BY q.due_at, q.position LIMIT $3 FOR UPDATE SKIP LOCKED)
+	UPDATE call_commands c SET claimed_until = $2, attempts = c.attempts + 1
+	FROM due, calls k WHERE c.id = due.id AND k.id = c.call_id
+	RETURNING c.*, k.consultation_id, k.lawyer_id, k.language, k.state = 'ENDED' AS ended`)
+
 // claim takes the first open command of every call that has one due.
 func claim(ctx context.Context, tx postgres.Tx) ([]command, error) {
-	var rows []struct {
-		ID             string
-		Kind           commandKind
-		Args           string
-		Attempts       int
-		CallID         string
+	type claimed struct {
+		Row            commandRow `gorm:"embedded"`
 		ConsultationID string
 		LawyerID       string
 		Language       string
 		Ended          bool
 	}
-	err := tx.Gorm(ctx).Raw(`WITH due AS MATERIALIZED (
-			SELECT q.id FROM call_commands q WHERE q.done_at IS NULL AND q.due_at <= @now
-				AND (q.claimed_until IS NULL OR q.claimed_until <= @now)
-				AND NOT EXISTS (SELECT FROM call_commands e WHERE e.call_id = q.call_id AND e.done_at IS NULL AND e.position < q.position)
-			ORDER BY q.due_at, q.position LIMIT @batch FOR UPDATE SKIP LOCKED)
-		UPDATE call_commands c SET claimed_until = @lease, attempts = c.attempts + 1
-		FROM due, calls k WHERE c.id = due.id AND k.id = c.call_id
-		RETURNING c.id, c.kind, c.args, c.attempts, c.call_id, k.consultation_id, k.lawyer_id, k.language, k.state = 'ENDED' AS ended`,
-		map[string]any{"now": tx.Now, "lease": tx.Now.Add(lease), "batch": batch}).Scan(&rows).Error
+	rows, err := postgres.Query[claimed](ctx, tx, claimSQL, tx.Now, tx.Now.Add(lease), batch)
 	if err != nil {
 		return nil, fmt.Errorf("claim commands: %w", err)
 	}
 	due := make([]command, len(rows))
 	for i, r := range rows {
-		due[i] = command{id: r.ID, kind: r.Kind, tries: r.Attempts, callID: r.CallID, consultationID: r.ConsultationID,
-			lawyerID: r.LawyerID, language: r.Language, ended: r.Ended}
-		if err := json.Unmarshal([]byte(r.Args), &due[i].args); err != nil {
-			return nil, fmt.Errorf("read command %s: %w", r.ID, err)
-		}
+		due[i] = command{id: r.Row.ID, kind: r.Row.Kind, args: r.Row.Args, tries: r.Row.Attempts, callID: r.Row.CallID,
+			consultationID: r.ConsultationID, lawyerID: r.LawyerID, language: r.Language, ended: r.Ended}
 	}
 	return due, nil
 }
 
-func settle(ctx context.Context, tx postgres.Tx, commandID string, r settlement) error {
-	var doneAt *time.Time
-	if r.done {
-		doneAt = &tx.Now
+func settle(ctx context.Context, tx postgres.Tx, commandID string, s settlement) error {
+	values := map[string]any{"done_at": nil, "claimed_until": nil, "last_error": nil, "due_at": gorm.Expr("greatest(due_at, ?)", tx.Now.Add(s.after))}
+	if s.done {
+		values["done_at"] = tx.Now
 	}
-	err := tx.Gorm(ctx).Exec("UPDATE call_commands SET done_at = ?, claimed_until = NULL, last_error = ?, due_at = GREATEST(due_at, ?) WHERE id = ?",
-		doneAt, null(r.fault), tx.Now.Add(r.after), commandID).Error
-	if err != nil {
+	if s.fault != "" {
+		values["last_error"] = s.fault
+	}
+	if err := tx.Gorm(ctx).Model(&commandRow{}).Where("id = ?", commandID).Updates(values).Error; err != nil {
 		return fmt.Errorf("settle command: %w", err)
 	}
 	return nil
 }
 
-// claimSilent lists calls without an event for the time of silence, and counts the question as one, so that each is
-// asked about once per time of silence and by one replica.
+// claimSilentSQL counts the question as an event.
+var claimSilentSQL = postgres.SQL(postgres.Claim, `WITH silent AS MATERIALIZED (
+		SELECT id FROM calls WHERE state <> 'ENDED' AND last_event_at <= $2 ORDER BY last_event_at LIMIT $3 FOR UPDATE SKIP LOCKED)
+	UPDATE calls SET last_event_at = $1 FROM silent WHERE calls.id = silent.id RETURNING calls.id`)
+
+// claimSilent lists calls without an event for the time of silence, so that each is asked about once per time of silence
+// and by one replica.
 func claimSilent(ctx context.Context, tx postgres.Tx) ([]string, error) {
-	var ids []string
-	err := tx.Gorm(ctx).Raw(`WITH silent AS MATERIALIZED (
-			SELECT id FROM calls WHERE state <> 'ENDED' AND last_event_at <= ? ORDER BY last_event_at LIMIT ? FOR UPDATE SKIP LOCKED)
-		UPDATE calls SET last_event_at = ? FROM silent WHERE calls.id = silent.id RETURNING calls.id`,
-		tx.Now.Add(-Silence), batch, tx.Now).Scan(&ids).Error
+	ids, err := postgres.Query[string](ctx, tx, claimSilentSQL, tx.Now, tx.Now.Add(-Silence), batch)
 	if err != nil {
 		return nil, fmt.Errorf("list silent calls: %w", err)
 	}
 	return ids, nil
-}
-
-func null(s string) *string {
-	if s == "" {
-		return nil
-	}
-	return &s
-}
-
-func deref(s *string) string {
-	if s == nil {
-		return ""
-	}
-	return *s
 }

@@ -40,14 +40,14 @@ func NewCalls(db *postgres.DB, script func(callID string) Script, log *slog.Logg
 // PlaceLeg implements [telephony.Adapter]. Nobody is dialled; the number is not kept.
 func (c *Calls) PlaceLeg(ctx context.Context, cmd telephony.PlaceLeg) error {
 	return c.plan(ctx, cmd.Command, func(_ postgres.Tx, s Script, past history) ([]planned, error) {
-		return s.legPlan(cmd.Role, cmd.Timeout, past.joined), nil
+		return s.legPlan(cmd.Role, cmd.Timeout, past.Joined), nil
 	})
 }
 
 // Bridge implements [telephony.Adapter].
 func (c *Calls) Bridge(ctx context.Context, cmd telephony.Bridge) error {
 	return c.plan(ctx, cmd.Command, func(_ postgres.Tx, s Script, past history) ([]planned, error) {
-		return s.bridgePlan(cmd.MaxDuration, past.parted), nil
+		return s.bridgePlan(cmd.MaxDuration, past.Parted), nil
 	})
 }
 
@@ -91,7 +91,7 @@ func (c *Calls) plan(ctx context.Context, cmd telephony.Command, f func(postgres
 	script := c.script(cmd.CallID)
 	return c.db.InTx(ctx, func(tx postgres.Tx) error {
 		past, err := historyOf(ctx, tx, cmd)
-		if err != nil || past.repeated {
+		if err != nil || past.Repeated {
 			return err
 		}
 		plan, err := f(tx, script, past)
@@ -168,14 +168,14 @@ func (c *Calls) Deliver(ctx context.Context, deliver Deliver) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	calls := map[string][]dueStep{}
+	calls := map[string][]stepRow{}
 	for _, s := range due {
-		calls[s.event.CallID] = append(calls[s.event.CallID], s)
+		calls[s.Event.CallID] = append(calls[s.Event.CallID], s)
 	}
 	var g errgroup.Group
 	g.SetLimit(8)
 	for _, steps := range calls {
-		slices.SortFunc(steps, func(a, b dueStep) int { return a.dueAt.Compare(b.dueAt) })
+		slices.SortFunc(steps, func(a, b stepRow) int { return a.DueAt.Compare(b.DueAt) })
 		g.Go(func() error {
 			var faults []error
 			for _, s := range steps {
@@ -190,25 +190,25 @@ func (c *Calls) Deliver(ctx context.Context, deliver Deliver) (int, error) {
 // maxTries is after how many refusals the provider gives an event up.
 const maxTries = 100
 
-func (c *Calls) report(ctx context.Context, s dueStep, deliver Deliver) error {
-	err := deliver(ctx, s.event)
+func (c *Calls) report(ctx context.Context, s stepRow, deliver Deliver) error {
+	err := deliver(ctx, s.Event)
 	if ctx.Err() != nil {
 		return nil // the claim runs out and the event is reported again
 	}
 	if err == nil {
 		return c.db.InTx(ctx, func(tx postgres.Tx) error {
-			if s.event.Kind == telephony.CallOver {
-				if err := dropSteps(ctx, tx, s.event.CallID, s.event.At); err != nil {
+			if s.Event.Kind == telephony.CallOver {
+				if err := dropSteps(ctx, tx, s.Event.CallID, s.Event.At); err != nil {
 					return err
 				}
 			}
-			return settleStep(ctx, tx, s.id, true, 0)
+			return settleStep(ctx, tx, s.ID, true, 0)
 		})
 	}
-	quit := s.tries >= maxTries
-	c.log.WarnContext(ctx, "simulated call event refused", "call", s.event.CallID, "event", s.event.ID, "kind", s.event.Kind,
-		"try", s.tries, "given_up", quit, "error", err)
-	if err := settleStep(ctx, c.db.Read(), s.id, quit, min(time.Duration(s.tries)*200*time.Millisecond, 5*time.Second)); err != nil {
+	quit := s.Tries >= maxTries
+	c.log.WarnContext(ctx, "simulated call event refused", "call", s.Event.CallID, "event", s.Event.ID, "kind", s.Event.Kind,
+		"try", s.Tries, "given_up", quit, "error", err)
+	if err := settleStep(ctx, c.db.Read(), s.ID, quit, min(time.Duration(s.Tries)*200*time.Millisecond, 5*time.Second)); err != nil {
 		return fmt.Errorf("after a refusal: %w", err)
 	}
 	return nil

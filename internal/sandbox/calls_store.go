@@ -2,46 +2,55 @@ package sandbox
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"time"
+
+	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
 
 	"partnerd/internal/postgres"
 	"partnerd/internal/telephony"
 )
 
-// history is what happened in a call before a command.
-type history struct {
-	repeated       bool // the command came before
-	joined, parted bool // both were joined; the line dropped
+// stepRow is a row of sandbox_call_steps: an event that happens in a simulated call.
+type stepRow struct {
+	ID           string          `gorm:"column:id;primaryKey"`
+	CallID       string          `gorm:"column:call_id"`
+	Event        telephony.Event `gorm:"column:event;serializer:json"`
+	DueAt        time.Time       `gorm:"column:due_at"` // when it is reported; it may happen before
+	ClaimedUntil *time.Time      `gorm:"column:claimed_until"`
+	Tries        int             `gorm:"column:tries"` // to report it
+	DoneAt       *time.Time      `gorm:"column:done_at"`
 }
 
-// historyOf locks the call's row against a twin of the command.
-func historyOf(ctx context.Context, tx postgres.Tx, cmd telephony.Command) (history, error) {
-	var h struct{ Repeated, Joined, Parted bool }
-	err := tx.Gorm(ctx).Exec("SELECT pg_advisory_xact_lock(hashtextextended(?, 0))", cmd.CallID).Error
-	if err != nil {
+// TableName implements [schema.Tabler].
+func (stepRow) TableName() string { return "sandbox_call_steps" }
+
+// history is what happened in a call before a command.
+type history struct {
+	Repeated       bool // the command came before
+	Joined, Parted bool // both were joined; the line dropped
+}
+
+var lockCallSQL = postgres.SQL(postgres.Backend, "SELECT pg_advisory_xact_lock(hashtextextended($1, 0))")
+
+// historyOf locks the call against a twin of the command.
+func historyOf(ctx context.Context, tx postgres.Tx, cmd telephony.Command) (h history, err error) {
+	if _, err := tx.Exec(ctx, lockCallSQL, cmd.CallID); err != nil {
 		return history{}, fmt.Errorf("lock simulated call: %w", err)
 	}
-	err = tx.Gorm(ctx).Raw(`SELECT
-			COALESCE(bool_or(starts_with(id, @command || ':')), false) AS repeated,
-			COALESCE(bool_or(event->>'kind' = 'BRIDGED'), false) AS joined,
-			COALESCE(bool_or(event->>'kind' = 'UNBRIDGED'), false) AS parted
-		FROM sandbox_call_steps WHERE call_id = @call`,
-		map[string]any{"command": cmd.CommandID, "call": cmd.CallID}).Scan(&h).Error
+	err = tx.Gorm(ctx).Model(&stepRow{}).Where("call_id = ?", cmd.CallID).Select(`coalesce(bool_or(starts_with(id, ?)), false) AS repeated,
+		coalesce(bool_or(event->>'kind' = ?), false) AS joined, coalesce(bool_or(event->>'kind' = ?), false) AS parted`,
+		cmd.CommandID+":", telephony.LegsJoined, telephony.LegsParted).Take(&h).Error
 	if err != nil {
 		return history{}, fmt.Errorf("read simulated call: %w", err)
 	}
-	return history{repeated: h.Repeated, joined: h.Joined, parted: h.Parted}, nil
+	return h, nil
 }
 
 func insertStep(ctx context.Context, tx postgres.Tx, id string, e telephony.Event, due time.Time) error {
-	event, err := json.Marshal(e)
-	if err != nil {
-		return fmt.Errorf("write simulated event: %w", err)
-	}
-	err = tx.Gorm(ctx).Exec("INSERT INTO sandbox_call_steps (id, call_id, event, due_at) VALUES (?, ?, ?, ?) ON CONFLICT (id) DO NOTHING",
-		id, e.CallID, string(event), due).Error
+	err := gorm.G[stepRow](tx.Gorm(ctx), clause.OnConflict{Columns: []clause.Column{{Name: "id"}}, DoNothing: true}).
+		Create(ctx, &stepRow{ID: id, CallID: e.CallID, Event: e, DueAt: due})
 	if err != nil {
 		return fmt.Errorf("insert simulated event: %w", err)
 	}
@@ -50,8 +59,7 @@ func insertStep(ctx context.Context, tx postgres.Tx, id string, e telephony.Even
 
 // dropSteps takes back what would happen in a call after the given instant.
 func dropSteps(ctx context.Context, tx postgres.Tx, callID string, after time.Time) error {
-	err := tx.Gorm(ctx).Exec(`DELETE FROM sandbox_call_steps
-		WHERE call_id = ? AND done_at IS NULL AND (event->>'at')::timestamptz > ?`, callID, after).Error
+	_, err := gorm.G[stepRow](tx.Gorm(ctx)).Where("call_id = ? AND done_at IS NULL AND (event->>'at')::timestamptz > ?", callID, after).Delete(ctx)
 	if err != nil {
 		return fmt.Errorf("drop simulated events: %w", err)
 	}
@@ -59,75 +67,55 @@ func dropSteps(ctx context.Context, tx postgres.Tx, callID string, after time.Ti
 }
 
 func pastEvents(ctx context.Context, tx postgres.Tx, callID string) ([]telephony.Event, error) {
-	var rows []string
-	err := tx.Gorm(ctx).Raw("SELECT event FROM sandbox_call_steps WHERE call_id = ? AND due_at <= ? ORDER BY due_at, id", callID, tx.Now).Scan(&rows).Error
+	rows, err := gorm.G[stepRow](tx.Gorm(ctx)).Where("call_id = ? AND due_at <= ?", callID, tx.Now).Order("due_at, id").Find(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("list simulated events: %w", err)
 	}
 	events := make([]telephony.Event, len(rows))
 	for i, r := range rows {
-		if err := json.Unmarshal([]byte(r), &events[i]); err != nil {
-			return nil, fmt.Errorf("read simulated event: %w", err)
-		}
+		events[i] = r.Event
 	}
 	return events, nil
 }
 
 func nextStep(ctx context.Context, tx postgres.Tx) (time.Time, bool, error) {
-	var at []time.Time
-	err := tx.Gorm(ctx).Raw(`SELECT GREATEST(due_at, COALESCE(claimed_until, due_at)) FROM sandbox_call_steps
-		WHERE done_at IS NULL ORDER BY due_at LIMIT 1`).Scan(&at).Error
+	r, err := gorm.G[stepRow](tx.Gorm(ctx)).Select("due_at", "claimed_until").Where("done_at IS NULL").Order("due_at").Take(ctx)
+	if postgres.IsNotFound(err) {
+		return time.Time{}, false, nil
+	}
 	if err != nil {
 		return time.Time{}, false, fmt.Errorf("look for simulated events: %w", err)
 	}
-	if len(at) == 0 {
-		return time.Time{}, false, nil
+	if r.ClaimedUntil != nil && r.ClaimedUntil.After(r.DueAt) {
+		return *r.ClaimedUntil, true, nil
 	}
-	return at[0], true, nil
-}
-
-type dueStep struct {
-	id    string
-	event telephony.Event
-	dueAt time.Time
-	tries int // with this one
+	return r.DueAt, true, nil
 }
 
 // stepClaim is how long a replica that claimed a step and died holds it back.
 const stepClaim = 15 * time.Second
 
-func claimSteps(ctx context.Context, tx postgres.Tx) ([]dueStep, error) {
-	var rows []struct {
-		ID    string
-		Event string
-		DueAt time.Time
-		Tries int
-	}
-	err := tx.Gorm(ctx).Raw(`WITH due AS MATERIALIZED (
-			SELECT id FROM sandbox_call_steps WHERE done_at IS NULL AND due_at <= @now AND (claimed_until IS NULL OR claimed_until <= @now)
-			ORDER BY due_at LIMIT 64 FOR UPDATE SKIP LOCKED)
-		UPDATE sandbox_call_steps s SET claimed_until = @until, tries = s.tries + 1 FROM due WHERE s.id = due.id
-		RETURNING s.id, s.event, s.due_at, s.tries`,
-		map[string]any{"now": tx.Now, "until": tx.Now.Add(stepClaim)}).Scan(&rows).Error
+var claimStepsSQL = postgres.SQL(postgres.Claim, `WITH due AS MATERIALIZED (
+		SELECT id FROM sandbox_call_steps WHERE done_at IS NULL AND due_at <= $1 AND (claimed_until IS NULL OR claimed_until <= $1)
+		ORDER BY due_at LIMIT 64 FOR UPDATE SKIP LOCKED)
+	UPDATE sandbox_call_steps s SET claimed_until = $2, tries = s.tries + 1 FROM due WHERE s.id = due.id RETURNING s.*`)
+
+// claimSteps takes due events for one try each, which counts already.
+func claimSteps(ctx context.Context, tx postgres.Tx) ([]stepRow, error) {
+	due, err := postgres.Query[stepRow](ctx, tx, claimStepsSQL, tx.Now, tx.Now.Add(stepClaim))
 	if err != nil {
 		return nil, fmt.Errorf("claim simulated events: %w", err)
-	}
-	due := make([]dueStep, len(rows))
-	for i, r := range rows {
-		due[i] = dueStep{id: r.ID, dueAt: r.DueAt, tries: r.Tries}
-		if err := json.Unmarshal([]byte(r.Event), &due[i].event); err != nil {
-			return nil, fmt.Errorf("read simulated event %s: %w", r.ID, err)
-		}
 	}
 	return due, nil
 }
 
 func settleStep(ctx context.Context, tx postgres.Tx, id string, done bool, again time.Duration) error {
-	var doneAt *time.Time
+	until := tx.Now.Add(again)
+	r := stepRow{ClaimedUntil: &until}
 	if done {
-		doneAt = &tx.Now
+		r.DoneAt = &tx.Now
 	}
-	err := tx.Gorm(ctx).Exec("UPDATE sandbox_call_steps SET claimed_until = ?, done_at = ? WHERE id = ?", tx.Now.Add(again), doneAt, id).Error
+	_, err := gorm.G[stepRow](tx.Gorm(ctx)).Where("id = ?", id).Select("claimed_until", "done_at").Updates(ctx, r)
 	if err != nil {
 		return fmt.Errorf("settle simulated event: %w", err)
 	}

@@ -148,7 +148,7 @@ func (p *Payments) post(ctx context.Context) (int, error) {
 }
 
 // attempt posts one notice. The service's refusal is not an error of ours: the notice comes again.
-func (p *Payments) attempt(ctx context.Context, n dueNotice) error {
+func (p *Payments) attempt(ctx context.Context, n noticeRow) error {
 	refusal := p.send(ctx, n.Body)
 	if ctx.Err() != nil {
 		return nil // the lease brings it back

@@ -5,40 +5,56 @@ import (
 	"fmt"
 	"time"
 
+	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
+
 	"partnerd/internal/payment"
 	"partnerd/internal/postgres"
 )
 
-type dueNotice struct {
-	ID       string
-	Body     []byte
-	Attempts int // with this one
+// noticeRow is a row of sandbox_payment_notices: what a client decided about a checkout, and the notice of it.
+type noticeRow struct {
+	ID          string       `gorm:"column:id;primaryKey"`
+	SessionID   string       `gorm:"column:session_id"`
+	Kind        payment.Kind `gorm:"column:kind"`
+	Body        []byte       `gorm:"column:body"`
+	DueAt       time.Time    `gorm:"column:due_at"`
+	Attempts    int          `gorm:"column:attempts"`
+	DeliveredAt *time.Time   `gorm:"column:delivered_at"`
 }
 
-func readDecision(ctx context.Context, tx postgres.Tx, sessionID string) (kind payment.Kind, err error) {
-	err = tx.Gorm(ctx).Raw(`SELECT kind FROM sandbox_payment_notices WHERE session_id = ?`, sessionID).Scan(&kind).Error
-	return kind, err
+// TableName implements [schema.Tabler].
+func (noticeRow) TableName() string { return "sandbox_payment_notices" }
+
+// readDecision returns "" while there is none.
+func readDecision(ctx context.Context, tx postgres.Tx, sessionID string) (payment.Kind, error) {
+	r, err := gorm.G[noticeRow](tx.Gorm(ctx)).Select("kind").Where("session_id = ?", sessionID).Take(ctx)
+	if postgres.IsNotFound(err) {
+		return "", nil
+	}
+	return r.Kind, err
 }
 
 // insertDecision tells whether this is the first decision. Another one under way is waited for.
 func insertDecision(ctx context.Context, tx postgres.Tx, n payment.Notice, body []byte) (bool, error) {
-	res := tx.Gorm(ctx).Exec(`INSERT INTO sandbox_payment_notices (id, session_id, kind, body, due_at)
-		VALUES (?, ?, ?, ?, ?) ON CONFLICT (session_id) DO NOTHING`, n.ID, n.SessionID, n.Type, body, tx.Now)
-	return res.RowsAffected == 1, res.Error
+	inserted := gorm.WithResult()
+	err := gorm.G[noticeRow](tx.Gorm(ctx), clause.OnConflict{Columns: []clause.Column{{Name: "session_id"}}, DoNothing: true}, inserted).
+		Create(ctx, &noticeRow{ID: n.ID, SessionID: n.SessionID, Kind: n.Type, Body: body, DueAt: tx.Now})
+	return err == nil && inserted.RowsAffected == 1, err
 }
 
-// claimNotices takes due notices for one attempt each. They are due again after the lease, should this process die.
-func claimNotices(ctx context.Context, tx postgres.Tx, limit int, lease time.Duration) ([]dueNotice, error) {
-	var due []dueNotice
-	err := tx.Gorm(ctx).Raw(`UPDATE sandbox_payment_notices SET attempts = attempts + 1, due_at = ?
-		WHERE id IN (SELECT id FROM sandbox_payment_notices WHERE delivered_at IS NULL AND due_at <= ?
-			ORDER BY due_at LIMIT ? FOR UPDATE SKIP LOCKED)
-		RETURNING id, body, attempts`, tx.Now.Add(lease), tx.Now, limit).Scan(&due).Error
-	return due, err
+var claimNoticesSQL = postgres.SQL(postgres.Claim, `UPDATE sandbox_payment_notices SET attempts = attempts + 1, due_at = $1
+	WHERE id IN (SELECT id FROM sandbox_payment_notices WHERE delivered_at IS NULL AND due_at <= $2 ORDER BY due_at LIMIT $3 FOR UPDATE SKIP LOCKED)
+	RETURNING *`)
+
+// claimNotices takes due notices for one attempt each, which counts already. They are due again after the lease, should
+// this process die.
+func claimNotices(ctx context.Context, tx postgres.Tx, limit int, lease time.Duration) ([]noticeRow, error) {
+	return postgres.Query[noticeRow](ctx, tx, claimNoticesSQL, tx.Now.Add(lease), tx.Now, limit)
 }
 
 func postponeNotice(ctx context.Context, tx postgres.Tx, noticeID string, d time.Duration) error {
-	err := tx.Gorm(ctx).Exec(`UPDATE sandbox_payment_notices SET due_at = ? WHERE id = ? AND delivered_at IS NULL`, tx.Now.Add(d), noticeID).Error
+	_, err := gorm.G[noticeRow](tx.Gorm(ctx)).Where("id = ? AND delivered_at IS NULL", noticeID).Update(ctx, "due_at", tx.Now.Add(d))
 	if err != nil {
 		return fmt.Errorf("postpone notice: %w", err)
 	}
@@ -46,7 +62,7 @@ func postponeNotice(ctx context.Context, tx postgres.Tx, noticeID string, d time
 }
 
 func settleNotice(ctx context.Context, tx postgres.Tx, noticeID string) error {
-	err := tx.Gorm(ctx).Exec(`UPDATE sandbox_payment_notices SET delivered_at = ? WHERE id = ? AND delivered_at IS NULL`, tx.Now, noticeID).Error
+	_, err := gorm.G[noticeRow](tx.Gorm(ctx)).Where("id = ? AND delivered_at IS NULL", noticeID).Update(ctx, "delivered_at", tx.Now)
 	if err != nil {
 		return fmt.Errorf("settle notice: %w", err)
 	}

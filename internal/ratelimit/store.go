@@ -5,24 +5,35 @@ import (
 	"fmt"
 	"time"
 
+	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
+
 	"partnerd/internal/postgres"
 )
+
+// bucketRow is a row of rate_buckets.
+type bucketRow struct {
+	Key    string    `gorm:"column:key;primaryKey"`
+	FullAt time.Time `gorm:"column:full_at"` // when everything that was taken will have flowed back
+}
+
+// TableName implements [schema.Tabler].
+func (bucketRow) TableName() string { return "rate_buckets" }
 
 // Take takes one request out of the bucket of key, as [Limiter.Allow] does, for all processes on the database. What is
 // taken counts once tx has committed; until then others who want the same bucket wait.
 func Take(ctx context.Context, tx postgres.Tx, key string, q Quota) (Decision, error) {
-	var full time.Time
+	row := bucketRow{Key: key, FullAt: tx.Now}
 	// The update that changes nothing locks the row.
-	err := tx.Gorm(ctx).Raw(`INSERT INTO rate_buckets (key, full_at) VALUES (?, ?)
-		ON CONFLICT (key) DO UPDATE SET full_at = rate_buckets.full_at RETURNING full_at`, key, tx.Now).Row().Scan(&full)
-	if err != nil {
+	same := clause.OnConflict{Columns: []clause.Column{{Name: "key"}}, DoUpdates: clause.Assignments(map[string]any{"full_at": gorm.Expr("rate_buckets.full_at")})}
+	if err := gorm.G[bucketRow](tx.Gorm(ctx), same, clause.Returning{Columns: []clause.Column{{Name: "full_at"}}}).Create(ctx, &row); err != nil {
 		return Decision{}, fmt.Errorf("read rate bucket: %w", err)
 	}
-	d, full := decide(full, tx.Now, q)
+	d, full := decide(row.FullAt, tx.Now, q)
 	if !d.Allowed {
 		return d, nil
 	}
-	if err := tx.Gorm(ctx).Exec("UPDATE rate_buckets SET full_at = ? WHERE key = ?", full, key).Error; err != nil {
+	if _, err := gorm.G[bucketRow](tx.Gorm(ctx)).Where("key = ?", key).Update(ctx, "full_at", full); err != nil {
 		return Decision{}, fmt.Errorf("count against rate bucket: %w", err)
 	}
 	return d, nil
@@ -30,7 +41,8 @@ func Take(ctx context.Context, tx postgres.Tx, key string, q Quota) (Decision, e
 
 // PutBack puts one request back into the bucket of key, as [Limiter.Return] does.
 func PutBack(ctx context.Context, tx postgres.Tx, key string, q Quota) error {
-	err := tx.Gorm(ctx).Exec("UPDATE rate_buckets SET full_at = full_at - make_interval(secs => ?) WHERE key = ?", q.Interval.Seconds(), key).Error
+	_, err := gorm.G[bucketRow](tx.Gorm(ctx)).Where("key = ?", key).
+		Update(ctx, "full_at", gorm.Expr("full_at - make_interval(secs => ?)", q.Interval.Seconds()))
 	if err != nil {
 		return fmt.Errorf("put back into rate bucket: %w", err)
 	}
@@ -39,9 +51,9 @@ func PutBack(ctx context.Context, tx postgres.Tx, key string, q Quota) error {
 
 // Purge forgets the buckets that are full again, which is what no bucket is, and returns how many.
 func Purge(ctx context.Context, tx postgres.Tx) (int, error) {
-	r := tx.Gorm(ctx).Exec("DELETE FROM rate_buckets WHERE full_at <= ?", tx.Now)
-	if r.Error != nil {
-		return 0, fmt.Errorf("purge rate buckets: %w", r.Error)
+	n, err := gorm.G[bucketRow](tx.Gorm(ctx)).Where("full_at <= ?", tx.Now).Delete(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("purge rate buckets: %w", err)
 	}
-	return int(r.RowsAffected), nil
+	return n, nil
 }

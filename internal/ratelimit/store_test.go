@@ -11,6 +11,11 @@ import (
 	"partnerd/internal/postgres"
 )
 
+func TestModelsAreTheTables(t *testing.T) {
+	t.Parallel()
+	dbtest.Models(t, bucketRow{})
+}
+
 // Two processes on one database allow together what one allows alone.
 func TestReplicasCountTogether(t *testing.T) {
 	t.Parallel()

@@ -5,29 +5,42 @@ import (
 	"fmt"
 	"time"
 
+	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
+
 	"partnerd/internal/postgres"
 )
 
+// messageRow is a row of sms_messages: a message whose sending has begun.
+type messageRow struct {
+	ID      string    `gorm:"column:id;primaryKey"`
+	BegunAt time.Time `gorm:"column:begun_at"`
+}
+
+// TableName implements [schema.Tabler].
+func (messageRow) TableName() string { return "sms_messages" }
+
 // begin notes that sending begins; false when it began before.
 func begin(ctx context.Context, tx postgres.Tx, messageID string) (bool, error) {
-	r := tx.Gorm(ctx).Exec(`INSERT INTO sms_messages (id, begun_at) VALUES (?, ?) ON CONFLICT DO NOTHING`, messageID, tx.Now)
-	if r.Error != nil {
-		return false, fmt.Errorf("note text message: %w", r.Error)
+	inserted := gorm.WithResult()
+	err := gorm.G[messageRow](tx.Gorm(ctx), clause.OnConflict{DoNothing: true}, inserted).Create(ctx, &messageRow{ID: messageID, BegunAt: tx.Now})
+	if err != nil {
+		return false, fmt.Errorf("note text message: %w", err)
 	}
-	return r.RowsAffected == 1, nil
+	return inserted.RowsAffected == 1, nil
 }
 
 func forget(ctx context.Context, tx postgres.Tx, messageID string) error {
-	if err := tx.Gorm(ctx).Exec(`DELETE FROM sms_messages WHERE id = ?`, messageID).Error; err != nil {
+	if _, err := gorm.G[messageRow](tx.Gorm(ctx)).Where("id = ?", messageID).Delete(ctx); err != nil {
 		return fmt.Errorf("forget text message: %w", err)
 	}
 	return nil
 }
 
 func purge(ctx context.Context, tx postgres.Tx, before time.Time) (int, error) {
-	r := tx.Gorm(ctx).Exec(`DELETE FROM sms_messages WHERE begun_at < ?`, before)
-	if r.Error != nil {
-		return 0, fmt.Errorf("purge text messages: %w", r.Error)
+	n, err := gorm.G[messageRow](tx.Gorm(ctx)).Where("begun_at < ?", before).Delete(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("purge text messages: %w", err)
 	}
-	return int(r.RowsAffected), nil
+	return n, nil
 }

@@ -2,6 +2,7 @@ package webhook
 
 import (
 	"context"
+	"database/sql"
 	"encoding/json"
 	"fmt"
 	"time"
@@ -60,7 +61,7 @@ WITH RECURSIVE waiting AS (
 // earlier events of its consultation.
 //
 // Parameters: now, room, rooms, limit, end of the lease, token.
-const claimSQL = readySQL + `, process AS MATERIALIZED (
+var claimSQL = postgres.SQL(postgres.Claim, readySQL+`, process AS MATERIALIZED (
 	SELECT CAST($3 AS jsonb) AS rooms
 ), ready AS MATERIALIZED (
 	SELECT e.*, coalesce(CAST(p.rooms ->> e.application_id AS integer), $2) AS room
@@ -74,7 +75,7 @@ const claimSQL = readySQL + `, process AS MATERIALIZED (
 ), picked AS MATERIALIZED (
 	SELECT p.id, r.url, r.secret_sealed, r.previous_secret_sealed FROM ready r CROSS JOIN LATERAL (
 		SELECT d.id FROM webhook_deliveries d
-		WHERE d.application_id = r.application_id AND ` + ready + ` AND d.next_at <= $1
+		WHERE d.application_id = r.application_id AND `+ready+` AND d.next_at <= $1
 			AND (d.lease_until IS NULL OR d.lease_until <= $1)
 			AND (d.attempts > 0 OR NOT EXISTS (
 				SELECT 1 FROM webhook_deliveries earlier
@@ -88,7 +89,7 @@ UPDATE webhook_deliveries d SET lease_until = $5, lease_token = $6
 FROM picked p, webhook_events e
 WHERE d.id = p.id AND e.id = d.event_id
 RETURNING d.id, d.application_id, coalesce(d.consultation_id, ''), e.type, d.sequence, d.attempts,
-	d.schedule_from, d.created_at, e.body, p.url, p.secret_sealed, p.previous_secret_sealed`
+	d.schedule_from, d.created_at, e.body, p.url, p.secret_sealed, p.previous_secret_sealed`)
 
 // claimDue leases due deliveries. Two processes never hold the same one: the lock is skipped by the other, and after the
 // commit the delivery is left alone until the lease ends.
@@ -97,21 +98,18 @@ func claimDue(ctx context.Context, tx postgres.Tx, c claim) ([]claimedRow, error
 	if err != nil {
 		return nil, fmt.Errorf("encode rooms: %w", err)
 	}
-	rows, err := tx.SQL().QueryContext(ctx, claimSQL, c.now, c.room, string(rooms), c.limit, c.leaseUntil, c.token)
+	var out []claimedRow
+	err = tx.Rows(ctx, claimSQL, func(rows *sql.Rows) error {
+		var r claimedRow
+		err := rows.Scan(&r.ID, &r.ApplicationID, &r.ConsultationID, &r.Type, &r.Sequence, &r.Attempts,
+			&r.ScheduleFrom, &r.CreatedAt, &r.Body, &r.URL, &r.SecretSealed, &r.PreviousSecretSealed)
+		out = append(out, r)
+		return err
+	}, c.now, c.room, string(rooms), c.limit, c.leaseUntil, c.token)
 	if err != nil {
 		return nil, fmt.Errorf("claim deliveries: %w", err)
 	}
-	defer rows.Close()
-	var out []claimedRow
-	for rows.Next() {
-		var r claimedRow
-		if err := rows.Scan(&r.ID, &r.ApplicationID, &r.ConsultationID, &r.Type, &r.Sequence, &r.Attempts,
-			&r.ScheduleFrom, &r.CreatedAt, &r.Body, &r.URL, &r.SecretSealed, &r.PreviousSecretSealed); err != nil {
-			return nil, fmt.Errorf("read claimed delivery: %w", err)
-		}
-		out = append(out, r)
-	}
-	return out, rows.Err()
+	return out, nil
 }
 
 // completion is one result as the database takes it.
@@ -140,7 +138,7 @@ type health struct {
 // where it changes.
 //
 // Parameters: results, health, now, instant before which a failure disables, reasons (gone, failing).
-const completeSQL = `
+var completeSQL = postgres.SQL(postgres.Batch, `
 WITH result AS (
 	SELECT * FROM json_to_recordset(CAST($1 AS json)) AS r (id text, token text, attempt integer, state text,
 		next_at timestamptz, started_at timestamptz, duration_ms integer, status_code integer, error text, response_body text)
@@ -168,7 +166,7 @@ WITH result AS (
 )
 SELECT id, '', '' FROM done
 UNION ALL
-SELECT '', application_id, disabled_reason FROM changed WHERE disabled_reason IS NOT NULL`
+SELECT '', application_id, disabled_reason FROM changed WHERE disabled_reason IS NOT NULL`)
 
 // completed tells what [complete] did.
 type completed struct {
@@ -185,25 +183,20 @@ func complete(ctx context.Context, tx postgres.Tx, results []completion, seen []
 	if err != nil {
 		return completed{}, fmt.Errorf("encode health: %w", err)
 	}
-	rows, err := tx.SQL().QueryContext(ctx, completeSQL, string(resultsJSON), string(seenJSON), tx.Now, tx.Now.Add(-DisableAfter),
-		DisabledGone, DisabledFailing)
-	if err != nil {
-		return completed{}, fmt.Errorf("record attempts: %w", err)
-	}
-	defer rows.Close()
 	out := completed{recorded: map[string]bool{}, disabled: map[string]string{}}
-	for rows.Next() {
+	err = tx.Rows(ctx, completeSQL, func(rows *sql.Rows) error {
 		var delivery, application, reason string
 		if err := rows.Scan(&delivery, &application, &reason); err != nil {
-			return completed{}, fmt.Errorf("read recorded attempt: %w", err)
+			return err
 		}
 		if delivery != "" {
 			out.recorded[delivery] = true
 		} else {
 			out.disabled[application] = reason
 		}
-	}
-	if err := rows.Err(); err != nil {
+		return nil
+	}, string(resultsJSON), string(seenJSON), tx.Now, tx.Now.Add(-DisableAfter), DisabledGone, DisabledFailing)
+	if err != nil {
 		return completed{}, fmt.Errorf("record attempts: %w", err)
 	}
 	return out, nil

@@ -3,8 +3,9 @@ package webhook
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
+
+	"gorm.io/gorm"
 
 	"partnerd/internal/postgres"
 )
@@ -20,17 +21,17 @@ func (s *Service) Erase(ctx context.Context, tx postgres.Tx, consultationIDs []s
 	if len(consultationIDs) == 0 {
 		return nil
 	}
-	for _, statement := range []string{
-		`UPDATE webhook_deliveries d SET lease_token = NULL, lease_until = NULL, next_at = greatest(d.next_at, @after)
-			FROM webhook_events e WHERE e.consultation_id = ANY (CAST(@ids AS text[])) AND d.event_id = e.id AND d.state = 'PENDING'`,
-		`UPDATE webhook_events SET body = convert_to(regexp_replace(convert_from(body, 'UTF8'), ',"externalRef":"([^"\\]|\\.)*"', ''), 'UTF8')
-			WHERE consultation_id = ANY (CAST(@ids AS text[]))`,
-		`UPDATE webhook_attempts a SET response_body = '' FROM webhook_events e, webhook_deliveries d
-			WHERE e.consultation_id = ANY (CAST(@ids AS text[])) AND d.event_id = e.id AND a.delivery_id = d.id AND a.response_body <> ''`,
+	events := tx.Gorm(ctx).Model(&eventRow{}).Select("id").Where("consultation_id IN ?", consultationIDs)
+	deliveries := tx.Gorm(ctx).Model(&deliveryRow{}).Select("id").Where("event_id IN (?)", events)
+	for _, r := range []*gorm.DB{
+		tx.Gorm(ctx).Model(&deliveryRow{}).Where("state = ? AND event_id IN (?)", Pending, events).
+			Updates(map[string]any{"lease_token": nil, "lease_until": nil, "next_at": gorm.Expr("greatest(next_at, ?)", tx.Now.Add(eraseDelay))}),
+		tx.Gorm(ctx).Model(&eventRow{}).Where("consultation_id IN ?", consultationIDs).
+			Update("body", gorm.Expr(`convert_to(regexp_replace(convert_from(body, 'UTF8'), ',"externalRef":"([^"\\]|\\.)*"', ''), 'UTF8')`)),
+		tx.Gorm(ctx).Model(&attemptRow{}).Where("response_body <> '' AND delivery_id IN (?)", deliveries).Update("response_body", ""),
 	} {
-		err := tx.Gorm(ctx).Exec(statement, map[string]any{"ids": "{" + strings.Join(consultationIDs, ",") + "}", "after": tx.Now.Add(eraseDelay)}).Error
-		if err != nil {
-			return fmt.Errorf("erase from webhook log: %w", err)
+		if r.Error != nil {
+			return fmt.Errorf("erase from webhook log: %w", r.Error)
 		}
 	}
 	return nil

@@ -4,6 +4,9 @@ import (
 	"context"
 	"fmt"
 
+	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
+
 	"partnerd/internal/postgres"
 )
 
@@ -15,7 +18,7 @@ import (
 // until it has ended.
 //
 // Parameters: now, how many endpoints, how many deliveries.
-const holdSQL = readySQL + `, closed AS MATERIALIZED (
+var holdSQL = postgres.SQL(postgres.Claim, readySQL+`, closed AS MATERIALIZED (
 	SELECT e.application_id FROM waiting w
 	JOIN webhook_endpoints e ON e.application_id = w.application_id JOIN applications a ON a.id = w.application_id
 	WHERE e.url IS NULL OR e.disabled_at IS NOT NULL OR a.suspended_at IS NOT NULL
@@ -24,7 +27,7 @@ const holdSQL = readySQL + `, closed AS MATERIALIZED (
 ), chosen AS MATERIALIZED (
 	SELECT p.* FROM closed c CROSS JOIN LATERAL (
 		SELECT d.id, d.application_id FROM webhook_deliveries d
-		WHERE d.application_id = c.application_id AND ` + ready + ` AND (d.lease_until IS NULL OR d.lease_until <= $1)
+		WHERE d.application_id = c.application_id AND `+ready+` AND (d.lease_until IS NULL OR d.lease_until <= $1)
 		ORDER BY d.next_at LIMIT $3
 		FOR NO KEY UPDATE SKIP LOCKED) p
 	LIMIT $3
@@ -32,41 +35,31 @@ const holdSQL = readySQL + `, closed AS MATERIALIZED (
 	UPDATE webhook_endpoints SET parked = true
 	WHERE application_id = ANY (ARRAY(SELECT application_id FROM chosen)) AND NOT parked
 )
-UPDATE webhook_deliveries d SET held = true FROM chosen c WHERE d.id = c.id`
+UPDATE webhook_deliveries d SET held = true FROM chosen c WHERE d.id = c.id`)
 
 // holdClosed marks at most limit deliveries of applications that get none, and returns how many.
 func holdClosed(ctx context.Context, tx postgres.Tx, limit int) (held int, err error) {
-	r, err := tx.SQL().ExecContext(ctx, holdSQL, tx.Now, maxMovedEndpoints, limit)
+	held, err = tx.Exec(ctx, holdSQL, tx.Now, maxMovedEndpoints, limit)
 	if err != nil {
 		return 0, fmt.Errorf("hold deliveries: %w", err)
 	}
-	n, err := r.RowsAffected()
-	return int(n), err
+	return held, nil
 }
 
 // lockReopened locks some endpoints that are parked and open, in random order.
 func lockReopened(ctx context.Context, tx postgres.Tx) (applications []string, err error) {
-	rows, err := tx.SQL().QueryContext(ctx, `
-		SELECT e.application_id FROM webhook_endpoints e JOIN applications a ON a.id = e.application_id
-		WHERE e.parked AND e.url IS NOT NULL AND e.disabled_at IS NULL AND a.suspended_at IS NULL
-		ORDER BY random() LIMIT $1
-		FOR NO KEY UPDATE OF e SKIP LOCKED`, maxMovedEndpoints)
+	lock := clause.Locking{Strength: "NO KEY UPDATE", Table: clause.Table{Name: "e"}, Options: clause.LockingOptionsSkipLocked}
+	err = tx.Gorm(ctx).Table("webhook_endpoints e").Clauses(lock).Joins("JOIN applications a ON a.id = e.application_id").
+		Where("e.parked AND e.url IS NOT NULL AND e.disabled_at IS NULL AND a.suspended_at IS NULL").
+		Order("random()").Limit(maxMovedEndpoints).Pluck("e.application_id", &applications).Error
 	if err != nil {
 		return nil, fmt.Errorf("find parked endpoints: %w", err)
 	}
-	defer rows.Close()
-	for rows.Next() {
-		var application string
-		if err := rows.Scan(&application); err != nil {
-			return nil, fmt.Errorf("read parked endpoint: %w", err)
-		}
-		applications = append(applications, application)
-	}
-	return applications, rows.Err()
+	return applications, nil
 }
 
 // releaseSQL takes the marks away that were due first.
-const releaseSQL = `
+var releaseSQL = postgres.SQL(postgres.Claim, `
 WITH chosen AS MATERIALIZED (
 	SELECT p.id FROM unnest($1::text[]) r (application_id) CROSS JOIN LATERAL (
 		SELECT d.id FROM webhook_deliveries d WHERE d.application_id = r.application_id AND d.held
@@ -74,24 +67,20 @@ WITH chosen AS MATERIALIZED (
 		FOR NO KEY UPDATE SKIP LOCKED) p
 	LIMIT $2
 )
-UPDATE webhook_deliveries d SET held = false FROM chosen c WHERE d.id = c.id`
+UPDATE webhook_deliveries d SET held = false FROM chosen c WHERE d.id = c.id`)
 
 // releaseHeld lets at most limit held deliveries of these applications go, whose endpoints the transaction has locked, and
 // tells whether it changed anything.
 func releaseHeld(ctx context.Context, tx postgres.Tx, applications []string, limit int) (changed bool, err error) {
-	released, err := tx.SQL().ExecContext(ctx, releaseSQL, applications, limit)
+	released, err := tx.Exec(ctx, releaseSQL, applications, limit)
 	if err != nil {
 		return false, fmt.Errorf("let held deliveries go: %w", err)
 	}
-	ended, err := tx.SQL().ExecContext(ctx, `UPDATE webhook_endpoints e SET parked = false WHERE e.application_id = ANY ($1)
-		AND NOT EXISTS (SELECT 1 FROM webhook_deliveries d WHERE d.application_id = e.application_id AND d.held)`, applications)
+	ended, err := gorm.G[endpointRow](tx.Gorm(ctx)).Where("application_id = ANY(?)", postgres.Array[string](applications)).
+		Where("NOT EXISTS (SELECT 1 FROM webhook_deliveries d WHERE d.application_id = webhook_endpoints.application_id AND d.held)").
+		Update(ctx, "parked", false)
 	if err != nil {
 		return false, fmt.Errorf("end parking: %w", err)
 	}
-	n, err := released.RowsAffected()
-	if err != nil {
-		return false, err
-	}
-	m, err := ended.RowsAffected()
-	return n+m > 0, err
+	return released+ended > 0, nil
 }

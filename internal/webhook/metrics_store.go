@@ -8,17 +8,17 @@ import (
 )
 
 // figuresSQL visits each application that has pending deliveries once, and counts them in the index of due ones.
-const figuresSQL = pendingSQL + `, counted AS MATERIALIZED (
+var figuresSQL = postgres.SQL(postgres.Report, pendingSQL+`, counted AS MATERIALIZED (
 	SELECT w.application_id, coalesce(e.url IS NULL OR e.disabled_at IS NOT NULL, true) OR a.suspended_at IS NOT NULL AS held,
-		p.pending, p.due, extract(epoch FROM CAST(@now AS timestamptz) - p.oldest) AS oldest
+		p.pending, p.due, extract(epoch FROM CAST($1 AS timestamptz) - p.oldest) AS oldest
 	FROM waiting w
 	JOIN applications a ON a.id = w.application_id
 	LEFT JOIN webhook_endpoints e ON e.application_id = w.application_id
 	CROSS JOIN LATERAL (
-		SELECT count(*) AS pending, count(*) FILTER (WHERE next_at <= CAST(@now AS timestamptz)) AS due,
-			min(next_at) FILTER (WHERE lease_until IS NULL OR lease_until <= CAST(@now AS timestamptz)) AS oldest
+		SELECT count(*) AS pending, count(*) FILTER (WHERE next_at <= CAST($1 AS timestamptz)) AS due,
+			min(next_at) FILTER (WHERE lease_until IS NULL OR lease_until <= CAST($1 AS timestamptz)) AS oldest
 		FROM (SELECT next_at, lease_until FROM webhook_deliveries d WHERE d.application_id = w.application_id AND d.state = 'PENDING'
-			ORDER BY d.next_at LIMIT @counted) part) p
+			ORDER BY d.next_at LIMIT $2) part) p
 	WHERE w.application_id IS NOT NULL
 ), endpoints AS (
 	SELECT count(*) FILTER (WHERE url IS NOT NULL AND disabled_at IS NULL AND failing_since IS NULL) AS healthy,
@@ -32,24 +32,24 @@ SELECT e.*, coalesce(sum(c.due) FILTER (WHERE NOT c.held), 0) AS due,
 	coalesce(sum(c.pending) FILTER (WHERE c.held), 0) AS held,
 	greatest(coalesce(max(c.oldest) FILTER (WHERE NOT c.held), 0), 0) AS oldest_due
 FROM endpoints e LEFT JOIN counted c ON true
-GROUP BY e.healthy, e.failing, e.disabled, e.without_url`
+GROUP BY e.healthy, e.failing, e.disabled, e.without_url`)
 
-const watchedSQL = `
-SELECT e.application_id, p.pending, coalesce(extract(epoch FROM CAST(@now AS timestamptz) - e.failing_since), 0) AS failing_for,
+var watchedSQL = postgres.SQL(postgres.Report, `
+SELECT e.application_id, p.pending, coalesce(extract(epoch FROM CAST($1 AS timestamptz) - e.failing_since), 0) AS failing_for,
 	e.disabled_at IS NOT NULL AS disabled
 FROM webhook_endpoints e
 CROSS JOIN LATERAL (SELECT count(*) AS pending FROM (SELECT 1 FROM webhook_deliveries d
-	WHERE d.application_id = e.application_id AND d.state = 'PENDING' LIMIT @counted) part) p
+	WHERE d.application_id = e.application_id AND d.state = 'PENDING' LIMIT $2) part) p
 WHERE p.pending > 0 OR e.failing_since IS NOT NULL OR e.disabled_at IS NOT NULL
-ORDER BY failing_for DESC, p.pending DESC, e.application_id LIMIT @watched`
+ORDER BY failing_for DESC, p.pending DESC, e.application_id LIMIT $3`)
 
 func selectFigures(ctx context.Context, tx postgres.Tx) (figures, error) {
-	var f figures
-	if err := tx.Gorm(ctx).Raw(figuresSQL, map[string]any{"now": tx.Now, "counted": maxCounted}).Scan(&f).Error; err != nil {
+	rows, err := postgres.Query[figures](ctx, tx, figuresSQL, tx.Now, maxCounted)
+	if err != nil {
 		return figures{}, fmt.Errorf("read webhook figures: %w", err)
 	}
-	err := tx.Gorm(ctx).Raw(watchedSQL, map[string]any{"now": tx.Now, "counted": maxCounted, "watched": maxWatched}).Scan(&f.watched).Error
-	if err != nil {
+	f := rows[0]
+	if f.watched, err = postgres.Query[watched](ctx, tx, watchedSQL, tx.Now, maxCounted, maxWatched); err != nil {
 		return figures{}, fmt.Errorf("read endpoint figures: %w", err)
 	}
 	return f, nil

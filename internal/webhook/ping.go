@@ -40,11 +40,11 @@ func (s *Service) ProveURL(ctx context.Context, applicationID, rawURL string) er
 // ping posts to a URL that is not the endpoint's yet, by the rules of every attempt.
 func (s *Service) ping(ctx context.Context, applicationID, rawURL string) error {
 	tx := s.db.Read()
-	sealed, err := selectSecrets(ctx, tx, applicationID)
+	endpoint, err := selectEndpoint(ctx, tx, applicationID)
 	if err != nil {
 		return err
 	}
-	secret, previous, err := s.openSecrets(applicationID, sealed)
+	secret, previous, err := s.openSecrets(applicationID, endpoint.secrets(tx.Now))
 	if err != nil {
 		return err
 	}
@@ -85,7 +85,7 @@ func (s *Service) SendTest(ctx context.Context, tx postgres.Tx, applicationID st
 	if room, err := pendingRoom(ctx, tx, applicationID); err != nil || room == 0 {
 		return Delivery{}, cmp.Or(err, errPending)
 	}
-	row := eventRow{subject: Subject{ApplicationID: applicationID}, id: tx.NewID(id.Event), deliveryID: tx.NewID(id.Delivery), sequence: 1, kind: t}
+	row := newEvent{subject: Subject{ApplicationID: applicationID}, id: tx.NewID(id.Event), deliveryID: tx.NewID(id.Delivery), sequence: 1, kind: t}
 	event := Event{Type: t, Status: testStatus[t]}
 	if t == CallEnded || t == Completed || t == NoteAvailable {
 		seconds := int((12 * time.Minute).Seconds())
@@ -96,7 +96,7 @@ func (s *Service) SendTest(ctx context.Context, tx postgres.Tx, applicationID st
 	if row.body, err = encodeBody(row.id, about, event, tx.Now); err != nil {
 		return Delivery{}, err
 	}
-	if err := insertEvents(ctx, tx, []eventRow{row}); err != nil {
+	if err := insertEvents(ctx, tx, []newEvent{row}); err != nil {
 		return Delivery{}, fmt.Errorf("write test event of %s: %w", applicationID, err)
 	}
 	tx.AfterCommit(s.wakeUp)

@@ -79,10 +79,12 @@ func TestDispatchReadsOnlyWhatItNeeds(t *testing.T) {
 
 // readRows counts the rows that the transaction's statements fetched, by index or otherwise.
 func readRows(ctx context.Context, tx postgres.Tx) (rows int, err error) {
-	err = tx.Gorm(ctx).Raw(`SELECT sum(seq_tup_read + coalesce(idx_tup_fetch, 0)) FROM pg_stat_xact_user_tables
-		WHERE relname IN ('applications', 'webhook_endpoints', 'webhook_events', 'webhook_deliveries', 'webhook_attempts')`).Scan(&rows).Error
+	err = tx.QueryRow(ctx, readRowsSQL).Scan(&rows)
 	return rows, err
 }
+
+var readRowsSQL = postgres.SQL(postgres.Backend, `SELECT sum(seq_tup_read + coalesce(idx_tup_fetch, 0)) FROM pg_stat_xact_user_tables
+	WHERE relname IN ('applications', 'webhook_endpoints', 'webhook_events', 'webhook_deliveries', 'webhook_attempts')`)
 
 // Everything else finds its way by index, too: no statement reads a whole table.
 func TestNoStatementReadsAWholeTable(t *testing.T) {
@@ -152,10 +154,12 @@ func TestNoStatementReadsAWholeTable(t *testing.T) {
 }
 
 func readWithoutIndex(ctx context.Context, tx postgres.Tx) (rows int, err error) {
-	err = tx.Gorm(ctx).Raw(`SELECT sum(seq_tup_read) FROM pg_stat_xact_user_tables
-		WHERE relname IN ('webhook_events', 'webhook_deliveries', 'webhook_attempts')`).Scan(&rows).Error
+	err = tx.QueryRow(ctx, readWithoutIndexSQL).Scan(&rows)
 	return rows, err
 }
+
+var readWithoutIndexSQL = postgres.SQL(postgres.Backend, `SELECT sum(seq_tup_read) FROM pg_stat_xact_user_tables
+	WHERE relname IN ('webhook_events', 'webhook_deliveries', 'webhook_attempts')`)
 
 func list(tx postgres.Tx, app string, f DeliveryFilter) func(ctx context.Context) error {
 	return func(ctx context.Context) error { _, err := selectDeliveries(ctx, tx, app, f, 100); return err }

@@ -4,8 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"strings"
 	"time"
+
+	"gorm.io/gorm"
 
 	"partnerd/internal/postgres"
 )
@@ -22,15 +23,11 @@ type expired struct {
 // next limit ones that may be removed. last is where the walk goes on; empty when it has reached events that are young.
 // created_at decides; the walk ends at the first part that holds nothing old.
 func selectExpired(ctx context.Context, tx postgres.Tx, after string, cutoff time.Time, limit int) (events []expired, last string, err error) {
+	part := tx.Gorm(ctx).Model(&eventRow{}).Select("id, application_id, position, created_at").Where("id > ?", after).Order("id").Limit(limit)
 	var rows []expired
-	err = tx.Gorm(ctx).Raw(`
-		WITH part AS MATERIALIZED (
-			SELECT id, application_id, position, created_at FROM webhook_events WHERE id > @after ORDER BY id LIMIT @limit
-		)
-		SELECT id, application_id, position, NOT EXISTS (SELECT 1 FROM webhook_deliveries d
-			WHERE d.event_id = part.id AND (d.state = 'PENDING' OR d.created_at >= @cutoff)) AS removable
-		FROM part WHERE created_at < @cutoff ORDER BY id`,
-		map[string]any{"after": after, "limit": limit, "cutoff": cutoff}).Scan(&rows).Error
+	err = tx.Gorm(ctx).Table("(?) part", part).Select(`id, application_id, position, NOT EXISTS (SELECT 1 FROM webhook_deliveries d
+		WHERE d.event_id = part.id AND (d.state = 'PENDING' OR d.created_at >= ?)) AS removable`, cutoff).
+		Where("created_at < ?", cutoff).Order("id").Find(&rows).Error
 	if err != nil {
 		return nil, "", fmt.Errorf("find old events: %w", err)
 	}
@@ -42,6 +39,10 @@ func selectExpired(ctx context.Context, tx postgres.Tx, after string, cutoff tim
 	}
 	return events, last, nil
 }
+
+var skipPositionsSQL = postgres.SQL(postgres.Batch, `
+	UPDATE webhook_endpoints e SET last_position = last_position + CAST(u.value AS bigint)
+	FROM json_each_text(CAST($1 AS json)) u WHERE e.application_id = u.key`)
 
 // deleteEvents removes events with what hangs on them. Events that never got a position use one up, so that a reader of
 // the list can see that something is missing. A redelivery that came in between makes the foreign key refuse, and the
@@ -62,18 +63,16 @@ func deleteEvents(ctx context.Context, tx postgres.Tx, events []expired) (int, e
 	if err != nil {
 		return 0, err
 	}
-	const chosen = "ANY (CAST(@ids AS text[]))" // with its length known to the planner, unlike that of a function
-	for _, statement := range []string{
-		`UPDATE webhook_endpoints e SET last_position = last_position + CAST(u.value AS bigint)
-			FROM json_each_text(CAST(@unread AS json)) u WHERE e.application_id = u.key`,
-		`DELETE FROM webhook_attempts a USING webhook_deliveries d
-			WHERE a.delivery_id = d.id AND d.event_id = ` + chosen,
-		`DELETE FROM webhook_deliveries WHERE state <> 'PENDING' AND event_id = ` + chosen,
-		`DELETE FROM webhook_events WHERE id = ` + chosen,
-	} {
-		if err := tx.Gorm(ctx).Exec(statement, map[string]any{"ids": "{" + strings.Join(ids, ",") + "}", "unread": string(counts)}).Error; err != nil {
-			return 0, err
-		}
+	if _, err := tx.Exec(ctx, skipPositionsSQL, string(counts)); err != nil {
+		return 0, err
 	}
-	return len(events), nil
+	chosen := postgres.Array[string](ids)
+	deliveries := tx.Gorm(ctx).Model(&deliveryRow{}).Select("id").Where("event_id = ANY(?)", chosen)
+	if _, err := gorm.G[attemptRow](tx.Gorm(ctx)).Where("delivery_id IN (?)", deliveries).Delete(ctx); err != nil {
+		return 0, err
+	}
+	if _, err := gorm.G[deliveryRow](tx.Gorm(ctx)).Where("state <> ? AND event_id = ANY(?)", Pending, chosen).Delete(ctx); err != nil {
+		return 0, err
+	}
+	return gorm.G[eventRow](tx.Gorm(ctx)).Where("id = ANY(?)", chosen).Delete(ctx)
 }

@@ -17,16 +17,16 @@ type redelivery struct {
 }
 
 // redeliverSQL changes no delivery that is under way: its lease stands until its result is recorded or lost.
-const redeliverSQL = `
+var redeliverSQL = postgres.SQL(postgres.Batch, `
 WITH target AS (
-	SELECT * FROM json_to_recordset(CAST(@targets AS json)) AS t (id text, new_id text)
+	SELECT * FROM json_to_recordset(CAST($1 AS json)) AS t (id text, new_id text)
 ), added AS (
 	INSERT INTO webhook_deliveries (id, event_id, application_id, consultation_id, sequence, state, next_at, created_at)
-	SELECT t.new_id, d.event_id, d.application_id, d.consultation_id, d.sequence, 'PENDING', @now, @now
+	SELECT t.new_id, d.event_id, d.application_id, d.consultation_id, d.sequence, 'PENDING', CAST($2 AS timestamptz), CAST($2 AS timestamptz)
 	FROM target t JOIN webhook_deliveries d USING (id) WHERE t.new_id <> ''
 )
-UPDATE webhook_deliveries d SET state = 'PENDING', ended_at = NULL, next_at = @now, schedule_from = d.attempts
-FROM target t WHERE d.id = t.id AND t.new_id = '' AND (d.lease_until IS NULL OR d.lease_until <= @now)`
+UPDATE webhook_deliveries d SET state = 'PENDING', ended_at = NULL, next_at = CAST($2 AS timestamptz), schedule_from = d.attempts
+FROM target t WHERE d.id = t.id AND t.new_id = '' AND (d.lease_until IS NULL OR d.lease_until <= CAST($2 AS timestamptz))`)
 
 func redeliver(ctx context.Context, tx postgres.Tx, targets []redelivery) error {
 	if len(targets) == 0 {
@@ -36,33 +36,35 @@ func redeliver(ctx context.Context, tx postgres.Tx, targets []redelivery) error 
 	if err != nil {
 		return err
 	}
-	return tx.Gorm(ctx).Exec(redeliverSQL, map[string]any{"targets": string(encoded), "now": tx.Now}).Error
+	_, err = tx.Exec(ctx, redeliverSQL, string(encoded), tx.Now)
+	return err
 }
 
+var lockPendingSQL = postgres.SQL(postgres.Backend, `SELECT pg_advisory_xact_lock(hashtextextended('webhook pending ' || $1, 0))`)
+
 // countPending counts to limit at most. One transaction at a time does so for an application.
-func countPending(ctx context.Context, tx postgres.Tx, applicationID string, limit int) (n int, err error) {
-	if err := tx.Gorm(ctx).Exec("SELECT pg_advisory_xact_lock(hashtextextended('webhook pending ' || ?, 0))", applicationID).Error; err != nil {
+func countPending(ctx context.Context, tx postgres.Tx, applicationID string, limit int) (int, error) {
+	if _, err := tx.Exec(ctx, lockPendingSQL, applicationID); err != nil {
 		return 0, err
 	}
-	err = tx.Gorm(ctx).Raw(`SELECT count(*) FROM (
-		SELECT FROM webhook_deliveries WHERE application_id = ? AND state = 'PENDING' LIMIT ?) p`, applicationID, limit).Scan(&n).Error
-	return n, err
+	some := tx.Gorm(ctx).Model(&deliveryRow{}).Select("1").Where("application_id = ? AND state = 'PENDING'", applicationID).Limit(limit)
+	var n int64
+	err := tx.Gorm(ctx).Table("(?) p", some).Count(&n).Error
+	return int(n), err
 }
 
 // selectRedeliveries finds the newest delivery of every event of the range. Without All it takes those that failed, for
 // good or so far.
 func selectRedeliveries(ctx context.Context, tx postgres.Tx, applicationID string, f RedeliveryFilter, limit int) ([]redelivery, error) {
+	q := tx.Gorm(ctx).Table("webhook_deliveries d").Select("d.id, d.created_at, d.state").
+		Where("d.application_id = ? AND d.created_at >= ? AND d.created_at < ?", applicationID, f.From, f.To).
+		Where("(d.created_at, d.id) > (?, ?)", f.After.CreatedAt, f.After.ID).
+		Where(`NOT EXISTS (SELECT 1 FROM webhook_deliveries newer
+			WHERE newer.event_id = d.event_id AND (newer.created_at, newer.id) > (d.created_at, d.id))`)
+	if !f.All {
+		q = q.Where("(d.state = 'FAILED' OR d.state = 'PENDING' AND d.attempts > 0)")
+	}
 	var found []redelivery
-	err := tx.Gorm(ctx).Raw(`
-		SELECT d.id, d.created_at, d.state FROM webhook_deliveries d
-		WHERE d.application_id = @application AND d.created_at >= @from AND d.created_at < @to
-			AND (d.created_at, d.id) > (@after_at, @after_id)
-			AND (@all OR d.state = 'FAILED' OR d.state = 'PENDING' AND d.attempts > 0)
-			AND NOT EXISTS (
-				SELECT 1 FROM webhook_deliveries newer
-				WHERE newer.event_id = d.event_id AND (newer.created_at, newer.id) > (d.created_at, d.id))
-		ORDER BY d.created_at, d.id LIMIT @limit`,
-		map[string]any{"application": applicationID, "from": f.From, "to": f.To, "after_at": f.After.CreatedAt, "after_id": f.After.ID,
-			"all": f.All, "limit": limit}).Scan(&found).Error
+	err := q.Order("d.created_at, d.id").Limit(limit).Find(&found).Error
 	return found, err
 }

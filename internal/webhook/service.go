@@ -104,7 +104,7 @@ type Emission struct {
 
 // EmitAll is [Service.Emit] for several subjects, in one statement.
 func (s *Service) EmitAll(ctx context.Context, tx postgres.Tx, emissions ...Emission) error {
-	var rows []eventRow
+	var rows []newEvent
 	for _, em := range emissions {
 		for i, e := range em.Events {
 			eventID := tx.NewID(id.Event)
@@ -112,7 +112,7 @@ func (s *Service) EmitAll(ctx context.Context, tx postgres.Tx, emissions ...Emis
 			if err != nil {
 				return err
 			}
-			rows = append(rows, eventRow{subject: em.Subject, id: eventID, deliveryID: tx.NewID(id.Delivery),
+			rows = append(rows, newEvent{subject: em.Subject, id: eventID, deliveryID: tx.NewID(id.Delivery),
 				sequence: em.FirstSequence + int64(i), kind: e.Type, body: b})
 		}
 	}
@@ -191,7 +191,15 @@ func (s *Service) CreateEndpoint(ctx context.Context, tx postgres.Tx, applicatio
 
 // Endpoint returns the endpoint of an application. Problem: NOT_FOUND.
 func (s *Service) Endpoint(ctx context.Context, tx postgres.Tx, applicationID string) (Endpoint, error) {
-	return selectEndpoint(ctx, tx, applicationID)
+	r, err := selectEndpoint(ctx, tx, applicationID)
+	if err != nil {
+		return Endpoint{}, err
+	}
+	return Endpoint{
+		ApplicationID: r.ApplicationID, URL: r.URL, PreviousSecretUntil: r.PreviousSecretUntil,
+		DisabledAt: r.DisabledAt, DisabledReason: r.DisabledReason, FailingSince: r.FailingSince,
+		CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt,
+	}, nil
 }
 
 // SetURL sends everything from now on, waiting deliveries included, to another URL, and enables the endpoint.

@@ -5,74 +5,37 @@ import (
 	"fmt"
 	"time"
 
+	"gorm.io/gorm"
+
 	"partnerd/internal/postgres"
 	"partnerd/internal/problem"
 )
 
-type eventRow struct {
-	subject        Subject
-	id, deliveryID string
-	sequence       int64
-	kind           Type
-	body           []byte
-}
-
-// insertEvents writes events and their deliveries in one statement.
-func insertEvents(ctx context.Context, tx postgres.Tx, rows []eventRow) error {
-	n := len(rows)
-	ids, deliveries, applications, consultations := make([]string, n), make([]string, n), make([]string, n), make([]*string, n)
-	sequences, kinds, bodies := make([]int64, n), make([]string, n), make([][]byte, n)
-	for i, r := range rows {
-		ids[i], deliveries[i], applications[i], consultations[i] = r.id, r.deliveryID, r.subject.ApplicationID, orNull(r.subject.ConsultationID)
-		sequences[i], kinds[i], bodies[i] = r.sequence, string(r.kind), r.body
-	}
-	_, err := tx.SQL().ExecContext(ctx, `
-		WITH new AS (
-			SELECT * FROM unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::bigint[], $7::text[], $8::bytea[])
-				AS new (id, delivery_id, application_id, consultation_id, sequence, type, body)
-		), events AS (
-			INSERT INTO webhook_events (id, application_id, consultation_id, sequence, type, body, created_at)
-			SELECT id, application_id, consultation_id, sequence, type, body, $1 FROM new
-		)
-		INSERT INTO webhook_deliveries (id, event_id, application_id, consultation_id, sequence, state, next_at, created_at)
-		SELECT delivery_id, id, application_id, consultation_id, sequence, 'PENDING', $1, $1 FROM new`,
-		tx.Now, ids, deliveries, applications, consultations, sequences, kinds, bodies)
-	return err
-}
-
+// endpointRow is a row of webhook_endpoints.
 type endpointRow struct {
-	ApplicationID       string
-	URL                 *string
-	PreviousSecretUntil *time.Time
-	DisabledAt          *time.Time
-	DisabledReason      *string
-	FailingSince        *time.Time
-	CreatedAt           time.Time
-	UpdatedAt           time.Time
+	ApplicationID        string     `gorm:"column:application_id;primaryKey"`
+	URL                  string     `gorm:"column:url;serializer:zeronull"` // none: events wait until there is one
+	SecretSealed         []byte     `gorm:"column:secret_sealed"`
+	PreviousSecretSealed []byte     `gorm:"column:previous_secret_sealed"`
+	PreviousSecretUntil  *time.Time `gorm:"column:previous_secret_until"`
+	DisabledAt           *time.Time `gorm:"column:disabled_at"`
+	DisabledReason       string     `gorm:"column:disabled_reason;serializer:zeronull"`
+	FailingSince         *time.Time `gorm:"column:failing_since"`
+	LastPosition         int64      `gorm:"column:last_position"` // the highest that an event of the application has; 0 before the first
+	Parked               bool       `gorm:"column:parked"`        // deliveries may be marked as held
+	CreatedAt            time.Time  `gorm:"column:created_at;autoCreateTime:false"`
+	UpdatedAt            time.Time  `gorm:"column:updated_at;autoUpdateTime:false"` // when URL or secret was set last
 }
 
-func insertEndpoint(ctx context.Context, tx postgres.Tx, applicationID, url string, secretSealed []byte) error {
-	return tx.Gorm(ctx).Exec(`INSERT INTO webhook_endpoints (application_id, url, secret_sealed, created_at, updated_at)
-		VALUES (?, nullif(?, ''), ?, ?, ?)`, applicationID, url, secretSealed, tx.Now, tx.Now).Error
-}
+// TableName implements [schema.Tabler].
+func (endpointRow) TableName() string { return "webhook_endpoints" }
 
-func selectEndpoint(ctx context.Context, tx postgres.Tx, applicationID string) (Endpoint, error) {
-	var rows []endpointRow
-	err := tx.Gorm(ctx).Raw(`SELECT application_id, url, previous_secret_until, disabled_at, disabled_reason,
-			failing_since, created_at, updated_at
-		FROM webhook_endpoints WHERE application_id = ?`, applicationID).Scan(&rows).Error
-	if err != nil {
-		return Endpoint{}, fmt.Errorf("read webhook endpoint of %s: %w", applicationID, err)
+// secrets returns those that are in force.
+func (r endpointRow) secrets(now time.Time) sealedSecrets {
+	if r.PreviousSecretUntil == nil || !r.PreviousSecretUntil.After(now) {
+		return sealedSecrets{SecretSealed: r.SecretSealed}
 	}
-	if len(rows) == 0 {
-		return Endpoint{}, problem.ErrNotFound
-	}
-	r := rows[0]
-	return Endpoint{
-		ApplicationID: r.ApplicationID, URL: orZero(r.URL), PreviousSecretUntil: r.PreviousSecretUntil,
-		DisabledAt: r.DisabledAt, DisabledReason: orZero(r.DisabledReason), FailingSince: r.FailingSince,
-		CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt,
-	}, nil
+	return sealedSecrets{r.SecretSealed, r.PreviousSecretSealed}
 }
 
 // sealedSecrets are the signing secrets of an endpoint that are in force; the previous one is empty when none is.
@@ -81,66 +44,148 @@ type sealedSecrets struct {
 	PreviousSecretSealed []byte
 }
 
-func selectSecrets(ctx context.Context, tx postgres.Tx, applicationID string) (sealedSecrets, error) {
-	var rows []sealedSecrets
-	err := tx.Gorm(ctx).Raw(`SELECT secret_sealed, CASE WHEN previous_secret_until > ? THEN previous_secret_sealed END AS previous_secret_sealed
-		FROM webhook_endpoints WHERE application_id = ?`, tx.Now, applicationID).Scan(&rows).Error
+// eventRow is a row of webhook_events.
+type eventRow struct {
+	ID             string    `gorm:"column:id;primaryKey"`
+	ApplicationID  string    `gorm:"column:application_id"`
+	ConsultationID string    `gorm:"column:consultation_id;serializer:zeronull"` // none: a test event
+	Sequence       int64     `gorm:"column:sequence"`                            // 1, 2, 3 … of the consultation
+	Type           Type      `gorm:"column:type"`
+	Body           []byte    `gorm:"column:body"`     // exactly what is sent
+	Position       *int64    `gorm:"column:position"` // in the application's list; none until the list is read past the event
+	CreatedAt      time.Time `gorm:"column:created_at;autoCreateTime:false"`
+}
+
+// TableName implements [schema.Tabler].
+func (eventRow) TableName() string { return "webhook_events" }
+
+// deliveryRow is a row of webhook_deliveries. Application, consultation and sequence are those of its event.
+type deliveryRow struct {
+	ID             string     `gorm:"column:id;primaryKey"`
+	EventID        string     `gorm:"column:event_id"`
+	ApplicationID  string     `gorm:"column:application_id"`
+	ConsultationID string     `gorm:"column:consultation_id;serializer:zeronull"`
+	Sequence       int64      `gorm:"column:sequence"`
+	State          State      `gorm:"column:state"`
+	Attempts       int        `gorm:"column:attempts"`
+	ScheduleFrom   int        `gorm:"column:schedule_from"` // attempts before the last redelivery: the schedule begins after them
+	NextAt         time.Time  `gorm:"column:next_at"`       // when the next attempt is due, or the one under way was
+	LeaseToken     string     `gorm:"column:lease_token;serializer:zeronull"`
+	LeaseUntil     *time.Time `gorm:"column:lease_until"`
+	Held           bool       `gorm:"column:held"` // claims do not look at it
+	CreatedAt      time.Time  `gorm:"column:created_at;autoCreateTime:false"`
+	EndedAt        *time.Time `gorm:"column:ended_at"`
+}
+
+// TableName implements [schema.Tabler].
+func (deliveryRow) TableName() string { return "webhook_deliveries" }
+
+// attemptRow is a row of webhook_attempts.
+type attemptRow struct {
+	DeliveryID   string    `gorm:"column:delivery_id;primaryKey"`
+	Attempt      int       `gorm:"column:attempt;primaryKey;autoIncrement:false"` // 1, 2, 3 …
+	StartedAt    time.Time `gorm:"column:started_at"`
+	DurationMs   int       `gorm:"column:duration_ms"`
+	StatusCode   int       `gorm:"column:status_code;serializer:zeronull"` // none: no answer
+	Error        string    `gorm:"column:error"`                           // empty on success
+	ResponseBody string    `gorm:"column:response_body"`                   // its beginning
+}
+
+// TableName implements [schema.Tabler].
+func (attemptRow) TableName() string { return "webhook_attempts" }
+
+// newEvent is an event that is to be written, with its delivery.
+type newEvent struct {
+	subject        Subject
+	id, deliveryID string
+	sequence       int64
+	kind           Type
+	body           []byte
+}
+
+var insertEventsSQL = postgres.SQL(postgres.Batch, `
+	WITH new AS (
+		SELECT * FROM unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::bigint[], $7::text[], $8::bytea[])
+			AS new (id, delivery_id, application_id, consultation_id, sequence, type, body)
+	), events AS (
+		INSERT INTO webhook_events (id, application_id, consultation_id, sequence, type, body, created_at)
+		SELECT id, application_id, consultation_id, sequence, type, body, $1 FROM new
+	)
+	INSERT INTO webhook_deliveries (id, event_id, application_id, consultation_id, sequence, state, next_at, created_at)
+	SELECT delivery_id, id, application_id, consultation_id, sequence, 'PENDING', $1, $1 FROM new`)
+
+// insertEvents writes events and their deliveries in one statement.
+func insertEvents(ctx context.Context, tx postgres.Tx, events []newEvent) error {
+	n := len(events)
+	ids, deliveries, applications, consultations := make([]string, n), make([]string, n), make([]string, n), make([]*string, n)
+	sequences, kinds, bodies := make([]int64, n), make([]string, n), make([][]byte, n)
+	for i, e := range events {
+		ids[i], deliveries[i], applications[i] = e.id, e.deliveryID, e.subject.ApplicationID
+		sequences[i], kinds[i], bodies[i] = e.sequence, string(e.kind), e.body
+		if e.subject.ConsultationID != "" {
+			consultations[i] = &events[i].subject.ConsultationID
+		}
+	}
+	_, err := tx.Exec(ctx, insertEventsSQL, tx.Now, ids, deliveries, applications, consultations, sequences, kinds, bodies)
+	return err
+}
+
+func insertEndpoint(ctx context.Context, tx postgres.Tx, applicationID, url string, secretSealed []byte) error {
+	return gorm.G[endpointRow](tx.Gorm(ctx)).Create(ctx, &endpointRow{
+		ApplicationID: applicationID, URL: url, SecretSealed: secretSealed, CreatedAt: tx.Now, UpdatedAt: tx.Now})
+}
+
+func selectEndpoint(ctx context.Context, tx postgres.Tx, applicationID string) (endpointRow, error) {
+	r, err := gorm.G[endpointRow](tx.Gorm(ctx)).Where("application_id = ?", applicationID).Take(ctx)
+	if postgres.IsNotFound(err) {
+		return endpointRow{}, problem.ErrNotFound
+	}
 	if err != nil {
-		return sealedSecrets{}, fmt.Errorf("read webhook secrets of %s: %w", applicationID, err)
+		return endpointRow{}, fmt.Errorf("read webhook endpoint of %s: %w", applicationID, err)
 	}
-	if len(rows) == 0 {
-		return sealedSecrets{}, problem.ErrNotFound
-	}
-	return rows[0], nil
+	return r, nil
 }
 
 func updateEndpointURL(ctx context.Context, tx postgres.Tx, applicationID, url string) error {
-	return updateEndpoint(ctx, tx, applicationID, `UPDATE webhook_endpoints SET url = nullif(?, ''), disabled_at = NULL,
-		disabled_reason = NULL, failing_since = NULL, updated_at = ? WHERE application_id = ?`, url, tx.Now, applicationID)
+	n, err := gorm.G[endpointRow](tx.Gorm(ctx)).Where("application_id = ?", applicationID).
+		Select("url", "disabled_at", "disabled_reason", "failing_since", "updated_at").Updates(ctx, endpointRow{URL: url, UpdatedAt: tx.Now})
+	return changed(n, applicationID, err)
 }
 
 // enableEndpoint changes nothing of an endpoint that is not disabled.
 func enableEndpoint(ctx context.Context, tx postgres.Tx, applicationID string) error {
-	return updateEndpoint(ctx, tx, applicationID, `UPDATE webhook_endpoints SET disabled_at = NULL, disabled_reason = NULL,
-		failing_since = CASE WHEN disabled_at IS NULL THEN failing_since END WHERE application_id = ?`, applicationID)
+	r := tx.Gorm(ctx).Model(&endpointRow{}).Where("application_id = ?", applicationID).Updates(map[string]any{
+		"disabled_at": nil, "disabled_reason": nil, "failing_since": gorm.Expr("CASE WHEN disabled_at IS NULL THEN failing_since END")})
+	return changed(int(r.RowsAffected), applicationID, r.Error)
 }
 
 func rotateSecret(ctx context.Context, tx postgres.Tx, applicationID string, secretSealed []byte, previousUntil time.Time) error {
-	return updateEndpoint(ctx, tx, applicationID, `UPDATE webhook_endpoints SET previous_secret_sealed = secret_sealed,
-		previous_secret_until = ?, secret_sealed = ?, updated_at = ? WHERE application_id = ?`,
-		previousUntil, secretSealed, tx.Now, applicationID)
+	r := tx.Gorm(ctx).Model(&endpointRow{}).Where("application_id = ?", applicationID).Updates(map[string]any{
+		"previous_secret_sealed": gorm.Expr("secret_sealed"), "previous_secret_until": previousUntil, "secret_sealed": secretSealed, "updated_at": tx.Now})
+	return changed(int(r.RowsAffected), applicationID, r.Error)
 }
 
-func updateEndpoint(ctx context.Context, tx postgres.Tx, applicationID, statement string, args ...any) error {
-	res := tx.Gorm(ctx).Exec(statement, args...)
-	if res.Error != nil {
-		return fmt.Errorf("change webhook endpoint of %s: %w", applicationID, res.Error)
+// changed says what became of the change of an endpoint.
+func changed(rows int, applicationID string, err error) error {
+	if err != nil {
+		return fmt.Errorf("change webhook endpoint of %s: %w", applicationID, err)
 	}
-	if res.RowsAffected == 0 {
+	if rows == 0 {
 		return problem.ErrNotFound
 	}
 	return nil
 }
 
-type deliveryRow struct {
-	ID             string
-	EventID        string
-	ConsultationID string
-	Type           Type
-	Sequence       int64
-	State          State
-	Attempts       int
-	NextAt         time.Time
-	CreatedAt      time.Time
-	EndedAt        *time.Time
+// loggedDelivery is a delivery with the type of its event.
+type loggedDelivery struct {
+	Row  deliveryRow `gorm:"embedded"`
+	Type Type
 }
 
-const deliveryColumns = `d.id, d.event_id, coalesce(d.consultation_id, '') AS consultation_id, e.type, d.sequence, d.state, d.attempts,
-	d.next_at, d.created_at, d.ended_at`
-
-func (r deliveryRow) delivery() Delivery {
+func (l loggedDelivery) delivery() Delivery {
+	r := l.Row
 	d := Delivery{
-		ID: r.ID, EventID: r.EventID, ConsultationID: r.ConsultationID, Type: r.Type, Sequence: r.Sequence,
+		ID: r.ID, EventID: r.EventID, ConsultationID: r.ConsultationID, Type: l.Type, Sequence: r.Sequence,
 		State: r.State, Attempts: r.Attempts, CreatedAt: r.CreatedAt, EndedAt: r.EndedAt,
 	}
 	if r.State == Pending {
@@ -149,25 +194,26 @@ func (r deliveryRow) delivery() Delivery {
 	return d
 }
 
+// logged selects deliveries of an application as d, with their events as e.
+func logged(ctx context.Context, tx postgres.Tx, applicationID string) *gorm.DB {
+	return tx.Gorm(ctx).Table("webhook_deliveries d").Joins("JOIN webhook_events e ON e.id = d.event_id").
+		Select(postgres.Columns[deliveryRow]("d")+", e.type").Where("d.application_id = ?", applicationID)
+}
+
 func selectDelivery(ctx context.Context, tx postgres.Tx, applicationID, deliveryID string) (Delivery, error) {
-	var rows []deliveryRow
-	err := tx.Gorm(ctx).Raw(`SELECT `+deliveryColumns+`
-		FROM webhook_deliveries d JOIN webhook_events e ON e.id = d.event_id
-		WHERE d.id = ? AND d.application_id = ?`, deliveryID, applicationID).Scan(&rows).Error
+	var l loggedDelivery
+	err := logged(ctx, tx, applicationID).Where("d.id = ?", deliveryID).Take(&l).Error
+	if postgres.IsNotFound(err) {
+		return Delivery{}, problem.ErrNotFound
+	}
 	if err != nil {
 		return Delivery{}, fmt.Errorf("read delivery %s: %w", deliveryID, err)
 	}
-	if len(rows) == 0 {
-		return Delivery{}, problem.ErrNotFound
-	}
-	return rows[0].delivery(), nil
+	return l.delivery(), nil
 }
 
 func selectDeliveries(ctx context.Context, tx postgres.Tx, applicationID string, f DeliveryFilter, limit int) ([]Delivery, error) {
-	q := tx.Gorm(ctx).Table("webhook_deliveries AS d").
-		Select(deliveryColumns).
-		Joins("JOIN webhook_events AS e ON e.id = d.event_id").
-		Where("d.application_id = ?", applicationID)
+	q := logged(ctx, tx, applicationID)
 	if f.State != "" {
 		q = q.Where("d.state = ?", f.State)
 	}
@@ -186,33 +232,21 @@ func selectDeliveries(ctx context.Context, tx postgres.Tx, applicationID string,
 	if f.Before != (Position{}) {
 		q = q.Where("(d.created_at, d.id) < (?, ?)", f.Before.CreatedAt, f.Before.ID)
 	}
-	var rows []deliveryRow
-	if err := q.Order("d.created_at DESC, d.id DESC").Limit(limit).Scan(&rows).Error; err != nil {
+	var rows []loggedDelivery
+	if err := q.Order("d.created_at DESC, d.id DESC").Limit(limit).Find(&rows).Error; err != nil {
 		return nil, err
 	}
 	items := make([]Delivery, len(rows))
-	for i, r := range rows {
-		items[i] = r.delivery()
+	for i, l := range rows {
+		items[i] = l.delivery()
 	}
 	return items, nil
 }
 
-type attemptRow struct {
-	Attempt      *int // null: the delivery has had none
-	StartedAt    time.Time
-	DurationMs   int64
-	StatusCode   *int
-	Error        string
-	ResponseBody string
-}
-
 func selectAttempts(ctx context.Context, tx postgres.Tx, applicationID, deliveryID string) ([]Attempt, error) {
-	var rows []attemptRow
-	err := tx.Gorm(ctx).Raw(`
-		SELECT a.attempt, coalesce(a.started_at, d.created_at) AS started_at, coalesce(a.duration_ms, 0) AS duration_ms,
-			a.status_code, coalesce(a.error, '') AS error, coalesce(a.response_body, '') AS response_body
-		FROM webhook_deliveries d LEFT JOIN webhook_attempts a ON a.delivery_id = d.id
-		WHERE d.id = ? AND d.application_id = ? ORDER BY a.attempt`, deliveryID, applicationID).Scan(&rows).Error
+	var rows []attemptRow // one without a number when the delivery has had none
+	err := tx.Gorm(ctx).Table("webhook_deliveries d").Joins("LEFT JOIN webhook_attempts a ON a.delivery_id = d.id").
+		Select(postgres.Columns[attemptRow]("a")).Where("d.id = ? AND d.application_id = ?", deliveryID, applicationID).Order("a.attempt").Find(&rows).Error
 	if err != nil {
 		return nil, fmt.Errorf("list attempts of %s: %w", deliveryID, err)
 	}
@@ -221,28 +255,13 @@ func selectAttempts(ctx context.Context, tx postgres.Tx, applicationID, delivery
 	}
 	items := make([]Attempt, 0, len(rows))
 	for _, r := range rows {
-		if r.Attempt == nil {
+		if r.Attempt == 0 {
 			continue
 		}
 		items = append(items, Attempt{
-			Number: *r.Attempt, StartedAt: r.StartedAt, Duration: time.Duration(r.DurationMs) * time.Millisecond,
-			StatusCode: orZero(r.StatusCode), Error: r.Error, ResponseBody: r.ResponseBody,
+			Number: r.Attempt, StartedAt: r.StartedAt, Duration: time.Duration(r.DurationMs) * time.Millisecond,
+			StatusCode: r.StatusCode, Error: r.Error, ResponseBody: r.ResponseBody,
 		})
 	}
 	return items, nil
-}
-
-func orZero[T any](p *T) T {
-	if p == nil {
-		var zero T
-		return zero
-	}
-	return *p
-}
-
-func orNull(s string) *string {
-	if s == "" {
-		return nil
-	}
-	return &s
 }

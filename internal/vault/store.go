@@ -3,9 +3,22 @@ package vault
 import (
 	"context"
 	"fmt"
+	"time"
+
+	"gorm.io/gorm"
 
 	"partnerd/internal/postgres"
 )
+
+// keyRow is a row of vault.client_keys.
+type keyRow struct {
+	ClientID  string    `gorm:"column:client_id;primaryKey"`
+	KeySealed []byte    `gorm:"column:key_sealed"` // by the master key
+	CreatedAt time.Time `gorm:"column:created_at;autoCreateTime:false"`
+}
+
+// TableName implements [schema.Tabler].
+func (keyRow) TableName() string { return "vault.client_keys" }
 
 // Stored is the expression that selects the key of the client that the expression clientID names: a column with its table
 // before it, because the table of keys has a client_id too.
@@ -14,24 +27,24 @@ func Stored(clientID string) string {
 }
 
 func insertKey(ctx context.Context, tx postgres.Tx, clientID string, sealed []byte) error {
-	err := tx.Gorm(ctx).Exec(`INSERT INTO vault.client_keys (client_id, key_sealed, created_at) VALUES (?, ?, ?)`, clientID, sealed, tx.Now).Error
-	if err != nil {
+	if err := gorm.G[keyRow](tx.Gorm(ctx)).Create(ctx, &keyRow{ClientID: clientID, KeySealed: sealed, CreatedAt: tx.Now}); err != nil {
 		return fmt.Errorf("insert key of client: %w", err)
 	}
 	return nil
 }
 
-// keyOrInsert returns the client's key, which is fresh if there was none. It waits for an erasure that is under way.
-func keyOrInsert(ctx context.Context, tx postgres.Tx, clientID string, fresh []byte) (stored []byte, err error) {
-	find := func() error {
-		return tx.Gorm(ctx).Raw(`SELECT key_sealed FROM vault.client_keys WHERE client_id = ?`, clientID).Row().Scan(&stored)
-	}
-	if err = find(); postgres.IsNotFound(err) {
-		err = tx.Gorm(ctx).Exec(`INSERT INTO vault.client_keys (client_id, key_sealed, created_at)
-			SELECT id, ?, ? FROM clients WHERE id = ? AND erased_at IS NULL FOR KEY SHARE
-			ON CONFLICT DO NOTHING`, fresh, tx.Now, clientID).Error
-		if err == nil {
-			err = find()
+// insertForLivingSQL makes the key of a client who is not erased, and waits for an erasure that is under way.
+var insertForLivingSQL = postgres.SQL(postgres.Atomic, `INSERT INTO vault.client_keys (client_id, key_sealed, created_at)
+	SELECT id, $2, $3 FROM clients WHERE id = $1 AND erased_at IS NULL FOR KEY SHARE
+	ON CONFLICT DO NOTHING`)
+
+// keyOrInsert returns the client's key, which is fresh if there was none.
+func keyOrInsert(ctx context.Context, tx postgres.Tx, clientID string, fresh []byte) ([]byte, error) {
+	find := gorm.G[keyRow](tx.Gorm(ctx)).Select("key_sealed").Where("client_id = ?", clientID)
+	r, err := find.Take(ctx)
+	if postgres.IsNotFound(err) {
+		if _, err = tx.Exec(ctx, insertForLivingSQL, clientID, fresh, tx.Now); err == nil {
+			r, err = find.Take(ctx)
 		}
 	}
 	if postgres.IsNotFound(err) {
@@ -40,11 +53,11 @@ func keyOrInsert(ctx context.Context, tx postgres.Tx, clientID string, fresh []b
 	if err != nil {
 		return nil, fmt.Errorf("find or make the key of client: %w", err)
 	}
-	return stored, nil
+	return r.KeySealed, nil
 }
 
 func deleteKey(ctx context.Context, tx postgres.Tx, clientID string) error {
-	if err := tx.Gorm(ctx).Exec(`DELETE FROM vault.client_keys WHERE client_id = ?`, clientID).Error; err != nil {
+	if _, err := gorm.G[keyRow](tx.Gorm(ctx)).Where("client_id = ?", clientID).Delete(ctx); err != nil {
 		return fmt.Errorf("delete key of client: %w", err)
 	}
 	return nil

@@ -5,15 +5,42 @@ import (
 	"fmt"
 	"time"
 
+	"gorm.io/gorm"
+
 	"partnerd/internal/postgres"
 )
 
+// countRow is a row of access_counts.
+type countRow struct {
+	ClientID      string    `gorm:"column:client_id;primaryKey"`
+	ApplicationID string    `gorm:"column:application_id;primaryKey"`
+	Category      Category  `gorm:"column:category;primaryKey"`
+	Day           time.Time `gorm:"column:day;primaryKey"` // its beginning, UTC
+	Uses          int64     `gorm:"column:uses"`
+	LastAt        time.Time `gorm:"column:last_at"`
+}
+
+// TableName implements [schema.Tabler].
+func (countRow) TableName() string { return "access_counts" }
+
+// row is what is added to a count.
 type row struct {
 	key
 	tally
 }
 
-// add locks the clients first, in the order of rows: an erasure is either seen here, or deletes what is added.
+// addSQL locks the clients first, in the order of rows: an erasure is either seen here, or deletes what is added.
+var addSQL = postgres.SQL(postgres.Batch, `WITH living AS (
+		SELECT id FROM clients WHERE id = ANY ($1::text[]) AND erased_at IS NULL ORDER BY id FOR KEY SHARE
+	)
+	INSERT INTO access_counts AS a (client_id, application_id, category, day, uses, last_at)
+	SELECT n.client_id, n.application_id, n.category, n.day, n.uses, n.last_at
+		FROM unnest($1::text[], $2::text[], $3::text[], $4::date[], $5::bigint[], $6::timestamptz[]) AS n (client_id, application_id, category, day, uses, last_at)
+		JOIN living ON living.id = n.client_id
+		ORDER BY n.client_id, n.application_id, n.category, n.day
+	ON CONFLICT (client_id, application_id, category, day) DO UPDATE
+		SET uses = a.uses + excluded.uses, last_at = greatest(a.last_at, excluded.last_at)`)
+
 func add(ctx context.Context, tx postgres.Tx, rows []row) error {
 	n := len(rows)
 	clients, applications, categories := make([]string, n), make([]string, n), make([]string, n)
@@ -22,56 +49,32 @@ func add(ctx context.Context, tx postgres.Tx, rows []row) error {
 		clients[i], applications[i], categories[i] = r.clientID, r.applicationID, string(r.category)
 		days[i], uses[i], lasts[i] = time.Unix(r.day*86400, 0).UTC().Format(time.DateOnly), r.uses, r.lastAt
 	}
-	_, err := tx.SQL().ExecContext(ctx, `WITH living AS (
-			SELECT id FROM clients WHERE id = ANY ($1::text[]) AND erased_at IS NULL ORDER BY id FOR KEY SHARE
-		)
-		INSERT INTO access_counts AS a (client_id, application_id, category, day, uses, last_at)
-		SELECT n.client_id, n.application_id, n.category, n.day, n.uses, n.last_at
-			FROM unnest($1::text[], $2::text[], $3::text[], $4::date[], $5::bigint[], $6::timestamptz[]) AS n (client_id, application_id, category, day, uses, last_at)
-			JOIN living ON living.id = n.client_id
-			ORDER BY n.client_id, n.application_id, n.category, n.day
-		ON CONFLICT (client_id, application_id, category, day) DO UPDATE
-			SET uses = a.uses + excluded.uses, last_at = greatest(a.last_at, excluded.last_at)`,
-		clients, applications, categories, days, uses, lasts)
-	if err != nil {
+	if _, err := tx.Exec(ctx, addSQL, clients, applications, categories, days, uses, lasts); err != nil {
 		return fmt.Errorf("add to the log of uses: %w", err)
 	}
 	return nil
 }
 
-func counts(ctx context.Context, tx postgres.Tx, clientID string, since time.Time) ([]Count, error) {
-	rows, err := tx.SQL().QueryContext(ctx, `SELECT application_id, category, day, uses, last_at FROM access_counts
-		WHERE client_id = $1 AND day >= $2::date ORDER BY day DESC, application_id, category`, clientID, since.UTC().Format(time.DateOnly))
+func counts(ctx context.Context, tx postgres.Tx, clientID string, since time.Time) (list []Count, err error) {
+	err = gorm.G[countRow](tx.Gorm(ctx)).Where("client_id = ? AND day >= ?", clientID, since.UTC()).
+		Order("day DESC, application_id, category").Scan(ctx, &list)
 	if err != nil {
 		return nil, fmt.Errorf("read the log of uses: %w", err)
 	}
-	defer rows.Close()
-	var out []Count
-	for rows.Next() {
-		var c Count
-		if err := rows.Scan(&c.ApplicationID, &c.Category, &c.Day, &c.Uses, &c.LastAt); err != nil {
-			return nil, fmt.Errorf("read the log of uses: %w", err)
-		}
-		c.Day, c.LastAt = c.Day.UTC(), c.LastAt.UTC()
-		out = append(out, c)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, fmt.Errorf("read the log of uses: %w", err)
-	}
-	return out, nil
+	return list, nil
 }
 
 func deleteOf(ctx context.Context, tx postgres.Tx, clientID string) error {
-	if err := tx.Gorm(ctx).Exec(`DELETE FROM access_counts WHERE client_id = ?`, clientID).Error; err != nil {
+	if _, err := gorm.G[countRow](tx.Gorm(ctx)).Where("client_id = ?", clientID).Delete(ctx); err != nil {
 		return fmt.Errorf("delete the log of uses: %w", err)
 	}
 	return nil
 }
 
 func deleteBefore(ctx context.Context, tx postgres.Tx, day time.Time) (int, error) {
-	r := tx.Gorm(ctx).Exec(`DELETE FROM access_counts WHERE day < ?::date`, day.Format(time.DateOnly))
-	if r.Error != nil {
-		return 0, fmt.Errorf("purge the log of uses: %w", r.Error)
+	n, err := gorm.G[countRow](tx.Gorm(ctx)).Where("day < ?", day).Delete(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("purge the log of uses: %w", err)
 	}
-	return int(r.RowsAffected), nil
+	return n, nil
 }

@@ -3,70 +3,64 @@ package application
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
+
+	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
 
 	"partnerd/internal/id"
 	"partnerd/internal/postgres"
 )
 
+// applicationRow is a row of applications.
 type applicationRow struct {
-	ID                  string
-	Name                string
-	RedirectURIs        string // separated by spaces, which none contains
-	Scopes              string // separated by spaces
-	SecretHash          []byte
-	PreviousSecretHash  []byte
-	PreviousSecretUntil *time.Time
-	SuspendedAt         *time.Time
-	ContactEmail        string
-	RecordingEnabled    bool
-	RatePerMinute       int
-	ClientRatePerMinute int
-	CreatedAt           time.Time
-	UpdatedAt           time.Time
+	ID                  string                 `gorm:"column:id;primaryKey"`
+	Name                string                 `gorm:"column:name"`
+	RedirectURIs        postgres.Array[string] `gorm:"column:redirect_uris"`
+	Scopes              postgres.Array[Scope]  `gorm:"column:scopes"`
+	SecretHash          []byte                 `gorm:"column:secret_hash"`          // SHA-256, as the next
+	PreviousSecretHash  []byte                 `gorm:"column:previous_secret_hash"` // works until the next
+	PreviousSecretUntil *time.Time             `gorm:"column:previous_secret_until"`
+	SuspendedAt         *time.Time             `gorm:"column:suspended_at"`
+	ContactEmail        string                 `gorm:"column:contact_email;serializer:zeronull"`
+	RecordingEnabled    bool                   `gorm:"column:recording_enabled"`
+	RatePerMinute       int                    `gorm:"column:rate_per_minute;serializer:zeronull"`
+	ClientRatePerMinute int                    `gorm:"column:client_rate_per_minute;serializer:zeronull"`
+	CreatedAt           time.Time              `gorm:"column:created_at;autoCreateTime:false"`
+	UpdatedAt           time.Time              `gorm:"column:updated_at;autoUpdateTime:false"`
 }
 
+// TableName implements [schema.Tabler].
+func (applicationRow) TableName() string { return "applications" }
+
 func fromRow(r applicationRow) Application {
-	a := Application{
-		ID: r.ID, Name: r.Name, RedirectURIs: strings.Fields(r.RedirectURIs), Suspended: r.SuspendedAt != nil, RecordingEnabled: r.RecordingEnabled,
-		RatePerMinute: r.RatePerMinute, ClientRatePerMinute: r.ClientRatePerMinute, CreatedAt: r.CreatedAt.UTC(), UpdatedAt: r.UpdatedAt.UTC(),
-		ContactEmail: r.ContactEmail,
+	return Application{
+		ID: r.ID, Name: r.Name, RedirectURIs: r.RedirectURIs, Scopes: r.Scopes, ContactEmail: r.ContactEmail, Suspended: r.SuspendedAt != nil,
+		RecordingEnabled: r.RecordingEnabled, RatePerMinute: r.RatePerMinute, ClientRatePerMinute: r.ClientRatePerMinute,
+		PreviousSecretUntil: r.PreviousSecretUntil, CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt,
 	}
-	if r.PreviousSecretUntil != nil {
-		until := r.PreviousSecretUntil.UTC()
-		a.PreviousSecretUntil = &until
-	}
-	for _, s := range strings.Fields(r.Scopes) {
-		a.Scopes = append(a.Scopes, Scope(s))
-	}
-	return a
 }
 
 func insertApplication(ctx context.Context, tx postgres.Tx, a Application, secret id.Digest) error {
-	err := tx.Gorm(ctx).Exec(`INSERT INTO applications (id, name, redirect_uris, scopes, secret_hash, contact_email, recording_enabled,
-			rate_per_minute, client_rate_per_minute, created_at, updated_at)
-		VALUES (?, ?, string_to_array(?, ' '), string_to_array(?, ' '), ?, NULLIF(?, ''), ?, NULLIF(?, 0), NULLIF(?, 0), ?, ?)`,
-		a.ID, a.Name, strings.Join(a.RedirectURIs, " "), FormatScopes(a.Scopes), secret, a.ContactEmail, a.RecordingEnabled,
-		a.RatePerMinute, a.ClientRatePerMinute, a.CreatedAt, a.CreatedAt).Error
+	err := gorm.G[applicationRow](tx.Gorm(ctx)).Create(ctx, &applicationRow{
+		ID: a.ID, Name: a.Name, RedirectURIs: a.RedirectURIs, Scopes: a.Scopes, SecretHash: secret[:], ContactEmail: a.ContactEmail,
+		RecordingEnabled: a.RecordingEnabled, RatePerMinute: a.RatePerMinute, ClientRatePerMinute: a.ClientRatePerMinute,
+		CreatedAt: a.CreatedAt, UpdatedAt: a.UpdatedAt,
+	})
 	if err != nil {
 		return fmt.Errorf("insert application: %w", err)
 	}
 	return nil
 }
 
-const selectApplication = `SELECT id, name, array_to_string(redirect_uris, ' '), array_to_string(scopes, ' '), secret_hash,
-	previous_secret_hash, previous_secret_until, suspended_at, coalesce(contact_email, ''), recording_enabled,
-	coalesce(rate_per_minute, 0), coalesce(client_rate_per_minute, 0), created_at, updated_at FROM applications `
+// byIDSQL runs for every token request.
+var byIDSQL = postgres.SQL(postgres.Hot, `SELECT id, name, redirect_uris, scopes, secret_hash, previous_secret_hash, previous_secret_until, suspended_at,
+	coalesce(contact_email, ''), recording_enabled, coalesce(rate_per_minute, 0), coalesce(client_rate_per_minute, 0), created_at, updated_at
+	FROM applications WHERE id = $1`)
 
-func (r *applicationRow) scan(row interface{ Scan(...any) error }) error {
-	return row.Scan(&r.ID, &r.Name, &r.RedirectURIs, &r.Scopes, &r.SecretHash, &r.PreviousSecretHash, &r.PreviousSecretUntil,
-		&r.SuspendedAt, &r.ContactEmail, &r.RecordingEnabled, &r.RatePerMinute, &r.ClientRatePerMinute, &r.CreatedAt, &r.UpdatedAt)
-}
-
-// applicationByID runs for every token request.
 func applicationByID(ctx context.Context, tx postgres.Tx, applicationID string) (r applicationRow, found bool, err error) {
-	err = r.scan(tx.SQL().QueryRowContext(ctx, selectApplication+`WHERE id = $1`, applicationID))
+	err = tx.QueryRow(ctx, byIDSQL, applicationID).Scan(&r.ID, &r.Name, &r.RedirectURIs, &r.Scopes, &r.SecretHash, &r.PreviousSecretHash,
+		&r.PreviousSecretUntil, &r.SuspendedAt, &r.ContactEmail, &r.RecordingEnabled, &r.RatePerMinute, &r.ClientRatePerMinute, &r.CreatedAt, &r.UpdatedAt)
 	if postgres.IsNotFound(err) {
 		return applicationRow{}, false, nil
 	}
@@ -77,38 +71,32 @@ func applicationByID(ctx context.Context, tx postgres.Tx, applicationID string) 
 }
 
 func applications(ctx context.Context, tx postgres.Tx) ([]Application, error) {
-	rows, err := tx.SQL().QueryContext(ctx, selectApplication+`ORDER BY created_at, id`)
+	rows, err := gorm.G[applicationRow](tx.Gorm(ctx)).Order("created_at, id").Find(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("read applications: %w", err)
 	}
-	defer rows.Close()
-	var out []Application
-	for rows.Next() {
-		var r applicationRow
-		if err := r.scan(rows); err != nil {
-			return nil, fmt.Errorf("read applications: %w", err)
-		}
-		out = append(out, fromRow(r))
+	var list []Application
+	for _, r := range rows {
+		list = append(list, fromRow(r))
 	}
-	if err := rows.Err(); err != nil {
-		return nil, fmt.Errorf("read applications: %w", err)
-	}
-	return out, nil
+	return list, nil
 }
 
-// lockApplication makes changes of one application follow each other.
+// lockApplication makes changes of one application follow each other; one that is unknown is no error.
 func lockApplication(ctx context.Context, tx postgres.Tx, applicationID string) error {
-	if err := tx.Gorm(ctx).Exec(`SELECT FROM applications WHERE id = ? FOR NO KEY UPDATE`, applicationID).Error; err != nil {
+	if _, err := gorm.G[applicationRow](tx.Gorm(ctx), postgres.ForNoKeyUpdate).Select("id").Where("id = ?", applicationID).Find(ctx); err != nil {
 		return fmt.Errorf("lock application: %w", err)
 	}
 	return nil
 }
 
 func updateApplication(ctx context.Context, tx postgres.Tx, applicationID string, n NewApplication) error {
-	err := tx.Gorm(ctx).Exec(`UPDATE applications SET name = ?, redirect_uris = string_to_array(?, ' '), scopes = string_to_array(?, ' '),
-			contact_email = NULLIF(?, ''), recording_enabled = ?, rate_per_minute = NULLIF(?, 0), client_rate_per_minute = NULLIF(?, 0), updated_at = ?
-		WHERE id = ?`, n.Name, strings.Join(n.RedirectURIs, " "), FormatScopes(n.Scopes), n.ContactEmail, n.RecordingEnabled,
-		n.RatePerMinute, n.ClientRatePerMinute, tx.Now, applicationID).Error
+	_, err := gorm.G[applicationRow](tx.Gorm(ctx)).Where("id = ?", applicationID).
+		Select("name", "redirect_uris", "scopes", "contact_email", "recording_enabled", "rate_per_minute", "client_rate_per_minute", "updated_at").
+		Updates(ctx, applicationRow{
+			Name: n.Name, RedirectURIs: n.RedirectURIs, Scopes: n.Scopes, ContactEmail: n.ContactEmail, RecordingEnabled: n.RecordingEnabled,
+			RatePerMinute: n.RatePerMinute, ClientRatePerMinute: n.ClientRatePerMinute, UpdatedAt: tx.Now,
+		})
 	if err != nil {
 		return fmt.Errorf("update application: %w", err)
 	}
@@ -116,22 +104,23 @@ func updateApplication(ctx context.Context, tx postgres.Tx, applicationID string
 }
 
 func updateSecret(ctx context.Context, tx postgres.Tx, applicationID string, secret id.Digest, previousUntil time.Time) (found bool, err error) {
-	r := tx.Gorm(ctx).Exec(`UPDATE applications SET previous_secret_hash = secret_hash, previous_secret_until = ?,
-			secret_hash = ?, updated_at = ? WHERE id = ?`, previousUntil, secret, tx.Now, applicationID)
-	if r.Error != nil {
-		return false, fmt.Errorf("update secret of application: %w", r.Error)
+	n, err := gorm.G[applicationRow](tx.Gorm(ctx)).Where("id = ?", applicationID).Set(clause.Assignments(map[string]any{
+		"previous_secret_hash": gorm.Expr("secret_hash"), "previous_secret_until": previousUntil, "secret_hash": secret, "updated_at": tx.Now,
+	})).Update(ctx)
+	if err != nil {
+		return false, fmt.Errorf("update secret of application: %w", err)
 	}
-	return r.RowsAffected == 1, nil
+	return n == 1, nil
 }
 
 func updateSuspended(ctx context.Context, tx postgres.Tx, applicationID string, suspended bool) (found bool, err error) {
-	var at *time.Time
+	r := applicationRow{UpdatedAt: tx.Now}
 	if suspended {
-		at = &tx.Now
+		r.SuspendedAt = &tx.Now
 	}
-	r := tx.Gorm(ctx).Exec(`UPDATE applications SET suspended_at = ?, updated_at = ? WHERE id = ?`, at, tx.Now, applicationID)
-	if r.Error != nil {
-		return false, fmt.Errorf("update application: %w", r.Error)
+	n, err := gorm.G[applicationRow](tx.Gorm(ctx)).Where("id = ?", applicationID).Select("suspended_at", "updated_at").Updates(ctx, r)
+	if err != nil {
+		return false, fmt.Errorf("update application: %w", err)
 	}
-	return r.RowsAffected == 1, nil
+	return n == 1, nil
 }

@@ -55,7 +55,7 @@ func (s *SelfService) mailEmail(ctx context.Context, tx postgres.Tx, r linkReque
 		return err
 	}
 	token := tx.NewSecret("lnk")
-	err = insertLink(ctx, tx, linkRow{TokenHash: id.DigestOf(token), Kind: kindEmail, Email: r.Email, ClientID: &row.ID, ExpiresAt: tx.Now.Add(EmailLifetime)})
+	err = insertLink(ctx, tx, linkRow{TokenHash: id.DigestOf(token), Kind: kindEmail, Email: r.Email, ClientID: row.ID, ExpiresAt: tx.Now.Add(EmailLifetime)})
 	if err != nil {
 		return err
 	}
@@ -74,7 +74,7 @@ func (s *SelfService) mailEmail(ctx context.Context, tx postgres.Tx, r linkReque
 // [ErrBadLink], also for a link of another client.
 func (s *SelfService) PendingEmail(ctx context.Context, tx postgres.Tx, clientID, token string) (string, error) {
 	r, err := findLink(ctx, tx, kindEmail, id.DigestOf(token))
-	if err == nil && *r.ClientID != clientID {
+	if err == nil && r.ClientID != clientID {
 		err = ErrBadLink
 	}
 	return r.Email, err
@@ -100,7 +100,7 @@ func (s *SelfService) ConfirmEmail(ctx context.Context, tx postgres.Tx, clientID
 		return Client{}, err
 	}
 	undo := tx.NewSecret("lnk")
-	err = insertLink(ctx, tx, linkRow{TokenHash: id.DigestOf(undo), Kind: kindUndoEmail, Email: old, ClientID: &c.ID, ExpiresAt: tx.Now.Add(UndoLifetime)})
+	err = insertLink(ctx, tx, linkRow{TokenHash: id.DigestOf(undo), Kind: kindUndoEmail, Email: old, ClientID: c.ID, ExpiresAt: tx.Now.Add(UndoLifetime)})
 	if err != nil {
 		return Client{}, err
 	}
@@ -114,7 +114,7 @@ func (s *SelfService) PendingUndo(ctx context.Context, tx postgres.Tx, token str
 	if err != nil {
 		return Client{}, "", err
 	}
-	if c, err = s.Accounts.Get(ctx, tx, *r.ClientID); err == nil && c.Disabled {
+	if c, err = s.Accounts.Get(ctx, tx, r.ClientID); err == nil && c.Disabled {
 		err = ErrBadLink
 	}
 	return c, r.Email, err
@@ -153,7 +153,7 @@ func (s *SelfService) lockLink(ctx context.Context, tx postgres.Tx, kind, token 
 	if err != nil {
 		return Client{}, r, err
 	}
-	c, err := s.Accounts.Lock(ctx, tx, *r.ClientID)
+	c, err := s.Accounts.Lock(ctx, tx, r.ClientID)
 	if err != nil {
 		return Client{}, r, err
 	}

@@ -4,23 +4,26 @@ import (
 	"context"
 	"fmt"
 
+	"gorm.io/gorm"
+
 	"partnerd/internal/postgres"
 )
 
 func eraseClient(ctx context.Context, tx postgres.Tx, c Client) error {
-	for _, table := range []string{"browser_sessions", "client_passkeys", "passkey_challenges", "client_phone_codes"} {
-		if err := tx.Gorm(ctx).Exec(`DELETE FROM `+table+` WHERE client_id = ?`, c.ID).Error; err != nil {
-			return fmt.Errorf("erase from %s: %w", table, err)
+	for _, model := range []any{&sessionRow{}, &passkeyRow{}, &challengeRow{}, &codeRow{}} {
+		if err := tx.Gorm(ctx).Where("client_id = ?", c.ID).Delete(model).Error; err != nil {
+			return fmt.Errorf("erase %T: %w", model, err)
 		}
 	}
 	// A link of another client stays, though it went to the same address: it may give that client back an address of before.
-	err := tx.Gorm(ctx).Exec(`DELETE FROM client_links WHERE client_id = ? OR client_id IS NULL AND lower(email) = lower(?)`, c.ID, c.Email).Error
+	_, err := gorm.G[linkRow](tx.Gorm(ctx)).Where("client_id = ? OR client_id IS NULL AND lower(email) = lower(?)", c.ID, c.Email).Delete(ctx)
 	if err != nil {
 		return fmt.Errorf("erase links: %w", err)
 	}
-	err = tx.Gorm(ctx).Exec(`UPDATE clients SET email = ?, name = ?, password_hash = '', phone_sealed = NULL, phone_verified_at = NULL, time_zone = DEFAULT,
-		disabled_at = ?, erased_at = ?, updated_at = ? WHERE id = ?`,
-		c.ID+"@erased.invalid", ErasedName, tx.Now, tx.Now, tx.Now, c.ID).Error
+	err = tx.Gorm(ctx).Model(&clientRow{}).Where("id = ?", c.ID).Updates(map[string]any{
+		"email": c.ID + "@erased.invalid", "name": ErasedName, "password_hash": "", "phone_sealed": nil, "phone_verified_at": nil,
+		"time_zone": gorm.Expr("DEFAULT"), "disabled_at": tx.Now, "erased_at": tx.Now, "updated_at": tx.Now,
+	}).Error
 	if err != nil {
 		return fmt.Errorf("erase client: %w", err)
 	}

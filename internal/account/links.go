@@ -32,7 +32,7 @@ func (s *SelfService) RequestSignUp(ctx context.Context, tx postgres.Tx, r SignU
 }
 
 func (s *SelfService) mailSignUp(ctx context.Context, tx postgres.Tx, r linkRequest) error {
-	token, found, err := s.newLink(ctx, tx, linkRow{Kind: kindSignUp, Email: r.Email, Name: &r.Name, NextPath: &r.Next, ExpiresAt: tx.Now.Add(SignUpLifetime)})
+	token, found, err := s.newLink(ctx, tx, linkRow{Kind: kindSignUp, Email: r.Email, Name: r.Name, NextPath: r.Next, ExpiresAt: tx.Now.Add(SignUpLifetime)})
 	if err != nil || token == "" {
 		return err
 	}
@@ -61,7 +61,7 @@ func (s *SelfService) newLink(ctx context.Context, tx postgres.Tx, r linkRow) (t
 		if !ok || row.DisabledAt != nil {
 			return "", nil, nil
 		}
-		r.ClientID = &row.ID
+		r.ClientID = row.ID
 	}
 	token = tx.NewSecret("lnk")
 	r.TokenHash = id.DigestOf(token)
@@ -123,7 +123,7 @@ func (s *SelfService) PendingReset(ctx context.Context, tx postgres.Tx, token st
 	if err != nil {
 		return Client{}, err
 	}
-	return s.Accounts.Get(ctx, tx, *r.ClientID)
+	return s.Accounts.Get(ctx, tx, r.ClientID)
 }
 
 // Reset uses a link: it sets the password, ends all browser sessions and the passkeys that also names, and tells the

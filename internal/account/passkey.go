@@ -175,7 +175,7 @@ func (s *SelfService) Passkeys(ctx context.Context, tx postgres.Tx, clientID str
 	}
 	out := make([]Passkey, len(rows))
 	for i, r := range rows {
-		out[i] = Passkey{ID: r.ID, Name: r.Name, CreatedAt: r.CreatedAt.UTC(), LastUsedAt: r.LastUsedAt}
+		out[i] = Passkey{ID: r.ID, Name: r.Name, CreatedAt: r.CreatedAt, LastUsedAt: r.LastUsedAt}
 	}
 	return out, nil
 }
@@ -205,7 +205,7 @@ func (s *SelfService) challenge(ctx context.Context, tx postgres.Tx, clientID st
 	if err != nil {
 		return Challenge{}, fmt.Errorf("write challenge: %w", err)
 	}
-	return c, insertChallenge(ctx, tx, id.DigestOf(c.Token), clientID, raw, tx.Now.Add(challengeLifetime))
+	return c, insertChallenge(ctx, tx, challengeRow{TokenHash: id.DigestOf(c.Token), ClientID: clientID, Challenge: raw, ExpiresAt: tx.Now.Add(challengeLifetime)})
 }
 
 // takeChallenge spends a challenge: of several answers, one is judged.

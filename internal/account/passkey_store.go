@@ -2,36 +2,52 @@ package account
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"time"
+
+	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
 
 	"partnerd/internal/id"
 	"partnerd/internal/postgres"
 )
 
+// passkeyRow is a row of client_passkeys.
 type passkeyRow struct {
-	ID           string
-	ClientID     string
-	CredentialID []byte
-	Credential   []byte
-	Name         string
-	CreatedAt    time.Time
-	LastUsedAt   *time.Time
+	ID           string          `gorm:"column:id;primaryKey"`
+	ClientID     string          `gorm:"column:client_id"`
+	CredentialID []byte          `gorm:"column:credential_id"`
+	Credential   json.RawMessage `gorm:"column:credential"` // public key, counter and flags, as package webauthn writes them
+	Name         string          `gorm:"column:name"`
+	CreatedAt    time.Time       `gorm:"column:created_at;autoCreateTime:false"`
+	LastUsedAt   *time.Time      `gorm:"column:last_used_at"`
 }
 
+// TableName implements [schema.Tabler].
+func (passkeyRow) TableName() string { return "client_passkeys" }
+
+// challengeRow is a row of passkey_challenges.
+type challengeRow struct {
+	TokenHash id.Digest       `gorm:"column:token_hash;primaryKey"`
+	ClientID  string          `gorm:"column:client_id;serializer:zeronull"` // none for a sign-in
+	Challenge json.RawMessage `gorm:"column:challenge"`
+	ExpiresAt time.Time       `gorm:"column:expires_at"`
+}
+
+// TableName implements [schema.Tabler].
+func (challengeRow) TableName() string { return "passkey_challenges" }
+
 func insertPasskey(ctx context.Context, tx postgres.Tx, r passkeyRow) error {
-	err := tx.Gorm(ctx).Exec(`INSERT INTO client_passkeys (id, client_id, credential_id, credential, name, created_at) VALUES (?, ?, ?, CAST(? AS jsonb), ?, ?)`,
-		r.ID, r.ClientID, r.CredentialID, string(r.Credential), r.Name, tx.Now).Error
-	if err != nil {
+	r.CreatedAt = tx.Now
+	if err := gorm.G[passkeyRow](tx.Gorm(ctx)).Create(ctx, &r); err != nil {
 		return fmt.Errorf("insert passkey: %w", err)
 	}
 	return nil
 }
 
 func listPasskeys(ctx context.Context, tx postgres.Tx, clientID string) ([]passkeyRow, error) {
-	var rows []passkeyRow
-	err := tx.Gorm(ctx).Raw(`SELECT id, client_id, credential_id, credential, name, created_at, last_used_at FROM client_passkeys
-		WHERE client_id = ? ORDER BY created_at, id`, clientID).Scan(&rows).Error
+	rows, err := gorm.G[passkeyRow](tx.Gorm(ctx)).Where("client_id = ?", clientID).Order("created_at, id").Find(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("list passkeys: %w", err)
 	}
@@ -40,50 +56,51 @@ func listPasskeys(ctx context.Context, tx postgres.Tx, clientID string) ([]passk
 
 // updatePasskey keeps the counter and flags of the last use and returns the passkey's identifier. It returns [ErrPasskey]
 // for one that was removed meanwhile.
-func updatePasskey(ctx context.Context, tx postgres.Tx, credentialID, credential []byte) (passkeyID string, err error) {
-	err = tx.Gorm(ctx).Raw(`UPDATE client_passkeys SET credential = CAST(? AS jsonb), last_used_at = ? WHERE credential_id = ? RETURNING id`,
-		string(credential), tx.Now, credentialID).Row().Scan(&passkeyID)
-	if postgres.IsNotFound(err) {
-		return "", ErrPasskey
-	}
+func updatePasskey(ctx context.Context, tx postgres.Tx, credentialID []byte, credential json.RawMessage) (passkeyID string, err error) {
+	var rows []passkeyRow
+	err = tx.Gorm(ctx).Model(&rows).Clauses(clause.Returning{Columns: []clause.Column{{Name: "id"}}}).Where("credential_id = ?", credentialID).
+		Updates(map[string]any{"credential": credential, "last_used_at": tx.Now}).Error
 	if err != nil {
 		return "", fmt.Errorf("update passkey: %w", err)
 	}
-	return passkeyID, nil
+	if len(rows) == 0 {
+		return "", ErrPasskey
+	}
+	return rows[0].ID, nil
 }
 
 func deletePasskey(ctx context.Context, tx postgres.Tx, clientID, passkeyID string) (bool, error) {
-	r := tx.Gorm(ctx).Exec(`DELETE FROM client_passkeys WHERE id = ? AND client_id = ?`, passkeyID, clientID)
-	if r.Error != nil {
-		return false, fmt.Errorf("delete passkey: %w", r.Error)
+	n, err := gorm.G[passkeyRow](tx.Gorm(ctx)).Where("id = ? AND client_id = ?", passkeyID, clientID).Delete(ctx)
+	if err != nil {
+		return false, fmt.Errorf("delete passkey: %w", err)
 	}
-	return r.RowsAffected == 1, nil
+	return n == 1, nil
 }
 
-func insertChallenge(ctx context.Context, tx postgres.Tx, token id.Digest, clientID string, challenge []byte, expires time.Time) error {
-	err := tx.Gorm(ctx).Exec(`INSERT INTO passkey_challenges (token_hash, client_id, challenge, expires_at) VALUES (?, nullif(?, ''), CAST(? AS jsonb), ?)`,
-		token, clientID, string(challenge), expires).Error
-	if err != nil {
+func insertChallenge(ctx context.Context, tx postgres.Tx, r challengeRow) error {
+	if err := gorm.G[challengeRow](tx.Gorm(ctx)).Create(ctx, &r); err != nil {
 		return fmt.Errorf("insert challenge: %w", err)
 	}
 	return nil
 }
 
 func deleteChallenges(ctx context.Context, tx postgres.Tx, clientID string) error {
-	if err := tx.Gorm(ctx).Exec(`DELETE FROM passkey_challenges WHERE client_id = ?`, clientID).Error; err != nil {
+	if _, err := gorm.G[challengeRow](tx.Gorm(ctx)).Where("client_id = ?", clientID).Delete(ctx); err != nil {
 		return fmt.Errorf("delete challenges: %w", err)
 	}
 	return nil
 }
 
-func deleteChallenge(ctx context.Context, tx postgres.Tx, token id.Digest, clientID string) (challenge []byte, err error) {
-	err = tx.Gorm(ctx).Raw(`DELETE FROM passkey_challenges WHERE token_hash = ? AND coalesce(client_id, '') = ? AND expires_at > ? RETURNING challenge`,
-		token, clientID, tx.Now).Row().Scan(&challenge)
-	if postgres.IsNotFound(err) {
-		return nil, ErrPasskey
-	}
+// deleteChallenge takes a challenge of a client, or of none, out of the table: of several at once, one gets it.
+func deleteChallenge(ctx context.Context, tx postgres.Tx, token id.Digest, clientID string) (json.RawMessage, error) {
+	var rows []challengeRow
+	err := tx.Gorm(ctx).Clauses(postgres.Returning[challengeRow]()).
+		Where("token_hash = ? AND coalesce(client_id, '') = ? AND expires_at > ?", token, clientID, tx.Now).Delete(&rows).Error
 	if err != nil {
 		return nil, fmt.Errorf("use challenge: %w", err)
 	}
-	return challenge, nil
+	if len(rows) == 0 {
+		return nil, ErrPasskey
+	}
+	return rows[0].Challenge, nil
 }

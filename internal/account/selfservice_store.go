@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"time"
 
+	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
+
 	"partnerd/internal/id"
 	"partnerd/internal/postgres"
-	"partnerd/internal/problem"
 	"partnerd/internal/vault"
 )
 
@@ -18,41 +20,34 @@ const (
 	kindUndoEmail = "UNDO_EMAIL" // sent to the old one
 )
 
+// linkRow is a row of client_links: a link that was sent by mail.
 type linkRow struct {
-	TokenHash id.Digest
-	Kind      string
-	Email     string
-	Name      *string
-	NextPath  *string
-	ClientID  *string // of all kinds but SIGN_UP
-	CreatedAt time.Time
-	ExpiresAt time.Time
+	TokenHash id.Digest `gorm:"column:token_hash;primaryKey"`
+	Kind      string    `gorm:"column:kind"`
+	Email     string    `gorm:"column:email"`                         // where it was sent
+	Name      string    `gorm:"column:name;serializer:zeronull"`      // of the client to be
+	NextPath  string    `gorm:"column:next_path;serializer:zeronull"` // where to go after the sign-up
+	ClientID  string    `gorm:"column:client_id;serializer:zeronull"` // of all kinds but SIGN_UP
+	CreatedAt time.Time `gorm:"column:created_at;autoCreateTime:false"`
+	ExpiresAt time.Time `gorm:"column:expires_at"`
 }
 
-func (r linkRow) signUp() SignUp {
-	s := SignUp{Email: r.Email}
-	if r.Name != nil {
-		s.Name = *r.Name
-	}
-	if r.NextPath != nil {
-		s.Next = *r.NextPath
-	}
-	return s
-}
+// TableName implements [schema.Tabler].
+func (linkRow) TableName() string { return "client_links" }
+
+func (r linkRow) signUp() SignUp { return SignUp{Email: r.Email, Name: r.Name, Next: r.NextPath} }
 
 func insertLink(ctx context.Context, tx postgres.Tx, r linkRow) error {
-	err := tx.Gorm(ctx).Exec(`INSERT INTO client_links (token_hash, kind, email, name, next_path, client_id, created_at, expires_at)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?)`, r.TokenHash, r.Kind, r.Email, r.Name, r.NextPath, r.ClientID, tx.Now, r.ExpiresAt).Error
-	if err != nil {
+	r.CreatedAt = tx.Now
+	if err := gorm.G[linkRow](tx.Gorm(ctx)).Create(ctx, &r); err != nil {
 		return fmt.Errorf("insert link: %w", err)
 	}
 	return nil
 }
 
 // countLinks counts the links of a kind that were mailed to an address within the last hour.
-func countLinks(ctx context.Context, tx postgres.Tx, kind, email string) (n int, err error) {
-	err = tx.Gorm(ctx).Raw(`SELECT count(*) FROM client_links WHERE kind = ? AND lower(email) = lower(?) AND created_at > ?`,
-		kind, email, tx.Now.Add(-time.Hour)).Row().Scan(&n)
+func countLinks(ctx context.Context, tx postgres.Tx, kind, email string) (int64, error) {
+	n, err := gorm.G[linkRow](tx.Gorm(ctx)).Where("kind = ? AND lower(email) = lower(?) AND created_at > ?", kind, email, tx.Now.Add(-time.Hour)).Count(ctx, "*")
 	if err != nil {
 		return 0, fmt.Errorf("count links: %w", err)
 	}
@@ -60,30 +55,19 @@ func countLinks(ctx context.Context, tx postgres.Tx, kind, email string) (n int,
 }
 
 // countLinksOf counts the links of a kind that were mailed for a client within the last hour.
-func countLinksOf(ctx context.Context, tx postgres.Tx, kind, clientID string) (n int, err error) {
-	err = tx.Gorm(ctx).Raw(`SELECT count(*) FROM client_links WHERE kind = ? AND client_id = ? AND created_at > ?`,
-		kind, clientID, tx.Now.Add(-time.Hour)).Row().Scan(&n)
+func countLinksOf(ctx context.Context, tx postgres.Tx, kind, clientID string) (int64, error) {
+	n, err := gorm.G[linkRow](tx.Gorm(ctx)).Where("kind = ? AND client_id = ? AND created_at > ?", kind, clientID, tx.Now.Add(-time.Hour)).Count(ctx, "*")
 	if err != nil {
 		return 0, fmt.Errorf("count links of client: %w", err)
 	}
 	return n, nil
 }
 
-const linkColumns = `kind, email, name, next_path, client_id, created_at, expires_at`
+// linkWorks chooses a link that can be used.
+const linkWorks = "token_hash = ? AND kind = ? AND expires_at > ?"
 
 func findLink(ctx context.Context, tx postgres.Tx, kind string, token id.Digest) (linkRow, error) {
-	return oneLink(ctx, tx, `SELECT `+linkColumns+` FROM client_links WHERE token_hash = ? AND kind = ? AND expires_at > ?`, token, kind, tx.Now)
-}
-
-// useLink takes a link out of the table: of several at once, one gets it. The row stays for the count of the hour with
-// a token that nobody has.
-func useLink(ctx context.Context, tx postgres.Tx, kind string, token id.Digest) (linkRow, error) {
-	return oneLink(ctx, tx, `UPDATE client_links SET token_hash = ?, expires_at = ? WHERE token_hash = ? AND kind = ? AND expires_at > ? RETURNING `+linkColumns,
-		id.DigestOf(tx.NewSecret("lnk")), tx.Now, token, kind, tx.Now)
-}
-
-func oneLink(ctx context.Context, tx postgres.Tx, query string, args ...any) (r linkRow, err error) {
-	err = tx.Gorm(ctx).Raw(query, args...).Row().Scan(&r.Kind, &r.Email, &r.Name, &r.NextPath, &r.ClientID, &r.CreatedAt, &r.ExpiresAt)
+	r, err := gorm.G[linkRow](tx.Gorm(ctx)).Where(linkWorks, token, kind, tx.Now).Take(ctx)
 	if postgres.IsNotFound(err) {
 		return linkRow{}, ErrBadLink
 	}
@@ -93,89 +77,92 @@ func oneLink(ctx context.Context, tx postgres.Tx, query string, args ...any) (r 
 	return r, nil
 }
 
+// useLink takes a link out of the table: of several at once, one gets it. The row stays for the count of the hour with
+// a token that nobody has.
+func useLink(ctx context.Context, tx postgres.Tx, kind string, token id.Digest) (linkRow, error) {
+	var rows []linkRow
+	err := tx.Gorm(ctx).Model(&rows).Clauses(postgres.Returning[linkRow]()).Where(linkWorks, token, kind, tx.Now).
+		Updates(map[string]any{"token_hash": id.DigestOf(tx.NewSecret("lnk")), "expires_at": tx.Now}).Error
+	if err != nil {
+		return linkRow{}, fmt.Errorf("use link: %w", err)
+	}
+	if len(rows) == 0 {
+		return linkRow{}, ErrBadLink
+	}
+	return rows[0], nil
+}
+
 // endLinks ends the client's links of some kinds; links of the last hour stay in the count.
 func endLinks(ctx context.Context, tx postgres.Tx, clientID string, kinds ...string) error {
-	err := tx.Gorm(ctx).Exec(`UPDATE client_links SET expires_at = ? WHERE client_id = ? AND kind IN ? AND expires_at > ?`, tx.Now, clientID, kinds, tx.Now).Error
+	return end(ctx, tx, "client_id = ? AND kind IN ?", clientID, kinds)
+}
+
+// endNewerLinks ends the client's links of a kind that were made after one.
+func endNewerLinks(ctx context.Context, tx postgres.Tx, kind, clientID string, than time.Time) error {
+	return end(ctx, tx, "client_id = ? AND kind = ? AND created_at > ?", clientID, kind, than)
+}
+
+// endSignUps ends every other sign-up of an address.
+func endSignUps(ctx context.Context, tx postgres.Tx, email string) error {
+	return end(ctx, tx, "kind = ? AND lower(email) = lower(?)", kindSignUp, email)
+}
+
+func end(ctx context.Context, tx postgres.Tx, which string, args ...any) error {
+	_, err := gorm.G[linkRow](tx.Gorm(ctx)).Where(which, args...).Where("expires_at > ?", tx.Now).Update(ctx, "expires_at", tx.Now)
 	if err != nil {
 		return fmt.Errorf("end links: %w", err)
 	}
 	return nil
 }
 
-// endNewerLinks ends the client's links of a kind that were made after one.
-func endNewerLinks(ctx context.Context, tx postgres.Tx, kind, clientID string, than time.Time) error {
-	err := tx.Gorm(ctx).Exec(`UPDATE client_links SET expires_at = ? WHERE client_id = ? AND kind = ? AND created_at > ? AND expires_at > ?`,
-		tx.Now, clientID, kind, than, tx.Now).Error
-	if err != nil {
-		return fmt.Errorf("end newer links: %w", err)
-	}
-	return nil
-}
-
-// endSignUps ends every other sign-up of an address.
-func endSignUps(ctx context.Context, tx postgres.Tx, email string) error {
-	err := tx.Gorm(ctx).Exec(`UPDATE client_links SET expires_at = ? WHERE kind = ? AND lower(email) = lower(?) AND expires_at > ?`,
-		tx.Now, kindSignUp, email, tx.Now).Error
-	if err != nil {
-		return fmt.Errorf("end sign-ups: %w", err)
-	}
-	return nil
-}
-
-// updateEmail returns [ErrEmailTaken] when another client has the address; tx cannot go on then.
-func updateEmail(ctx context.Context, tx postgres.Tx, c Client) error {
-	err := tx.Gorm(ctx).Exec(`UPDATE clients SET email = ?, updated_at = ? WHERE id = ?`, c.Email, tx.Now, c.ID).Error
-	if postgres.IsUnique(err, "clients_email_key") {
-		return ErrEmailTaken
-	}
-	if err != nil {
-		return fmt.Errorf("update e-mail address of client: %w", err)
-	}
-	return nil
-}
-
-func updatePassword(ctx context.Context, tx postgres.Tx, clientID, hash string) error {
-	if err := tx.Gorm(ctx).Exec(`UPDATE clients SET password_hash = ?, updated_at = ? WHERE id = ?`, hash, tx.Now, clientID).Error; err != nil {
-		return fmt.Errorf("update password: %w", err)
-	}
-	return nil
-}
-
-func lockClient(ctx context.Context, tx postgres.Tx, clientID string) error {
-	var id string
-	err := tx.Gorm(ctx).Raw(`SELECT id FROM clients WHERE id = ? AND disabled_at IS NULL FOR UPDATE`, clientID).Row().Scan(&id)
-	if postgres.IsNotFound(err) {
-		return problem.ErrNotFound
-	}
-	if err != nil {
-		return fmt.Errorf("lock client: %w", err)
-	}
-	return nil
-}
-
+// codeRow is a row of client_phone_codes. Only the newest of a client counts.
 type codeRow struct {
+	ID          int64      `gorm:"column:id;primaryKey"` // made by the table
+	ClientID    string     `gorm:"column:client_id"`
+	PhoneSealed []byte     `gorm:"column:phone_sealed"` // by the client's key, as the next
+	CodeSealed  []byte     `gorm:"column:code_sealed"`
+	Tries       int        `gorm:"column:tries"`    // at most CodeTries
+	EndedAt     *time.Time `gorm:"column:ended_at"` // used
+	CreatedAt   time.Time  `gorm:"column:created_at;autoCreateTime:false"`
+	ExpiresAt   time.Time  `gorm:"column:expires_at"`
+}
+
+// TableName implements [schema.Tabler].
+func (codeRow) TableName() string { return "client_phone_codes" }
+
+// codeCountRow is a row of phone_code_counts: how many codes were sent on a day, to one number and in all.
+type codeCountRow struct {
+	Day    time.Time `gorm:"column:day;primaryKey"`    // its beginning, UTC
+	Number []byte    `gorm:"column:number;primaryKey"` // HMAC of the number; empty: of all numbers
+	Sent   int       `gorm:"column:sent"`
+}
+
+// TableName implements [schema.Tabler].
+func (codeCountRow) TableName() string { return "phone_code_counts" }
+
+// openCode is a code that can be entered, with the key that opens it.
+type openCode struct {
 	ID          int64
-	ClientID    string
 	PhoneSealed []byte
 	CodeSealed  []byte
 	Tries       int
-	ExpiresAt   time.Time
 	KeySealed   []byte
 }
 
+// countCodes counts what was sent to the client within the last hour and the last 24.
 func countCodes(ctx context.Context, tx postgres.Tx, clientID string) (hour, day int, err error) {
-	err = tx.Gorm(ctx).Raw(`SELECT count(*) FILTER (WHERE created_at > ?), count(*) FROM client_phone_codes WHERE client_id = ? AND created_at > ?`,
-		tx.Now.Add(-time.Hour), clientID, tx.Now.Add(-24*time.Hour)).Row().Scan(&hour, &day)
+	var n struct{ Hour, Day int }
+	err = gorm.G[codeRow](tx.Gorm(ctx)).Select("count(*) FILTER (WHERE created_at > ?) AS hour, count(*) AS day", tx.Now.Add(-time.Hour)).
+		Where("client_id = ? AND created_at > ?", clientID, tx.Now.Add(-24*time.Hour)).Scan(ctx, &n)
 	if err != nil {
 		return 0, 0, fmt.Errorf("count codes: %w", err)
 	}
-	return hour, day, nil
+	return n.Hour, n.Day, nil
 }
 
 func insertCode(ctx context.Context, tx postgres.Tx, r codeRow) error {
-	err := tx.Gorm(ctx).Exec(`INSERT INTO client_phone_codes (client_id, phone_sealed, code_sealed, created_at, expires_at) VALUES (?, ?, ?, ?, ?)`,
-		r.ClientID, r.PhoneSealed, r.CodeSealed, tx.Now, r.ExpiresAt).Error
-	if err != nil {
+	r.CreatedAt = tx.Now
+	if err := gorm.G[codeRow](tx.Gorm(ctx)).Create(ctx, &r); err != nil {
 		return fmt.Errorf("insert code: %w", err)
 	}
 	return nil
@@ -183,48 +170,56 @@ func insertCode(ctx context.Context, tx postgres.Tx, r codeRow) error {
 
 // countCode adds one to what was sent to a number today, unless that is limit already.
 func countCode(ctx context.Context, tx postgres.Tx, number []byte, limit int) error {
-	r := tx.Gorm(ctx).Exec(`INSERT INTO phone_code_counts (day, number, sent) VALUES (@day, @number, 1)
-		ON CONFLICT (day, number) DO UPDATE SET sent = phone_code_counts.sent + 1 WHERE phone_code_counts.sent < @limit`,
-		map[string]any{"day": tx.Now.Format(time.DateOnly), "number": number, "limit": limit})
-	if r.Error != nil {
-		return fmt.Errorf("count a code: %w", r.Error)
+	more := clause.OnConflict{Columns: []clause.Column{{Name: "day"}, {Name: "number"}},
+		DoUpdates: clause.Assignments(map[string]any{"sent": gorm.Expr("phone_code_counts.sent + 1")}),
+		Where:     clause.Where{Exprs: []clause.Expression{gorm.Expr("phone_code_counts.sent < ?", limit)}}}
+	counted := gorm.WithResult()
+	err := gorm.G[codeCountRow](tx.Gorm(ctx), more, counted).Create(ctx, &codeCountRow{Day: tx.Now.Truncate(24 * time.Hour), Number: number, Sent: 1})
+	if err != nil {
+		return fmt.Errorf("count a code: %w", err)
 	}
-	if r.RowsAffected == 0 {
+	if counted.RowsAffected == 0 {
 		return ErrTooMany
 	}
 	return nil
 }
 
-var codeColumns = `id, phone_sealed, code_sealed, tries, ` + vault.Stored("client_phone_codes.client_id")
+// openCodes chooses the code that the client can enter.
+func openCodes(ctx context.Context, tx postgres.Tx, clientID string) *gorm.DB {
+	return tx.Gorm(ctx).Table("client_phone_codes").Where(`id = (SELECT max(id) FROM client_phone_codes WHERE client_id = ?)
+		AND ended_at IS NULL AND tries < ? AND expires_at > ?`, clientID, CodeTries, tx.Now)
+}
 
-const (
-	newestCode = `(SELECT max(id) FROM client_phone_codes WHERE client_id = ?)`
-	codeIsOpen = `ended_at IS NULL AND tries < 5 AND expires_at > ?`
-)
+var openCodeColumns = "id, phone_sealed, code_sealed, tries, " + vault.Stored("client_phone_codes.client_id") + " AS key_sealed"
 
-func currentCode(ctx context.Context, tx postgres.Tx, clientID string) (codeRow, bool, error) {
-	return oneCode(ctx, tx, `SELECT `+codeColumns+` FROM client_phone_codes WHERE id = `+newestCode+` AND `+codeIsOpen, clientID, tx.Now)
+func currentCode(ctx context.Context, tx postgres.Tx, clientID string) (openCode, bool, error) {
+	var list []openCode
+	if err := openCodes(ctx, tx, clientID).Select(openCodeColumns).Find(&list).Error; err != nil {
+		return openCode{}, false, fmt.Errorf("read code: %w", err)
+	}
+	return only(list)
 }
 
 // tryCode counts a try at the newest code and returns it, with the try counted.
-func tryCode(ctx context.Context, tx postgres.Tx, clientID string) (codeRow, bool, error) {
-	return oneCode(ctx, tx, `UPDATE client_phone_codes SET tries = tries + 1 WHERE id = `+newestCode+` AND `+codeIsOpen+` RETURNING `+codeColumns,
-		clientID, tx.Now)
+func tryCode(ctx context.Context, tx postgres.Tx, clientID string) (openCode, bool, error) {
+	var list []openCode
+	err := openCodes(ctx, tx, clientID).Model(&list).Clauses(clause.Returning{Columns: []clause.Column{{Name: openCodeColumns, Raw: true}}}).
+		Update("tries", gorm.Expr("tries + 1")).Error
+	if err != nil {
+		return openCode{}, false, fmt.Errorf("count a try at a code: %w", err)
+	}
+	return only(list)
 }
 
-func oneCode(ctx context.Context, tx postgres.Tx, query string, args ...any) (r codeRow, found bool, err error) {
-	err = tx.Gorm(ctx).Raw(query, args...).Row().Scan(&r.ID, &r.PhoneSealed, &r.CodeSealed, &r.Tries, &r.KeySealed)
-	if postgres.IsNotFound(err) {
-		return codeRow{}, false, nil
+func only(list []openCode) (openCode, bool, error) {
+	if len(list) == 0 {
+		return openCode{}, false, nil
 	}
-	if err != nil {
-		return codeRow{}, false, fmt.Errorf("read code: %w", err)
-	}
-	return r, true, nil
+	return list[0], true, nil
 }
 
 func endCode(ctx context.Context, tx postgres.Tx, codeID int64) error {
-	if err := tx.Gorm(ctx).Exec(`UPDATE client_phone_codes SET ended_at = ? WHERE id = ?`, tx.Now, codeID).Error; err != nil {
+	if _, err := gorm.G[codeRow](tx.Gorm(ctx)).Where("id = ?", codeID).Update(ctx, "ended_at", tx.Now); err != nil {
 		return fmt.Errorf("end code: %w", err)
 	}
 	return nil
@@ -232,14 +227,17 @@ func endCode(ctx context.Context, tx postgres.Tx, codeID int64) error {
 
 func purge(ctx context.Context, tx postgres.Tx) (int, error) {
 	n := 0
-	for _, statement := range []string{
-		`DELETE FROM client_links WHERE expires_at < ?`,
-		`DELETE FROM client_phone_codes WHERE created_at < ?`,
-		`DELETE FROM phone_code_counts WHERE day < (?::timestamptz AT TIME ZONE 'UTC')::date`,
-		`DELETE FROM passkey_challenges WHERE expires_at < ?`,
-		`DELETE FROM browser_sessions WHERE expires_at < ?`,
+	for _, over := range []struct {
+		model any
+		where string
+	}{
+		{&linkRow{}, "expires_at < ?"},
+		{&codeRow{}, "created_at < ?"},
+		{&codeCountRow{}, "day < ?"},
+		{&challengeRow{}, "expires_at < ?"},
+		{&sessionRow{}, "expires_at < ?"},
 	} {
-		r := tx.Gorm(ctx).Exec(statement, tx.Now.Add(-24*time.Hour))
+		r := tx.Gorm(ctx).Where(over.where, tx.Now.Add(-24*time.Hour)).Delete(over.model)
 		if r.Error != nil {
 			return n, fmt.Errorf("purge: %w", r.Error)
 		}

@@ -35,7 +35,7 @@ func (s *Service) Create(ctx context.Context, tx postgres.Tx, n NewClient) (Clie
 	if err != nil {
 		return Client{}, err
 	}
-	row := clientRow{ID: tx.NewID(id.Client), Email: n.Email, Name: n.Name, PasswordHash: password.Hash(n.Password), CreatedAt: tx.Now}
+	row := clientRow{ID: tx.NewID(id.Client), Email: n.Email, Name: n.Name, PasswordHash: password.Hash(n.Password), CreatedAt: tx.Now, UpdatedAt: tx.Now}
 	key, err := s.keys.Create(ctx, tx, row.ID)
 	if err != nil {
 		return Client{}, err
@@ -61,52 +61,61 @@ func (s *Service) Get(ctx context.Context, tx postgres.Tx, clientID string) (Cli
 
 // VerifiedPhone returns the number to call the client on, in E.164; ok is false when there is none that was verified.
 func (s *Service) VerifiedPhone(ctx context.Context, tx postgres.Tx, clientID string) (e164 string, ok bool, err error) {
-	phone, ok, _, err := s.verifiedPhone(ctx, tx, clientID)
-	return phone, ok, err
+	e164, ok, _, err = s.verifiedPhone(ctx, tx, clientID)
+	return e164, ok, err
 }
 
 // PhoneToKeep is [Service.VerifiedPhone] for who keeps a copy of the number: with the key that is to seal it.
 func (s *Service) PhoneToKeep(ctx context.Context, tx postgres.Tx, clientID string) (e164 string, ok bool, key vault.Key, err error) {
-	phone, ok, row, err := s.verifiedPhone(ctx, tx, clientID)
+	e164, ok, stored, err := s.verifiedPhone(ctx, tx, clientID)
 	if err != nil || !ok {
 		return "", false, vault.Key{}, err
 	}
-	key, err = s.keys.ForWriting(ctx, tx, clientID, row.KeySealed)
-	return phone, err == nil, key, err
+	key, err = s.keys.ForWriting(ctx, tx, clientID, stored)
+	return e164, err == nil, key, err
 }
 
-func (s *Service) verifiedPhone(ctx context.Context, tx postgres.Tx, clientID string) (e164 string, ok bool, row clientRow, err error) {
-	row, err = s.row(ctx, tx, clientID)
-	if err != nil || row.PhoneVerifiedAt == nil {
-		return "", false, row, err
+// verifiedPhone also returns the client's key as it is stored.
+func (s *Service) verifiedPhone(ctx context.Context, tx postgres.Tx, clientID string) (e164 string, ok bool, stored []byte, err error) {
+	p, err := s.phone(ctx, tx, clientID)
+	if err != nil || p.VerifiedAt == nil {
+		return "", false, nil, err
 	}
-	key, err := s.keys.Of(clientID, row.KeySealed)
+	key, err := s.keys.Of(clientID, p.KeySealed)
 	if err != nil {
-		return "", false, row, err
+		return "", false, nil, err
 	}
-	plain, err := key.Open(phonePlace(clientID), row.PhoneSealed)
-	return string(plain), err == nil, row, err
+	plain, err := key.Open(phonePlace(clientID), p.Sealed)
+	return string(plain), err == nil, p.KeySealed, err
 }
 
-// SetPhone replaces the client's number; an empty phone removes it.
+func (s *Service) phone(ctx context.Context, tx postgres.Tx, clientID string) (phone, error) {
+	if !storable(clientID) {
+		return phone{}, problem.ErrNotFound
+	}
+	return phoneOf(ctx, tx, clientID)
+}
+
+// SetPhone replaces the client's number; an empty one removes it.
 // It returns [problem.ErrNotFound] or [ErrInvalid].
-func (s *Service) SetPhone(ctx context.Context, tx postgres.Tx, clientID, phone string, verified bool) error {
-	row, err := s.row(ctx, tx, clientID)
+func (s *Service) SetPhone(ctx context.Context, tx postgres.Tx, clientID, number string, verified bool) error {
+	was, err := s.phone(ctx, tx, clientID)
 	if err != nil {
 		return err
 	}
-	if phone != "" {
-		if phone, err = e164(phone); err != nil {
+	if number != "" {
+		if number, err = e164(number); err != nil {
 			return err
 		}
 	} else if verified {
 		return fmt.Errorf("%w: a verified phone needs a number", ErrInvalid)
 	}
-	key, err := s.keys.ForWriting(ctx, tx, clientID, row.KeySealed)
+	key, err := s.keys.ForWriting(ctx, tx, clientID, was.KeySealed)
 	if err != nil {
 		return err
 	}
-	if err := setPhone(&row, key, phone, verified, tx); err != nil {
+	row := clientRow{ID: clientID}
+	if err := setPhone(&row, key, number, verified, tx); err != nil {
 		return err
 	}
 	return updatePhone(ctx, tx, row)
@@ -114,11 +123,8 @@ func (s *Service) SetPhone(ctx context.Context, tx postgres.Tx, clientID, phone 
 
 // TimeZone returns where the client lives, for the hours of the day.
 func (s *Service) TimeZone(ctx context.Context, tx postgres.Tx, clientID string) (*time.Location, error) {
-	name, err := timeZone(ctx, tx, clientID)
-	if err != nil {
-		return nil, err
-	}
-	return zoneOf(name)
+	zones, err := s.TimeZones(ctx, tx, clientID)
+	return zones[clientID], err
 }
 
 // TimeZones returns the zones of several clients by their ids. It returns [problem.ErrNotFound] unless there are all of them.

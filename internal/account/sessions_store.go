@@ -5,35 +5,45 @@ import (
 	"fmt"
 	"time"
 
+	"gorm.io/gorm"
+
 	"partnerd/internal/id"
 	"partnerd/internal/postgres"
 )
 
 const maxUserAgent = 300 // bytes
 
+// sessionRow is a row of browser_sessions.
 type sessionRow struct {
-	TokenHash  id.Digest
-	UserAgent  string
-	Address    string
-	CreatedAt  time.Time
-	LastUsedAt time.Time
+	TokenHash  id.Digest  `gorm:"column:token_hash;primaryKey"`
+	ClientID   string     `gorm:"column:client_id"`
+	UserAgent  string     `gorm:"column:user_agent"` // as its browser said, like the next; may be empty
+	Address    string     `gorm:"column:address"`
+	PasskeyID  string     `gorm:"column:passkey_id;serializer:zeronull"` // that opened it
+	CreatedAt  time.Time  `gorm:"column:created_at;autoCreateTime:false"`
+	LastUsedAt *time.Time `gorm:"column:last_used_at"` // to the minute
+	ExpiresAt  time.Time  `gorm:"column:expires_at"`
 }
 
-// insertSession also clears away sessions of the client that have run out. It waits for whoever disables the client, and
+// TableName implements [schema.Tabler].
+func (sessionRow) TableName() string { return "browser_sessions" }
+
+// insertSessionSQL also clears away sessions of the client that have run out. It waits for whoever disables the client, and
 // then inserts nothing.
+var insertSessionSQL = postgres.SQL(postgres.Atomic, `WITH client AS (SELECT id FROM clients WHERE id = $1 AND disabled_at IS NULL FOR SHARE),
+		gone AS (DELETE FROM browser_sessions WHERE client_id = $1 AND expires_at <= $2)
+	INSERT INTO browser_sessions (token_hash, client_id, created_at, expires_at, user_agent, address, last_used_at, passkey_id)
+		SELECT $3, id, $2, $4, $5, $6, $2, nullif($7, '') FROM client`)
+
 func insertSession(ctx context.Context, tx postgres.Tx, token id.Digest, clientID string, d Device) error {
-	r := tx.Gorm(ctx).Exec(`WITH client AS (SELECT id FROM clients WHERE id = ? AND disabled_at IS NULL FOR SHARE),
-			gone AS (DELETE FROM browser_sessions WHERE client_id = ? AND expires_at <= ?)
-		INSERT INTO browser_sessions (token_hash, client_id, created_at, expires_at, user_agent, address, last_used_at, passkey_id)
-			SELECT ?, id, ?, ?, ?, ?, ?, nullif(?, '') FROM client`,
-		clientID, clientID, tx.Now, token, tx.Now, tx.Now.Add(SessionLifetime), Printable(d.UserAgent), Printable(d.Address), tx.Now, d.PasskeyID)
-	if postgres.IsForeignKey(r.Error, "browser_sessions_passkey_id_fkey") {
+	n, err := tx.Exec(ctx, insertSessionSQL, clientID, tx.Now, token, tx.Now.Add(SessionLifetime), Printable(d.UserAgent), Printable(d.Address), d.PasskeyID)
+	if postgres.IsForeignKey(err, "browser_sessions_passkey_id_fkey") {
 		return ErrBadCredentials
 	}
-	if r.Error != nil {
-		return fmt.Errorf("insert browser session: %w", r.Error)
+	if err != nil {
+		return fmt.Errorf("insert browser session: %w", err)
 	}
-	if r.RowsAffected == 0 {
+	if n == 0 {
 		return ErrBadCredentials
 	}
 	return nil
@@ -52,46 +62,52 @@ func Printable(s string) string {
 
 // touchSession notes that a session is used, at most once a minute.
 func touchSession(ctx context.Context, tx postgres.Tx, token id.Digest) error {
-	err := tx.Gorm(ctx).Exec(`UPDATE browser_sessions SET last_used_at = ? WHERE token_hash = ? AND (last_used_at IS NULL OR last_used_at < ?)`,
-		tx.Now, token, tx.Now.Add(-time.Minute)).Error
+	_, err := gorm.G[sessionRow](tx.Gorm(ctx)).Where("token_hash = ? AND (last_used_at IS NULL OR last_used_at < ?)", token, tx.Now.Add(-time.Minute)).
+		Update(ctx, "last_used_at", tx.Now)
 	if err != nil {
 		return fmt.Errorf("touch browser session: %w", err)
 	}
 	return nil
 }
 
-func sessionStart(ctx context.Context, tx postgres.Tx, token id.Digest) (at time.Time, err error) {
-	err = tx.Gorm(ctx).Raw(`SELECT created_at FROM browser_sessions WHERE token_hash = ? AND expires_at > ?`, token, tx.Now).Row().Scan(&at)
+func sessionStart(ctx context.Context, tx postgres.Tx, token id.Digest) (time.Time, error) {
+	r, err := gorm.G[sessionRow](tx.Gorm(ctx)).Select("created_at").Where("token_hash = ? AND expires_at > ?", token, tx.Now).Take(ctx)
 	if postgres.IsNotFound(err) {
 		return time.Time{}, ErrNoSession
 	}
 	if err != nil {
 		return time.Time{}, fmt.Errorf("read browser session: %w", err)
 	}
-	return at.UTC(), nil
+	return r.CreatedAt, nil
 }
 
 func listSessions(ctx context.Context, tx postgres.Tx, clientID string) ([]sessionRow, error) {
-	var rows []sessionRow
-	err := tx.Gorm(ctx).Raw(`SELECT token_hash, user_agent, address, created_at, coalesce(last_used_at, created_at) AS last_used_at FROM browser_sessions
-		WHERE client_id = ? AND expires_at > ? ORDER BY last_used_at DESC, created_at DESC LIMIT 100`, clientID, tx.Now).Scan(&rows).Error
+	rows, err := gorm.G[sessionRow](tx.Gorm(ctx)).Where("client_id = ? AND expires_at > ?", clientID, tx.Now).
+		Order("coalesce(last_used_at, created_at) DESC, created_at DESC").Limit(100).Find(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("list browser sessions: %w", err)
 	}
 	return rows, nil
 }
 
+func deleteSession(ctx context.Context, tx postgres.Tx, token id.Digest) error {
+	if _, err := gorm.G[sessionRow](tx.Gorm(ctx)).Where("token_hash = ?", token).Delete(ctx); err != nil {
+		return fmt.Errorf("delete browser session: %w", err)
+	}
+	return nil
+}
+
 func deleteSessionOf(ctx context.Context, tx postgres.Tx, clientID string, session id.Digest) error {
-	if err := tx.Gorm(ctx).Exec(`DELETE FROM browser_sessions WHERE token_hash = ? AND client_id = ?`, session, clientID).Error; err != nil {
+	if _, err := gorm.G[sessionRow](tx.Gorm(ctx)).Where("token_hash = ? AND client_id = ?", session, clientID).Delete(ctx); err != nil {
 		return fmt.Errorf("delete browser session: %w", err)
 	}
 	return nil
 }
 
 func deleteOtherSessions(ctx context.Context, tx postgres.Tx, clientID string, except id.Digest) (int, error) {
-	r := tx.Gorm(ctx).Exec(`DELETE FROM browser_sessions WHERE client_id = ? AND token_hash <> ?`, clientID, except)
-	if r.Error != nil {
-		return 0, fmt.Errorf("delete browser sessions: %w", r.Error)
+	n, err := gorm.G[sessionRow](tx.Gorm(ctx)).Where("client_id = ? AND token_hash <> ?", clientID, except).Delete(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("delete browser sessions: %w", err)
 	}
-	return int(r.RowsAffected), nil
+	return n, nil
 }

@@ -4,14 +4,17 @@ import (
 	"context"
 	"fmt"
 
+	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
+
 	"partnerd/internal/postgres"
 )
 
 // Closed tells whether a client is disabled or erased, and keeps it so until the end of the transaction.
-func Closed(ctx context.Context, tx postgres.Tx, clientID string) (closed bool, err error) {
-	err = tx.Gorm(ctx).Raw(`SELECT disabled_at IS NOT NULL FROM clients WHERE id = ? FOR SHARE`, clientID).Row().Scan(&closed)
+func Closed(ctx context.Context, tx postgres.Tx, clientID string) (bool, error) {
+	r, err := gorm.G[clientRow](tx.Gorm(ctx), clause.Locking{Strength: clause.LockingStrengthShare}).Select("disabled_at").Where("id = ?", clientID).Take(ctx)
 	if err != nil {
 		return false, fmt.Errorf("look whether the client's account is closed: %w", err)
 	}
-	return closed, nil
+	return r.DisabledAt != nil, nil
 }

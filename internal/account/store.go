@@ -5,103 +5,138 @@ import (
 	"fmt"
 	"time"
 
+	"gorm.io/gorm"
+
 	"partnerd/internal/id"
 	"partnerd/internal/postgres"
 	"partnerd/internal/problem"
 	"partnerd/internal/vault"
 )
 
+// clientRow is a row of clients.
 type clientRow struct {
-	ID              string
-	Email           string
-	Name            string
-	PasswordHash    string
-	PhoneSealed     []byte
-	PhoneVerifiedAt *time.Time
-	DisabledAt      *time.Time
-	CreatedAt       time.Time
-	KeySealed       []byte
+	ID              string     `gorm:"column:id;primaryKey"`
+	Email           string     `gorm:"column:email"` // of one client only, whatever the case
+	Name            string     `gorm:"column:name"`
+	PasswordHash    string     `gorm:"column:password_hash"` // empty when erased
+	PhoneSealed     []byte     `gorm:"column:phone_sealed"`  // by the client's key
+	PhoneVerifiedAt *time.Time `gorm:"column:phone_verified_at"`
+	TimeZone        string     `gorm:"column:time_zone"` // of the IANA database
+	CreatedAt       time.Time  `gorm:"column:created_at;autoCreateTime:false"`
+	UpdatedAt       time.Time  `gorm:"column:updated_at;autoUpdateTime:false"`
+	DisabledAt      *time.Time `gorm:"column:disabled_at"` // set when erased
+	ErasedAt        *time.Time `gorm:"column:erased_at"`
 }
+
+// TableName implements [schema.Tabler].
+func (clientRow) TableName() string { return "clients" }
 
 func fromRow(r clientRow) Client {
 	return Client{ID: r.ID, Email: r.Email, Name: r.Name, PhoneVerified: r.PhoneVerifiedAt != nil, Disabled: r.DisabledAt != nil, CreatedAt: r.CreatedAt}
 }
 
-var clientColumns = `c.id, c.email, c.name, c.password_hash, c.phone_sealed, c.phone_verified_at, c.disabled_at, c.created_at, ` + vault.Stored("c.id")
-
+// insertClient leaves the time zone to the table.
 func insertClient(ctx context.Context, tx postgres.Tx, r clientRow) error {
-	err := tx.Gorm(ctx).Exec(`INSERT INTO clients (id, email, name, password_hash, phone_sealed, phone_verified_at, created_at, updated_at)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
-		r.ID, r.Email, r.Name, r.PasswordHash, r.PhoneSealed, r.PhoneVerifiedAt, r.CreatedAt, r.CreatedAt).Error
-	if err != nil {
+	if err := gorm.G[clientRow](tx.Gorm(ctx)).Omit("time_zone").Create(ctx, &r); err != nil {
 		return fmt.Errorf("insert client: %w", err)
 	}
 	return nil
 }
 
 func clientByID(ctx context.Context, tx postgres.Tx, clientID string) (clientRow, bool, error) {
-	return oneClient(ctx, tx, `SELECT `+clientColumns+` FROM clients c WHERE c.id = ?`, clientID)
+	return oneClient(gorm.G[clientRow](tx.Gorm(ctx)).Where("id = ?", clientID).Take(ctx))
 }
 
 // clientForUpdate locks the row against every change, and not against rows that refer to it.
 func clientForUpdate(ctx context.Context, tx postgres.Tx, clientID string) (clientRow, bool, error) {
-	return oneClient(ctx, tx, `SELECT `+clientColumns+` FROM clients c WHERE c.id = ? FOR NO KEY UPDATE`, clientID)
+	return oneClient(gorm.G[clientRow](tx.Gorm(ctx), postgres.ForNoKeyUpdate).Where("id = ?", clientID).Take(ctx))
 }
 
 func clientByEmail(ctx context.Context, tx postgres.Tx, email string) (clientRow, bool, error) {
-	return oneClient(ctx, tx, `SELECT `+clientColumns+` FROM clients c WHERE lower(c.email) = lower(?)`, email)
+	return oneClient(gorm.G[clientRow](tx.Gorm(ctx)).Where("lower(email) = lower(?)", email).Take(ctx))
 }
 
 func clientByEmailForUpdate(ctx context.Context, tx postgres.Tx, email string) (clientRow, bool, error) {
-	return oneClient(ctx, tx, `SELECT `+clientColumns+` FROM clients c WHERE lower(c.email) = lower(?) FOR NO KEY UPDATE`, email)
+	return oneClient(gorm.G[clientRow](tx.Gorm(ctx), postgres.ForNoKeyUpdate).Where("lower(email) = lower(?)", email).Take(ctx))
 }
 
-func clientBySession(ctx context.Context, tx postgres.Tx, token id.Digest) (clientRow, bool, error) {
-	return oneClient(ctx, tx, `SELECT `+clientColumns+` FROM browser_sessions b JOIN clients c ON c.id = b.client_id
-		WHERE b.token_hash = ? AND b.expires_at > ? AND c.disabled_at IS NULL`, token, tx.Now)
+func clientBySession(ctx context.Context, tx postgres.Tx, token id.Digest) (r clientRow, found bool, err error) {
+	err = tx.Gorm(ctx).Table("browser_sessions b").Joins("JOIN clients c ON c.id = b.client_id").Select(postgres.Columns[clientRow]("c")).
+		Where("b.token_hash = ? AND b.expires_at > ? AND c.disabled_at IS NULL", token, tx.Now).Take(&r).Error
+	return oneClient(r, err)
 }
 
-func oneClient(ctx context.Context, tx postgres.Tx, query string, args ...any) (r clientRow, found bool, err error) {
-	err = tx.Gorm(ctx).Raw(query, args...).Row().Scan(&r.ID, &r.Email, &r.Name, &r.PasswordHash, &r.PhoneSealed, &r.PhoneVerifiedAt, &r.DisabledAt, &r.CreatedAt, &r.KeySealed)
+func oneClient(r clientRow, err error) (clientRow, bool, error) {
 	if postgres.IsNotFound(err) {
 		return clientRow{}, false, nil
 	}
 	if err != nil {
 		return clientRow{}, false, fmt.Errorf("read client: %w", err)
 	}
-	r.CreatedAt = r.CreatedAt.UTC()
 	return r, true, nil
 }
 
+// phone is the number of a client, which may have none, with the key that opens it.
+type phone struct {
+	Sealed     []byte
+	VerifiedAt *time.Time
+	KeySealed  []byte
+}
+
+// phoneSQL runs for every new consultation.
+var phoneSQL = postgres.SQL(postgres.Hot, `SELECT c.phone_sealed, c.phone_verified_at, `+vault.Stored("c.id")+` FROM clients c WHERE c.id = $1`)
+
+// phoneOf returns [problem.ErrNotFound] for a client who is unknown.
+func phoneOf(ctx context.Context, tx postgres.Tx, clientID string) (p phone, err error) {
+	err = tx.QueryRow(ctx, phoneSQL, clientID).Scan(&p.Sealed, &p.VerifiedAt, &p.KeySealed)
+	if postgres.IsNotFound(err) {
+		return phone{}, problem.ErrNotFound
+	}
+	if err != nil {
+		return phone{}, fmt.Errorf("read phone of client: %w", err)
+	}
+	return p, nil
+}
+
 func updatePhone(ctx context.Context, tx postgres.Tx, r clientRow) error {
-	err := tx.Gorm(ctx).Exec(`UPDATE clients SET phone_sealed = ?, phone_verified_at = ?, updated_at = ? WHERE id = ?`,
-		r.PhoneSealed, r.PhoneVerifiedAt, tx.Now, r.ID).Error
+	_, err := gorm.G[clientRow](tx.Gorm(ctx)).Where("id = ?", r.ID).Select("phone_sealed", "phone_verified_at", "updated_at").
+		Updates(ctx, clientRow{PhoneSealed: r.PhoneSealed, PhoneVerifiedAt: r.PhoneVerifiedAt, UpdatedAt: tx.Now})
 	if err != nil {
 		return fmt.Errorf("update phone of client: %w", err)
 	}
 	return nil
 }
 
-func timeZone(ctx context.Context, tx postgres.Tx, clientID string) (name string, err error) {
-	err = tx.Gorm(ctx).Raw(`SELECT time_zone FROM clients WHERE id = ?`, clientID).Row().Scan(&name)
-	if postgres.IsNotFound(err) {
-		return "", problem.ErrNotFound
-	}
+func updatePassword(ctx context.Context, tx postgres.Tx, clientID, hash string) error {
+	_, err := gorm.G[clientRow](tx.Gorm(ctx)).Where("id = ?", clientID).Updates(ctx, clientRow{PasswordHash: hash, UpdatedAt: tx.Now})
 	if err != nil {
-		return "", fmt.Errorf("read time zone of client: %w", err)
+		return fmt.Errorf("update password: %w", err)
 	}
-	return name, nil
+	return nil
 }
 
+// updateEmail returns [ErrEmailTaken] when another client has the address; tx cannot go on then.
+func updateEmail(ctx context.Context, tx postgres.Tx, c Client) error {
+	_, err := gorm.G[clientRow](tx.Gorm(ctx)).Where("id = ?", c.ID).Updates(ctx, clientRow{Email: c.Email, UpdatedAt: tx.Now})
+	if postgres.IsUnique(err, "clients_email_key") {
+		return ErrEmailTaken
+	}
+	if err != nil {
+		return fmt.Errorf("update e-mail address of client: %w", err)
+	}
+	return nil
+}
+
+// timeZones returns the zones of those clients that there are, by their ids.
 func timeZones(ctx context.Context, tx postgres.Tx, clientIDs []string) (map[string]string, error) {
 	if len(clientIDs) == 0 {
 		return nil, nil
 	}
-	var rows []struct{ ID, TimeZone string }
-	if err := tx.Gorm(ctx).Raw(`SELECT id, time_zone FROM clients WHERE id IN ?`, clientIDs).Scan(&rows).Error; err != nil {
+	rows, err := gorm.G[clientRow](tx.Gorm(ctx)).Select("id", "time_zone").Where("id IN ?", clientIDs).Find(ctx)
+	if err != nil {
 		return nil, fmt.Errorf("read time zones of clients: %w", err)
 	}
-	names := map[string]string{}
+	names := make(map[string]string, len(rows))
 	for _, r := range rows {
 		names[r.ID] = r.TimeZone
 	}
@@ -109,31 +144,36 @@ func timeZones(ctx context.Context, tx postgres.Tx, clientIDs []string) (map[str
 }
 
 func updateTimeZone(ctx context.Context, tx postgres.Tx, clientID, name string) error {
-	r := tx.Gorm(ctx).Exec(`UPDATE clients SET time_zone = ?, updated_at = ? WHERE id = ?`, name, tx.Now, clientID)
-	if r.Error != nil {
-		return fmt.Errorf("update time zone of client: %w", r.Error)
+	n, err := gorm.G[clientRow](tx.Gorm(ctx)).Where("id = ?", clientID).Updates(ctx, clientRow{TimeZone: name, UpdatedAt: tx.Now})
+	if err != nil {
+		return fmt.Errorf("update time zone of client: %w", err)
 	}
-	if r.RowsAffected == 0 {
+	if n == 0 {
 		return problem.ErrNotFound
 	}
 	return nil
 }
 
 func updateDisabled(ctx context.Context, tx postgres.Tx, clientID string, disabled bool) (found bool, err error) {
-	var at *time.Time
+	r := clientRow{UpdatedAt: tx.Now}
 	if disabled {
-		at = &tx.Now
+		r.DisabledAt = &tx.Now
 	}
-	r := tx.Gorm(ctx).Exec(`UPDATE clients SET disabled_at = ?, updated_at = ? WHERE id = ? AND erased_at IS NULL`, at, tx.Now, clientID)
-	if r.Error != nil {
-		return false, fmt.Errorf("update client: %w", r.Error)
+	n, err := gorm.G[clientRow](tx.Gorm(ctx)).Where("id = ? AND erased_at IS NULL", clientID).Select("disabled_at", "updated_at").Updates(ctx, r)
+	if err != nil {
+		return false, fmt.Errorf("update client: %w", err)
 	}
-	return r.RowsAffected == 1, nil
+	return n == 1, nil
 }
 
-func deleteSession(ctx context.Context, tx postgres.Tx, token id.Digest) error {
-	if err := tx.Gorm(ctx).Exec(`DELETE FROM browser_sessions WHERE token_hash = ?`, token).Error; err != nil {
-		return fmt.Errorf("delete browser session: %w", err)
+// lockClient locks a client who is not disabled, also against rows that refer to it.
+func lockClient(ctx context.Context, tx postgres.Tx, clientID string) error {
+	_, err := gorm.G[clientRow](tx.Gorm(ctx), postgres.ForUpdate).Select("id").Where("id = ? AND disabled_at IS NULL", clientID).Take(ctx)
+	if postgres.IsNotFound(err) {
+		return problem.ErrNotFound
+	}
+	if err != nil {
+		return fmt.Errorf("lock client: %w", err)
 	}
 	return nil
 }

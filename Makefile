@@ -1,6 +1,10 @@
 OAPI_CODEGEN := go run github.com/oapi-codegen/oapi-codegen/v2/cmd/oapi-codegen
 
-.PHONY: help build run demo test test-long generate verify-generated lint browser sdk ci bench
+# Tools of other modules, built at their version by go itself.
+GOLANGCI := go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
+GOVULNCHECK := go run golang.org/x/vuln/cmd/govulncheck@v1.8.0
+
+.PHONY: help build run demo test test-long race generate verify-generated lint lint-go vuln browser sdk ci bench
 
 help:
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -26,6 +30,13 @@ test-long: ## play HISTORIES=10000 wallet histories with crashes, race tokens a 
 	go test -count=1 -timeout 6h -run Histories -v ./internal/app -rapid.checks=$(HISTORIES) && \
 	go test -count=1 -timeout 2h -run Model ./internal/wallet -rapid.checks=$$(( $(HISTORIES) / 20 )) && \
 	go test -run '^$$' -fuzz FuzzCursor -fuzztime 1m ./internal/httpapi ; status=$$? ; go run ./internal/dbtest/stop ; exit $$status
+
+# Packages that start goroutines, or whose tests do. Those of built processes have no detector in them.
+CONCURRENT = $$(git grep -lE '\bgo (func|[a-z][A-Za-z.]*\()|\.Go\(|errgroup|sync\.|atomic\.' -- 'internal/*.go' 'cmd/*.go' | \
+	xargs -n1 dirname | sort -u | grep -v -e internal/e2e/process -e bench -e /stop | sed 's,^,./,')
+
+race: ## pass the tests of whatever runs concurrently under the race detector (needs a C compiler)
+	@go test -race -timeout 30m $(TESTFLAGS) $(CONCURRENT) ; status=$$? ; go run ./internal/dbtest/stop ; exit $$status
 
 bench: ## measure the program on this machine (make bench ARGS="--only webhooks --load 5s")
 	@go run ./cmd/bench $(ARGS)
@@ -54,7 +65,17 @@ lint: $(NODE_CHECKS)/node_modules ## check format, code and contracts
 	@unformatted=$$(gofmt -l $$(git ls-files --cached --others --exclude-standard '*.go')); \
 	if [ -n "$$unformatted" ]; then echo "gofmt -w these:"; echo "$$unformatted"; exit 1; fi
 	go vet ./...
+	go mod verify
 	npm run --silent --prefix $(NODE_CHECKS) lint
+
+lint-go: ## look at the code with golangci-lint (.golangci.yml)
+	$(GOLANGCI) run
+
+# The list of vulnerabilities is asked for over the network. Where it cannot be had, nothing is checked, and that is said.
+vuln: ## look for known vulnerabilities in what the program calls
+	@out=$$($(GOVULNCHECK) ./... 2>&1); status=$$?; echo "$$out"; \
+	if echo "$$out" | grep -q 'fetching vulnerabilities'; then echo "NOT CHECKED: the list of vulnerabilities cannot be reached from here"; exit 0; fi; \
+	exit $$status
 
 sdk: build $(NODE_CHECKS)/node_modules ## check a stock OAuth client and generated TypeScript against the running program
 	npm run --silent --prefix $(NODE_CHECKS) sdk

@@ -240,7 +240,7 @@ func makeFolder(path string) error {
 	if err := makeFolder(filepath.Dir(path)); err != nil {
 		return err
 	}
-	return errors.Join(os.Mkdir(path, 0o755), os.Chmod(path, 0o755))
+	return errors.Join(os.Mkdir(path, 0o755), os.Chmod(path, 0o755)) //nolint:gosec // the database's account passes through it
 }
 
 func freePort() (int, error) {

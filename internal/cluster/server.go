@@ -186,7 +186,7 @@ func (c *Cluster) awaitServer(ctx context.Context, ended <-chan error) error {
 		}
 		select {
 		case cause := <-ended:
-			return fmt.Errorf("%w (%v)", errServerEnded, cause)
+			return fmt.Errorf("%w (%v)", errServerEnded, cause) //nolint:errorlint // it may be nil
 		default:
 		}
 		if !wait(ctx) {

@@ -146,7 +146,7 @@ func nextTimer(c Consultation) *time.Time {
 			return at(c.CallEndedAt.Add(noteReminders[c.Reminders]))
 		}
 		return at(c.NoteDueAt())
-	case Draft, Completed, Cancelled, Expired:
+	case none, Draft, Completed, Cancelled, Expired:
 		return nil
 	}
 	return nil
@@ -202,7 +202,7 @@ func dueTask(c Consultation, now time.Time) task {
 			return taskNoteMissing
 		}
 		return taskRemind
-	case Draft, Completed, Cancelled, Expired:
+	case none, Draft, Completed, Cancelled, Expired:
 		return taskNone
 	}
 	return taskNone

@@ -115,6 +115,7 @@ func (s *Server) writeProblem(c echo.Context, p *problem.Error) error {
 		h.Set("WWW-Authenticate", challenge)
 	case problem.Forbidden:
 		h.Set("WWW-Authenticate", fmt.Sprintf(`Bearer realm="partnerd", error="insufficient_scope", scope=%q`, requestOf(c.Request().Context()).scope))
+	default: // the others have no challenge
 	}
 	body := models.Error{Code: models.ErrorCode(p.Code), Message: p.Message}
 	for _, x := range p.Issues {

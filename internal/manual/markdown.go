@@ -11,7 +11,6 @@ import (
 	"github.com/yuin/goldmark/extension"
 	extast "github.com/yuin/goldmark/extension/ast"
 	"github.com/yuin/goldmark/renderer"
-
 	"github.com/yuin/goldmark/text"
 	"github.com/yuin/goldmark/util"
 )

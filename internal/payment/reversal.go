@@ -98,6 +98,7 @@ func (s *Service) reverse(ctx context.Context, tx postgres.Tx, provider string, 
 		return outcome, true, failRefund(ctx, tx, session.ID, n.Reversal.RefundID, n.Reversal.Ref)
 	case RefundConfirmed, CurrencyMismatch:
 		return outcome, true, nil
+	default: // money is gone, or back
 	}
 	if err := keepReversal(ctx, tx, provider, n, foreign); err != nil {
 		return "", false, fmt.Errorf("keep reversal: %w", err)
@@ -119,6 +120,7 @@ func (s *Service) withoutOurs(ctx context.Context, tx postgres.Tx, session Sessi
 		var sum money.Cents
 		sum, err = refundedBefore(ctx, tx, session.ID, n.CreatedAt.Add(tolerance))
 		return false, max(n.AmountCents-sum, 0), err
+	default: // a dispute is never ours
 	}
 	return ours, n.AmountCents, err
 }

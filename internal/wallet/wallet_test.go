@@ -214,8 +214,8 @@ func TestDatabaseGuardsTheBooks(t *testing.T) {
 	f.sound()
 }
 
-// rollback ends a transaction whose changes are not wanted.
-var rollback = errors.New("roll back")
+// errRollback ends a transaction whose changes are not wanted.
+var errRollback = errors.New("roll back")
 
 // manipulated returns what the audit finds after statements that the database would refuse, and undoes them.
 func (f *fixture) manipulated(statements ...string) (findings []string) {
@@ -228,9 +228,9 @@ func (f *fixture) manipulated(statements ...string) (findings []string) {
 			}
 		}
 		findings, err = wallet.Verify(f.t.Context(), tx)
-		return errors.Join(err, rollback)
+		return errors.Join(err, errRollback)
 	})
-	if !errors.Is(err, rollback) || strings.TrimSpace(err.Error()) != rollback.Error() {
+	if !errors.Is(err, errRollback) || strings.TrimSpace(err.Error()) != errRollback.Error() {
 		f.t.Fatalf("%q: %v", statements, err)
 	}
 	return findings

@@ -42,7 +42,7 @@ func (s *Service) cancel(ctx context.Context, tx postgres.Tx, applicationID, cli
 }
 
 func (s *Service) cancelLocked(ctx context.Context, tx postgres.Tx, c *Consultation, why Reason) error {
-	if _, ok := table[c.Status][onCancel]; !ok {
+	if !c.Status.Cancellable() {
 		return ErrNotCancellable
 	}
 	if err := s.letGo(ctx, tx, *c, lawyer.Available); err != nil {

@@ -47,6 +47,20 @@ var (
 
 func searchEnds(c Consultation) time.Time { return c.SearchStartedAt.Add(SearchLimit) }
 
+// Deadline is what the client may count on: the end of the search, or of the time for a callback; nil when neither runs.
+func (c Consultation) Deadline() *time.Time {
+	switch c.Status {
+	case Matching:
+		end := searchEnds(c)
+		return &end
+	case PendingCallback:
+		return c.CallbackDueAt
+	case Draft, Assigned, InCall, CallEnded, Completed, Cancelled, Expired:
+		return nil
+	}
+	return nil
+}
+
 // Guards: conditions of the state table. A consultation that once waited for a callback is past its search time, so
 // the age alone tells X7 from X8.
 

@@ -167,3 +167,21 @@ func TestWithdrawalRefundIsInProportion(t *testing.T) {
 		}
 	}
 }
+
+// What a client reads on the page is what the machine does: until when it is cancelled, and when the next step is due.
+func TestWhatTheClientMayCountOn(t *testing.T) {
+	t.Parallel()
+	due := noon.Add(CallbackGuarantee)
+	for _, s := range Statuses() {
+		c := ready(s, onCancel)
+		c.CallbackDueAt = &due
+		_, _, err := advance(c, onCancel, noon)
+		if s.Cancellable() != (err == nil) {
+			t.Errorf("%s: cancellable %t, and the machine says %v", s, s.Cancellable(), err)
+		}
+		want := map[Status]time.Time{Matching: noon.Add(SearchLimit), PendingCallback: due}[s]
+		if got := c.Deadline(); (got == nil) != want.IsZero() || got != nil && !got.Equal(want) {
+			t.Errorf("%s: deadline %v, want %v", s, got, want)
+		}
+	}
+}

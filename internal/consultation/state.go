@@ -103,6 +103,12 @@ var table = map[Status]map[trigger]step{
 	Expired:   {},
 }
 
+// Cancellable tells whether a consultation in this status can be cancelled: until its call begins.
+func (s Status) Cancellable() bool {
+	_, ok := table[s][onCancel]
+	return ok
+}
+
 // ErrForbidden is wrapped when the table has no step for a trigger, or its guard refuses.
 var ErrForbidden = errors.New("transition not allowed")
 

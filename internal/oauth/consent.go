@@ -8,6 +8,12 @@ import (
 	"partnerd/internal/postgres"
 )
 
+// optional are the scopes that spend money or show what a lawyer wrote.
+var optional = []application.Scope{application.WalletTopUp, application.ConsultationsWrite, application.NotesRead}
+
+// MayRefuse tells whether the client is asked about the scope alone and can refuse it while allowing the others.
+func MayRefuse(s application.Scope) bool { return slices.Contains(optional, s) }
+
 // askAlways are the scopes that are never granted without asking.
 var askAlways = []application.Scope{application.WalletTopUp}
 

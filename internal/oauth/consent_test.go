@@ -229,3 +229,17 @@ func TestMoneyIsNeverGrantedWithoutAsking(t *testing.T) {
 		t.Errorf("asks for %v", got)
 	}
 }
+
+// What spends money or shows what a lawyer wrote can be refused alone; without the others a link is of no use.
+func TestWhatCanBeRefusedAlone(t *testing.T) {
+	t.Parallel()
+	var got []application.Scope
+	for _, s := range application.AllScopes {
+		if MayRefuse(s) {
+			got = append(got, s)
+		}
+	}
+	if want := application.Ordered([]application.Scope{application.WalletTopUp, application.ConsultationsWrite, application.NotesRead}); !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+}

@@ -18,9 +18,6 @@ import (
 	"partnerd/internal/problem"
 )
 
-// optionalScopes spend money or show what a lawyer wrote: the client may refuse each of them alone.
-var optionalScopes = []application.Scope{application.WalletTopUp, application.ConsultationsWrite, application.NotesRead}
-
 type consentView struct {
 	Application string
 	Host        string // where the browser goes afterwards
@@ -112,7 +109,7 @@ func newConsentView(r oauth.AuthorizeRequest, ask []application.Scope, request, 
 		}
 		v.Chosen[s] = true
 		switch {
-		case slices.Contains(optionalScopes, s):
+		case oauth.MayRefuse(s):
 			v.Optional = append(v.Optional, s)
 		case !slices.Contains(ask, s):
 			v.Before = append(v.Before, s)

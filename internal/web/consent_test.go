@@ -45,7 +45,7 @@ func TestConsentPageShowsWhoAsksForWhat(t *testing.T) {
 		sentence, _, _ := strings.Cut(known["scope."+string(s)]["en"], "%s")
 		p.want(t, 200, sentence)
 		kind := "hidden"
-		if slices.Contains(optionalScopes, s) {
+		if oauth.MayRefuse(s) {
 			kind = "checkbox"
 		}
 		p.want(t, 200, `<input type="`+kind+`" name="scope" value="`+string(s)+`"`)

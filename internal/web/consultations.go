@@ -121,7 +121,7 @@ func (p *Pages) ownConsultation(c echo.Context, client *account.Client, id strin
 }
 
 func (p *Pages) viewConsultation(ctx context.Context, tx postgres.Tx, lang string, item consultation.Consultation) (consultationView, error) {
-	v := consultationView{Consultation: item, StatusText: statusKey(item.Status), Open: !item.Status.Terminal(), Cancellable: cancellable(item.Status)}
+	v := consultationView{Consultation: item, StatusText: statusKey(item.Status), Open: !item.Status.Terminal(), Cancellable: item.Status.Cancellable()}
 	app, err := p.Applications.Get(ctx, tx, item.ApplicationID)
 	if err != nil {
 		return v, fmt.Errorf("read application: %w", err)
@@ -136,7 +136,7 @@ func (p *Pages) viewConsultation(ctx context.Context, tx postgres.Tx, lang strin
 		return v, err
 	}
 	v.Topic, v.Tongue = label(competences, item.Competence), label(tongues, item.Language)
-	if v.Until = deadline(item); v.Until != nil {
+	if v.Until = item.Deadline(); v.Until != nil {
 		v.Minutes = max(0, int((v.Until.Sub(tx.Now)+time.Minute-1)/time.Minute))
 	}
 	return v, nil
@@ -149,23 +149,6 @@ func label(entries []catalog.Entry, code string) string {
 		}
 	}
 	return code
-}
-
-func cancellable(s consultation.Status) bool {
-	return s == consultation.Matching || s == consultation.PendingCallback || s == consultation.Assigned
-}
-
-// deadline is what the client may count on: the end of the search, or of the time for a callback.
-func deadline(item consultation.Consultation) *time.Time {
-	switch item.Status {
-	case consultation.Matching:
-		t := item.SearchStartedAt.Add(consultation.SearchLimit)
-		return &t
-	case consultation.PendingCallback:
-		return item.CallbackDueAt
-	default:
-		return nil
-	}
 }
 
 type consultationPage struct {
@@ -208,13 +191,13 @@ func (p *Pages) cancelForm(c echo.Context, client *account.Client) error {
 	if err != nil {
 		return err
 	}
-	return p.showCancel(c, http.StatusOK, client, item)
+	return p.showCancel(c, http.StatusOK, client, item, !item.Status.Cancellable())
 }
 
-func (p *Pages) showCancel(c echo.Context, status int, client *account.Client, item consultation.Consultation) error {
+func (p *Pages) showCancel(c echo.Context, status int, client *account.Client, item consultation.Consultation, late bool) error {
 	v := confirmView{Heading: "cancel.title", Text: "cancel.text", Args: []any{item.Price.Format(p.language(c))}, Facts: p.factsOf(c, item),
 		Action: consultationPath(item.ID) + "/cancel", Button: "cancel.submit", Danger: true, Back: consultationPath(item.ID)}
-	if !cancellable(item.Status) {
+	if late {
 		v.Refused = "cancel.late"
 	}
 	return p.confirm(c, status, client, v)
@@ -239,8 +222,7 @@ func (p *Pages) cancel(c echo.Context, client *account.Client) error {
 		return err
 	})
 	if errors.Is(err, consultation.ErrNotCancellable) {
-		item.Status = consultation.InCall
-		return p.showCancel(c, http.StatusConflict, client, item)
+		return p.showCancel(c, http.StatusConflict, client, item, true)
 	}
 	if err != nil {
 		return fmt.Errorf("cancel consultation: %w", err)
@@ -254,13 +236,13 @@ func (p *Pages) withdrawForm(c echo.Context, client *account.Client) error {
 	if err != nil {
 		return err
 	}
-	return p.showWithdraw(c, http.StatusOK, client, item)
+	return p.showWithdraw(c, http.StatusOK, client, item, item.Status.Terminal())
 }
 
-func (p *Pages) showWithdraw(c echo.Context, status int, client *account.Client, item consultation.Consultation) error {
+func (p *Pages) showWithdraw(c echo.Context, status int, client *account.Client, item consultation.Consultation, over bool) error {
 	v := confirmView{Heading: "withdraw.title", Text: "withdraw.text", Args: []any{client.Name, client.Email}, Facts: p.factsOf(c, item),
 		Action: consultationPath(item.ID) + "/withdraw", Button: "withdraw.submit", Danger: true, Back: consultationPath(item.ID)}
-	if item.Status.Terminal() {
+	if over {
 		v.Refused = "withdraw.over"
 	}
 	return p.confirm(c, status, client, v)
@@ -282,8 +264,7 @@ func (p *Pages) withdraw(c echo.Context, client *account.Client) error {
 			Reference: w.ConsultationID, At: formatDate(lang, w.DeclaredAt), Price: price(w.Price, lang), Begun: w.Begun()})
 	})
 	if errors.Is(err, consultation.ErrPerformed) {
-		item.Status = consultation.Completed
-		return p.showWithdraw(c, http.StatusConflict, client, item)
+		return p.showWithdraw(c, http.StatusConflict, client, item, true)
 	}
 	if err != nil {
 		return fmt.Errorf("withdraw: %w", err)

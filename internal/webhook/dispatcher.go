@@ -78,7 +78,7 @@ func (d *dispatcher) run(ctx context.Context) {
 		d.record(work)
 	}()
 	var holding, attempts sync.WaitGroup
-	holding.Go(func() { d.keepHeldApart(ctx) })
+	holding.Go(func() { d.db.Alone(ctx, "webhook holder", d.log, d.keepHeldApart) })
 	d.claimUntil(ctx, func(m message) {
 		attempts.Go(func() { d.results <- d.attempt(work, m) })
 	})

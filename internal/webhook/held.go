@@ -12,7 +12,7 @@ const (
 )
 
 // keepHeldApart marks deliveries that may not be sent, so that claims do not pass them, and lets them go when they may,
-// until ctx ends. Any number of processes may.
+// until ctx ends. Any number of processes may; one is enough.
 func (d *dispatcher) keepHeldApart(ctx context.Context) {
 	for {
 		more, err := d.moveHeld(ctx)

@@ -136,7 +136,7 @@ func TestNothingComesBackAfterAnErasure(t *testing.T) {
 	err := db.InTx(t.Context(), func(tx postgres.Tx) error {
 		for _, statement := range []string{`SELECT 1 FROM clients WHERE id = 'cli_a' FOR UPDATE`,
 			`UPDATE clients SET erased_at = now(), disabled_at = now(), password_hash = '' WHERE id = 'cli_a'`} {
-			if err := tx.Gorm(t.Context()).Exec(statement).Error; err != nil {
+			if err := dbtest.Exec(t.Context(), tx, statement); err != nil {
 				return err
 			}
 		}

@@ -1,7 +1,7 @@
 // Package access keeps the log, for the client's eyes, of what each application used of the account: how often on a day,
 // and when last.
 //
-// Owns: access_counts.
+// Tables: access_counts.
 //
 // Invariants:
 //   - A use costs the call that it counts no query: it is counted in memory, and every [Interval] one statement adds what

@@ -1,6 +1,6 @@
 // Package account owns the end clients, their sign-ins on our own pages, and what they do for themselves.
 //
-// Owns: clients, browser_sessions, client_links, client_phone_codes, phone_code_counts, client_passkeys, passkey_challenges.
+// Tables: browser_sessions, client_links, client_passkeys, client_phone_codes, clients, passkey_challenges, phone_code_counts.
 //
 // Invariants:
 //   - One client per e-mail address, whatever its letter case.

@@ -1,7 +1,7 @@
 // Package application owns the partners' OAuth applications: name, redirect URIs, the scopes they may ask for,
 // credentials and quotas. The identifier of an application is its OAuth client_id.
 //
-// Owns: applications.
+// Tables: applications.
 //
 // Invariants:
 //   - A redirect URI is kept exactly as it was given and is compared byte for byte (specification section 5, rule 7).

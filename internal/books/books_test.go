@@ -93,7 +93,7 @@ func (f *fixture) manipulated(sql string) (findings []string) {
 	rollback := errors.New("roll back")
 	err := dbtest.Owner(f.t, f.db).InTx(f.t.Context(), func(tx postgres.Tx) (err error) {
 		for _, sql := range []string{`ALTER TABLE ledger_transactions DISABLE TRIGGER USER`, sql} {
-			if err := tx.Gorm(f.t.Context()).Exec(sql).Error; err != nil {
+			if err := dbtest.Exec(f.t.Context(), tx, sql); err != nil {
 				return fmt.Errorf("%s: %w", sql, err)
 			}
 		}

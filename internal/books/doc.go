@@ -1,7 +1,7 @@
 // Package books examines the books: whether the ledger agrees with itself, with the consultations and with the payments,
 // and whether an entry of the audit was changed.
 //
-// It owns the results: ledger_checks.
+// Tables: ledger_checks.
 //
 // It stands above whose rows it compares, in one statement, so that both sides are of one instant: holds and
 // ledger_transactions of the wallet with consultations, and with topup_sessions and topup_refunds of payment. What the

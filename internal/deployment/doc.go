@@ -1,6 +1,7 @@
 // Package deployment knows which environment a database belongs to, and its public address (decision H58).
 //
-// Owns: the table deployment, which has one row.
+// Tables: deployment.
+// It has one row.
 //
 // Invariants:
 //   - A database belongs to one environment for ever. Whoever opens it for another is refused before anything is written,

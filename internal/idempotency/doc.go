@@ -1,6 +1,7 @@
 // Package idempotency makes creation requests safe to repeat (specification section 4.5, traps T5 and T6).
 //
-// Owns: the keys, what was asked under them and what was answered. A key belongs to one application, one client and
+// Tables: idempotency_keys.
+// It owns the keys, what was asked under them and what was answered. A key belongs to one application, one client and
 // one operation, and is kept for [Retention].
 //
 // Invariants:

@@ -1,5 +1,7 @@
 // Package lawyer owns the lawyers: who they are, what they can serve, whether they are there, and what they are doing.
 //
+// Tables: lawyer_pairs, lawyer_presence, lawyers.
+//
 // Invariants:
 //   - The lawyer's row is the mutex of everything that happens to him: whoever changes his state, offers him work or
 //     takes work from him holds its lock. Locks are taken in the order consultation, lawyer, wallet; the one search

@@ -1,6 +1,7 @@
 // Package matching brings waiting work and lawyers together through offers, and tells how long the wait will be.
 //
-// It owns the offers. It reads and changes lawyers through package lawyer and in its own search statement, and never
+// Tables: offers.
+// It reads and changes lawyers through package lawyer and in its own search statement, and never
 // changes consultations: its caller holds the consultation's lock, or names one. Of consultations it reads whether a
 // lawyer has one in hand.
 //

@@ -1,7 +1,9 @@
 // Package note keeps what the lawyer wrote after the call: the full note, and the preview that leaves the house
 // (specification sections 1 and 2.8, decision H38).
 //
-// It owns the table notes. Invariants: the full note is encrypted, as it comes in, to a key whose private half this
+// Tables: notes.
+//
+// Invariants: the full note is encrypted, as it comes in, to a key whose private half this
 // program does not hold, so no part of the program can show it, and that once more by the client's key (package vault), so
 // that it opens for nobody when the client is erased; the preview is a text that the lawyer wrote for that
 // purpose, never a cut of the note; a consultation has one note, which its own lawyer may correct.

@@ -1,8 +1,8 @@
 // Package oauth links end clients to applications (specification sections 4.1 and 5): the authorization endpoint's
 // policy, codes, access and refresh tokens, revocation, signing keys, and the check of every bearer token.
 //
-// Owns: signing_keys, oauth_grants, oauth_codes, oauth_refresh_tokens, oauth_consents, oauth_token_answers, oauth_grant_events. Reads
-// applications and clients in the joins that check a token with one query; never writes them.
+// Tables: oauth_codes, oauth_consents, oauth_grant_events, oauth_grants, oauth_refresh_tokens, oauth_token_answers, signing_keys.
+// It reads applications and clients in the joins that check a token with one query.
 //
 // A grant is one link of a client to an application, the "session" of the specification. The client's consent inserts
 // it with a code; redeeming the code activates it; every token belongs to one grant and dies with it. A client may have

@@ -1,7 +1,7 @@
 // Package payment lets clients put money into their wallet through a hosted checkout (specification section 2.4).
 //
-// It owns the top-up sessions, their refunds, and the record of what payment providers told us: topup_sessions,
-// topup_refunds, payment_notices, payment_reversals.
+// Tables: payment_notices, payment_reversals, topup_refunds, topup_sessions.
+// They hold the top-up sessions, their refunds, and the record of what payment providers told us.
 //
 // Invariants:
 //

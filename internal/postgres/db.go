@@ -201,17 +201,6 @@ type Tx struct {
 // Gorm returns the handle for store files.
 func (tx Tx) Gorm(ctx context.Context) *gorm.DB { return tx.gorm.WithContext(ctx) }
 
-// Conn runs statements.
-type Conn interface {
-	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
-	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
-	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
-}
-
-// SQL returns the connection itself, for statements with $1, $2 … on hot paths: GORM reads and copies a statement byte
-// by byte each time it runs.
-func (tx Tx) SQL() Conn { return tx.gorm.Statement.ConnPool }
-
 // NewID mints an identifier with one of the prefixes of package id.
 func (tx Tx) NewID(prefix string) string { return tx.ids.New(prefix) }
 

@@ -12,6 +12,7 @@ import (
 
 	"partnerd/internal/account"
 	"partnerd/internal/consultation"
+	"partnerd/internal/dbtest"
 	"partnerd/internal/postgres"
 	"partnerd/internal/problem"
 	"partnerd/internal/vault"
@@ -128,11 +129,11 @@ func TestWhatTheMasterKeySealedStaysReadable(t *testing.T) {
 	ctx := t.Context()
 	h.tx(func(tx postgres.Tx) error { // as the older release left it
 		return errors.Join(
-			h.reseal(tx, `UPDATE clients SET phone_sealed = ? WHERE id = ?`, h.client.ID, "client.phone:", "+33639980002"),
-			h.reseal(tx, `UPDATE consultations SET subject_sealed = ? WHERE id = ?`, h.done.ID, "consultation.subject:", "old subject"),
-			h.reseal(tx, `UPDATE consultations SET description_sealed = ? WHERE id = ?`, h.done.ID, "consultation.description:", "old description"),
-			h.reseal(tx, `UPDATE notes SET digest = NULL, preview_sealed = ? WHERE consultation_id = ?`, h.done.ID, "note.preview:", "old preview"),
-			tx.Gorm(ctx).Exec(`DELETE FROM vault.client_keys`).Error)
+			h.reseal(tx, `UPDATE clients SET phone_sealed = $1 WHERE id = $2`, h.client.ID, "client.phone:", "+33639980002"),
+			h.reseal(tx, `UPDATE consultations SET subject_sealed = $1 WHERE id = $2`, h.done.ID, "consultation.subject:", "old subject"),
+			h.reseal(tx, `UPDATE consultations SET description_sealed = $1 WHERE id = $2`, h.done.ID, "consultation.description:", "old description"),
+			h.reseal(tx, `UPDATE notes SET digest = NULL, preview_sealed = $1 WHERE consultation_id = $2`, h.done.ID, "note.preview:", "old preview"),
+			dbtest.Exec(ctx, tx, `DELETE FROM vault.client_keys`))
 	})
 	read := func(preview string) {
 		t.Helper()
@@ -173,7 +174,7 @@ func TestWhatTheMasterKeySealedStaysReadable(t *testing.T) {
 
 func (h *house) reseal(tx postgres.Tx, statement, id, place, text string) error {
 	sealed, err := h.box.Seal(place+id, []byte(text))
-	return errors.Join(err, tx.Gorm(h.Context()).Exec(statement, sealed, id).Error)
+	return errors.Join(err, dbtest.Exec(h.Context(), tx, statement, sealed, id))
 }
 
 // TestNoKeyIsMadeAfterAnErasure: a first write that begins before the erasure is over waits for it.
@@ -182,7 +183,7 @@ func TestNoKeyIsMadeAfterAnErasure(t *testing.T) {
 	h := newHouse(t)
 	ctx := t.Context()
 	h.spend()
-	h.tx(func(tx postgres.Tx) error { return tx.Gorm(ctx).Exec(`DELETE FROM vault.client_keys`).Error })
+	h.tx(func(tx postgres.Tx) error { return dbtest.Exec(ctx, tx, `DELETE FROM vault.client_keys`) })
 	other, written := h.process(nil), make(chan error, 1)
 	h.tx(func(tx postgres.Tx) error {
 		if err := h.Erase(ctx, tx, h.client.ID, "fr"); err != nil {

@@ -172,8 +172,8 @@ func (h *house) complete(c consultation.Consultation) {
 		if err != nil {
 			return err
 		}
-		err = tx.Gorm(ctx).Exec(`UPDATE consultations SET status = 'COMPLETED', lawyer_id = ?, assigned_at = ?, call_started_at = ?, call_ended_at = ?, duration_sec = 600,
-			completed_at = ?, timer_at = NULL WHERE id = ?`, l.ID, tx.Now, tx.Now, tx.Now, tx.Now, c.ID).Error
+		err = dbtest.Exec(ctx, tx, `UPDATE consultations SET status = 'COMPLETED', lawyer_id = $1, assigned_at = $2, call_started_at = $2, call_ended_at = $2,
+			duration_sec = 600, completed_at = $2, timer_at = NULL WHERE id = $3`, l.ID, tx.Now, c.ID)
 		_, err2 := h.Consultations.Notes.Submit(ctx, tx, c.ID, l.ID, "Canary note", "Canary preview")
 		return errors.Join(err, err2, h.Wallet.Capture(ctx, tx, c.ID))
 	})

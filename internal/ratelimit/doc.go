@@ -1,6 +1,7 @@
 // Package ratelimit decides how many requests a caller may make (specification section 8, decisions H27 and H28).
 //
-// Owns: the generic cell rate algorithm (rules.go), its state in this process ([Limiter], bounded) and in the database
+// Tables: rate_buckets.
+// It owns the generic cell rate algorithm (rules.go), its state in this process ([Limiter], bounded) and in the database
 // ([Take]), and what counts as one address ([Network]). Does not own: who is limited by what, which headers say so.
 //
 // A Limiter costs nothing, counts requests a minute, and each replica counts for itself: N replicas allow up to N times the

@@ -10,5 +10,6 @@
 // How a call goes is a [Script]: by default the lawyer answers after 0.4 s, the client after 1.2 s, and presses 1 half
 // a second later; the lawyer hangs up after 4 s of talk ([DefaultPace]).
 //
-// It owns the table sandbox_call_steps (and those of the payments), and has no rule of the product.
+// Tables: sandbox_call_steps, sandbox_payment_notices.
+// It has no rule of the product.
 package sandbox

@@ -1,7 +1,8 @@
 // Package sms sends text messages to phones: written in the transaction of their cause, sent after it by the queue. A
 // sandbox keeps them in a folder instead; a live deployment hands them to a provider over HTTP.
 //
-// Owns: sms_messages, which remembers that sending a message was begun. Providers of this kind know no idempotency, so
+// Tables: sms_messages.
+// It remembers that sending a message was begun. Providers of this kind know no idempotency, so
 // a message whose sending ended in doubt (a crash, a connection lost after the request) is not sent again: the person
 // asks for another one. A refusal that is certain is tried again until the message is out of date.
 package sms

@@ -1,6 +1,8 @@
 // Package telephony brings a lawyer and a client together on the phone: calls, the commands that a provider is given,
 // and what its events mean.
 //
+// Tables: call_commands, call_events, calls.
+//
 // Invariants:
 //   - The lawyer's leg first, then the client's. Nobody is joined before the client has pressed 1, so an answering
 //     machine never starts the paid call.

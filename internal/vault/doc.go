@@ -1,7 +1,8 @@
 // Package vault keeps one key for each client, which seals what is written about the client and is destroyed when the
 // client is erased.
 //
-// Owns: the schema vault with its table client_keys: data keys, each sealed by the master key for its client.
+// Tables: vault.client_keys.
+// A data key is sealed by the master key for its client.
 //
 // Sealed by the client's key: the phone number, verified or waiting for its code, and that code; subject, description and
 // phone number of consultations; the preview and the digest of a note, and a second envelope around the full note.

@@ -70,9 +70,9 @@ func (f *fixture) session(client string, amount money.Cents) string {
 // hold reserves money for a consultation, of which there is just the row that a hold refers to.
 func (f *fixture) hold(s *wallet.Service, client, id string, price money.Cents) error {
 	return f.db.InTx(f.t.Context(), func(tx postgres.Tx) error {
-		err := tx.Gorm(f.t.Context()).Exec(`INSERT INTO consultations (id, application_id, client_id, status, competence, language, subject_sealed,
+		err := dbtest.Exec(f.t.Context(), tx, `INSERT INTO consultations (id, application_id, client_id, status, competence, language, subject_sealed,
 				recording_consent, price_cents, phone_sealed, created_at, updated_at, search_started_at)
-			VALUES (?, ?, ?, 'MATCHING', 'FAMILY', 'FR', '', false, ?, '', ?, ?, ?)`, id, application, client, price, start, start, start).Error
+			VALUES ($1, $2, $3, 'MATCHING', 'FAMILY', 'FR', '', false, $4, '', $5, $5, $5)`, id, application, client, price, start)
 		if err != nil {
 			return err
 		}

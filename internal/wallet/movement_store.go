@@ -96,7 +96,7 @@ func compile(p plan) statement {
 	}
 	// Clocks of several replicas differ a little; a wallet's history never goes back.
 	const now = `greatest(w.last_entry_at, @Now)`
-	return number(`WITH source AS (` + p.source + `), moved AS (
+	text, names := number(`WITH source AS (` + p.source + `), moved AS (
 	UPDATE wallets w SET available_cents = w.available_cents + (` + available + `), held_cents = w.held_cents + (` + held + `),
 		entry_seq = w.entry_seq + 1, last_entry_at = ` + now + `,
 		entry_hash = ledger_hash(w.entry_hash, @ID, w.client_id, w.entry_seq + 1, '` + string(p.kind) + `', ` + p.amount + `,
@@ -119,6 +119,7 @@ func compile(p plan) statement {
 	}) + ` FROM moved h, LATERAL (VALUES ` + values + `) AS p (account, cents)
 )
 SELECT count(*) FROM moved`)
+	return statement{sql: postgres.SQL(postgres.Atomic, text), names: names}
 }
 
 // insert begins the text that inserts rows of a model's table: the value of each column by its name.
@@ -143,13 +144,13 @@ func insert[T schema.Tabler](values map[string]string) string {
 
 var parameter = regexp.MustCompile(`@[A-Za-z]+`)
 
-// number replaces names by typed numbers.
-func number(sql string) (st statement) {
-	st.sql = postgres.SQL(postgres.Atomic, parameter.ReplaceAllStringFunc(sql, func(at string) string {
-		i := slices.Index(st.names, at[1:])
+// number replaces names by typed numbers, and lists the names in that order.
+func number(sql string) (text string, names []string) {
+	text = parameter.ReplaceAllStringFunc(sql, func(at string) string {
+		i := slices.Index(names, at[1:])
 		if i < 0 {
-			i = len(st.names)
-			st.names = append(st.names, at[1:])
+			i = len(names)
+			names = append(names, at[1:])
 		}
 		kind := "text"
 		switch movement.value(movement{}, at[1:]).(type) {
@@ -159,8 +160,8 @@ func number(sql string) (st statement) {
 			kind = "timestamptz"
 		}
 		return "CAST($" + strconv.Itoa(i+1) + " AS " + kind + ")"
-	}))
-	return st
+	})
+	return text, names
 }
 
 // given is the source of a movement that the caller describes in full.

@@ -223,7 +223,7 @@ func (f *fixture) manipulated(statements ...string) (findings []string) {
 	statements = append([]string{`ALTER TABLE postings DISABLE TRIGGER USER`, `ALTER TABLE ledger_transactions DISABLE TRIGGER USER`}, statements...)
 	err := dbtest.Owner(f.t, f.db).InTx(f.t.Context(), func(tx postgres.Tx) (err error) {
 		for _, sql := range statements {
-			if err := tx.Gorm(f.t.Context()).Exec(sql).Error; err != nil {
+			if err := dbtest.Exec(f.t.Context(), tx, sql); err != nil {
 				return fmt.Errorf("%s: %w", sql, err)
 			}
 		}

@@ -1,7 +1,8 @@
 // Package webhook tells applications about their consultations: signed POSTs, at least once, in order of first
 // attempts (specification section 6).
 //
-// It owns events, deliveries, the log of attempts, and the endpoint of each application (URL, signing secret, health).
+// Tables: webhook_attempts, webhook_deliveries, webhook_endpoints, webhook_events, webhook_notices.
+// They hold events, deliveries, the log of attempts, and the endpoint of each application (URL, signing secret, health).
 //
 // Invariants:
 //   - An event and its delivery commit with the transition that they report, or not at all ([Service.Emit]).

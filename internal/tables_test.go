@@ -364,3 +364,23 @@ func text(n ast.Node) string {
 	}
 	return ""
 }
+
+// TestServicesCloseTheirDependencies finds the struct that gives what it works with to everybody who has it.
+func TestServicesCloseTheirDependencies(t *testing.T) {
+	t.Parallel()
+	for _, f := range sources(t) {
+		if f.test {
+			continue
+		}
+		ast.Inspect(f.File, func(n ast.Node) bool {
+			if s, ok := n.(*ast.StructType); ok {
+				for _, field := range s.Fields.List {
+					if name, ok := field.Type.(*ast.Ident); ok && len(field.Names) == 0 && strings.HasSuffix(name.Name, "Deps") {
+						t.Errorf("%s embeds %s: keep it in a field with a small letter", f.at(field), name.Name)
+					}
+				}
+			}
+			return true
+		})
+	}
+}

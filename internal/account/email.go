@@ -16,7 +16,7 @@ func (s *SelfService) RequestEmail(ctx context.Context, tx postgres.Tx, clientID
 	if err != nil {
 		return err
 	}
-	row, err := s.Accounts.row(ctx, tx, clientID)
+	row, err := s.deps.Accounts.row(ctx, tx, clientID)
 	if err != nil {
 		return err
 	}
@@ -60,7 +60,7 @@ func (s *SelfService) mailEmail(ctx context.Context, tx postgres.Tx, r linkReque
 		return err
 	}
 	if taken && owner.ID != row.ID {
-		err = s.send(ctx, tx, owner.Email, r.Lang, "email.exists", s.BaseURL+"/login", s.BaseURL+"/password/forgot")
+		err = s.send(ctx, tx, owner.Email, r.Lang, "email.exists", s.deps.BaseURL+"/login", s.deps.BaseURL+"/password/forgot")
 	} else { // not the name: it would let strangers write to any address through us
 		err = s.send(ctx, tx, r.Email, r.Lang, "email", s.link("/account/security/email/confirm", token))
 	}
@@ -114,7 +114,7 @@ func (s *SelfService) PendingUndo(ctx context.Context, tx postgres.Tx, token str
 	if err != nil {
 		return Client{}, "", err
 	}
-	if c, err = s.Accounts.Get(ctx, tx, r.ClientID); err == nil && c.Disabled {
+	if c, err = s.deps.Accounts.Get(ctx, tx, r.ClientID); err == nil && c.Disabled {
 		err = ErrBadLink
 	}
 	return c, r.Email, err
@@ -140,7 +140,7 @@ func (s *SelfService) UndoEmail(ctx context.Context, tx postgres.Tx, token, plai
 	if err := endNewerLinks(ctx, tx, kindUndoEmail, c.ID, r.CreatedAt); err != nil {
 		return Client{}, err
 	}
-	if err := s.send(ctx, tx, lost, lang, "email.undone", s.BaseURL); err != nil {
+	if err := s.send(ctx, tx, lost, lang, "email.undone", s.deps.BaseURL); err != nil {
 		return Client{}, err
 	}
 	return c, s.recoverAccount(ctx, tx, c, plain, lang, also)
@@ -153,7 +153,7 @@ func (s *SelfService) lockLink(ctx context.Context, tx postgres.Tx, kind, token 
 	if err != nil {
 		return Client{}, r, err
 	}
-	c, err := s.Accounts.Lock(ctx, tx, r.ClientID)
+	c, err := s.deps.Accounts.Lock(ctx, tx, r.ClientID)
 	if err != nil {
 		return Client{}, r, err
 	}

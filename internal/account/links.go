@@ -37,7 +37,7 @@ func (s *SelfService) mailSignUp(ctx context.Context, tx postgres.Tx, r linkRequ
 		return err
 	}
 	if found != nil {
-		return s.send(ctx, tx, found.Email, r.Lang, "signup.exists", s.BaseURL+"/login", s.BaseURL+"/password/forgot")
+		return s.send(ctx, tx, found.Email, r.Lang, "signup.exists", s.deps.BaseURL+"/login", s.deps.BaseURL+"/password/forgot")
 	}
 	// Not the name: it would let strangers write to any address through us.
 	return s.send(ctx, tx, r.Email, r.Lang, "signup", s.link("/signup/confirm", token))
@@ -69,7 +69,7 @@ func (s *SelfService) newLink(ctx context.Context, tx postgres.Tx, r linkRow) (t
 }
 
 func (s *SelfService) link(path, token string) string {
-	return s.BaseURL + path + "?" + url.Values{"token": {token}}.Encode()
+	return s.deps.BaseURL + path + "?" + url.Values{"token": {token}}.Encode()
 }
 
 // PendingSignUp returns what a link confirms, and leaves the link as it is. It returns [ErrBadLink].
@@ -89,14 +89,14 @@ func (s *SelfService) SignUp(ctx context.Context, tx postgres.Tx, token, plain s
 		return Client{}, "", err
 	}
 	up := r.signUp()
-	c, err := s.Accounts.Create(ctx, tx, NewClient{Email: up.Email, Name: up.Name, Password: plain})
+	c, err := s.deps.Accounts.Create(ctx, tx, NewClient{Email: up.Email, Name: up.Name, Password: plain})
 	if err != nil {
 		return Client{}, "", err
 	}
 	if err := endSignUps(ctx, tx, c.Email); err != nil {
 		return Client{}, "", err
 	}
-	return c, up.Next, s.Opened(ctx, tx, c.ID)
+	return c, up.Next, s.deps.Opened(ctx, tx, c.ID)
 }
 
 // RequestReset has a link mailed with which the client of the address can choose a new password. Nothing is sent to
@@ -123,7 +123,7 @@ func (s *SelfService) PendingReset(ctx context.Context, tx postgres.Tx, token st
 	if err != nil {
 		return Client{}, err
 	}
-	return s.Accounts.Get(ctx, tx, r.ClientID)
+	return s.deps.Accounts.Get(ctx, tx, r.ClientID)
 }
 
 // Reset uses a link: it sets the password, ends all browser sessions and the passkeys that also names, and tells the

@@ -183,7 +183,7 @@ func (s *SelfService) Passkeys(ctx context.Context, tx postgres.Tx, clientID str
 // RemovePasskey forgets one of the client's passkeys, which ends the browser sessions that it opened, and tells the
 // client. One that is gone is no error.
 func (s *SelfService) RemovePasskey(ctx context.Context, tx postgres.Tx, clientID, passkeyID, lang string) error {
-	c, err := s.Accounts.Get(ctx, tx, clientID)
+	c, err := s.deps.Accounts.Get(ctx, tx, clientID)
 	if err != nil {
 		return err
 	}

@@ -31,7 +31,7 @@ const (
 // SendCode texts a code of six digits to a number, in any usual notation, and makes it the only one that counts. It
 // returns [ErrInvalid], [ErrCountry], [ErrNoMobile] or [ErrTooMany].
 func (s *SelfService) SendCode(ctx context.Context, tx postgres.Tx, clientID, phone, lang string) error {
-	number, err := mobile(phone, s.Numbers.Countries)
+	number, err := mobile(phone, s.deps.Numbers.Countries)
 	if err != nil {
 		return err
 	}
@@ -70,18 +70,18 @@ func (s *SelfService) SendCode(ctx context.Context, tx postgres.Tx, clientID, ph
 	if err != nil {
 		return err
 	}
-	return s.SMS.Send(ctx, tx, sms.Message{To: number, Text: message, ExpiresAt: r.ExpiresAt})
+	return s.deps.SMS.Send(ctx, tx, sms.Message{To: number, Text: message, ExpiresAt: r.ExpiresAt})
 }
 
 // spend counts a code to a number and in all, whichever client asks for it and whichever process answers, or returns
 // [ErrTooMany].
 func (s *SelfService) spend(ctx context.Context, tx postgres.Tx, number string) error {
-	mac := hmac.New(sha256.New, s.Numbers.Key)
+	mac := hmac.New(sha256.New, s.deps.Numbers.Key)
 	mac.Write([]byte(number))
 	if err := countCode(ctx, tx, mac.Sum(nil), codesToNumber); err != nil {
 		return err
 	}
-	return countCode(ctx, tx, []byte{}, s.Numbers.PerDay)
+	return countCode(ctx, tx, []byte{}, s.deps.Numbers.PerDay)
 }
 
 // PendingPhone returns the number that a code was sent to, masked; ok is false when no code can be entered.
@@ -132,10 +132,10 @@ func (s *SelfService) EnterCode(ctx context.Context, tx postgres.Tx, clientID, c
 	if err := endCode(ctx, tx, r.ID); err != nil {
 		return CodeOver, err
 	}
-	if err := s.Accounts.SetPhone(ctx, tx, clientID, string(number), true); err != nil {
+	if err := s.deps.Accounts.SetPhone(ctx, tx, clientID, string(number), true); err != nil {
 		return CodeOver, err
 	}
-	c, err := s.Accounts.Get(ctx, tx, clientID)
+	c, err := s.deps.Accounts.Get(ctx, tx, clientID)
 	if err != nil {
 		return CodeOver, err
 	}
@@ -144,7 +144,7 @@ func (s *SelfService) EnterCode(ctx context.Context, tx postgres.Tx, clientID, c
 
 // MaskedPhone returns the client's verified number with all but its ends hidden; empty when there is none.
 func (s *SelfService) MaskedPhone(ctx context.Context, tx postgres.Tx, clientID string) (string, error) {
-	number, ok, err := s.Accounts.VerifiedPhone(ctx, tx, clientID)
+	number, ok, err := s.deps.Accounts.VerifiedPhone(ctx, tx, clientID)
 	if err != nil || !ok {
 		return "", err
 	}

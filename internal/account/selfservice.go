@@ -78,7 +78,7 @@ type SelfServiceDeps struct {
 // Whoever asks for a link gets the same answer after the same work, whether there is such a client or not: the request
 // only inserts a sealed job, and the job finds out.
 type SelfService struct {
-	SelfServiceDeps
+	deps     SelfServiceDeps
 	keys     *vault.Keys
 	texts    text.Catalogue
 	passkeys *webauthn.WebAuthn // nil when the site has no name that passkeys could be bound to
@@ -102,7 +102,7 @@ func NewSelfService(d SelfServiceDeps) (*SelfService, error) {
 	if d.Numbers.PerDay == 0 {
 		d.Numbers.PerDay = CodesPerDay
 	}
-	s := &SelfService{SelfServiceDeps: d, keys: vault.New(d.Box), texts: texts}
+	s := &SelfService{deps: d, keys: vault.New(d.Box), texts: texts}
 	if s.passkeys, err = newPasskeys(d.BaseURL); err != nil {
 		return nil, err
 	}
@@ -129,16 +129,16 @@ func (s *SelfService) insertJob(ctx context.Context, tx postgres.Tx, name string
 	if err != nil {
 		return fmt.Errorf("write %s: %w", name, err)
 	}
-	sealed, err := s.Box.Seal(name, raw)
+	sealed, err := s.deps.Box.Seal(name, raw)
 	if err != nil {
 		return err
 	}
-	return s.Queue.Insert(ctx, tx, name, sealed)
+	return s.deps.Queue.Insert(ctx, tx, name, sealed)
 }
 
 func (s *SelfService) sealedJob(name string, do func(context.Context, postgres.Tx, linkRequest) error) func(context.Context, []byte) error {
 	return func(ctx context.Context, sealed []byte) error {
-		raw, err := s.Box.Open(name, sealed)
+		raw, err := s.deps.Box.Open(name, sealed)
 		if err != nil {
 			return err
 		}
@@ -146,7 +146,7 @@ func (s *SelfService) sealedJob(name string, do func(context.Context, postgres.T
 		if err := json.Unmarshal(raw, &r); err != nil {
 			return fmt.Errorf("read %s: %w", name, err)
 		}
-		return s.DB.InTx(ctx, func(tx postgres.Tx) error { return do(ctx, tx, r) })
+		return s.deps.DB.InTx(ctx, func(tx postgres.Tx) error { return do(ctx, tx, r) })
 	}
 }
 
@@ -160,7 +160,7 @@ func (s *SelfService) send(ctx context.Context, tx postgres.Tx, to, lang, key st
 	if err != nil {
 		return err
 	}
-	return s.Mail.Send(ctx, tx, mail.Message{To: to, Subject: subject, Text: body})
+	return s.deps.Mail.Send(ctx, tx, mail.Message{To: to, Subject: subject, Text: body})
 }
 
 // notify tells a client that something about the security of the account changed.
@@ -174,16 +174,16 @@ func (s *SelfService) notify(ctx context.Context, tx postgres.Tx, c Client, lang
 	if err != nil {
 		return err
 	}
-	body, err := s.texts.Get(lang, "notice.text", c.Name, event, tx.Now.Format("2006-01-02 15:04 UTC"), s.BaseURL+"/password/forgot", s.BaseURL+"/account/security")
+	body, err := s.texts.Get(lang, "notice.text", c.Name, event, tx.Now.Format("2006-01-02 15:04 UTC"), s.deps.BaseURL+"/password/forgot", s.deps.BaseURL+"/account/security")
 	if err != nil {
 		return err
 	}
-	return s.Mail.Send(ctx, tx, mail.Message{To: c.Email, Subject: subject, Text: body})
+	return s.deps.Mail.Send(ctx, tx, mail.Message{To: c.Email, Subject: subject, Text: body})
 }
 
 // Purge deletes links, codes, challenges and browser sessions that are over; codes are kept a day, because they count.
 func (s *SelfService) Purge(ctx context.Context) (int, error) {
-	return purge(ctx, s.DB.Read())
+	return purge(ctx, s.deps.DB.Read())
 }
 
 // WithdrawalReceipt is what the receipt of a withdrawal from a contract says; the texts are in the client's language.

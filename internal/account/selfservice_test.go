@@ -25,6 +25,7 @@ const newPassword = "une phrase assez longue"
 type counter struct {
 	*testing.T
 	*SelfService
+	SelfServiceDeps
 	clock  *clock.Manual
 	mu     sync.Mutex
 	mails  []mail.Message
@@ -67,6 +68,7 @@ func newCounter(t *testing.T) *counter {
 	if err != nil {
 		t.Fatal(err)
 	}
+	c.SelfServiceDeps = c.deps
 	return c
 }
 

@@ -130,6 +130,12 @@ func (r *walletRig) literal(v any) string {
 			return "(" + quoted + " || CAST(:r AS text))"
 		}
 		return quoted
+	case []string:
+		list := make([]string, len(v))
+		for i, item := range v {
+			list[i] = r.literal(item)
+		}
+		return "CAST(ARRAY[" + strings.Join(list, ", ") + "] AS text[])"
 	case []byte:
 		return `CAST('\x` + hex.EncodeToString(v) + `' AS bytea)`
 	case time.Time:

@@ -16,7 +16,7 @@ import (
 // [ErrTooEarly], [ErrPhoneLost], [ErrNotYours], [ErrForbidden], [lawyer.ErrLeaseLost].
 func (s *Service) StartCall(ctx context.Context, lease lawyer.Lease, consultationID string) error {
 	var refused error
-	err := s.DB.InTx(ctx, func(tx postgres.Tx) error {
+	err := s.deps.DB.InTx(ctx, func(tx postgres.Tx) error {
 		refused = nil
 		c, err := s.lockOf(ctx, tx, lease, consultationID, Assigned)
 		if err != nil || c.Dialling() {
@@ -52,7 +52,7 @@ func (s *Service) closeWithoutPhone(ctx context.Context, tx postgres.Tx, c *Cons
 // dial begins one attempt; what is left of a call that should be over is ended first. With [telephony.ErrLineBusy] the attempt is set for [lineBusyRetry] later, and with [ErrPhoneLost]
 // the consultation is closed; the transaction can be committed after both.
 func (s *Service) dial(ctx context.Context, tx postgres.Tx, c *Consultation) error {
-	_, ok, err := s.Accounts.VerifiedPhone(ctx, tx, c.ClientID)
+	_, ok, err := s.deps.Accounts.VerifiedPhone(ctx, tx, c.ClientID)
 	if err != nil {
 		return fmt.Errorf("read the client's phone: %w", err)
 	}
@@ -62,7 +62,7 @@ func (s *Service) dial(ctx context.Context, tx postgres.Tx, c *Consultation) err
 		}
 		return ErrPhoneLost
 	}
-	app, err := s.Applications.Get(ctx, tx, c.ApplicationID)
+	app, err := s.deps.Applications.Get(ctx, tx, c.ApplicationID)
 	if err != nil {
 		return fmt.Errorf("read application: %w", err)
 	}
@@ -70,7 +70,7 @@ func (s *Service) dial(ctx context.Context, tx postgres.Tx, c *Consultation) err
 		ConsultationID: c.ID, ClientID: c.ClientID, LawyerID: c.LawyerID, Attempt: c.DialAttempts + 1,
 		Record: c.RecordingConsent && app.RecordingEnabled, Language: c.Language,
 	}
-	_, err = s.Telephony.Place(ctx, tx, start)
+	_, err = s.deps.Telephony.Place(ctx, tx, start)
 	if errors.Is(err, telephony.ErrLineBusy) {
 		var freed bool
 		if freed, err = s.freeLine(ctx, tx, *c); err != nil {
@@ -78,7 +78,7 @@ func (s *Service) dial(ctx context.Context, tx postgres.Tx, c *Consultation) err
 		}
 		err = telephony.ErrLineBusy
 		if freed {
-			_, err = s.Telephony.Place(ctx, tx, start)
+			_, err = s.deps.Telephony.Place(ctx, tx, start)
 		}
 	}
 	if errors.Is(err, telephony.ErrLineBusy) {
@@ -115,7 +115,7 @@ func (s *Service) attemptFailed(ctx context.Context, tx postgres.Tx, c *Consulta
 
 // EndCall ends the call at the lawyer's wish (X10). Faults: [ErrNotYours], [ErrForbidden], [lawyer.ErrLeaseLost].
 func (s *Service) EndCall(ctx context.Context, lease lawyer.Lease, consultationID string) error {
-	return s.DB.InTx(ctx, func(tx postgres.Tx) error {
+	return s.deps.DB.InTx(ctx, func(tx postgres.Tx) error {
 		c, err := s.lockOf(ctx, tx, lease, consultationID, InCall)
 		if err != nil {
 			return err
@@ -127,12 +127,12 @@ func (s *Service) EndCall(ctx context.Context, lease lawyer.Lease, consultationI
 // cutCall ends a call from our side, whatever the provider says or does not say afterwards.
 func (s *Service) cutCall(ctx context.Context, tx postgres.Tx, c *Consultation, reason string) error {
 	duration := joinedSec(*c, tx.Now)
-	call, active, err := s.Telephony.Active(ctx, tx, c.ID)
+	call, active, err := s.deps.Telephony.Active(ctx, tx, c.ID)
 	if err != nil {
 		return err
 	}
 	if active {
-		o, err := s.Telephony.End(ctx, tx, call.ID, reason)
+		o, err := s.deps.Telephony.End(ctx, tx, call.ID, reason)
 		if err != nil {
 			return err
 		}
@@ -155,7 +155,7 @@ func (s *Service) callOver(ctx context.Context, tx postgres.Tx, c *Consultation,
 // HandleCallEvent takes one report of the telephony provider. A repetition has no second effect.
 // Fault: [telephony.ErrNoCall].
 func (s *Service) HandleCallEvent(ctx context.Context, e telephony.Event) error {
-	call, err := s.Telephony.Get(ctx, s.DB.Read(), e.CallID)
+	call, err := s.deps.Telephony.Get(ctx, s.deps.DB.Read(), e.CallID)
 	if err != nil {
 		return err
 	}
@@ -170,12 +170,12 @@ func (s *Service) HandleCallEvent(ctx context.Context, e telephony.Event) error 
 }
 
 func (s *Service) onCallEvent(ctx context.Context, call telephony.Call, e telephony.Event) error {
-	return s.DB.InTx(ctx, func(tx postgres.Tx) error {
+	return s.deps.DB.InTx(ctx, func(tx postgres.Tx) error {
 		c, err := lock(ctx, tx, call.ConsultationID)
 		if err != nil {
 			return err
 		}
-		outcomes, err := s.Telephony.Apply(ctx, tx, e)
+		outcomes, err := s.deps.Telephony.Apply(ctx, tx, e)
 		if err != nil {
 			return err
 		}
@@ -195,7 +195,7 @@ func (s *Service) onOutcome(ctx context.Context, tx postgres.Tx, c *Consultation
 	switch o.Kind {
 	case telephony.Started:
 		if !dialled {
-			return s.Telephony.Hangup(ctx, tx, call.ID, "consultation_over")
+			return s.deps.Telephony.Hangup(ctx, tx, call.ID, "consultation_over")
 		}
 		return s.apply(ctx, tx, c, onBridge)
 	case telephony.Dropped:

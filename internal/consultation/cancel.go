@@ -58,12 +58,12 @@ func (s *Service) letGo(ctx context.Context, tx postgres.Tx, c Consultation, to 
 	if c.Status != Assigned {
 		return s.revoke(ctx, tx, c)
 	}
-	call, active, err := s.Telephony.Active(ctx, tx, c.ID)
+	call, active, err := s.deps.Telephony.Active(ctx, tx, c.ID)
 	if err != nil {
 		return err
 	}
 	if active {
-		if err := s.Telephony.Hangup(ctx, tx, call.ID, "consultation_over"); err != nil {
+		if err := s.deps.Telephony.Hangup(ctx, tx, call.ID, "consultation_over"); err != nil {
 			return err
 		}
 	}
@@ -76,7 +76,7 @@ func (s *Service) revoke(ctx context.Context, tx postgres.Tx, list ...Consultati
 	for i, c := range list {
 		ids[i], clients[c.ID] = c.ID, c.ClientID
 	}
-	offers, err := s.Matching.Revoke(ctx, tx, ids...)
+	offers, err := s.deps.Matching.Revoke(ctx, tx, ids...)
 	for _, o := range offers {
 		s.wakeLawyer(tx, o.LawyerID)
 		s.wakeClient(tx, clients[o.ConsultationID])
@@ -87,7 +87,7 @@ func (s *Service) revoke(ctx context.Context, tx postgres.Tx, list ...Consultati
 // freeLawyer moves the lawyer of c on. A lawyer who is in another state than expected (an operator or his own desk
 // moved him) stays there: that is no reason to fail the client's consultation.
 func (s *Service) freeLawyer(ctx context.Context, tx postgres.Tx, c Consultation, from, to lawyer.State) error {
-	err := s.Lawyers.SetState(ctx, tx, c.LawyerID, []lawyer.State{from}, to)
+	err := s.deps.Lawyers.SetState(ctx, tx, c.LawyerID, []lawyer.State{from}, to)
 	if errors.Is(err, lawyer.ErrState) {
 		tx.AfterCommit(func() {
 			s.log.Warn("lawyer is not where the consultation expects", "id", c.ID, "lawyer", c.LawyerID, "expected", from)

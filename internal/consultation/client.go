@@ -164,8 +164,8 @@ func (s *Service) Erase(ctx context.Context, tx postgres.Tx, clientID string) er
 	if err != nil {
 		return err
 	}
-	if err := s.Webhooks.Erase(ctx, tx, ids); err != nil {
+	if err := s.deps.Webhooks.Erase(ctx, tx, ids); err != nil {
 		return err
 	}
-	return s.Notes.Erase(ctx, tx, ids)
+	return s.deps.Notes.Erase(ctx, tx, ids)
 }

@@ -42,10 +42,10 @@ func (s *Service) Create(ctx context.Context, tx postgres.Tx, cmd CreateCommand)
 	if err := s.check(ctx, tx, cmd); err != nil {
 		return Consultation{}, err
 	}
-	if !s.Telephony.Available() {
+	if !s.deps.Telephony.Available() {
 		return Consultation{}, problem.ErrUnavailable.Because("This deployment has no telephony, so no lawyer could call.").After(retryUnserved)
 	}
-	phone, ok, key, err := s.Accounts.PhoneToKeep(ctx, tx, cmd.ClientID)
+	phone, ok, key, err := s.deps.Accounts.PhoneToKeep(ctx, tx, cmd.ClientID)
 	if err != nil {
 		return Consultation{}, fmt.Errorf("read the client's phone: %w", err)
 	}
@@ -69,7 +69,7 @@ func (s *Service) Create(ctx context.Context, tx postgres.Tx, cmd CreateCommand)
 	if err := s.insert(ctx, tx, c, key, phone, cmd.Evidence); err != nil {
 		return Consultation{}, err
 	}
-	if err := s.Webhooks.Emit(ctx, tx, subjectOf(c), 1, events...); err != nil {
+	if err := s.deps.Webhooks.Emit(ctx, tx, subjectOf(c), 1, events...); err != nil {
 		return Consultation{}, err
 	}
 	if err := s.move(ctx, tx, c, x2.money); err != nil { // last: the wallet's row is the one that creations queue on
@@ -83,14 +83,14 @@ func (s *Service) Create(ctx context.Context, tx postgres.Tx, cmd CreateCommand)
 // check repeats what the HTTP layer checks, because this package owns the rules.
 func (s *Service) check(ctx context.Context, tx postgres.Tx, cmd CreateCommand) error {
 	issues := checkTexts(cmd.Subject, cmd.Description, cmd.ExternalRef)
-	known, err := s.Catalog.HasCompetence(ctx, tx, cmd.Competence)
+	known, err := s.deps.Catalog.HasCompetence(ctx, tx, cmd.Competence)
 	if err != nil {
 		return err
 	}
 	if !known {
 		issues = append(issues, problem.Issue{Path: "competence", Code: problem.IssueNotInCatalog, Message: "This is not a code of the competences catalog."})
 	}
-	if known, err = s.Catalog.HasLanguage(ctx, tx, cmd.Language); err != nil {
+	if known, err = s.deps.Catalog.HasLanguage(ctx, tx, cmd.Language); err != nil {
 		return err
 	}
 	if !known {

@@ -29,7 +29,7 @@ func (s *Service) AcceptOffer(ctx context.Context, lease lawyer.Lease, offerID s
 				return nil
 			}
 		}
-		if _, err := s.Matching.Accept(ctx, tx, lease.LawyerID, offerID); err != nil {
+		if _, err := s.deps.Matching.Accept(ctx, tx, lease.LawyerID, offerID); err != nil {
 			return err
 		}
 		c.LawyerID = lease.LawyerID
@@ -48,7 +48,7 @@ func (s *Service) AcceptOffer(ctx context.Context, lease lawyer.Lease, offerID s
 // DeclineOffer refuses an offer; the consultation is offered to others. Faults: [matching.ErrOfferGone], [lawyer.ErrLeaseLost].
 func (s *Service) DeclineOffer(ctx context.Context, lease lawyer.Lease, offerID, reason string) error {
 	return s.onOffer(ctx, lease, offerID, func(tx postgres.Tx, c Consultation) error {
-		if _, err := s.Matching.Decline(ctx, tx, lease.LawyerID, offerID, reason); err != nil {
+		if _, err := s.deps.Matching.Decline(ctx, tx, lease.LawyerID, offerID, reason); err != nil {
 			return err
 		}
 		s.wakeClient(tx, c.ClientID)
@@ -62,16 +62,16 @@ func (s *Service) onOffer(ctx context.Context, lease lawyer.Lease, offerID strin
 	if !storable(offerID) {
 		return matching.ErrOfferGone
 	}
-	o, err := s.Matching.Get(ctx, s.DB.Read(), offerID)
+	o, err := s.deps.Matching.Get(ctx, s.deps.DB.Read(), offerID)
 	if err != nil {
 		return err
 	}
-	return s.DB.InTx(ctx, func(tx postgres.Tx) error {
+	return s.deps.DB.InTx(ctx, func(tx postgres.Tx) error {
 		c, err := lock(ctx, tx, o.ConsultationID)
 		if err != nil {
 			return err
 		}
-		if err := s.Lawyers.Hold(ctx, tx, lease); err != nil {
+		if err := s.deps.Lawyers.Hold(ctx, tx, lease); err != nil {
 			return err
 		}
 		return f(tx, c)
@@ -87,12 +87,12 @@ func (s *Service) Withdraw(ctx context.Context, lease lawyer.Lease, consultation
 	default:
 		return ErrReason
 	}
-	return s.DB.InTx(ctx, func(tx postgres.Tx) error {
+	return s.deps.DB.InTx(ctx, func(tx postgres.Tx) error {
 		c, err := s.lockOf(ctx, tx, lease, consultationID, Assigned)
 		if err != nil {
 			return err
 		}
-		if err := s.Matching.Withdrawn(ctx, tx, c.ID, c.LawyerID, string(reason)); err != nil {
+		if err := s.deps.Matching.Withdrawn(ctx, tx, c.ID, c.LawyerID, string(reason)); err != nil {
 			return err
 		}
 		return s.giveBack(ctx, tx, &c, lawyer.Available)
@@ -101,7 +101,7 @@ func (s *Service) Withdraw(ctx context.Context, lease lawyer.Lease, consultation
 
 // giveBack takes an assigned consultation from its lawyer, who moves to to, and searches again (X7, X8).
 func (s *Service) giveBack(ctx context.Context, tx postgres.Tx, c *Consultation, to lawyer.State) error {
-	if err := s.Matching.Returned(ctx, tx, c.ID, c.LawyerID); err != nil {
+	if err := s.deps.Matching.Returned(ctx, tx, c.ID, c.LawyerID); err != nil {
 		return err
 	}
 	if err := s.letGo(ctx, tx, *c, to); err != nil {
@@ -119,7 +119,7 @@ func (s *Service) giveBack(ctx context.Context, tx postgres.Tx, c *Consultation,
 // NoUsefulCall closes a consultation whose call was of no use, and gives the money back (X12): WrongPerson,
 // TechnicalFault, or TooShort for less than a minute. Faults: [ErrNotYours], [ErrReason], [ErrForbidden], [lawyer.ErrLeaseLost].
 func (s *Service) NoUsefulCall(ctx context.Context, lease lawyer.Lease, consultationID string, reason Reason) error {
-	return s.DB.InTx(ctx, func(tx postgres.Tx) error {
+	return s.deps.DB.InTx(ctx, func(tx postgres.Tx) error {
 		c, err := s.lockOf(ctx, tx, lease, consultationID, CallEnded)
 		if err != nil {
 			return err
@@ -135,12 +135,12 @@ func (s *Service) NoUsefulCall(ctx context.Context, lease lawyer.Lease, consulta
 // afterwards (X16); the same texts once more change nothing. A note that comes later than [NoteLimit] after the call is
 // [ErrForbidden]. Faults: [note.ErrInvalid], [ErrNotYours], [ErrForbidden], [lawyer.ErrLeaseLost].
 func (s *Service) SubmitNote(ctx context.Context, lease lawyer.Lease, consultationID, text, preview string) error {
-	return s.DB.InTx(ctx, func(tx postgres.Tx) error {
+	return s.deps.DB.InTx(ctx, func(tx postgres.Tx) error {
 		c, err := s.lockOf(ctx, tx, lease, consultationID, CallEnded, Completed)
 		if err != nil {
 			return err
 		}
-		_, err = s.Notes.Submit(ctx, tx, c.ID, c.LawyerID, text, preview)
+		_, err = s.deps.Notes.Submit(ctx, tx, c.ID, c.LawyerID, text, preview)
 		if errors.Is(err, note.ErrSame) {
 			return nil
 		}
@@ -168,7 +168,7 @@ func (s *Service) lockOf(ctx context.Context, tx postgres.Tx, lease lawyer.Lease
 	if err != nil {
 		return Consultation{}, err
 	}
-	if err := s.Lawyers.Hold(ctx, tx, lease); err != nil {
+	if err := s.deps.Lawyers.Hold(ctx, tx, lease); err != nil {
 		return Consultation{}, err
 	}
 	if c.LawyerID != lease.LawyerID {

@@ -33,6 +33,7 @@ import (
 type world struct {
 	*testing.T
 	*Service
+	Deps
 	clock       *clock.Manual
 	application string
 	client      string
@@ -43,7 +44,7 @@ type world struct {
 
 // replica is another process on the same database, which reaches it through db.
 func (w *world) replica(db *postgres.DB) *Service {
-	d := w.Deps
+	d := w.deps
 	d.DB, d.Searches = db, nil
 	return New(d)
 }
@@ -89,6 +90,7 @@ func newWorldOn(t *testing.T, db *postgres.DB, clk *clock.Manual) *world {
 		Matching: matching.New(lawyers), Lawyers: lawyers, Webhooks: webhook.New(db, box, webhook.Config{Sandbox: true}),
 		Notes: note.New(box, drop), Telephony: telephony.New(db, nil, nil, nil), Mail: mail.New(jobs, box, nil),
 	})}
+	w.Deps = w.deps
 	w.application = w.newApplication("CRM")
 	w.client = w.newClient("client@example.org", "+33612345678", true, 10_000)
 	t.Cleanup(func() {

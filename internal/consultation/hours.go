@@ -56,7 +56,7 @@ func (s *Service) setHours(ctx context.Context, tx postgres.Tx, list ...*Consult
 	for i, c := range list {
 		clients[i] = c.ClientID
 	}
-	zones, err := s.Accounts.TimeZones(ctx, tx, clients...)
+	zones, err := s.deps.Accounts.TimeZones(ctx, tx, clients...)
 	if err != nil {
 		return fmt.Errorf("read the clients' time zones: %w", err)
 	}

@@ -46,7 +46,7 @@ type collector struct{ s *Service }
 func (c collector) Describe(out chan<- *prometheus.Desc) {
 	c.s.incidents.Describe(out)
 	c.s.lateness.Describe(out)
-	c.s.Matching.Ended().Describe(out)
+	c.s.deps.Matching.Ended().Describe(out)
 	for _, d := range []*prometheus.Desc{missingMetric, waitingMetric, oldestMetric, offersMetric} {
 		out <- d
 	}
@@ -56,16 +56,16 @@ func (c collector) Describe(out chan<- *prometheus.Desc) {
 func (c collector) Collect(out chan<- prometheus.Metric) {
 	c.s.incidents.Collect(out)
 	c.s.lateness.Collect(out)
-	c.s.Matching.Ended().Collect(out)
+	c.s.deps.Matching.Ended().Collect(out)
 	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
 	defer cancel()
-	n, err := countMissingNotes(ctx, c.s.DB.Read(), len(noteReminders))
+	n, err := countMissingNotes(ctx, c.s.deps.DB.Read(), len(noteReminders))
 	if err != nil {
 		out <- prometheus.NewInvalidMetric(missingMetric, err)
 		return
 	}
 	out <- prometheus.MustNewConstMetric(missingMetric, prometheus.GaugeValue, float64(n))
-	f, err := readFigures(ctx, c.s.DB.Read())
+	f, err := readFigures(ctx, c.s.deps.DB.Read())
 	if err != nil {
 		out <- prometheus.NewInvalidMetric(waitingMetric, err)
 		return

@@ -31,7 +31,7 @@ func (s *Service) remind(ctx context.Context, tx postgres.Tx, c *Consultation) e
 
 // remindLawyer writes in the language of the consultation, which its lawyer speaks, if that is one of the product's.
 func (s *Service) remindLawyer(ctx context.Context, tx postgres.Tx, c Consultation) error {
-	l, err := s.Lawyers.Get(ctx, tx, c.LawyerID)
+	l, err := s.deps.Lawyers.Get(ctx, tx, c.LawyerID)
 	if err != nil || l.Simulated || l.Suspended { // he could not write it
 		return err
 	}
@@ -48,7 +48,7 @@ func (s *Service) remindLawyer(ctx context.Context, tx postgres.Tx, c Consultati
 	if err != nil {
 		return err
 	}
-	return s.Mail.Send(ctx, tx, mail.Message{To: l.Email, Subject: subject, Text: body})
+	return s.deps.Mail.Send(ctx, tx, mail.Message{To: l.Email, Subject: subject, Text: body})
 }
 
 // giveUpNote closes a consultation whose note has not come in time (X12).

@@ -75,10 +75,10 @@ func (s *Service) CancelForOperator(ctx context.Context, tx postgres.Tx, consult
 // consultation that is assigned to him goes back at the next sweep, as from a lawyer who is lost. A call goes on. It returns
 // him as he is then, and the consultation that was on offer, if one was. Fault: [lawyer.ErrNotFound].
 func (s *Service) SuspendLawyer(ctx context.Context, tx postgres.Tx, lawyerID string) (l lawyer.Lawyer, offered string, err error) {
-	if _, err := s.Lawyers.Lock(ctx, tx, lawyerID); err != nil {
+	if _, err := s.deps.Lawyers.Lock(ctx, tx, lawyerID); err != nil {
 		return l, "", err
 	}
-	o, open, err := s.Matching.TakeBack(ctx, tx, lawyerID)
+	o, open, err := s.deps.Matching.TakeBack(ctx, tx, lawyerID)
 	if err != nil {
 		return l, "", err
 	}
@@ -89,10 +89,10 @@ func (s *Service) SuspendLawyer(ctx context.Context, tx postgres.Tx, lawyerID st
 		}
 		s.wakeClient(tx, r.ClientID)
 	}
-	if err := s.Lawyers.Suspend(ctx, tx, lawyerID); err != nil {
+	if err := s.deps.Lawyers.Suspend(ctx, tx, lawyerID); err != nil {
 		return l, "", err
 	}
-	l, err = s.Lawyers.Get(ctx, tx, lawyerID)
+	l, err = s.deps.Lawyers.Get(ctx, tx, lawyerID)
 	return l, o.ConsultationID, err
 }
 

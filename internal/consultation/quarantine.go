@@ -38,9 +38,9 @@ func contradicts(err error) bool {
 // not looking at an offer, is put out of the way; one who only met a consultation with bad records keeps his place.
 func (s *Service) refused(ctx context.Context, lease lawyer.Lease, offerID string, refusal error) error {
 	err := s.onOffer(ctx, lease, offerID, func(tx postgres.Tx, c Consultation) error {
-		end, kind := s.Matching.Fail, offerFailed
+		end, kind := s.deps.Matching.Fail, offerFailed
 		if errors.Is(refusal, lawyer.ErrState) || postgres.IsUnique(refusal, oneConsultationPerLawyer) {
-			end, kind = s.Matching.Quarantine, lawyerQuarantined
+			end, kind = s.deps.Matching.Quarantine, lawyerQuarantined
 		}
 		if err := end(ctx, tx, lease.LawyerID, offerID); err != nil {
 			return err
@@ -61,7 +61,7 @@ func (s *Service) freeLine(ctx context.Context, tx postgres.Tx, c Consultation) 
 	if err != nil || !found {
 		return false, err
 	}
-	if err := s.Telephony.Hangup(ctx, tx, callID, "consultation_over"); err != nil {
+	if err := s.deps.Telephony.Hangup(ctx, tx, callID, "consultation_over"); err != nil {
 		return false, err
 	}
 	s.incident(tx, strayCall, c.ID, c.LawyerID)
@@ -71,11 +71,11 @@ func (s *Service) freeLine(ctx context.Context, tx postgres.Tx, c Consultation) 
 // endOtherCall ends the call of a consultation that says that it is in call with the client of call: he can be on one line
 // only, and is on this.
 func (s *Service) endOtherCall(ctx context.Context, call telephony.Call) error {
-	id, err := inCallOf(ctx, s.DB.Read(), call.ClientID)
+	id, err := inCallOf(ctx, s.deps.DB.Read(), call.ClientID)
 	if err != nil {
 		return err
 	}
-	return s.DB.InTx(ctx, func(tx postgres.Tx) error {
+	return s.deps.DB.InTx(ctx, func(tx postgres.Tx) error {
 		c, err := lock(ctx, tx, id)
 		if err != nil || c.Status != InCall {
 			return err

@@ -62,7 +62,7 @@ func (s *Service) Note(ctx context.Context, tx postgres.Tx, applicationID, clien
 	if c := fromRow(r.Row); !c.NoteAvailable() || c.ErasedAt != nil {
 		return note.Preview{}, ErrNoteNotAvailable
 	}
-	p, ok, err := s.Notes.Preview(ctx, tx, consultationID)
+	p, ok, err := s.deps.Notes.Preview(ctx, tx, consultationID)
 	if err == nil && !ok {
 		err = fmt.Errorf("completed consultation %s has no note", consultationID)
 	}
@@ -70,7 +70,7 @@ func (s *Service) Note(ctx context.Context, tx postgres.Tx, applicationID, clien
 }
 
 // Served tells whether consultations are taken: calls can be made.
-func (s *Service) Served() bool { return s.Telephony.Available() }
+func (s *Service) Served() bool { return s.deps.Telephony.Available() }
 
 // Coverage tells whether lawyers can be reached now for a competence and language, and how long it may take
 // (specification section 2.6, decisions H34 to H36). Nobody can where no call can be made.
@@ -80,8 +80,8 @@ func (s *Service) Coverage(ctx context.Context, tx postgres.Tx, competence, lang
 	if err != nil {
 		return matching.Coverage{}, err
 	}
-	c, err := s.Matching.Coverage(ctx, tx, pair, w)
-	if !s.Telephony.Available() {
+	c, err := s.deps.Matching.Coverage(ctx, tx, pair, w)
+	if !s.deps.Telephony.Available() {
 		c.Available, c.EstimatedWaitSeconds = false, nil
 	}
 	return c, err
@@ -96,7 +96,7 @@ func (s *Service) InHands(ctx context.Context, tx postgres.Tx, lawyerIDs ...stri
 // ClientNumber returns the number to call the client on, as it was verified at creation (T40). For telephony, at dial
 // time; nobody else asks.
 func (s *Service) ClientNumber(ctx context.Context, consultationID string) (string, error) {
-	r, err := phoneToDial(ctx, s.DB.Read(), consultationID)
+	r, err := phoneToDial(ctx, s.deps.DB.Read(), consultationID)
 	if err != nil {
 		return "", err
 	}

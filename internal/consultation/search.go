@@ -27,13 +27,13 @@ func (s *Service) workOf(tx postgres.Tx, c Consultation) matching.Work {
 // search is work that seeks a lawyer: found tells whether it is on offer now. A consultation that somebody else is at
 // is left to the next sweep.
 func (s *Service) search(ctx context.Context, consultationID string) (found bool, err error) {
-	err = s.Searches.InTx(ctx, func(tx postgres.Tx) error {
+	err = s.deps.Searches.InTx(ctx, func(tx postgres.Tx) error {
 		found = false
 		c, ok, err := lockWaiting(ctx, tx, consultationID)
 		if err != nil || !ok {
 			return err
 		}
-		_, found, err = s.Matching.Offer(ctx, tx, s.workOf(tx, c))
+		_, found, err = s.deps.Matching.Offer(ctx, tx, s.workOf(tx, c))
 		return err
 	})
 	return found, err
@@ -42,7 +42,7 @@ func (s *Service) search(ctx context.Context, consultationID string) (found bool
 // searchClient seeks a lawyer for what a client waits for, the oldest first, until something is on offer: he is served one
 // at a time, and each may be in a pair of its own.
 func (s *Service) searchClient(ctx context.Context, clientID string) error {
-	work, err := waitingOfClient(ctx, s.Searches.Read(), clientID, peekPerClient)
+	work, err := waitingOfClient(ctx, s.deps.Searches.Read(), clientID, peekPerClient)
 	if err != nil {
 		return err
 	}
@@ -58,8 +58,8 @@ func (s *Service) searchClient(ctx context.Context, clientID string) error {
 // callbacks near their due time first. It takes the lawyer's lock before the consultation's, which is safe because it
 // skips consultations that are locked.
 func (s *Service) LawyerAvailable(ctx context.Context, lawyerID string) error {
-	return s.Searches.InTx(ctx, func(tx postgres.Tx) error {
-		l, err := s.Lawyers.Lock(ctx, tx, lawyerID)
+	return s.deps.Searches.InTx(ctx, func(tx postgres.Tx) error {
+		l, err := s.deps.Lawyers.Lock(ctx, tx, lawyerID)
 		if err != nil || l.State != lawyer.Available || l.Suspended || !l.Fresh(tx.Now) {
 			return err
 		}
@@ -76,7 +76,7 @@ func (s *Service) LawyerAvailable(ctx context.Context, lawyerID string) error {
 			if !ok {
 				continue
 			}
-			if _, found, err := s.Matching.OfferTo(ctx, tx, s.workOf(tx, c), lawyerID); err != nil || found {
+			if _, found, err := s.deps.Matching.OfferTo(ctx, tx, s.workOf(tx, c), lawyerID); err != nil || found {
 				return err
 			}
 		}
@@ -87,11 +87,11 @@ func (s *Service) LawyerAvailable(ctx context.Context, lawyerID string) error {
 // searchWaiting brings together what the searches after commit have missed: idle lawyers and waiting work. With nobody
 // idle it costs two statements, however much is waiting.
 func (s *Service) searchWaiting(ctx context.Context) []error {
-	pairs, err := waitingPairs(ctx, s.Searches.Read())
+	pairs, err := waitingPairs(ctx, s.deps.Searches.Read())
 	if err != nil {
 		return []error{err}
 	}
-	if pairs, err = s.Matching.IdlePairs(ctx, s.Searches.Read(), pairs...); err != nil {
+	if pairs, err = s.deps.Matching.IdlePairs(ctx, s.deps.Searches.Read(), pairs...); err != nil {
 		return []error{err}
 	}
 	var faults []error
@@ -105,7 +105,7 @@ func (s *Service) searchWaiting(ctx context.Context) []error {
 
 // searchPair offers the waiting work of a pair as long as somebody is idle for it, one consultation of each client.
 func (s *Service) searchPair(ctx context.Context, p matching.Pair) error {
-	tx := s.Searches.Read()
+	tx := s.deps.Searches.Read()
 	work, err := waitingOf(ctx, tx, p, peekPerPair)
 	if err != nil {
 		return err
@@ -117,7 +117,7 @@ func (s *Service) searchPair(ctx context.Context, p matching.Pair) error {
 		if served[c.ClientID] {
 			continue
 		}
-		idle, err := s.Matching.IdlePairs(ctx, s.Searches.Read(), p)
+		idle, err := s.deps.Matching.IdlePairs(ctx, s.deps.Searches.Read(), p)
 		if err != nil || len(idle) == 0 {
 			return errors.Join(append(faults, err)...)
 		}

@@ -53,7 +53,7 @@ type Deps struct {
 
 // Service is the summit of the domain. Safe for concurrent use.
 type Service struct {
-	Deps
+	deps      Deps
 	keys      *vault.Keys
 	log       *slog.Logger
 	incidents *prometheus.CounterVec
@@ -76,7 +76,7 @@ func New(d Deps) *Service {
 	if d.Searches == nil {
 		d.Searches = d.DB
 	}
-	return &Service{Deps: d, keys: vault.New(d.Box), log: log, incidents: newIncidents(), lateness: newLateness(), words: make(chan string, wakeBuffer), others: d.DB.Channel(channel, log)}
+	return &Service{deps: d, keys: vault.New(d.Box), log: log, incidents: newIncidents(), lateness: newLateness(), words: make(chan string, wakeBuffer), others: d.DB.Channel(channel, log)}
 }
 
 // apply takes a step of the table and writes everything that belongs to it: the record with its timer, the events,
@@ -106,7 +106,7 @@ func (s *Service) applyAll(ctx context.Context, tx postgres.Tx, t trigger, list 
 	if err := update(ctx, tx, from, moved...); err != nil {
 		return err
 	}
-	if err := s.Webhooks.EmitAll(ctx, tx, emissions...); err != nil {
+	if err := s.deps.Webhooks.EmitAll(ctx, tx, emissions...); err != nil {
 		return err
 	}
 	for i, next := range moved {
@@ -134,13 +134,13 @@ func (s *Service) save(ctx context.Context, tx postgres.Tx, c *Consultation) err
 func (s *Service) move(ctx context.Context, tx postgres.Tx, c Consultation, m movement) error {
 	switch m {
 	case holdMoney:
-		return s.Wallet.Hold(ctx, tx, wallet.HoldCommand{ClientID: c.ClientID, ApplicationID: c.ApplicationID, ConsultationID: c.ID, Amount: c.Price})
+		return s.deps.Wallet.Hold(ctx, tx, wallet.HoldCommand{ClientID: c.ClientID, ApplicationID: c.ApplicationID, ConsultationID: c.ID, Amount: c.Price})
 	case releaseMoney:
-		return s.Wallet.Release(ctx, tx, c.ID)
+		return s.deps.Wallet.Release(ctx, tx, c.ID)
 	case captureMoney:
-		return s.Wallet.Capture(ctx, tx, c.ID)
+		return s.deps.Wallet.Capture(ctx, tx, c.ID)
 	case refundMoney:
-		return s.Wallet.Refund(ctx, tx, c.ID, c.Refunded)
+		return s.deps.Wallet.Refund(ctx, tx, c.ID, c.Refunded)
 	case noMoney:
 		return nil
 	}

@@ -38,7 +38,7 @@ func (s *Service) Run(ctx context.Context) error {
 	for range searchWorkers {
 		workers.Go(func() { s.searchAfterCommit(ctx) })
 	}
-	s.DB.Alone(ctx, sweeper, s.log, s.lead)
+	s.deps.DB.Alone(ctx, sweeper, s.log, s.lead)
 	return nil
 }
 
@@ -128,7 +128,7 @@ func each[T any](items []T, f func(T) error) (faults []error) {
 // expireOffers goes on until nothing is left that was due when it looked.
 func (s *Service) expireOffers(ctx context.Context) (faults []error) {
 	for after, more := (matching.Offer{}), true; more && ctx.Err() == nil; {
-		offers, err := s.Matching.Expired(ctx, s.Searches.Read(), after, sweepBatch)
+		offers, err := s.deps.Matching.Expired(ctx, s.deps.Searches.Read(), after, sweepBatch)
 		if err != nil {
 			return append(faults, err)
 		}
@@ -141,12 +141,12 @@ func (s *Service) expireOffers(ctx context.Context) (faults []error) {
 }
 
 func (s *Service) expire(ctx context.Context, o matching.Offer) error {
-	err := s.DB.InTx(ctx, func(tx postgres.Tx) error {
+	err := s.deps.DB.InTx(ctx, func(tx postgres.Tx) error {
 		c, ok, err := tryLock(ctx, tx, o.ConsultationID)
 		if err != nil || !ok {
 			return err
 		}
-		_, expired, err := s.Matching.Expire(ctx, tx, o.ID)
+		_, expired, err := s.deps.Matching.Expire(ctx, tx, o.ID)
 		if expired {
 			s.wakeClient(tx, c.ClientID)
 		}
@@ -163,16 +163,16 @@ func (s *Service) expire(ctx context.Context, o matching.Offer) error {
 func (s *Service) takeFromLost(ctx context.Context) (faults []error) {
 	for more := true; more && ctx.Err() == nil; {
 		var err error
-		if more, err = s.Lawyers.SignOffLost(ctx, s.DB.Read()); err != nil {
+		if more, err = s.deps.Lawyers.SignOffLost(ctx, s.deps.DB.Read()); err != nil {
 			faults = append(faults, err)
 		}
 	}
-	lost, err := s.Lawyers.BusyLost(ctx, s.DB.Read())
+	lost, err := s.deps.Lawyers.BusyLost(ctx, s.deps.DB.Read())
 	if err != nil {
 		return append(faults, err)
 	}
 	for some := range slices.Chunk(lost, sweepBatch) {
-		work, err := inHands(ctx, s.DB.Read(), some)
+		work, err := inHands(ctx, s.deps.DB.Read(), some)
 		if err != nil {
 			return append(faults, err)
 		}
@@ -189,12 +189,12 @@ func (s *Service) takeFromLost(ctx context.Context) (faults []error) {
 }
 
 func (s *Service) takeIfLost(ctx context.Context, consultationID string) error {
-	return s.DB.InTx(ctx, func(tx postgres.Tx) error {
+	return s.deps.DB.InTx(ctx, func(tx postgres.Tx) error {
 		c, ok, err := tryLock(ctx, tx, consultationID)
 		if err != nil || !ok || c.Status != Assigned || c.Dialling() {
 			return err
 		}
-		l, err := s.Lawyers.Lock(ctx, tx, c.LawyerID)
+		l, err := s.deps.Lawyers.Lock(ctx, tx, c.LawyerID)
 		if err != nil || !l.HeartbeatAt.Before(tx.Now.Add(-lawyer.LeaseLost)) {
 			return err
 		}
@@ -206,7 +206,7 @@ func (s *Service) takeIfLost(ctx context.Context, consultationID string) error {
 // transaction, since they need no row of a call or a wallet; whatever else is due moves one by one.
 func (s *Service) fireTimers(ctx context.Context) (faults []error) {
 	for after, more := (due{}), true; more && ctx.Err() == nil; {
-		list, err := dueTimers(ctx, s.Searches.Read(), after, sweepBatch)
+		list, err := dueTimers(ctx, s.deps.Searches.Read(), after, sweepBatch)
 		if err != nil {
 			return append(faults, err)
 		}
@@ -235,7 +235,7 @@ func (s *Service) fireTimers(ctx context.Context) (faults []error) {
 // fireAll handles consultations in one transaction; when that fails, each in its own, and the one that fails alone is
 // looked at again later.
 func (s *Service) fireAll(ctx context.Context, ids []string) error {
-	err := s.DB.InTx(ctx, func(tx postgres.Tx) error {
+	err := s.deps.DB.InTx(ctx, func(tx postgres.Tx) error {
 		list, err := tryLockAll(ctx, tx, ids)
 		if err != nil {
 			return err
@@ -268,7 +268,7 @@ func (s *Service) fireAll(ctx context.Context, ids []string) error {
 		}
 		return errors.Join(faults...)
 	}
-	tx := s.DB.Read()
+	tx := s.deps.DB.Read()
 	return errors.Join(fmt.Errorf("timer of %s: %w", ids[0], err), postpone(ctx, tx, ids[0], tx.Now.Add(retryBroken)))
 }
 
@@ -353,14 +353,14 @@ func (s *Service) redial(ctx context.Context, tx postgres.Tx, c *Consultation) e
 
 // giveUpAttempt ends a call that was neither joined nor given up in time: the provider has gone silent.
 func (s *Service) giveUpAttempt(ctx context.Context, tx postgres.Tx, c *Consultation) error {
-	call, active, err := s.Telephony.Active(ctx, tx, c.ID)
+	call, active, err := s.deps.Telephony.Active(ctx, tx, c.ID)
 	if err != nil {
 		return err
 	}
 	if !active {
 		return s.attemptFailed(ctx, tx, c)
 	}
-	o, err := s.Telephony.End(ctx, tx, call.ID, telephony.Timeout)
+	o, err := s.deps.Telephony.End(ctx, tx, call.ID, telephony.Timeout)
 	if err != nil {
 		return err
 	}

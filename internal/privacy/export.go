@@ -142,24 +142,24 @@ func (s *Service) Export(ctx context.Context, tx postgres.Tx, clientID string) (
 }
 
 func (s *Service) exportProfile(ctx context.Context, tx postgres.Tx, clientID string, e *Export) error {
-	c, err := s.Accounts.Get(ctx, tx, clientID)
+	c, err := s.deps.Accounts.Get(ctx, tx, clientID)
 	if err != nil {
 		return err
 	}
-	phone, _, err := s.Accounts.VerifiedPhone(ctx, tx, clientID)
+	phone, _, err := s.deps.Accounts.VerifiedPhone(ctx, tx, clientID)
 	e.Profile = Profile{ID: c.ID, Email: c.Email, Name: c.Name, Phone: phone, PhoneVerified: c.PhoneVerified, CreatedAt: clock.Stamp(c.CreatedAt)}
 	return err
 }
 
 func (s *Service) exportSignIns(ctx context.Context, tx postgres.Tx, clientID string, e *Export) error {
-	sessions, err := s.Accounts.Sessions(ctx, tx, clientID, "")
+	sessions, err := s.deps.Accounts.Sessions(ctx, tx, clientID, "")
 	if err != nil {
 		return err
 	}
 	for _, b := range sessions {
 		e.Sessions = append(e.Sessions, Session{b.Device.UserAgent, b.Device.Address, clock.Stamp(b.SignedInAt), clock.Stamp(b.LastUsedAt)})
 	}
-	keys, err := s.SelfService.Passkeys(ctx, tx, clientID)
+	keys, err := s.deps.SelfService.Passkeys(ctx, tx, clientID)
 	if err != nil {
 		return err
 	}
@@ -170,7 +170,7 @@ func (s *Service) exportSignIns(ctx context.Context, tx postgres.Tx, clientID st
 }
 
 func (s *Service) exportConnections(ctx context.Context, tx postgres.Tx, clientID string, e *Export) error {
-	connections, err := s.OAuth.Connections(ctx, tx, clientID)
+	connections, err := s.deps.OAuth.Connections(ctx, tx, clientID)
 	if err != nil {
 		return err
 	}
@@ -185,7 +185,7 @@ func (s *Service) exportConnections(ctx context.Context, tx postgres.Tx, clientI
 }
 
 func (s *Service) exportUses(ctx context.Context, tx postgres.Tx, clientID string, e *Export) error {
-	counts, err := s.Access.Of(ctx, tx, clientID, access.Kept(tx.Now))
+	counts, err := s.deps.Access.Of(ctx, tx, clientID, access.Kept(tx.Now))
 	for _, c := range counts {
 		e.Uses = append(e.Uses, Use{c.ApplicationID, string(c.Category), c.Day.Format(time.DateOnly), c.Uses, clock.Stamp(c.LastAt)})
 	}
@@ -193,13 +193,13 @@ func (s *Service) exportUses(ctx context.Context, tx postgres.Tx, clientID strin
 }
 
 func (s *Service) exportWallet(ctx context.Context, tx postgres.Tx, clientID string, e *Export) error {
-	b, err := s.Wallet.Balance(ctx, tx, clientID)
+	b, err := s.deps.Wallet.Balance(ctx, tx, clientID)
 	if err != nil {
 		return err
 	}
 	e.Wallet = Wallet{BalanceCents: b.Balance, AvailableCents: b.Available, HeldCents: b.Held, Transactions: []Transaction{}}
 	for before, more := int64(0), true; more; {
-		items, further, err := s.Wallet.Transactions(ctx, tx, clientID, before, pageSize)
+		items, further, err := s.deps.Wallet.Transactions(ctx, tx, clientID, before, pageSize)
 		if err != nil {
 			return err
 		}
@@ -216,7 +216,7 @@ func (s *Service) exportWallet(ctx context.Context, tx postgres.Tx, clientID str
 func (s *Service) exportConsultations(ctx context.Context, tx postgres.Tx, clientID string, e *Export) error {
 	var before consultation.Position
 	for more := true; more; {
-		items, further, err := s.Consultations.ListForClient(ctx, tx, clientID, before, pageSize)
+		items, further, err := s.deps.Consultations.ListForClient(ctx, tx, clientID, before, pageSize)
 		if err != nil {
 			return err
 		}
@@ -240,19 +240,19 @@ func (s *Service) exportConsultation(ctx context.Context, tx postgres.Tx, c cons
 		EndReason: string(c.EndReason), CreatedAt: clock.Stamp(c.CreatedAt), AssignedAt: (*clock.Stamp)(c.AssignedAt), CallStartedAt: (*clock.Stamp)(c.CallStartedAt), CallEndedAt: (*clock.Stamp)(c.CallEndedAt),
 		DurationSec: c.DurationSec, CompletedAt: (*clock.Stamp)(c.CompletedAt), CancelledAt: (*clock.Stamp)(c.CancelledAt), ExpiredAt: (*clock.Stamp)(c.ExpiredAt),
 	}
-	preview, err := s.Consultations.Note(ctx, tx, c.ApplicationID, c.ClientID, c.ID)
+	preview, err := s.deps.Consultations.Note(ctx, tx, c.ApplicationID, c.ClientID, c.ID)
 	if err != nil && !errors.Is(err, consultation.ErrNoteNotAvailable) {
 		return out, err
 	}
 	out.NotePreview = preview.Text
-	w, found, err := s.Consultations.Withdrawn(ctx, tx, c.ID)
+	w, found, err := s.deps.Consultations.Withdrawn(ctx, tx, c.ID)
 	if err != nil {
 		return out, err
 	}
 	if found {
 		out.WithdrawnAt = (*clock.Stamp)(&w.DeclaredAt)
 	}
-	p, err := s.Consultations.ProofOf(ctx, tx, c.ClientID, c.ID)
+	p, err := s.deps.Consultations.ProofOf(ctx, tx, c.ClientID, c.ID)
 	if errors.Is(err, problem.ErrNotFound) {
 		return out, nil
 	}

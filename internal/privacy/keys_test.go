@@ -156,7 +156,7 @@ func TestWhatTheMasterKeySealedStaysReadable(t *testing.T) {
 	var lawyer string
 	h.must(h.db.Pool().QueryRow(ctx, `SELECT lawyer_id FROM notes`).Scan(&lawyer))
 	h.tx(func(tx postgres.Tx) error {
-		_, err := h.Consultations.Notes.Submit(ctx, tx, h.done.ID, lawyer, "new note", "new preview")
+		_, err := h.notes.Submit(ctx, tx, h.done.ID, lawyer, "new note", "new preview")
 		return errors.Join(err, h.Accounts.SetPhone(ctx, tx, h.client.ID, "+33639980002", true))
 	})
 	read("new preview")

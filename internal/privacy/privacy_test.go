@@ -43,14 +43,17 @@ import (
 type house struct {
 	*testing.T
 	*Service
-	db     *postgres.DB
-	owner  *postgres.DB // of the tables
-	clock  *clock.Manual
-	box    *seal.Box
-	app    application.Application
-	apps   *application.Service
-	client account.Client
-	done   consultation.Consultation
+	Deps
+	db      *postgres.DB
+	owner   *postgres.DB // of the tables
+	clock   *clock.Manual
+	box     *seal.Box
+	app     application.Application
+	apps    *application.Service
+	client  account.Client
+	done    consultation.Consultation
+	lawyers *lawyer.Service
+	notes   *note.Service
 }
 
 type nowhere struct{}
@@ -82,6 +85,7 @@ func newHouse(t *testing.T) *house {
 	q, err := queue.New(h.db, log)
 	h.must(err)
 	accounts, money, lawyers := account.New(box), wallet.New(), lawyer.New(box)
+	h.lawyers, h.notes = lawyers, note.New(box, drop)
 	post := mail.New(q, box, nowhere{})
 	self, err := account.NewSelfService(account.SelfServiceDeps{DB: h.db, Accounts: accounts, Box: box, Queue: q, Mail: post,
 		SMS: sms.New(h.db, q, box, noPhone{}, log), BaseURL: "https://partner.example", Opened: money.Open})
@@ -91,9 +95,10 @@ func newHouse(t *testing.T) *house {
 	h.Service, err = New(Deps{Accounts: accounts, SelfService: self, Access: access.New(h.db), OAuth: tokens, Wallet: money, Idempotency: idempotency.New(h.db, box), Mail: post,
 		Payments: payment.New(h.db, log, money, payment.Config{BaseURL: "https://partner.example", Sandbox: true, NoticeSecret: "s"}),
 		Consultations: consultation.New(consultation.Deps{DB: h.db, Box: box, Accounts: accounts, Applications: h.apps, Catalog: catalog.New(), Wallet: money,
-			Matching: matching.New(lawyers), Lawyers: lawyers, Webhooks: webhook.New(h.db, box, webhook.Config{Sandbox: true}), Notes: note.New(box, drop),
+			Matching: matching.New(lawyers), Lawyers: lawyers, Webhooks: webhook.New(h.db, box, webhook.Config{Sandbox: true}), Notes: h.notes,
 			Telephony: telephony.New(h.db, nil, nil, nil)})})
 	h.must(err)
+	h.Deps = h.deps
 	h.live()
 	return h
 }
@@ -168,13 +173,13 @@ func (h *house) complete(c consultation.Consultation) {
 	h.Helper()
 	ctx := h.Context()
 	h.tx(func(tx postgres.Tx) error {
-		l, err := h.Consultations.Lawyers.Create(ctx, tx, lawyer.NewLawyer{Email: "l@bar.example", Name: "Lawyer", Phone: "+33611111111", Competences: []string{"FAMILY"}, Languages: []string{"FR"}, Simulated: true})
+		l, err := h.lawyers.Create(ctx, tx, lawyer.NewLawyer{Email: "l@bar.example", Name: "Lawyer", Phone: "+33611111111", Competences: []string{"FAMILY"}, Languages: []string{"FR"}, Simulated: true})
 		if err != nil {
 			return err
 		}
 		err = dbtest.Exec(ctx, tx, `UPDATE consultations SET status = 'COMPLETED', lawyer_id = $1, assigned_at = $2, call_started_at = $2, call_ended_at = $2,
 			duration_sec = 600, completed_at = $2, timer_at = NULL WHERE id = $3`, l.ID, tx.Now, c.ID)
-		_, err2 := h.Consultations.Notes.Submit(ctx, tx, c.ID, l.ID, "Canary note", "Canary preview")
+		_, err2 := h.notes.Submit(ctx, tx, c.ID, l.ID, "Canary note", "Canary preview")
 		return errors.Join(err, err2, h.Wallet.Capture(ctx, tx, c.ID))
 	})
 }

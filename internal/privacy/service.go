@@ -39,7 +39,7 @@ type Deps struct {
 
 // Service exports and erases. Safe for concurrent use.
 type Service struct {
-	Deps
+	deps  Deps
 	texts text.Catalogue
 }
 
@@ -51,21 +51,21 @@ func New(d Deps) (*Service, error) {
 
 // Obstacle returns why the client cannot be erased now, or nil.
 func (s *Service) Obstacle(ctx context.Context, tx postgres.Tx, clientID string) error {
-	open, err := s.Consultations.OpenOf(ctx, tx, clientID)
+	open, err := s.deps.Consultations.OpenOf(ctx, tx, clientID)
 	if err != nil {
 		return err
 	}
 	if open > 0 {
 		return ErrOpenConsultations
 	}
-	b, err := s.Wallet.Balance(ctx, tx, clientID)
+	b, err := s.deps.Wallet.Balance(ctx, tx, clientID)
 	if err != nil {
 		return err
 	}
 	if b.Balance != 0 || b.Held != 0 {
 		return ErrMoney
 	}
-	paying, err := s.Payments.UnderWay(ctx, tx, clientID)
+	paying, err := s.deps.Payments.UnderWay(ctx, tx, clientID)
 	if err != nil {
 		return err
 	}
@@ -78,26 +78,26 @@ func (s *Service) Obstacle(ctx context.Context, tx postgres.Tx, clientID string)
 // Erase erases the client and sends a receipt to the address that is no longer known. It returns one of the obstacles;
 // tx must be rolled back then.
 func (s *Service) Erase(ctx context.Context, tx postgres.Tx, clientID, lang string) error {
-	was, err := s.Accounts.Erase(ctx, tx, clientID) // locks the client: nothing new can begin
+	was, err := s.deps.Accounts.Erase(ctx, tx, clientID) // locks the client: nothing new can begin
 	if err != nil {
 		return err
 	}
 	if err := s.Obstacle(ctx, tx, clientID); err != nil {
 		return err
 	}
-	if _, err := s.OAuth.UnlinkAll(ctx, tx, clientID, oauth.ReasonErasure); err != nil {
+	if _, err := s.deps.OAuth.UnlinkAll(ctx, tx, clientID, oauth.ReasonErasure); err != nil {
 		return err
 	}
-	if err := s.Access.Erase(ctx, tx, clientID); err != nil {
+	if err := s.deps.Access.Erase(ctx, tx, clientID); err != nil {
 		return err
 	}
-	if err := s.Consultations.Erase(ctx, tx, clientID); err != nil {
+	if err := s.deps.Consultations.Erase(ctx, tx, clientID); err != nil {
 		return err
 	}
-	if err := s.Payments.Erase(ctx, tx, clientID); err != nil {
+	if err := s.deps.Payments.Erase(ctx, tx, clientID); err != nil {
 		return err
 	}
-	if err := s.Idempotency.EraseClient(ctx, tx, clientID); err != nil {
+	if err := s.deps.Idempotency.EraseClient(ctx, tx, clientID); err != nil {
 		return err
 	}
 	return s.receipt(ctx, tx, was, text.Known(lang))
@@ -112,7 +112,7 @@ func (s *Service) receipt(ctx context.Context, tx postgres.Tx, was account.Clien
 	if err != nil {
 		return err
 	}
-	if err := s.Mail.Send(ctx, tx, mail.Message{To: was.Email, Subject: subject, Text: body}); err != nil {
+	if err := s.deps.Mail.Send(ctx, tx, mail.Message{To: was.Email, Subject: subject, Text: body}); err != nil {
 		return fmt.Errorf("send receipt of erasure: %w", err)
 	}
 	return nil

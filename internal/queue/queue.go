@@ -80,7 +80,13 @@ func handle[Args any](q *Queue, name string, limit time.Duration, do func(contex
 // Every lets a job without arguments run at the start and then at an interval. A run may take a minute or, where that is
 // longer, the interval. It may come late, and twice after a change of leader.
 func (q *Queue) Every(name string, interval time.Duration, do func(context.Context) error) {
-	handle(q, name, max(jobTimeout, interval), func(ctx context.Context, _ struct{}) error { return do(ctx) })
+	handle(q, name, max(jobTimeout, interval), func(ctx context.Context, _ struct{}) error {
+		err := do(ctx)
+		if err != nil && ctx.Err() == nil {
+			q.log.ErrorContext(ctx, "a periodic job failed", "job", name, "error", err) // the library calls it information
+		}
+		return err
+	})
 	q.periodic = append(q.periodic, river.NewPeriodicJob(river.PeriodicInterval(interval),
 		func() (river.JobArgs, *river.InsertOpts) {
 			return job{Name: name, Args: json.RawMessage("{}")}, &river.InsertOpts{UniqueOpts: river.UniqueOpts{ByArgs: true, ByPeriod: interval}}

@@ -47,8 +47,8 @@ func (p *Pages) mine(h func(echo.Context, *account.Client) error) echo.HandlerFu
 // fresh is [Pages.mine] for what protects the account: it asks who signed in a while ago to do so again.
 func (p *Pages) fresh(h func(echo.Context, *account.Client) error) echo.HandlerFunc {
 	return p.mine(func(c echo.Context, client *account.Client) error {
-		tx := p.DB.Read()
-		at, err := p.Accounts.SignedInAt(c.Request().Context(), tx, p.cookie(c, sessionCookie))
+		tx := p.deps.DB.Read()
+		at, err := p.deps.Accounts.SignedInAt(c.Request().Context(), tx, p.cookie(c, sessionCookie))
 		if err != nil && !errors.Is(err, account.ErrNoSession) {
 			return fmt.Errorf("read browser session: %w", err)
 		}
@@ -75,9 +75,9 @@ type try struct {
 
 // attempt counts a try in each bucket in turn and returns how long to wait, 0 when it may go on.
 func (p *Pages) attempt(tries ...try) time.Duration {
-	now := p.DB.Clock().Now()
+	now := p.deps.DB.Clock().Now()
 	for _, t := range tries {
-		if d := p.Limiter.Allow(t.bucket, t.perMinute, now); !d.Allowed {
+		if d := p.deps.Limiter.Allow(t.bucket, t.perMinute, now); !d.Allowed {
 			return d.RetryAfter
 		}
 	}
@@ -87,7 +87,7 @@ func (p *Pages) attempt(tries ...try) time.Duration {
 // takeBack uncounts tries that proved harmless.
 func (p *Pages) takeBack(tries []try) {
 	for _, t := range tries {
-		p.Limiter.Return(t.bucket, t.perMinute)
+		p.deps.Limiter.Return(t.bucket, t.perMinute)
 	}
 }
 
@@ -111,22 +111,22 @@ type overviewView struct {
 
 // overview is the start of the account.
 func (p *Pages) overview(c echo.Context, client *account.Client) error {
-	ctx, tx := c.Request().Context(), p.DB.Read()
+	ctx, tx := c.Request().Context(), p.deps.DB.Read()
 	var v overviewView
 	var err error
-	if v.Wallet, err = p.Wallet.Balance(ctx, tx, client.ID); err != nil {
+	if v.Wallet, err = p.deps.Wallet.Balance(ctx, tx, client.ID); err != nil {
 		return fmt.Errorf("read wallet: %w", err)
 	}
-	if v.Phone, err = p.SelfService.MaskedPhone(ctx, tx, client.ID); err != nil {
+	if v.Phone, err = p.deps.SelfService.MaskedPhone(ctx, tx, client.ID); err != nil {
 		return fmt.Errorf("read phone: %w", err)
 	}
-	if v.Open, err = p.Consultations.OpenOf(ctx, tx, client.ID); err != nil {
+	if v.Open, err = p.deps.Consultations.OpenOf(ctx, tx, client.ID); err != nil {
 		return err
 	}
-	if v.Apps, err = p.OAuth.Connections(ctx, tx, client.ID); err != nil {
+	if v.Apps, err = p.deps.OAuth.Connections(ctx, tx, client.ID); err != nil {
 		return fmt.Errorf("list connections: %w", err)
 	}
-	keys, err := p.SelfService.Passkeys(ctx, tx, client.ID)
+	keys, err := p.deps.SelfService.Passkeys(ctx, tx, client.ID)
 	if err != nil {
 		return err
 	}

@@ -59,10 +59,11 @@ var newDrop = sync.OnceValue(func() *seal.Drop {
 func (f *fixture) newServices(box *seal.Box) {
 	log := slog.New(slog.DiscardHandler)
 	f.queue = must(queue.New(f.db, log))
-	f.self = must(account.NewSelfService(account.SelfServiceDeps{DB: f.db, Accounts: f.accounts, Box: box, Queue: f.queue, Mail: mail.New(f.queue, box, mailOut{&f.outbox}),
+	f.post, f.catalog = mail.New(f.queue, box, mailOut{&f.outbox}), catalog.New()
+	f.self = must(account.NewSelfService(account.SelfServiceDeps{DB: f.db, Accounts: f.accounts, Box: box, Queue: f.queue, Mail: f.post,
 		SMS: sms.New(f.db, f.queue, box, textOut{&f.outbox}, log), BaseURL: f.base, Opened: f.wallet.Open}))
 	lawyers := lawyer.New(box)
-	f.consultations = consultation.New(consultation.Deps{DB: f.db, Box: box, Accounts: f.accounts, Applications: f.apps, Catalog: catalog.New(), Wallet: f.wallet,
+	f.consultations = consultation.New(consultation.Deps{DB: f.db, Box: box, Accounts: f.accounts, Applications: f.apps, Catalog: f.catalog, Wallet: f.wallet,
 		Matching: matching.New(lawyers), Lawyers: lawyers, Webhooks: webhook.New(f.db, box, webhook.Config{Sandbox: true}), Notes: note.New(box, newDrop()),
 		Telephony: telephony.New(f.db, nil, nil, nil)})
 }

@@ -413,7 +413,7 @@ func TestClientsSeeWhatApplicationsUsed(t *testing.T) {
 	b := f.browser().signIn("client@example.com")
 	f.redeem(f.answer(b, allScopes, "allow"))
 	b.get("/account/apps").want(t, 200, "Nothing.")
-	log := f.pages.Access
+	log := f.pages.deps.Access
 	other := f.newClient("other@example.com", "Other")
 	log.Count(other.ID, f.app.ID, access.Notes, f.clock.Now())
 	for _, ago := range []int{40, 1, 1, 0} {

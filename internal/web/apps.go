@@ -80,16 +80,16 @@ func usesOf(counts []access.Count) (v usesView) {
 
 // apps lists the applications of the signed-in client, and what each used of the account.
 func (p *Pages) apps(c echo.Context, client *account.Client) error {
-	ctx, tx := c.Request().Context(), p.DB.Read()
-	connections, err := p.OAuth.Connections(ctx, tx, client.ID)
+	ctx, tx := c.Request().Context(), p.deps.DB.Read()
+	connections, err := p.deps.OAuth.Connections(ctx, tx, client.ID)
 	if err != nil {
 		return fmt.Errorf("list connections: %w", err)
 	}
-	usage, err := p.Consultations.UsageOf(ctx, tx, client.ID)
+	usage, err := p.deps.Consultations.UsageOf(ctx, tx, client.ID)
 	if err != nil {
 		return err
 	}
-	counts, err := p.Access.Of(ctx, tx, client.ID, tx.Now.AddDate(0, 0, -listedDays))
+	counts, err := p.deps.Access.Of(ctx, tx, client.ID, tx.Now.AddDate(0, 0, -listedDays))
 	if err != nil {
 		return err
 	}
@@ -104,7 +104,7 @@ func (p *Pages) apps(c echo.Context, client *account.Client) error {
 		delete(used, app)
 	}
 	for _, app := range slices.Sorted(maps.Keys(used)) {
-		a, err := p.Applications.Get(ctx, tx, app)
+		a, err := p.deps.Applications.Get(ctx, tx, app)
 		if err != nil {
 			return err
 		}
@@ -121,15 +121,15 @@ func (p *Pages) disconnect(c echo.Context, client *account.Client) error {
 		return statusError(http.StatusNotFound)
 	}
 	ctx, done := c.Request().Context(), "app"
-	err := p.DB.InTx(ctx, func(tx postgres.Tx) error {
-		if err := p.OAuth.Disconnect(ctx, tx, client.ID, application); err != nil {
+	err := p.deps.DB.InTx(ctx, func(tx postgres.Tx) error {
+		if err := p.deps.OAuth.Disconnect(ctx, tx, client.ID, application); err != nil {
 			return err
 		}
 		if c.Request().PostForm.Get("cancel") != "1" {
 			return nil
 		}
 		done = "app-cancel"
-		_, err := p.Consultations.CancelNotStarted(ctx, tx, client.ID, application)
+		_, err := p.deps.Consultations.CancelNotStarted(ctx, tx, client.ID, application)
 		return err
 	})
 	if err != nil {

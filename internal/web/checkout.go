@@ -44,7 +44,7 @@ func (p *Pages) checkout(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	if p.Payments.External(session) && c.Request().Method == http.MethodGet && !c.QueryParams().Has(payment.DoneParameter) {
+	if p.deps.Payments.External(session) && c.Request().Method == http.MethodGet && !c.QueryParams().Has(payment.DoneParameter) {
 		return p.leaveToPay(c, session)
 	}
 	return p.showCheckout(c, http.StatusOK, session, false)
@@ -55,14 +55,14 @@ func (p *Pages) checkoutSession(c echo.Context) (payment.Session, error) {
 	if !identifier.MatchString(id) {
 		return payment.Session{}, statusError(http.StatusNotFound)
 	}
-	session, err := p.Payments.Get(c.Request().Context(), p.DB.Read(), id)
+	session, err := p.deps.Payments.Get(c.Request().Context(), p.deps.DB.Read(), id)
 	if errors.Is(err, problem.ErrNotFound) {
 		return payment.Session{}, statusError(http.StatusNotFound)
 	}
 	if err != nil {
 		return payment.Session{}, fmt.Errorf("read checkout: %w", err)
 	}
-	if !p.Payments.External(session) && p.SandboxPayments == nil {
+	if !p.deps.Payments.External(session) && p.deps.SandboxPayments == nil {
 		return payment.Session{}, statusError(http.StatusServiceUnavailable)
 	}
 	return session, nil
@@ -70,7 +70,7 @@ func (p *Pages) checkoutSession(c echo.Context) (payment.Session, error) {
 
 func (p *Pages) showCheckout(c echo.Context, status int, s payment.Session, overLimit bool) error {
 	ctx := c.Request().Context()
-	app, err := p.Applications.Get(ctx, p.DB.Read(), s.ApplicationID)
+	app, err := p.deps.Applications.Get(ctx, p.deps.DB.Read(), s.ApplicationID)
 	if err != nil && s.ApplicationID != "" {
 		return fmt.Errorf("read application of checkout: %w", err)
 	}
@@ -80,7 +80,7 @@ func (p *Pages) showCheckout(c echo.Context, status int, s payment.Session, over
 	}
 	state := stateOf(s, decided)
 	v := checkoutView{Session: s, State: state, Application: app.Name, Amount: s.Amount, Self: "/checkout/" + s.ID,
-		ReturnURL: s.Return(state == checkoutPaid), ReturnHost: hostOf(s.ReturnURL), OverLimit: overLimit, External: p.Payments.External(s)}
+		ReturnURL: s.Return(state == checkoutPaid), ReturnHost: hostOf(s.ReturnURL), OverLimit: overLimit, External: p.deps.Payments.External(s)}
 	if state == checkoutProcessing {
 		c.Response().Header().Set("Refresh", p.again(c, &v))
 	}
@@ -112,17 +112,17 @@ func (p *Pages) decideCheckout(c echo.Context) error {
 	if !p.ownForm(c) {
 		return statusError(http.StatusForbidden)
 	}
-	if p.Payments.External(session) {
+	if p.deps.Payments.External(session) {
 		return p.decideExternal(c, session)
 	}
 	decide := map[string]func(context.Context, postgres.Tx, string) error{
-		"pay": p.SandboxPayments.Pay, "cancel": p.SandboxPayments.Cancel,
+		"pay": p.deps.SandboxPayments.Pay, "cancel": p.deps.SandboxPayments.Cancel,
 	}[c.Request().PostForm.Get("action")]
 	if decide == nil {
 		return statusError(http.StatusBadRequest)
 	}
 	ctx := c.Request().Context()
-	err = p.DB.InTx(ctx, func(tx postgres.Tx) error { return decide(ctx, tx, session.ID) })
+	err = p.deps.DB.InTx(ctx, func(tx postgres.Tx) error { return decide(ctx, tx, session.ID) })
 	if errors.Is(err, payment.ErrWalletLimitExceeded) {
 		return p.showCheckout(c, http.StatusConflict, session, true)
 	}
@@ -134,6 +134,6 @@ func (p *Pages) decideCheckout(c echo.Context) error {
 
 // closed tells whether err only means that the session is over or was answered otherwise before: the page says which.
 func (p *Pages) closed(ctx context.Context, sessionID string, err error) bool {
-	_, decided, e := p.SandboxPayments.Decision(ctx, p.DB.Read(), sessionID)
+	_, decided, e := p.deps.SandboxPayments.Decision(ctx, p.deps.DB.Read(), sessionID)
 	return errors.Is(err, payment.ErrSessionClosed) || e == nil && decided
 }

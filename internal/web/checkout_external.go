@@ -15,14 +15,14 @@ import (
 // leaveToPay sends the visitor to the provider's page. A session that cannot be paid (any more) is shown instead.
 func (p *Pages) leaveToPay(c echo.Context, s payment.Session) error {
 	ctx := c.Request().Context()
-	pending, err := p.Payments.Pending(ctx, p.DB.Read(), s.ID)
+	pending, err := p.deps.Payments.Pending(ctx, p.deps.DB.Read(), s.ID)
 	if err != nil {
 		return err
 	}
 	if s.Status != payment.Open || pending {
 		return p.showCheckout(c, http.StatusOK, s, false)
 	}
-	target, err := p.Payments.OpenCheckout(ctx, s.ID)
+	target, err := p.deps.Payments.OpenCheckout(ctx, s.ID)
 	switch {
 	case errors.Is(err, payment.ErrWalletLimitExceeded):
 		return p.showCheckout(c, http.StatusConflict, s, true)
@@ -42,14 +42,14 @@ func (p *Pages) leaveToPay(c echo.Context, s payment.Session) error {
 // decided tells that the payer has answered and the provider's word on it may be on its way.
 func (p *Pages) decided(c echo.Context, s payment.Session) (bool, error) {
 	ctx := c.Request().Context()
-	if !p.Payments.External(s) {
-		_, decided, err := p.SandboxPayments.Decision(ctx, p.DB.Read(), s.ID)
+	if !p.deps.Payments.External(s) {
+		_, decided, err := p.deps.SandboxPayments.Decision(ctx, p.deps.DB.Read(), s.ID)
 		return decided, err
 	}
 	if s.ProviderRef != "" && c.QueryParam(payment.DoneParameter) == payment.DoneSuccess {
 		return true, nil // so the provider says by sending the visitor back; the money counts when its notice comes
 	}
-	return p.Payments.Pending(ctx, p.DB.Read(), s.ID)
+	return p.deps.Payments.Pending(ctx, p.deps.DB.Read(), s.ID)
 }
 
 // again is when and where a page that waits for a notice is loaded again.
@@ -67,7 +67,7 @@ func (p *Pages) decideExternal(c echo.Context, s payment.Session) error {
 	if c.Request().PostForm.Get("action") != "cancel" {
 		return statusError(http.StatusBadRequest)
 	}
-	err := p.Payments.CancelCheckout(c.Request().Context(), s.ID)
+	err := p.deps.Payments.CancelCheckout(c.Request().Context(), s.ID)
 	if errors.Is(err, problem.ErrUnavailable) {
 		return statusError(http.StatusServiceUnavailable)
 	}

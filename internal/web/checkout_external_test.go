@@ -50,7 +50,7 @@ func withExternal(t *testing.T) (*fixture, *external) {
 		d.Payments = payment.New(d.DB, d.Logger, d.Wallet, payment.Config{BaseURL: d.BaseURL, Provider: e})
 		d.SandboxPayments, d.Sandbox = nil, false
 	})
-	f.payments = f.pages.Payments
+	f.payments = f.pages.deps.Payments
 	return f, e
 }
 

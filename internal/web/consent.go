@@ -41,7 +41,7 @@ func (p *Pages) Authorize(c echo.Context) error {
 	if e, ok := problem.As(err); ok && e.Kind == problem.Unavailable {
 		status = http.StatusServiceUnavailable
 	}
-	p.Logger.ErrorContext(c.Request().Context(), "authorize page failed", "error", err)
+	p.deps.Logger.ErrorContext(c.Request().Context(), "authorize page failed", "error", err)
 	return p.Error(c, status)
 }
 
@@ -66,7 +66,7 @@ func (p *Pages) authorize(c echo.Context) error {
 	}
 	ask := r.Scopes
 	if q.Get("prompt") != "consent" {
-		remembered, err := p.OAuth.Remembered(c.Request().Context(), p.DB.Read(), client.ID, r.Application.ID)
+		remembered, err := p.deps.OAuth.Remembered(c.Request().Context(), p.deps.DB.Read(), client.ID, r.Application.ID)
 		if err != nil {
 			return err
 		}
@@ -74,14 +74,14 @@ func (p *Pages) authorize(c echo.Context) error {
 	}
 	if len(ask) == 0 {
 		return p.answerApplication(c, func(ctx context.Context, tx postgres.Tx) (string, error) {
-			return p.OAuth.ApproveAsBefore(ctx, tx, r, client.ID)
+			return p.deps.OAuth.ApproveAsBefore(ctx, tx, r, client.ID)
 		})
 	}
 	return p.showConsent(c, http.StatusOK, r, client, newConsentView(r, ask, q.Encode(), self))
 }
 
 func (p *Pages) parseAuthorize(c echo.Context, q url.Values) (oauth.AuthorizeRequest, error) {
-	return p.OAuth.ParseAuthorize(c.Request().Context(), p.DB.Read(), q)
+	return p.deps.OAuth.ParseAuthorize(c.Request().Context(), p.deps.DB.Read(), q)
 }
 
 // refuseAuthorize shows a fault that must not be redirected, or sends the browser to the redirect URI with the others.
@@ -155,7 +155,7 @@ func (p *Pages) consent(c echo.Context) error {
 		return p.allow(c, r, client, q)
 	case "deny":
 		return p.answerApplication(c, func(ctx context.Context, tx postgres.Tx) (string, error) {
-			return p.OAuth.Deny(ctx, tx, r, client.ID)
+			return p.deps.OAuth.Deny(ctx, tx, r, client.ID)
 		})
 	}
 	return statusError(http.StatusBadRequest)
@@ -178,11 +178,11 @@ func (p *Pages) allow(c echo.Context, r oauth.AuthorizeRequest, client *account.
 		return p.showConsent(c, http.StatusUnprocessableEntity, r, client, v)
 	}
 	return p.answerApplication(c, func(ctx context.Context, tx postgres.Tx) (string, error) {
-		target, err := p.OAuth.Approve(ctx, tx, r, client.ID, granted)
+		target, err := p.deps.OAuth.Approve(ctx, tx, r, client.ID, granted)
 		if err != nil {
 			return "", err
 		}
-		return target, p.SelfService.NotifyLink(ctx, tx, *client, p.language(c), r.Application.Name)
+		return target, p.deps.SelfService.NotifyLink(ctx, tx, *client, p.language(c), r.Application.Name)
 	})
 }
 
@@ -192,11 +192,11 @@ func (p *Pages) allow(c echo.Context, r oauth.AuthorizeRequest, client *account.
 func (p *Pages) answerApplication(c echo.Context, decide func(context.Context, postgres.Tx) (target string, err error)) error {
 	ctx := c.Request().Context()
 	var target string
-	err := p.DB.InTx(ctx, func(tx postgres.Tx) (err error) {
+	err := p.deps.DB.InTx(ctx, func(tx postgres.Tx) (err error) {
 		if target, err = decide(ctx, tx); err != nil {
 			return err
 		}
-		_, err = p.Accounts.SignedInAt(ctx, tx, p.cookie(c, sessionCookie))
+		_, err = p.deps.Accounts.SignedInAt(ctx, tx, p.cookie(c, sessionCookie))
 		return err
 	})
 	if errors.Is(err, account.ErrNoSession) {

@@ -79,7 +79,7 @@ func live(c echo.Context, open bool) liveView {
 }
 
 func (p *Pages) consultations(c echo.Context, client *account.Client) error {
-	ctx, tx := c.Request().Context(), p.DB.Read()
+	ctx, tx := c.Request().Context(), p.deps.DB.Read()
 	var before consultation.Position
 	if after := c.QueryParam("after"); after != "" {
 		last, err := p.ownConsultation(c, client, after)
@@ -88,7 +88,7 @@ func (p *Pages) consultations(c echo.Context, client *account.Client) error {
 		}
 		before = consultation.Position{CreatedAt: last.CreatedAt, ID: last.ID}
 	}
-	items, more, err := p.Consultations.ListForClient(ctx, tx, client.ID, before, consultationsPerPage)
+	items, more, err := p.deps.Consultations.ListForClient(ctx, tx, client.ID, before, consultationsPerPage)
 	if err != nil {
 		return err
 	}
@@ -113,7 +113,7 @@ func (p *Pages) ownConsultation(c echo.Context, client *account.Client, id strin
 	if !identifier.MatchString(id) {
 		return consultation.Consultation{}, statusError(http.StatusNotFound)
 	}
-	got, err := p.Consultations.GetForClient(c.Request().Context(), p.DB.Read(), client.ID, id)
+	got, err := p.deps.Consultations.GetForClient(c.Request().Context(), p.deps.DB.Read(), client.ID, id)
 	if errors.Is(err, problem.ErrNotFound) {
 		return got, statusError(http.StatusNotFound)
 	}
@@ -122,16 +122,16 @@ func (p *Pages) ownConsultation(c echo.Context, client *account.Client, id strin
 
 func (p *Pages) viewConsultation(ctx context.Context, tx postgres.Tx, lang string, item consultation.Consultation) (consultationView, error) {
 	v := consultationView{Consultation: item, StatusText: statusKey(item.Status), Open: !item.Status.Terminal(), Cancellable: item.Status.Cancellable()}
-	app, err := p.Applications.Get(ctx, tx, item.ApplicationID)
+	app, err := p.deps.Applications.Get(ctx, tx, item.ApplicationID)
 	if err != nil {
 		return v, fmt.Errorf("read application: %w", err)
 	}
 	v.Application = app.Name
-	competences, err := p.Catalog.Competences(ctx, tx, language.Make(lang))
+	competences, err := p.deps.Catalog.Competences(ctx, tx, language.Make(lang))
 	if err != nil {
 		return v, err
 	}
-	tongues, err := p.Catalog.Languages(ctx, tx, language.Make(lang))
+	tongues, err := p.deps.Catalog.Languages(ctx, tx, language.Make(lang))
 	if err != nil {
 		return v, err
 	}
@@ -161,22 +161,22 @@ func (p *Pages) consultation(c echo.Context, client *account.Client) error {
 	if err != nil {
 		return err
 	}
-	ctx, tx := c.Request().Context(), p.DB.Read()
+	ctx, tx := c.Request().Context(), p.deps.DB.Read()
 	v, err := p.viewConsultation(ctx, tx, p.language(c), item)
 	if err != nil {
 		return err
 	}
-	preview, err := p.Consultations.Note(ctx, tx, item.ApplicationID, client.ID, item.ID)
+	preview, err := p.deps.Consultations.Note(ctx, tx, item.ApplicationID, client.ID, item.ID)
 	if err != nil && !errors.Is(err, consultation.ErrNoteNotAvailable) {
 		return err
 	}
 	v.Preview = preview.Text
-	if w, found, err := p.Consultations.Withdrawn(ctx, tx, item.ID); err != nil {
+	if w, found, err := p.deps.Consultations.Withdrawn(ctx, tx, item.ID); err != nil {
 		return err
 	} else if found {
 		v.Withdrawal = &w
 	}
-	if proof, err := p.Consultations.ProofOf(ctx, tx, client.ID, item.ID); err == nil {
+	if proof, err := p.deps.Consultations.ProofOf(ctx, tx, client.ID, item.ID); err == nil {
 		v.Proof = &proof
 	} else if !errors.Is(err, problem.ErrNotFound) {
 		return err
@@ -217,8 +217,8 @@ func (p *Pages) cancel(c echo.Context, client *account.Client) error {
 		return err
 	}
 	ctx := c.Request().Context()
-	err = p.DB.InTx(ctx, func(tx postgres.Tx) error {
-		_, err := p.Consultations.CancelForClient(ctx, tx, client.ID, item.ID)
+	err = p.deps.DB.InTx(ctx, func(tx postgres.Tx) error {
+		_, err := p.deps.Consultations.CancelForClient(ctx, tx, client.ID, item.ID)
 		return err
 	})
 	if errors.Is(err, consultation.ErrNotCancellable) {
@@ -255,12 +255,12 @@ func (p *Pages) withdraw(c echo.Context, client *account.Client) error {
 		return err
 	}
 	ctx, lang := c.Request().Context(), p.language(c)
-	err = p.DB.InTx(ctx, func(tx postgres.Tx) error {
-		w, fresh, err := p.Consultations.DeclareWithdrawal(ctx, tx, client.ID, item.ID)
+	err = p.deps.DB.InTx(ctx, func(tx postgres.Tx) error {
+		w, fresh, err := p.deps.Consultations.DeclareWithdrawal(ctx, tx, client.ID, item.ID)
 		if err != nil || !fresh {
 			return err
 		}
-		return p.SelfService.SendWithdrawalReceipt(ctx, tx, *client, lang, account.WithdrawalReceipt{
+		return p.deps.SelfService.SendWithdrawalReceipt(ctx, tx, *client, lang, account.WithdrawalReceipt{
 			Reference: w.ConsultationID, At: formatDate(lang, w.DeclaredAt), Price: price(w.Price, lang), Begun: w.Begun()})
 	})
 	if errors.Is(err, consultation.ErrPerformed) {

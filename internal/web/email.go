@@ -42,8 +42,8 @@ func (p *Pages) requestEmail(c echo.Context, client *account.Client) error {
 	if wait > 0 {
 		return tooMany(c, wait)
 	}
-	err = p.DB.InTx(ctx, func(tx postgres.Tx) error {
-		return p.SelfService.RequestEmail(ctx, tx, client.ID, email, form.Get("present"), p.language(c))
+	err = p.deps.DB.InTx(ctx, func(tx postgres.Tx) error {
+		return p.deps.SelfService.RequestEmail(ctx, tx, client.ID, email, form.Get("present"), p.language(c))
 	})
 	v := emailView(client, email)
 	if errors.Is(err, account.ErrBadCredentials) {
@@ -68,7 +68,7 @@ func (p *Pages) requestEmail(c echo.Context, client *account.Client) error {
 
 // confirmEmailForm uses nothing up: programs that look into mails open links.
 func (p *Pages) confirmEmailForm(c echo.Context, client *account.Client) error {
-	email, err := p.SelfService.PendingEmail(c.Request().Context(), p.DB.Read(), client.ID, c.QueryParam("token"))
+	email, err := p.deps.SelfService.PendingEmail(c.Request().Context(), p.deps.DB.Read(), client.ID, c.QueryParam("token"))
 	if errors.Is(err, account.ErrBadLink) {
 		return p.badLink(c, link{emailFormAddress, "email.title"})
 	}
@@ -89,12 +89,12 @@ func (p *Pages) confirmEmail(c echo.Context, client *account.Client) error {
 	}
 	ctx := c.Request().Context()
 	var known string
-	err := p.DB.InTx(ctx, func(tx postgres.Tx) error {
-		now, err := p.SelfService.ConfirmEmail(ctx, tx, client.ID, c.QueryParam("token"), p.language(c))
+	err := p.deps.DB.InTx(ctx, func(tx postgres.Tx) error {
+		now, err := p.deps.SelfService.ConfirmEmail(ctx, tx, client.ID, c.QueryParam("token"), p.language(c))
 		if err != nil {
 			return err
 		}
-		known, err = p.Accounts.KnownBrowser(tx, now, p.cookie(c, knownCookie), client.Email)
+		known, err = p.deps.Accounts.KnownBrowser(tx, now, p.cookie(c, knownCookie), client.Email)
 		return err
 	})
 	switch {
@@ -116,7 +116,7 @@ func (p *Pages) undoEmailPage() linkPage {
 	page := p.resetPage()
 	page.taken = "undo.taken"
 	page.read = func(ctx context.Context, tx postgres.Tx, token string) (formView, string, error) {
-		client, email, err := p.SelfService.PendingUndo(ctx, tx, token)
+		client, email, err := p.deps.SelfService.PendingUndo(ctx, tx, token)
 		if err != nil {
 			return formView{}, "", err
 		}
@@ -125,6 +125,6 @@ func (p *Pages) undoEmailPage() linkPage {
 		v.Recovery, err = p.recovery(ctx, tx, client.ID)
 		return v, "/account/security?done=undone", err
 	}
-	page.use = p.recoverBy(p.SelfService.UndoEmail)
+	page.use = p.recoverBy(p.deps.SelfService.UndoEmail)
 	return page
 }

@@ -24,11 +24,13 @@ import (
 	"partnerd/internal/account"
 	"partnerd/internal/application"
 	"partnerd/internal/books"
+	"partnerd/internal/catalog"
 	"partnerd/internal/clock"
 	"partnerd/internal/consultation"
 	"partnerd/internal/dbtest"
 	"partnerd/internal/id"
 	"partnerd/internal/idempotency"
+	"partnerd/internal/mail"
 	"partnerd/internal/money"
 	"partnerd/internal/oauth"
 	"partnerd/internal/payment"
@@ -72,6 +74,8 @@ type fixture struct {
 	self          *account.SelfService
 	consultations *consultation.Service
 	outbox        outbox
+	post          *mail.Service
+	catalog       *catalog.Service
 }
 
 func must[T any](v T, err error) T {
@@ -105,9 +109,10 @@ func newFixture(t testing.TB, change ...func(*Deps)) *fixture {
 	f.client = f.newClient("client@example.com", "Demo Client")
 
 	f.newServices(box)
-	private := must(privacy.New(privacy.Deps{Accounts: f.accounts, SelfService: f.self, Access: access.New(f.db), OAuth: f.oauth, Wallet: f.wallet, Payments: f.payments,
-		Consultations: f.consultations, Idempotency: idempotency.New(f.db, box), Mail: f.self.Mail}))
-	d := Deps{Access: private.Access, SelfService: f.self, Privacy: private, Consultations: f.consultations, Catalog: f.consultations.Catalog, DB: f.db, Accounts: f.accounts, Applications: f.apps, OAuth: f.oauth, Wallet: f.wallet, Payments: f.payments, Books: f.books,
+	uses := access.New(f.db)
+	private := must(privacy.New(privacy.Deps{Accounts: f.accounts, SelfService: f.self, Access: uses, OAuth: f.oauth, Wallet: f.wallet, Payments: f.payments,
+		Consultations: f.consultations, Idempotency: idempotency.New(f.db, box), Mail: f.post}))
+	d := Deps{Access: uses, SelfService: f.self, Privacy: private, Consultations: f.consultations, Catalog: f.catalog, DB: f.db, Accounts: f.accounts, Applications: f.apps, OAuth: f.oauth, Wallet: f.wallet, Payments: f.payments, Books: f.books,
 		SandboxPayments: f.provider, Limiter: ratelimit.New(), Logger: slog.New(slog.DiscardHandler), BaseURL: f.base, Sandbox: true,
 		Contract: openapi.Partner, Platform: openapi.Platform}
 	for _, c := range change {
@@ -136,7 +141,7 @@ func newFixture(t testing.TB, change ...func(*Deps)) *fixture {
 
 // replica returns a browser at another process on the same database.
 func (f *fixture) replica() *browser {
-	d := f.pages.Deps
+	d := f.pages.deps
 	d.Limiter = ratelimit.New()
 	e := echo.New()
 	must(New(d)).Register(e)

@@ -26,7 +26,7 @@ func (p *Pages) guess(ctx context.Context, g guess) (wait time.Duration, err err
 	if wait := p.attempt(g.tries...); wait > 0 {
 		return wait, nil
 	}
-	err = p.DB.InTx(ctx, func(tx postgres.Tx) error {
+	err = p.deps.DB.InTx(ctx, func(tx postgres.Tx) error {
 		d, err := ratelimit.Take(ctx, tx, g.key, g.quota)
 		wait = d.RetryAfter
 		return err
@@ -39,5 +39,5 @@ func (p *Pages) guess(ctx context.Context, g guess) (wait time.Duration, err err
 
 func (p *Pages) forgive(ctx context.Context, g guess) error {
 	p.takeBack(g.tries)
-	return ratelimit.PutBack(ctx, p.DB.Read(), g.key, g.quota)
+	return ratelimit.PutBack(ctx, p.deps.DB.Read(), g.key, g.quota)
 }

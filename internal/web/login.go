@@ -46,7 +46,7 @@ func (p *Pages) showLogin(c echo.Context, status int, v loginView) error {
 	if v.Error != "" || v.NoEmail || v.NoPassword {
 		title = "login.title.error"
 	}
-	v.Passkeys = p.SelfService.HasPasskeys()
+	v.Passkeys = p.deps.SelfService.HasPasskeys()
 	if leadsToApplication(v.Next) {
 		allowFormsToLeave(c)
 	}
@@ -78,7 +78,7 @@ func (p *Pages) login(c echo.Context) error {
 		}
 		return p.showLogin(c, http.StatusTooManyRequests, v)
 	}
-	client, err := p.Accounts.CheckPassword(ctx, p.DB.Read(), email, password)
+	client, err := p.deps.Accounts.CheckPassword(ctx, p.deps.DB.Read(), email, password)
 	if errors.Is(err, account.ErrBadCredentials) {
 		v.Error = "login.failed"
 		return p.showLogin(c, http.StatusUnprocessableEntity, v)
@@ -103,23 +103,23 @@ type proof struct {
 func (p *Pages) signIn(c echo.Context, client account.Client, next string, by proof) error {
 	ctx, before := c.Request().Context(), p.cookie(c, knownCookie)
 	var token, known string
-	err := p.DB.InTx(ctx, func(tx postgres.Tx) (err error) {
+	err := p.deps.DB.InTx(ctx, func(tx postgres.Tx) (err error) {
 		if old := p.cookie(c, sessionCookie); old != "" {
-			if err := p.Accounts.SignOut(ctx, tx, old); err != nil {
+			if err := p.deps.Accounts.SignOut(ctx, tx, old); err != nil {
 				return err
 			}
 		}
-		if known, err = p.Accounts.KnownBrowser(tx, client, before, ""); err != nil {
+		if known, err = p.deps.Accounts.KnownBrowser(tx, client, before, ""); err != nil {
 			return err
 		}
 		agent := c.Request().UserAgent()
-		if token, err = p.Accounts.SignInFrom(ctx, tx, client.ID, account.Device{UserAgent: agent, Address: c.RealIP(), PasskeyID: by.passkeyID}); err != nil {
+		if token, err = p.deps.Accounts.SignInFrom(ctx, tx, client.ID, account.Device{UserAgent: agent, Address: c.RealIP(), PasskeyID: by.passkeyID}); err != nil {
 			return err
 		}
-		if _, seen := p.Accounts.Knows(before, client.Email); seen || by.mailbox {
+		if _, seen := p.deps.Accounts.Knows(before, client.Email); seen || by.mailbox {
 			return nil
 		}
-		return p.SelfService.NotifyBrowser(ctx, tx, client, p.language(c), browserName(agent))
+		return p.deps.SelfService.NotifyBrowser(ctx, tx, client, p.language(c), browserName(agent))
 	})
 	if errors.Is(err, account.ErrBadCredentials) {
 		return p.showLogin(c, http.StatusUnprocessableEntity, loginView{Next: next, Email: client.Email, Error: "login.failed"})
@@ -137,10 +137,10 @@ func (p *Pages) signIn(c echo.Context, client account.Client, next string, by pr
 // signed in to the account before is counted by itself instead, so that strangers cannot keep the owner out.
 func (p *Pages) loginGuess(c echo.Context, email string) guess {
 	account := "login account " + digest(email)
-	if browser, ok := p.Accounts.Knows(p.cookie(c, knownCookie), email); ok {
+	if browser, ok := p.deps.Accounts.Knows(p.cookie(c, knownCookie), email); ok {
 		account = "login browser " + browser + " " + digest(email)
 	}
-	return guess{tries: []try{from(c, "login", p.LoginPerAddress), {account, p.LoginPerAccount}}, key: account, quota: guessQuota}
+	return guess{tries: []try{from(c, "login", p.deps.LoginPerAddress), {account, p.deps.LoginPerAccount}}, key: account, quota: guessQuota}
 }
 
 // logout ends the session and goes to next, which the consent page uses to ask for another account.
@@ -150,7 +150,7 @@ func (p *Pages) logout(c echo.Context) error {
 	}
 	ctx := c.Request().Context()
 	if token := p.cookie(c, sessionCookie); token != "" {
-		if err := p.Accounts.SignOut(ctx, p.DB.Read(), token); err != nil {
+		if err := p.deps.Accounts.SignOut(ctx, p.deps.DB.Read(), token); err != nil {
 			return fmt.Errorf("sign out: %w", err)
 		}
 	}

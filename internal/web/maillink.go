@@ -29,7 +29,7 @@ type linkPage struct {
 // openLink shows the form. Opening the link uses nothing up: programs that look into mails do that.
 func (p *Pages) openLink(page linkPage) echo.HandlerFunc {
 	return func(c echo.Context) error {
-		v, _, err := page.read(c.Request().Context(), p.DB.Read(), c.QueryParam("token"))
+		v, _, err := page.read(c.Request().Context(), p.deps.DB.Read(), c.QueryParam("token"))
 		if errors.Is(err, account.ErrBadLink) {
 			return p.badLink(c, page.again)
 		}
@@ -46,7 +46,7 @@ func (p *Pages) useLink(page linkPage) echo.HandlerFunc {
 			return tooMany(c, wait)
 		}
 		ctx, form := c.Request().Context(), c.Request().PostForm
-		v, next, err := page.read(ctx, p.DB.Read(), form.Get("token"))
+		v, next, err := page.read(ctx, p.deps.DB.Read(), form.Get("token"))
 		if errors.Is(err, account.ErrBadLink) {
 			return p.badLink(c, page.again)
 		}
@@ -59,7 +59,7 @@ func (p *Pages) useLink(page linkPage) echo.HandlerFunc {
 			return p.showForm(c, http.StatusForbidden, v.Heading, v)
 		}
 		var client account.Client
-		err = p.DB.InTx(ctx, func(tx postgres.Tx) (err error) {
+		err = p.deps.DB.InTx(ctx, func(tx postgres.Tx) (err error) {
 			client, err = page.use(ctx, tx, form, p.language(c))
 			return err
 		})

@@ -41,25 +41,25 @@ func (p *Pages) ops(c echo.Context) error {
 	if err := p.askOperator(c); err != nil {
 		return err
 	}
-	ctx, tx := c.Request().Context(), p.DB.Read()
+	ctx, tx := c.Request().Context(), p.deps.DB.Read()
 	v := opsView{Threshold: books.EMoneyThreshold}
 	var err error
-	if v.Check, v.Examined, err = p.Books.LastCheck(ctx, tx); err != nil {
+	if v.Check, v.Examined, err = p.deps.Books.LastCheck(ctx, tx); err != nil {
 		return err
 	}
 	v.Stale = v.Examined && tx.Now.Sub(v.Check.StartedAt) > opsStale
 	v.Sound = v.Examined && len(v.Check.Findings) == 0
 	v.Near.Outstanding, v.Near.Volume = books.NearThreshold(v.Check.Outstanding), books.NearThreshold(v.Check.Volume)
-	if v.Incidents, err = p.Payments.Incidents(ctx, tx, opsRows); err != nil {
+	if v.Incidents, err = p.deps.Payments.Incidents(ctx, tx, opsRows); err != nil {
 		return err
 	}
-	if v.Refunds, err = p.Payments.OpenRefunds(ctx, tx, opsRows); err != nil {
+	if v.Refunds, err = p.deps.Payments.OpenRefunds(ctx, tx, opsRows); err != nil {
 		return err
 	}
 	if v.Audit, err = audit.List(ctx, tx, opsRows); err != nil {
 		return err
 	}
-	if v.Notes, err = p.Consultations.MissingNotes(ctx, tx, opsRows); err != nil {
+	if v.Notes, err = p.deps.Consultations.MissingNotes(ctx, tx, opsRows); err != nil {
 		return err
 	}
 	return p.render(c, http.StatusOK, "ops", view{Title: "ops.title", Data: v})
@@ -76,16 +76,16 @@ func (p *Pages) askOperator(c echo.Context) error {
 			return err
 		}
 		if wait > 0 {
-			if p.Limiter.Allow("ops warn", 1, p.DB.Clock().Now()).Allowed {
-				p.Logger.Warn("many wrong passwords at the operators' page", "address", c.RealIP())
+			if p.deps.Limiter.Allow("ops warn", 1, p.deps.DB.Clock().Now()).Allowed {
+				p.deps.Logger.Warn("many wrong passwords at the operators' page", "address", c.RealIP())
 			}
 			return tooMany(c, wait)
 		}
-		want, got := sha256.Sum256([]byte(p.OpsPassword)), sha256.Sum256([]byte(given))
+		want, got := sha256.Sum256([]byte(p.deps.OpsPassword)), sha256.Sum256([]byte(given))
 		if subtle.ConstantTimeCompare(want[:], got[:]) == 1 {
 			return p.forgive(ctx, g)
 		}
-		p.Logger.Warn("wrong password at the operators' page", "address", c.RealIP())
+		p.deps.Logger.Warn("wrong password at the operators' page", "address", c.RealIP())
 	}
 	c.Response().Header().Set("WWW-Authenticate", `Basic realm="operators", charset="UTF-8"`)
 	return statusError(http.StatusUnauthorized)

@@ -70,7 +70,7 @@ type Deps struct {
 
 // Pages serves the HTML pages.
 type Pages struct {
-	Deps
+	deps          Deps
 	secure        bool // cookies are Secure and named with __Host-
 	views         views
 	style         asset
@@ -93,7 +93,7 @@ func New(d Deps) (*Pages, error) {
 	if d.LoginPerAddress == 0 {
 		d.LoginPerAddress = 60
 	}
-	p := &Pages{Deps: d, secure: base.Scheme == "https", origin: http.NewCrossOriginProtection()}
+	p := &Pages{deps: d, secure: base.Scheme == "https", origin: http.NewCrossOriginProtection()}
 	if err := p.origin.AddTrustedOrigin(base.Scheme + "://" + base.Host); err != nil {
 		return nil, fmt.Errorf("trust base URL: %w", err)
 	}
@@ -120,7 +120,7 @@ func (p *Pages) Register(e *echo.Echo) {
 	read := []string{http.MethodGet, http.MethodHead}
 	e.Match(read, "/", p.page(p.home))
 	e.Match(read, p.style.path, p.style.serve)
-	if p.SecurityContact != "" {
+	if p.deps.SecurityContact != "" {
 		e.Match(read, "/.well-known/security.txt", p.securityContact)
 	}
 	e.Match(read, manual.Partner.Path, p.page(p.docs.serve))
@@ -132,7 +132,7 @@ func (p *Pages) Register(e *echo.Echo) {
 	p.registerAccount(e, read)
 	e.Match(read, "/checkout/:id", p.page(p.checkout))
 	e.POST("/checkout/:id", p.page(p.decideCheckout))
-	if p.OpsPassword != "" {
+	if p.deps.OpsPassword != "" {
 		e.Match(read, "/ops", p.page(p.ops))
 	}
 }
@@ -152,7 +152,7 @@ func (p *Pages) registerAccount(e *echo.Echo, read []string) {
 	e.POST("/password/reset", p.page(p.useLink(p.resetPage())))
 	e.Match(read, "/email/undo", p.page(p.openLink(p.undoEmailPage())))
 	e.POST("/email/undo", p.page(p.useLink(p.undoEmailPage())))
-	if p.SelfService.HasPasskeys() {
+	if p.deps.SelfService.HasPasskeys() {
 		e.Match(read, "/login/passkey", p.page(p.passkeyLoginForm))
 		e.POST("/login/passkey", p.page(p.passkeyLogin))
 		e.Match(read, "/account/security/passkeys", p.fresh(p.newPasskeyForm))
@@ -276,5 +276,5 @@ type errorView struct {
 }
 
 func (p *Pages) home(c echo.Context) error {
-	return p.renderPublic(c, "home", view{Title: "home.title", Data: p.BaseURL})
+	return p.renderPublic(c, "home", view{Title: "home.title", Data: p.deps.BaseURL})
 }

@@ -48,7 +48,7 @@ func (p *Pages) showPasskeyLogin(c echo.Context, status int, next, fault string)
 		return tooMany(c, wait)
 	}
 	ctx := c.Request().Context()
-	challenge, err := p.SelfService.BeginPasskeySignIn(ctx, p.DB.Read())
+	challenge, err := p.deps.SelfService.BeginPasskeySignIn(ctx, p.deps.DB.Read())
 	if err != nil {
 		return err
 	}
@@ -67,8 +67,8 @@ func (p *Pages) passkeyLogin(c echo.Context) error {
 	var client account.Client
 	var by proof
 	var refused error
-	err := p.DB.InTx(ctx, func(tx postgres.Tx) (err error) {
-		client, by.passkeyID, err = p.SelfService.PasskeySignIn(ctx, tx, form.Get("token"), []byte(form.Get("answer")))
+	err := p.deps.DB.InTx(ctx, func(tx postgres.Tx) (err error) {
+		client, by.passkeyID, err = p.deps.SelfService.PasskeySignIn(ctx, tx, form.Get("token"), []byte(form.Get("answer")))
 		if refused = nil; errors.Is(err, account.ErrPasskey) {
 			refused, err = err, nil // the challenge is spent all the same
 		}
@@ -78,7 +78,7 @@ func (p *Pages) passkeyLogin(c echo.Context) error {
 		return fmt.Errorf("sign in with passkey: %w", err)
 	}
 	if refused != nil {
-		p.Logger.InfoContext(ctx, "passkey refused", "reason", refused)
+		p.deps.Logger.InfoContext(ctx, "passkey refused", "reason", refused)
 		return p.showPasskeyLogin(c, http.StatusUnprocessableEntity, next, "passkey.refused")
 	}
 	return p.signIn(c, client, next, by)
@@ -93,7 +93,7 @@ func (p *Pages) showNewPasskey(c echo.Context, status int, client *account.Clien
 	v := passkeyView{Heading: "passkey.new.title", Lead: "passkey.new.lead", Button: "passkey.new.submit", Do: "create", Action: "/account/security/passkeys",
 		Fields: []field{name}, Error: fault, Back: link{"/account/security", "passkey.new.back"}}
 	ctx := c.Request().Context()
-	challenge, err := p.SelfService.BeginPasskey(ctx, p.DB.Read(), client.ID)
+	challenge, err := p.deps.SelfService.BeginPasskey(ctx, p.deps.DB.Read(), client.ID)
 	if errors.Is(err, account.ErrTooMany) {
 		v.Error, status = "passkey.enough", http.StatusConflict
 	} else if err != nil {
@@ -105,8 +105,8 @@ func (p *Pages) showNewPasskey(c echo.Context, status int, client *account.Clien
 
 func (p *Pages) addPasskey(c echo.Context, client *account.Client) error {
 	form, ctx := c.Request().PostForm, c.Request().Context()
-	err := p.DB.InTx(ctx, func(tx postgres.Tx) error {
-		return p.SelfService.AddPasskey(ctx, tx, client.ID, form.Get("token"), form.Get("name"), []byte(form.Get("answer")), p.language(c))
+	err := p.deps.DB.InTx(ctx, func(tx postgres.Tx) error {
+		return p.deps.SelfService.AddPasskey(ctx, tx, client.ID, form.Get("token"), form.Get("name"), []byte(form.Get("answer")), p.language(c))
 	})
 	switch {
 	case errors.Is(err, account.ErrInvalid):
@@ -114,7 +114,7 @@ func (p *Pages) addPasskey(c echo.Context, client *account.Client) error {
 	case errors.Is(err, account.ErrTooMany):
 		return p.showNewPasskey(c, http.StatusConflict, client, "", "")
 	case errors.Is(err, account.ErrPasskey):
-		p.Logger.InfoContext(ctx, "passkey refused", "reason", err)
+		p.deps.Logger.InfoContext(ctx, "passkey refused", "reason", err)
 		return p.showNewPasskey(c, http.StatusUnprocessableEntity, client, "passkey.refused", "")
 	case err != nil:
 		return fmt.Errorf("add passkey: %w", err)
@@ -128,7 +128,9 @@ func (p *Pages) removePasskey(c echo.Context, client *account.Client) error {
 		return statusError(http.StatusNotFound)
 	}
 	ctx := c.Request().Context()
-	err := p.DB.InTx(ctx, func(tx postgres.Tx) error { return p.SelfService.RemovePasskey(ctx, tx, client.ID, id, p.language(c)) })
+	err := p.deps.DB.InTx(ctx, func(tx postgres.Tx) error {
+		return p.deps.SelfService.RemovePasskey(ctx, tx, client.ID, id, p.language(c))
+	})
 	if err != nil {
 		return fmt.Errorf("remove passkey: %w", err)
 	}

@@ -42,7 +42,7 @@ func (p *Pages) forgot(c echo.Context) error {
 		return tooMany(c, wait)
 	}
 	ctx := c.Request().Context()
-	err := p.DB.InTx(ctx, func(tx postgres.Tx) error { return p.SelfService.RequestReset(ctx, tx, email, p.language(c)) })
+	err := p.deps.DB.InTx(ctx, func(tx postgres.Tx) error { return p.deps.SelfService.RequestReset(ctx, tx, email, p.language(c)) })
 	if errors.Is(err, account.ErrInvalid) {
 		v.Fields[0].Fault, v.Fields[0].Focus = "login.email.missing", true
 		return p.showForm(c, http.StatusUnprocessableEntity, "forgot.title", v)
@@ -78,21 +78,21 @@ func (v *recoveryView) tick(ids []string) {
 
 func (p *Pages) recovery(ctx context.Context, tx postgres.Tx, clientID string) (*recoveryView, error) {
 	v := &recoveryView{}
-	keys, err := p.SelfService.Passkeys(ctx, tx, clientID)
+	keys, err := p.deps.SelfService.Passkeys(ctx, tx, clientID)
 	if err != nil {
 		return nil, err
 	}
 	for _, k := range keys {
 		v.Items = append(v.Items, recoveryItem{k.ID, k.Name, "reset.passkey", k.CreatedAt, account.Suspect(k.CreatedAt, tx.Now)})
 	}
-	links, err := p.OAuth.Connections(ctx, tx, clientID)
+	links, err := p.deps.OAuth.Connections(ctx, tx, clientID)
 	if err != nil {
 		return nil, err
 	}
 	for _, l := range links {
 		v.Items = append(v.Items, recoveryItem{l.Application.ID, l.Application.Name, "reset.app", l.Newest, account.Suspect(l.Newest, tx.Now)})
 	}
-	sessions, err := p.Accounts.Sessions(ctx, tx, clientID, "")
+	sessions, err := p.deps.Accounts.Sessions(ctx, tx, clientID, "")
 	for _, s := range sessions {
 		v.Sessions = append(v.Sessions, sessionView{s, browserName(s.Device.UserAgent)})
 	}
@@ -105,7 +105,7 @@ func (p *Pages) resetPage() linkPage {
 		again: link{"/password/forgot", "forgot.title"},
 		gone:  link{"/password/forgot", "forgot.title"},
 		read: func(ctx context.Context, tx postgres.Tx, token string) (formView, string, error) {
-			client, err := p.SelfService.PendingReset(ctx, tx, token)
+			client, err := p.deps.SelfService.PendingReset(ctx, tx, token)
 			if err != nil {
 				return formView{}, "", err
 			}
@@ -114,7 +114,7 @@ func (p *Pages) resetPage() linkPage {
 			v.Recovery, err = p.recovery(ctx, tx, client.ID)
 			return v, "/account/security?done=password", err
 		},
-		use: p.recoverBy(p.SelfService.Reset),
+		use: p.recoverBy(p.deps.SelfService.Reset),
 	}
 }
 
@@ -128,6 +128,6 @@ func (p *Pages) recoverBy(
 		if err != nil {
 			return account.Client{}, err
 		}
-		return client, p.OAuth.Recover(ctx, tx, client.ID, also)
+		return client, p.deps.OAuth.Recover(ctx, tx, client.ID, also)
 	}
 }

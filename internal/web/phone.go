@@ -40,11 +40,11 @@ var zones = []string{"Europe/Paris", "America/Guadeloupe", "America/Martinique",
 // setZone changes where the client lives; waiting callbacks follow the hours of the day there.
 func (p *Pages) setZone(c echo.Context, client *account.Client) error {
 	ctx := c.Request().Context()
-	err := p.DB.InTx(ctx, func(tx postgres.Tx) error {
-		if err := p.Accounts.SetTimeZone(ctx, tx, client.ID, c.Request().PostForm.Get("zone")); err != nil {
+	err := p.deps.DB.InTx(ctx, func(tx postgres.Tx) error {
+		if err := p.deps.Accounts.SetTimeZone(ctx, tx, client.ID, c.Request().PostForm.Get("zone")); err != nil {
 			return err
 		}
-		return p.Consultations.ClientMoved(ctx, tx, client.ID)
+		return p.deps.Consultations.ClientMoved(ctx, tx, client.ID)
 	})
 	if errors.Is(err, account.ErrInvalid) {
 		return statusError(http.StatusBadRequest)
@@ -60,12 +60,12 @@ func (p *Pages) phone(c echo.Context, client *account.Client) error {
 }
 
 func (p *Pages) showPhone(c echo.Context, status int, client *account.Client, number, numberFault, codeFault string) error {
-	ctx, tx := c.Request().Context(), p.DB.Read()
+	ctx, tx := c.Request().Context(), p.deps.DB.Read()
 	v := phoneView{
 		Number: field{ID: "phone", Label: "phone.number", Type: "tel", Autocomplete: "tel", Hint: "phone.number.hint", Value: number, Fault: numberFault, Focus: numberFault != ""},
 		Code:   field{ID: "code", Label: "phone.code", Type: "text", InputMode: "numeric", Autocomplete: "one-time-code", Hint: "phone.code.hint", Fault: codeFault, Focus: codeFault != ""},
 	}
-	zone, err := p.Accounts.TimeZone(ctx, tx, client.ID)
+	zone, err := p.deps.Accounts.TimeZone(ctx, tx, client.ID)
 	if err != nil {
 		return err
 	}
@@ -73,10 +73,10 @@ func (p *Pages) showPhone(c echo.Context, status int, client *account.Client, nu
 	if !slices.Contains(zones, v.Zone) {
 		v.Zones = append([]string{v.Zone}, zones...)
 	}
-	if v.Verified, err = p.SelfService.MaskedPhone(ctx, tx, client.ID); err != nil {
+	if v.Verified, err = p.deps.SelfService.MaskedPhone(ctx, tx, client.ID); err != nil {
 		return err
 	}
-	if v.Pending, _, err = p.SelfService.PendingPhone(ctx, tx, client.ID); err != nil {
+	if v.Pending, _, err = p.deps.SelfService.PendingPhone(ctx, tx, client.ID); err != nil {
 		return err
 	}
 	if v.Pending == "" && codeFault != "" {
@@ -100,7 +100,9 @@ func (p *Pages) sendCode(c echo.Context, client *account.Client) error {
 		return tooMany(c, wait)
 	}
 	ctx := c.Request().Context()
-	err = p.DB.InTx(ctx, func(tx postgres.Tx) error { return p.SelfService.SendCode(ctx, tx, client.ID, number, p.language(c)) })
+	err = p.deps.DB.InTx(ctx, func(tx postgres.Tx) error {
+		return p.deps.SelfService.SendCode(ctx, tx, client.ID, number, p.language(c))
+	})
 	switch {
 	case errors.Is(err, account.ErrTooMany):
 		return p.showPhone(c, http.StatusTooManyRequests, client, number, "phone.toomany", "")
@@ -122,8 +124,8 @@ func (p *Pages) enterCode(c echo.Context, client *account.Client) error {
 	}
 	ctx := c.Request().Context()
 	var result account.CodeResult
-	err := p.DB.InTx(ctx, func(tx postgres.Tx) (err error) {
-		result, err = p.SelfService.EnterCode(ctx, tx, client.ID, c.Request().PostForm.Get("code"), p.language(c))
+	err := p.deps.DB.InTx(ctx, func(tx postgres.Tx) (err error) {
+		result, err = p.deps.SelfService.EnterCode(ctx, tx, client.ID, c.Request().PostForm.Get("code"), p.language(c))
 		return err
 	})
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 type privacyView struct{ Obstacle string } // key
 
 func (p *Pages) privacy(c echo.Context, client *account.Client) error {
-	key, err := obstacleKey(p.Privacy.Obstacle(c.Request().Context(), p.DB.Read(), client.ID))
+	key, err := obstacleKey(p.deps.Privacy.Obstacle(c.Request().Context(), p.deps.DB.Read(), client.ID))
 	if err != nil {
 		return err
 	}
@@ -42,8 +42,8 @@ func obstacleKey(err error) (string, error) {
 func (p *Pages) export(c echo.Context, client *account.Client) error {
 	ctx := c.Request().Context()
 	var e privacy.Export
-	err := p.DB.InTx(ctx, func(tx postgres.Tx) (err error) {
-		e, err = p.Privacy.Export(ctx, tx, client.ID)
+	err := p.deps.DB.InTx(ctx, func(tx postgres.Tx) (err error) {
+		e, err = p.deps.Privacy.Export(ctx, tx, client.ID)
 		return err
 	})
 	if err != nil {
@@ -58,7 +58,7 @@ func (p *Pages) export(c echo.Context, client *account.Client) error {
 }
 
 func (p *Pages) eraseForm(c echo.Context, client *account.Client) error {
-	key, err := obstacleKey(p.Privacy.Obstacle(c.Request().Context(), p.DB.Read(), client.ID))
+	key, err := obstacleKey(p.deps.Privacy.Obstacle(c.Request().Context(), p.deps.DB.Read(), client.ID))
 	if err != nil {
 		return err
 	}
@@ -73,7 +73,7 @@ func (p *Pages) showErase(c echo.Context, status int, client *account.Client, ob
 // erase destroys the account and ends the session with it.
 func (p *Pages) erase(c echo.Context, client *account.Client) error {
 	ctx := c.Request().Context()
-	err := p.DB.InTx(ctx, func(tx postgres.Tx) error { return p.Privacy.Erase(ctx, tx, client.ID, p.language(c)) })
+	err := p.deps.DB.InTx(ctx, func(tx postgres.Tx) error { return p.deps.Privacy.Erase(ctx, tx, client.ID, p.language(c)) })
 	key, err := obstacleKey(err)
 	if err != nil {
 		return fmt.Errorf("erase: %w", err)

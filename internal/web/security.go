@@ -31,15 +31,15 @@ func (p *Pages) security(c echo.Context, client *account.Client) error {
 }
 
 func (p *Pages) showSecurity(c echo.Context, status int, client *account.Client, presentFault, newFault string) error {
-	ctx, tx := c.Request().Context(), p.DB.Read()
-	v := securityView{HasPasskeys: p.SelfService.HasPasskeys(), Fields: []field{
+	ctx, tx := c.Request().Context(), p.deps.DB.Read()
+	v := securityView{HasPasskeys: p.deps.SelfService.HasPasskeys(), Fields: []field{
 		presentPasswordField(presentFault), newPasswordField()}}
 	v.Fields[1].Fault, v.Fields[1].Focus = newFault, newFault != "" && presentFault == ""
 	var err error
-	if v.Passkeys, err = p.SelfService.Passkeys(ctx, tx, client.ID); err != nil {
+	if v.Passkeys, err = p.deps.SelfService.Passkeys(ctx, tx, client.ID); err != nil {
 		return err
 	}
-	sessions, err := p.Accounts.Sessions(ctx, tx, client.ID, p.cookie(c, sessionCookie))
+	sessions, err := p.deps.Accounts.Sessions(ctx, tx, client.ID, p.cookie(c, sessionCookie))
 	if err != nil {
 		return err
 	}
@@ -74,8 +74,8 @@ func (p *Pages) changePassword(c echo.Context, client *account.Client) error {
 	if wait > 0 {
 		return tooMany(c, wait)
 	}
-	err = p.DB.InTx(ctx, func(tx postgres.Tx) error {
-		return p.SelfService.ChangePassword(ctx, tx, client.ID, form.Get("present"), form.Get("password"), p.cookie(c, sessionCookie), p.language(c))
+	err = p.deps.DB.InTx(ctx, func(tx postgres.Tx) error {
+		return p.deps.SelfService.ChangePassword(ctx, tx, client.ID, form.Get("present"), form.Get("password"), p.cookie(c, sessionCookie), p.language(c))
 	})
 	if errors.Is(err, account.ErrBadCredentials) {
 		return p.showSecurity(c, http.StatusUnprocessableEntity, client, "security.password.wrong", "")
@@ -93,14 +93,14 @@ func (p *Pages) changePassword(c echo.Context, client *account.Client) error {
 }
 
 func (p *Pages) endSession(c echo.Context, client *account.Client) error {
-	if err := p.Accounts.EndSession(c.Request().Context(), p.DB.Read(), client.ID, c.Param("id")); err != nil {
+	if err := p.deps.Accounts.EndSession(c.Request().Context(), p.deps.DB.Read(), client.ID, c.Param("id")); err != nil {
 		return err
 	}
 	return c.Redirect(http.StatusSeeOther, "/account/security?done=session")
 }
 
 func (p *Pages) endOtherSessions(c echo.Context, client *account.Client) error {
-	if _, err := p.Accounts.EndOtherSessions(c.Request().Context(), p.DB.Read(), client.ID, p.cookie(c, sessionCookie)); err != nil {
+	if _, err := p.deps.Accounts.EndOtherSessions(c.Request().Context(), p.deps.DB.Read(), client.ID, p.cookie(c, sessionCookie)); err != nil {
 		return err
 	}
 	return c.Redirect(http.StatusSeeOther, "/account/security?done=sessions")

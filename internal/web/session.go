@@ -65,7 +65,7 @@ func (p *Pages) client(c echo.Context) (*account.Client, error) {
 	if token == "" {
 		return nil, nil
 	}
-	client, err := p.Accounts.Session(c.Request().Context(), p.DB.Read(), token)
+	client, err := p.deps.Accounts.Session(c.Request().Context(), p.deps.DB.Read(), token)
 	if errors.Is(err, account.ErrNoSession) {
 		return nil, nil
 	}

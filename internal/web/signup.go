@@ -88,8 +88,8 @@ func (p *Pages) signUp(c echo.Context) error {
 		return p.showForm(c, http.StatusUnprocessableEntity, "signup.title", v)
 	}
 	ctx := c.Request().Context()
-	err := p.DB.InTx(ctx, func(tx postgres.Tx) error {
-		return p.SelfService.RequestSignUp(ctx, tx, account.SignUp{Email: email, Name: form.Get("name"), Next: v.Hidden["next"]}, p.language(c))
+	err := p.deps.DB.InTx(ctx, func(tx postgres.Tx) error {
+		return p.deps.SelfService.RequestSignUp(ctx, tx, account.SignUp{Email: email, Name: form.Get("name"), Next: v.Hidden["next"]}, p.language(c))
 	})
 	if errors.Is(err, account.ErrInvalid) {
 		v.Fields[1].Fault, v.Fields[1].Focus = "signup.invalid", true
@@ -119,7 +119,7 @@ func (p *Pages) confirmSignUpPage() linkPage {
 		again: link{"/signup", "signup.title"},
 		gone:  link{"/login", "login.title"}, // somebody was quicker, most likely the same person in another window
 		read: func(ctx context.Context, tx postgres.Tx, token string) (formView, string, error) {
-			up, err := p.SelfService.PendingSignUp(ctx, tx, token)
+			up, err := p.deps.SelfService.PendingSignUp(ctx, tx, token)
 			next := "/account?done=welcome"
 			if up.Next != "" && up.Next != "/account" {
 				next = safeNext(up.Next)
@@ -127,7 +127,7 @@ func (p *Pages) confirmSignUpPage() linkPage {
 			return confirmSignUpView(token, up), next, err
 		},
 		use: func(ctx context.Context, tx postgres.Tx, form url.Values, _ string) (account.Client, error) {
-			client, _, err := p.SelfService.SignUp(ctx, tx, form.Get("token"), form.Get("password"))
+			client, _, err := p.deps.SelfService.SignUp(ctx, tx, form.Get("token"), form.Get("password"))
 			return client, err
 		},
 	}

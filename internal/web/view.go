@@ -112,7 +112,7 @@ func (p *Pages) renderPublic(c echo.Context, name string, v view) error {
 }
 
 func (p *Pages) fill(c echo.Context, name string, v view) ([]byte, error) {
-	v.Lang, v.Sandbox = p.language(c), p.Sandbox
+	v.Lang, v.Sandbox = p.language(c), p.deps.Sandbox
 	v.Languages = languageLinks(c.Request(), v.Lang)
 	var body bytes.Buffer
 	if err := p.views[v.Lang+"/"+name].ExecuteTemplate(&body, "layout", v); err != nil {

@@ -36,16 +36,16 @@ type walletView struct {
 }
 
 func (p *Pages) wallet(c echo.Context, client *account.Client) error {
-	ctx, tx := c.Request().Context(), p.DB.Read()
+	ctx, tx := c.Request().Context(), p.deps.DB.Read()
 	before, err := strconv.ParseInt(c.QueryParam("before"), 10, 64)
 	if err != nil || before < 0 {
 		before = 0
 	}
 	v := walletView{Newest: before == 0}
-	if v.Wallet, err = p.Wallet.Balance(ctx, tx, client.ID); err != nil {
+	if v.Wallet, err = p.deps.Wallet.Balance(ctx, tx, client.ID); err != nil {
 		return fmt.Errorf("read wallet: %w", err)
 	}
-	items, more, err := p.Wallet.Lines(ctx, tx, client.ID, before, linesPerPage)
+	items, more, err := p.deps.Wallet.Lines(ctx, tx, client.ID, before, linesPerPage)
 	if err != nil {
 		return err
 	}
@@ -71,7 +71,7 @@ func (p *Pages) applicationNames(c echo.Context) func(applicationID string) (str
 		if name, known := names[applicationID]; known {
 			return name, nil
 		}
-		app, err := p.Applications.Get(c.Request().Context(), p.DB.Read(), applicationID)
+		app, err := p.deps.Applications.Get(c.Request().Context(), p.deps.DB.Read(), applicationID)
 		if err != nil && !errors.Is(err, problem.ErrNotFound) {
 			return "", err
 		}
@@ -108,7 +108,7 @@ func (p *Pages) statement(c echo.Context, client *account.Client) error {
 	if err != nil {
 		return statusError(http.StatusNotFound)
 	}
-	st, err := p.Wallet.Statement(c.Request().Context(), p.DB.Read(), client.ID, month)
+	st, err := p.deps.Wallet.Statement(c.Request().Context(), p.deps.DB.Read(), client.ID, month)
 	if err != nil {
 		return err
 	}
@@ -143,8 +143,8 @@ func (p *Pages) showRefund(c echo.Context, status int, client *account.Client, r
 // refund sends unused top-ups of the last 14 days back to their source.
 func (p *Pages) refund(c echo.Context, client *account.Client) error {
 	ctx := c.Request().Context()
-	err := p.DB.InTx(ctx, func(tx postgres.Tx) error {
-		_, err := p.Payments.Refund(ctx, tx, payment.RefundCommand{ClientID: client.ID, Actor: "client:" + client.ID, Reason: "Withdrawal from unused top-ups on the account page"})
+	err := p.deps.DB.InTx(ctx, func(tx postgres.Tx) error {
+		_, err := p.deps.Payments.Refund(ctx, tx, payment.RefundCommand{ClientID: client.ID, Actor: "client:" + client.ID, Reason: "Withdrawal from unused top-ups on the account page"})
 		return err
 	})
 	if errors.Is(err, payment.ErrNothingToRefund) {

@@ -55,10 +55,9 @@ func (c Consultation) Deadline() *time.Time {
 		return &end
 	case PendingCallback:
 		return c.CallbackDueAt
-	case Draft, Assigned, InCall, CallEnded, Completed, Cancelled, Expired:
+	default:
 		return nil
 	}
-	return nil
 }
 
 // Guards: conditions of the state table. A consultation that once waited for a callback is past its search time, so

@@ -220,7 +220,7 @@ func TestNumbersThatCannotTakeACodeAreRefused(t *testing.T) {
 func TestCodesADayAreLimitedByNumberAndInAll(t *testing.T) {
 	t.Parallel()
 	c := newCounter(t)
-	c.Numbers.PerDay = 12
+	c.deps.Numbers.PerDay = 12
 	send := func(client int, phone string) error {
 		id := create(t, c.Accounts, c.DB, NewClient{Email: fmt.Sprintf("c%d@example.com", client), Password: demo.Password, Name: "C"}).ID
 		return c.sendCode(id, phone)

@@ -130,18 +130,19 @@ func (r *walletRig) literal(v any) string {
 			return "(" + quoted + " || CAST(:r AS text))"
 		}
 		return quoted
-	case []string:
-		list := make([]string, len(v))
-		for i, item := range v {
-			list[i] = r.literal(item)
-		}
-		return "CAST(ARRAY[" + strings.Join(list, ", ") + "] AS text[])"
 	case []byte:
 		return `CAST('\x` + hex.EncodeToString(v) + `' AS bytea)`
 	case time.Time:
 		return "CAST('" + v.Format(time.RFC3339Nano) + "' AS timestamptz)"
 	case bool, int, int16, int32, int64:
 		return fmt.Sprint(v)
+	}
+	if list := reflect.ValueOf(v); list.Kind() == reflect.Slice {
+		items := make([]string, list.Len())
+		for i := range items {
+			items[i] = r.literal(list.Index(i).Interface())
+		}
+		return "ARRAY[" + strings.Join(items, ", ") + "]"
 	}
 	return "'" + strings.ReplaceAll(fmt.Sprint(v), "'", "''") + "'"
 }

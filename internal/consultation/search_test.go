@@ -233,7 +233,7 @@ func TestSearchesReadOnlyWhatTheyNeed(t *testing.T) {
 	queries, err := w.DB.ByIndex(t.Context(), 1)
 	w.do(err)
 	t.Cleanup(queries.Close)
-	w.Searches = queries
+	w.deps.Searches = queries
 	first := w.create()
 	w.sweep()
 	reads := func(f func(tx postgres.Tx) error) (rows int) {

@@ -15,7 +15,7 @@ func TestWithoutTelephonyNothingIsPromised(t *testing.T) {
 	w := newWorld(t)
 	w.online()
 	with := w.Telephony
-	w.Telephony = telephony.New(w.DB, telephony.None{}, nil, nil)
+	w.deps.Telephony = telephony.New(w.DB, telephony.None{}, nil, nil)
 	_, err := w.tryCreate(w.command())
 	if p, ok := problem.As(err); !ok || !errors.Is(err, problem.ErrUnavailable) || p.RetryAfter <= 0 {
 		t.Errorf("created: %v", err)
@@ -44,7 +44,7 @@ func TestWithoutTelephonyNothingIsPromised(t *testing.T) {
 	if w.Served() || covered() {
 		t.Error("promised")
 	}
-	w.Telephony = with
+	w.deps.Telephony = with
 	if !w.Served() || !covered() {
 		t.Error("not promised with a provider")
 	}

@@ -101,7 +101,7 @@ var (
 
 func readBalance(ctx context.Context, tx postgres.Tx, clientID string) (Balance, error) {
 	var row walletRow
-	err := tx.QueryRow(ctx, balanceSQL, clientID).Scan(&row.AvailableCents, &row.HeldCents)
+	err := tx.QueryRow(ctx, balanceSQL, clientID).Scan((*int64)(&row.AvailableCents), (*int64)(&row.HeldCents))
 	if postgres.IsNotFound(err) {
 		return Balance{}, nil
 	}
@@ -113,7 +113,8 @@ func listTransactions(ctx context.Context, tx postgres.Tx, clientID string, befo
 	items := make([]Transaction, 0, limit)
 	err := tx.Rows(ctx, pageSQL, func(rows *sql.Rows) error {
 		var t Transaction
-		err := rows.Scan(&t.ID, &t.Type, &t.Seq, &t.Amount, &t.BalanceAfter, &t.AvailableAfter, &t.ApplicationID, &t.ConsultationID, &t.Description, &t.CreatedAt)
+		// The standard library converts types of ours by way of text.
+		err := rows.Scan(&t.ID, (*string)(&t.Type), &t.Seq, (*int64)(&t.Amount), (*int64)(&t.BalanceAfter), (*int64)(&t.AvailableAfter), &t.ApplicationID, &t.ConsultationID, &t.Description, &t.CreatedAt)
 		items = append(items, t)
 		return err
 	}, clientID, before(beforeSeq), limit)

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"partnerd/internal/dbtest"
 	"partnerd/internal/mail"
 	"partnerd/internal/postgres"
 )
@@ -102,17 +103,7 @@ func (c *counter) behind(first func(tx postgres.Tx) error, do func() error) erro
 	<-begun
 	done := make(chan error, 1)
 	go func() { done <- do() }()
-	for deadline := time.Now().Add(20 * time.Second); ; <-time.After(5 * time.Millisecond) {
-		var waits bool
-		err := c.DB.Pool().QueryRow(c.Context(), `SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock')`).Scan(&waits)
-		if err != nil || time.Now().After(deadline) {
-			c.Errorf("nothing waits: %v", err)
-			break
-		}
-		if waits {
-			break
-		}
-	}
+	dbtest.AwaitWaiters(c, c.DB, 1)
 	close(release)
 	if err := <-ended; err != nil {
 		c.Fatal(err)

@@ -83,6 +83,19 @@ func Exec(ctx context.Context, tx postgres.Tx, sql string, args ...any) error {
 	return err
 }
 
+// AwaitWaiters waits until n statements of the test's database at least wait for a lock. The test fails when they do not
+// come within 20 s.
+func AwaitWaiters(t testing.TB, db *postgres.DB, n int) {
+	t.Helper()
+	for waiting, deadline := -1, time.Now().Add(20*time.Second); waiting < n; <-time.After(5 * time.Millisecond) {
+		err := db.Pool().QueryRow(t.Context(), `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`).Scan(&waiting)
+		if err != nil || waiting < n && time.Now().After(deadline) {
+			t.Errorf("%d of %d wait for a lock: %v", waiting, n, err)
+			return
+		}
+	}
+}
+
 // OwnerURL returns the address that [URL] has returned, for the owner of the tables.
 func OwnerURL(t testing.TB, url string) string {
 	t.Helper()

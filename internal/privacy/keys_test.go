@@ -6,7 +6,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -194,26 +193,12 @@ func TestNoKeyIsMadeAfterAnErasure(t *testing.T) {
 				return h.Accounts.SetPhone(ctx, tx, h.client.ID, "+33639980004", true)
 			})
 		}()
-		h.awaitWaiter()
+		dbtest.AwaitWaiters(h, h.db, 1)
 		return nil
 	})
 	if err := <-written; !errors.Is(err, vault.ErrNoKey) || h.keys(h.client.ID) != 0 {
 		t.Errorf("the write: %v; %d keys", err, h.keys(h.client.ID))
 	}
-}
-
-// awaitWaiter returns when a session of this database waits for a lock.
-func (h *house) awaitWaiter() {
-	h.Helper()
-	for range 500 {
-		var n int
-		h.must(h.db.Pool().QueryRow(h.Context(), `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`).Scan(&n))
-		if n > 0 {
-			return
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	h.Error("nobody waits")
 }
 
 // Another process creates a consultation at the very moment of the erasure. Either it is there, opens, and the erasure is

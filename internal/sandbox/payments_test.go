@@ -300,12 +300,7 @@ func TestSimultaneousClicks(t *testing.T) {
 					return err
 				}
 				go func() { later <- f.click(c.later(p), s) }()
-				f.until("the later click waits", func() bool {
-					var waiting int
-					err := f.db.Pool().QueryRow(t.Context(), `SELECT count(*) FROM pg_stat_activity
-						WHERE datname = current_database() AND wait_event_type = 'Lock'`).Scan(&waiting)
-					return err == nil && waiting == 1
-				})
+				dbtest.AwaitWaiters(t, f.db, 1)
 				return nil
 			})
 			if err != nil {

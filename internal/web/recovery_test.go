@@ -121,7 +121,7 @@ func TestApprovalNeedsTheSessionToTheEnd(t *testing.T) {
 	<-blocked
 	answered := make(chan page, 1)
 	go func() { answered <- b.post("/oauth/consent", form) }()
-	f.waitForLock()
+	dbtest.AwaitWaiters(f.t, f.db, 1)
 	close(release)
 	if err := <-ended; err != nil {
 		t.Fatal(err)
@@ -131,20 +131,4 @@ func TestApprovalNeedsTheSessionToTheEnd(t *testing.T) {
 	if err := f.db.Pool().QueryRow(t.Context(), `SELECT count(*) FROM oauth_grants`).Scan(&grants); err != nil || grants != 0 {
 		t.Errorf("%d grants: %v", grants, err)
 	}
-}
-
-// waitForLock waits until a statement of this database waits for a lock.
-func (f *fixture) waitForLock() {
-	f.t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); <-time.After(5 * time.Millisecond) {
-		var waiting bool
-		err := f.db.Pool().QueryRow(f.t.Context(), `SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock')`).Scan(&waiting)
-		if err != nil {
-			f.t.Fatal(err)
-		}
-		if waiting {
-			return
-		}
-	}
-	f.t.Fatal("nothing waits")
 }

@@ -11,6 +11,7 @@ import (
 
 	"partnerd/internal/edge"
 	"partnerd/internal/id"
+	"partnerd/internal/poll"
 )
 
 const (
@@ -136,10 +137,7 @@ func (a *App) keepRunning(ctx context.Context, name string, run func(context.Con
 	for ctx.Err() == nil {
 		if err := a.guard(ctx, run); err != nil && ctx.Err() == nil {
 			a.Logger.Error("worker failed and is started again", "worker", name, "error", err)
-			select {
-			case <-ctx.Done():
-			case <-time.After(time.Second):
-			}
+			poll.Pause(ctx, time.Second)
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"partnerd/internal/app"
+	"partnerd/internal/poll"
 )
 
 const (
@@ -99,7 +100,7 @@ func matchTimersDue(ctx context.Context, e *Env, fast bool) ([]Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !sleep(ctx, time.Until(due)) {
+	if !poll.Pause(ctx, time.Until(due)) {
 		return nil, ctx.Err()
 	}
 	var late Latencies
@@ -111,7 +112,7 @@ func matchTimersDue(ctx context.Context, e *Env, fast bool) ([]Result, error) {
 		if changed == matchTimers || time.Now().After(end) {
 			break
 		}
-		if !sleep(ctx, 200*time.Millisecond) {
+		if !poll.Pause(ctx, 200*time.Millisecond) {
 			return nil, ctx.Err()
 		}
 	}
@@ -149,7 +150,7 @@ func matchStarved(ctx context.Context, e *Env) ([]Result, error) {
 			return nil, err
 		}
 	}
-	if !sleep(ctx, 5*time.Second) { // until they have begun
+	if !poll.Pause(ctx, 5*time.Second) { // until they have begun
 		return nil, ctx.Err()
 	}
 	before, err := r.cpu(ctx)
@@ -157,7 +158,7 @@ func matchStarved(ctx context.Context, e *Env) ([]Result, error) {
 		return nil, err
 	}
 	start := time.Now()
-	if !sleep(ctx, e.Load) {
+	if !poll.Pause(ctx, e.Load) {
 		return nil, ctx.Err()
 	}
 	after, err := r.cpu(ctx)
@@ -215,14 +216,5 @@ func (r *matchRig) startFast(ctx context.Context) error {
 	case err := <-done:
 		done <- nil
 		return errors.Join(errors.New("the replica with a fast clock ended"), err)
-	}
-}
-
-func sleep(ctx context.Context, d time.Duration) bool {
-	select {
-	case <-ctx.Done():
-		return false
-	case <-time.After(d):
-		return true
 	}
 }

@@ -23,6 +23,7 @@ import (
 
 	"partnerd/internal/app"
 	"partnerd/internal/application"
+	"partnerd/internal/poll"
 	"partnerd/internal/postgres"
 )
 
@@ -320,7 +321,7 @@ func (r *matchRig) measure(ctx context.Context, load time.Duration, perSecond in
 	}
 	start := time.Now()
 	for i, token := range tokens {
-		if !sleep(ctx, time.Until(start.Add(time.Duration(i)*time.Second/time.Duration(perSecond)))) {
+		if !poll.Pause(ctx, time.Until(start.Add(time.Duration(i)*time.Second/time.Duration(perSecond)))) {
 			return nil, ctx.Err()
 		}
 		g.Go(func() error { return r.create(ctx, token, r.pairs[i%len(r.pairs)]) })
@@ -333,7 +334,7 @@ func (r *matchRig) measure(ctx context.Context, load time.Duration, perSecond in
 		if err != nil {
 			return nil, err
 		}
-		if waiting == 0 || !sleep(ctx, 200*time.Millisecond) {
+		if waiting == 0 || !poll.Pause(ctx, 200*time.Millisecond) {
 			break
 		}
 	}
@@ -351,7 +352,7 @@ func (r *matchRig) measure(ctx context.Context, load time.Duration, perSecond in
 
 // busy returns for how many milliseconds the database has worked at statements so far (pg_stat_database.active_time).
 func (r *matchRig) busy(ctx context.Context) (at time.Time, ms float64, err error) {
-	if !sleep(ctx, 2*time.Second) { // sessions hand their figures in with a delay
+	if !poll.Pause(ctx, 2*time.Second) { // sessions hand their figures in with a delay
 		return at, 0, ctx.Err()
 	}
 	err = r.app.DB.Pool().QueryRow(ctx, "SELECT now(), active_time FROM pg_stat_database WHERE datname = current_database()").Scan(&at, &ms)
@@ -363,13 +364,13 @@ func (r *matchRig) ready(ctx context.Context) error {
 		if resp, err := http.Get("http://" + r.addr + "/readyz"); err == nil {
 			resp.Body.Close()
 			if resp.StatusCode == http.StatusOK {
-				if !sleep(ctx, 3*time.Second) { // the others, and simulated lawyers, begin
+				if !poll.Pause(ctx, 3*time.Second) { // the others, and simulated lawyers, begin
 					return ctx.Err()
 				}
 				return nil
 			}
 		}
-		if !sleep(ctx, 100*time.Millisecond) {
+		if !poll.Pause(ctx, 100*time.Millisecond) {
 			return ctx.Err()
 		}
 	}

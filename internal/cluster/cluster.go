@@ -19,6 +19,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"partnerd/internal/poll"
 )
 
 // The cluster's folder holds
@@ -329,14 +331,7 @@ func (c *Cluster) dataDirectory(ctx context.Context) (dir string, err error) {
 }
 
 // wait pauses between two looks at a condition; false when ctx is over.
-func wait(ctx context.Context) bool {
-	select {
-	case <-ctx.Done():
-		return false
-	case <-time.After(pollInterval):
-		return true
-	}
-}
+func wait(ctx context.Context) bool { return poll.Pause(ctx, pollInterval) }
 
 func newPassword() string {
 	b := make([]byte, 24)

@@ -8,6 +8,16 @@ import (
 	"time"
 )
 
+// Pause waits for d and tells whether ctx goes on.
+func Pause(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(d):
+		return true
+	}
+}
+
 // Loop says how a step repeats.
 type Loop struct {
 	Name  string          // of the step, in the log

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"log/slog"
 	"time"
+
+	"partnerd/internal/poll"
 )
 
 const (
@@ -21,7 +23,7 @@ func (db *DB) Alone(ctx context.Context, name string, log *slog.Logger, f func(c
 	for ctx.Err() == nil {
 		if err := db.alone(ctx, name, f); err != nil && ctx.Err() == nil {
 			log.Warn("not sure to be alone; asking again", "for", name, "error", err)
-			pause(ctx, standBy)
+			poll.Pause(ctx, standBy)
 		}
 	}
 }
@@ -36,7 +38,7 @@ func (db *DB) alone(ctx context.Context, name string, f func(ctx context.Context
 		if err := conn.QueryRow(ctx, "SELECT pg_try_advisory_lock(hashtextextended($1, 0))", name).Scan(&held); err != nil {
 			return fmt.Errorf("ask for the place: %w", err)
 		}
-		if !held && !pause(ctx, standBy) {
+		if !held && !poll.Pause(ctx, standBy) {
 			return nil
 		}
 	}
@@ -44,7 +46,7 @@ func (db *DB) alone(ctx context.Context, name string, f func(ctx context.Context
 	lost := make(chan error, 1)
 	go func() {
 		defer stop()
-		for pause(ctx, confirm) {
+		for poll.Pause(ctx, confirm) {
 			asking, cancel := context.WithTimeout(ctx, maxSleep)
 			err := conn.Ping(asking)
 			cancel()

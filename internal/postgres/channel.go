@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"partnerd/internal/poll"
 )
 
 const (
@@ -69,7 +71,7 @@ func (c *Channel) Tell(ctx context.Context) {
 		if more {
 			c.wake()
 		}
-		if !pause(ctx, tellSpacing) {
+		if !poll.Pause(ctx, tellSpacing) {
 			return
 		}
 	}
@@ -104,7 +106,7 @@ func (c *Channel) Listen(ctx context.Context, heard func(word string)) {
 			wait = firstReconnect
 		}
 		c.log.Warn("notifications are off; polling", "channel", c.name, "error", err)
-		if !pause(ctx, wait) {
+		if !poll.Pause(ctx, wait) {
 			return
 		}
 		wait = min(2*wait, lastReconnect)
@@ -155,13 +157,4 @@ func hangUp(ctx context.Context, conn *pgx.Conn) {
 	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
 	conn.Close(closing)
-}
-
-func pause(ctx context.Context, d time.Duration) bool {
-	select {
-	case <-ctx.Done():
-		return false
-	case <-time.After(d):
-		return true
-	}
 }

@@ -26,6 +26,7 @@ import (
 
 	"partnerd/internal/clock"
 	"partnerd/internal/id"
+	"partnerd/internal/poll"
 )
 
 // LockTimeout bounds every wait for a row lock. A twin of a running idempotent request waits this long (decision H51).
@@ -103,7 +104,7 @@ const clockEvery = 5 * time.Second
 
 // follow keeps the clock near the database's. Without an answer it goes on by what passes here.
 func (db *DB) follow(ctx context.Context, remote *clock.Remote) {
-	for pause(ctx, clockEvery) {
+	for poll.Pause(ctx, clockEvery) {
 		asking, cancel := context.WithTimeout(ctx, clockEvery)
 		_ = db.ask(asking, remote) // whoever uses the database sees that it is gone
 		cancel()

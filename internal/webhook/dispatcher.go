@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"partnerd/internal/poll"
 	"partnerd/internal/postgres"
 )
 
@@ -92,23 +93,8 @@ func (d *dispatcher) run(ctx context.Context) {
 
 // claimUntil starts attempts until ctx ends.
 func (d *dispatcher) claimUntil(ctx context.Context, start func(message)) {
-	poll := time.NewTicker(d.cfg.Poll)
-	defer poll.Stop()
-	for ctx.Err() == nil { // a wake-up that comes together with the end does not win
-		more, err := d.claim(ctx, start)
-		if err != nil && ctx.Err() == nil {
-			d.log.Error("webhook deliveries cannot be claimed", "error", err)
-		}
-		if more && ctx.Err() == nil {
-			continue
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-d.wake:
-		case <-poll.C:
-		}
-	}
+	loop := poll.Loop{Name: "webhook deliveries cannot be claimed", Every: d.cfg.Poll, Wake: d.wake, Log: d.log}
+	_ = loop.Run(ctx, func(ctx context.Context) (bool, error) { return d.claim(ctx, start) }) // ends with ctx alone
 }
 
 // claim leases what is due and there is room for; more tells that the statement's limit was reached.
@@ -164,7 +150,7 @@ func (d *dispatcher) message(r claimedRow, token string) (message, error) {
 
 func (d *dispatcher) attempt(ctx context.Context, m message) result {
 	if m.startIn > 0 {
-		pause(ctx, m.startIn)
+		poll.Pause(ctx, m.startIn)
 	}
 	startedAt := d.db.Clock().Now()
 	if m.attempt == 1 {
@@ -224,7 +210,7 @@ func (d *dispatcher) flush(ctx context.Context, batch []result) {
 			return
 		}
 		d.log.Error("webhook attempts cannot be recorded", "attempts", len(batch), "error", err)
-		if !pause(ctx, wait) {
+		if !poll.Pause(ctx, wait) {
 			return
 		}
 	}
@@ -274,15 +260,6 @@ func (d *dispatcher) release(batch []result) {
 	d.metrics.inFlight.Sub(float64(len(batch)))
 	if ready := d.slots.free(batch, d.db.Clock().Now()); ready {
 		signal(d.wake)
-	}
-}
-
-func pause(ctx context.Context, d time.Duration) bool {
-	select {
-	case <-ctx.Done():
-		return false
-	case <-time.After(d):
-		return true
 	}
 }
 

@@ -21,6 +21,7 @@ import (
 
 	"partnerd/internal/clock"
 	"partnerd/internal/cluster"
+	"partnerd/internal/poll"
 	"partnerd/internal/postgres"
 	"partnerd/internal/seal"
 )
@@ -65,7 +66,7 @@ func beSender(encoded string) error {
 	for ctx.Err() == nil { // the database may be restarting
 		db, err := postgres.Open(ctx, job.URL, postgres.Options{MaxConns: 6, Test: true})
 		if err != nil {
-			pause(ctx, 100*time.Millisecond)
+			poll.Pause(ctx, 100*time.Millisecond)
 			continue
 		}
 		defer db.Close()
@@ -285,7 +286,7 @@ func (w *world) publish(ctx context.Context, subjects []Subject) {
 			next[s.ConsultationID] = sequence
 			i++
 		}
-		pause(ctx, 4*time.Millisecond)
+		poll.Pause(ctx, 4*time.Millisecond)
 	}
 }
 

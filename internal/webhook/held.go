@@ -3,6 +3,7 @@ package webhook
 import (
 	"context"
 
+	"partnerd/internal/poll"
 	"partnerd/internal/postgres"
 )
 
@@ -14,15 +15,8 @@ const (
 // keepHeldApart marks deliveries that may not be sent, so that claims do not pass them, and lets them go when they may,
 // until ctx ends. Any number of processes may; one is enough.
 func (d *dispatcher) keepHeldApart(ctx context.Context) {
-	for {
-		more, err := d.moveHeld(ctx)
-		if err != nil && ctx.Err() == nil {
-			d.log.Error("webhook deliveries cannot be held apart", "error", err)
-		}
-		if !more && !pause(ctx, d.cfg.Poll) || ctx.Err() != nil {
-			return
-		}
-	}
+	loop := poll.Loop{Name: "webhook deliveries cannot be held apart", Every: d.cfg.Poll, Log: d.log}
+	_ = loop.Run(ctx, d.moveHeld) // ends with ctx alone
 }
 
 // moveHeld makes one transaction in each direction; more tells that there may be work for another.
@@ -41,5 +35,5 @@ func (d *dispatcher) moveHeld(ctx context.Context) (more bool, err error) {
 		changed, err = releaseHeld(ctx, tx, reopened, maxMoved)
 		return err
 	})
-	return err == nil && (changed || held == maxMoved), err
+	return changed || held == maxMoved, err
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"partnerd/internal/poll"
 	"partnerd/internal/postgres"
 )
 
@@ -63,14 +64,11 @@ const noticeInterval = time.Minute
 
 // warn sends due notices until ctx ends.
 func (s *Service) warn(ctx context.Context) {
-	for {
-		if _, err := s.SendNotices(ctx); err != nil && ctx.Err() == nil {
-			s.log.Error("webhook notices cannot be sent", "error", err)
-		}
-		if !pause(ctx, noticeInterval) {
-			return
-		}
-	}
+	loop := poll.Loop{Name: "webhook notices cannot be sent", Every: noticeInterval, Log: s.log}
+	_ = loop.Run(ctx, func(ctx context.Context) (bool, error) { // ends with ctx alone
+		_, err := s.SendNotices(ctx)
+		return false, err
+	})
 }
 
 // SendNotices tells the partners whose endpoints have failed for 1 h, 24 h or 3 days or were disabled, each once, and

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"partnerd/internal/poll"
 	"partnerd/internal/postgres"
 )
 
@@ -37,7 +38,7 @@ func (s *Service) Purge(ctx context.Context) (removed int, err error) {
 			return removed, fmt.Errorf("purge webhook events: %w", err)
 		}
 		removed += n
-		if found == 0 || !pause(ctx, purgePause) {
+		if found == 0 || !poll.Pause(ctx, purgePause) {
 			return removed, nil
 		}
 	}

@@ -21,6 +21,7 @@ import (
 	"partnerd/internal/dbtest"
 	"partnerd/internal/lawyer"
 	"partnerd/internal/matching"
+	"partnerd/internal/poll"
 	"partnerd/internal/postgres"
 	"partnerd/internal/telephony"
 )
@@ -243,7 +244,7 @@ func (c *chaos) createAndCancel(ctx context.Context, n int) (made int) {
 			return i
 		}
 		if random.IntN(10) == 0 {
-			pause(ctx, time.Duration(random.IntN(2000))*time.Millisecond)
+			poll.Pause(ctx, time.Duration(random.IntN(2000))*time.Millisecond)
 			err := c.desk.DB.InTx(ctx, func(tx postgres.Tx) error {
 				_, err := c.desk.Consultations.Cancel(ctx, tx, c.application, client, con.ID)
 				return err
@@ -252,7 +253,7 @@ func (c *chaos) createAndCancel(ctx context.Context, n int) (made int) {
 				c.Error(err)
 			}
 		}
-		if !pause(ctx, time.Duration(50+random.IntN(300))*time.Millisecond) {
+		if !poll.Pause(ctx, time.Duration(50+random.IntN(300))*time.Millisecond) {
 			return i
 		}
 	}
@@ -292,7 +293,7 @@ func (c *chaos) work(ctx context.Context, id string, random *rand.Rand) {
 	var lease lawyer.Lease
 	for ctx.Err() == nil {
 		if c.long && random.IntN(400) == 0 { // vanishes, and comes back when the lease is lost
-			pause(ctx, lawyer.LeaseLost+10*time.Second)
+			poll.Pause(ctx, lawyer.LeaseLost+10*time.Second)
 		}
 		read := c.desk.DB.Read()
 		if err := c.desk.Lawyers.Beat(ctx, read, lease); err != nil { // signed off, or not yet on
@@ -333,7 +334,7 @@ func (c *chaos) work(ctx context.Context, id string, random *rand.Rand) {
 				say(c.desk.Consultations.SubmitNote(ctx, lease, job.ID, "note", "preview"))
 			}
 		}
-		pause(ctx, time.Duration(100+random.IntN(200))*time.Millisecond)
+		poll.Pause(ctx, time.Duration(100+random.IntN(200))*time.Millisecond)
 	}
 }
 
@@ -402,7 +403,7 @@ func (c *chaos) watch(ctx context.Context, db *pgx.Conn) {
 	idle, told := map[string]time.Time{}, map[string]bool{}
 	last, stall, longest := time.Now(), time.Duration(0), time.Duration(0)
 	var several time.Time // since when more than one process sweeps
-	for pause(ctx, 200*time.Millisecond) {
+	for poll.Pause(ctx, 200*time.Millisecond) {
 		now := time.Now()
 		stall, last = max(stall, now.Sub(last)), now
 		for _, fault := range c.look(ctx, db, snapshotSQL) {
@@ -450,13 +451,4 @@ func (c *chaos) look(ctx context.Context, db *pgx.Conn, sql string) []string {
 		c.Error(err)
 	}
 	return found
-}
-
-func pause(ctx context.Context, d time.Duration) bool {
-	select {
-	case <-ctx.Done():
-		return false
-	case <-time.After(d):
-		return true
-	}
 }

@@ -2,7 +2,6 @@ package consultation
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -11,7 +10,6 @@ import (
 
 	"partnerd/internal/matching"
 	"partnerd/internal/postgres"
-	"partnerd/internal/problem"
 )
 
 // page chooses at most limit consultations before a position (zero: the newest), newest first.
@@ -102,11 +100,7 @@ func waiting(now time.Time) func(*gorm.DB) *gorm.DB {
 // lockWaiting locks a consultation that can be offered; ok is false when it cannot, or somebody else is at it.
 func lockWaiting(ctx context.Context, tx postgres.Tx, consultationID string) (c Consultation, ok bool, err error) {
 	free := clause.Locking{Strength: clause.LockingStrengthUpdate, Table: clause.Table{Name: "c"}, Options: clause.LockingOptionsSkipLocked}
-	r, err := one[row](rows(ctx, tx, free).Where("c.id = ?", consultationID).Scopes(waiting(tx.Now)))
-	if errors.Is(err, problem.ErrNotFound) {
-		return Consultation{}, false, nil
-	}
-	return fromRow(r), err == nil, err
+	return maybe(rows(ctx, tx, free).Where("c.id = ?", consultationID).Scopes(waiting(tx.Now)))
 }
 
 // figures are what the metrics tell of the search.

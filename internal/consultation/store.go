@@ -233,7 +233,11 @@ func lock(ctx context.Context, tx postgres.Tx, consultationID string) (Consultat
 
 // tryLock locks a consultation unless somebody else is at it; ok is false then.
 func tryLock(ctx context.Context, tx postgres.Tx, consultationID string) (c Consultation, ok bool, err error) {
-	r, err := one[row](rows(ctx, tx, postgres.SkipLocked).Where("c.id = ?", consultationID))
+	return maybe(rows(ctx, tx, postgres.SkipLocked).Where("c.id = ?", consultationID))
+}
+
+func maybe(q *gorm.DB) (c Consultation, ok bool, err error) {
+	r, err := one[row](q)
 	if errors.Is(err, problem.ErrNotFound) {
 		return Consultation{}, false, nil
 	}

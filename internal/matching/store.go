@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"gorm.io/gorm"
-	"gorm.io/gorm/clause"
 
 	"partnerd/internal/id"
 	"partnerd/internal/lawyer"
@@ -108,7 +107,7 @@ type closing struct {
 
 func closeOffer(ctx context.Context, tx postgres.Tx, c closing) (Offer, error) {
 	var r offerRow
-	q := tx.Gorm(ctx).Model(&r).Clauses(clause.Returning{}).Where("id = ? AND state = 'OPEN'", c.offerID)
+	q := tx.Gorm(ctx).Model(&r).Clauses(postgres.Returning[offerRow]()).Where("id = ? AND state = 'OPEN'", c.offerID)
 	if c.lawyerID != "" {
 		q = q.Where("lawyer_id = ?", c.lawyerID)
 	}

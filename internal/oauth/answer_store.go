@@ -34,7 +34,7 @@ func claimAnswer(ctx context.Context, tx postgres.Tx, applicationID string, key,
 	claim := clause.OnConflict{Columns: []clause.Column{{Name: "application_id"}, {Name: "key_hash"}},
 		DoUpdates: clause.Set{ifOver("fingerprint"), ifOver("answer_sealed")}}
 	r := answerRow{ApplicationID: applicationID, KeyHash: key, Fingerprint: fingerprint, ExpiresAt: tx.Now.Add(AnswerRetention)}
-	if err := gorm.G[answerRow](tx.Gorm(ctx), claim, clause.Returning{}).Create(ctx, &r); err != nil {
+	if err := gorm.G[answerRow](tx.Gorm(ctx), claim, postgres.Returning[answerRow]()).Create(ctx, &r); err != nil {
 		return answerRow{}, fmt.Errorf("claim idempotency key: %w", err)
 	}
 	return r, nil

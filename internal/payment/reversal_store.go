@@ -2,7 +2,6 @@ package payment
 
 import (
 	"context"
-	"fmt"
 
 	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
@@ -26,18 +25,13 @@ type reversalRow struct {
 // TableName implements [schema.Tabler].
 func (reversalRow) TableName() string { return "payment_reversals" }
 
-var lockPaymentSQL = postgres.SQL(postgres.Backend, `SELECT pg_advisory_xact_lock(hashtextextended('payment ' || $1 || ' ' || $2, 0))`)
-
 // lockPayment lets notices about one payment queue, also before it is known which session it pays. Notices without a
 // payment pass.
 func lockPayment(ctx context.Context, tx postgres.Tx, provider, paymentRef string) error {
 	if paymentRef == "" {
 		return nil
 	}
-	if _, err := tx.Exec(ctx, lockPaymentSQL, provider, paymentRef); err != nil {
-		return fmt.Errorf("lock payment: %w", err)
-	}
-	return nil
+	return tx.Lock(ctx, "payment "+provider+" "+paymentRef)
 }
 
 // keepReversal adds to what is known of the object.

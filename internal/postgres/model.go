@@ -25,10 +25,13 @@ var ForNoKeyUpdate = clause.Locking{Strength: "NO KEY UPDATE"}
 // SkipLocked is [ForUpdate] of those rows that nobody else has locked.
 var SkipLocked = clause.Locking{Strength: clause.LockingStrengthUpdate, Options: clause.LockingOptionsSkipLocked}
 
+// Names lists the columns of a model.
+func Names[T any]() []string { return slices.Clone(parsed[T]().DBNames) }
+
 // Columns lists the columns of a model but those named, each after "alias.", for a statement that selects them.
 func Columns[T any](alias string, except ...string) string {
 	var list []string
-	for _, name := range parsed[T]().DBNames {
+	for _, name := range Names[T]() {
 		if !slices.Contains(except, name) {
 			list = append(list, alias+"."+name)
 		}
@@ -40,7 +43,7 @@ func Columns[T any](alias string, except ...string) string {
 // program runs changes nothing for a statement that is prepared.
 func Returning[T any]() clause.Returning {
 	var r clause.Returning
-	for _, name := range parsed[T]().DBNames {
+	for _, name := range Names[T]() {
 		r.Columns = append(r.Columns, clause.Column{Name: name})
 	}
 	return r

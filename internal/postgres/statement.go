@@ -62,6 +62,17 @@ func (tx Tx) Rows(ctx context.Context, s Statement, scan func(*sql.Rows) error, 
 	return rows.Err()
 }
 
+var lockSQL = SQL(Backend, "SELECT pg_advisory_xact_lock(hashtextextended($1, 0))")
+
+// Lock waits until no other transaction holds the name, and holds it until this one ends. It is for what has no row that
+// could be locked yet.
+func (tx Tx) Lock(ctx context.Context, name string) error {
+	if _, err := tx.Exec(ctx, lockSQL, name); err != nil {
+		return fmt.Errorf("lock %s: %w", name, err)
+	}
+	return nil
+}
+
 // Query runs a statement and maps its rows to T by the names of their columns, as GORM does for a model.
 func Query[T any](ctx context.Context, tx Tx, s Statement, args ...any) (list []T, err error) {
 	rows, err := tx.gorm.Statement.ConnPool.QueryContext(ctx, s.text, args...)

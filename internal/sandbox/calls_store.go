@@ -32,12 +32,10 @@ type history struct {
 	Joined, Parted bool // both were joined; the line dropped
 }
 
-var lockCallSQL = postgres.SQL(postgres.Backend, "SELECT pg_advisory_xact_lock(hashtextextended($1, 0))")
-
 // historyOf locks the call against a twin of the command.
 func historyOf(ctx context.Context, tx postgres.Tx, cmd telephony.Command) (h history, err error) {
-	if _, err := tx.Exec(ctx, lockCallSQL, cmd.CallID); err != nil {
-		return history{}, fmt.Errorf("lock simulated call: %w", err)
+	if err := tx.Lock(ctx, cmd.CallID); err != nil {
+		return history{}, err
 	}
 	err = tx.Gorm(ctx).Model(&stepRow{}).Where("call_id = ?", cmd.CallID).Select(`coalesce(bool_or(starts_with(id, ?)), false) AS repeated,
 		coalesce(bool_or(event->>'kind' = ?), false) AS joined, coalesce(bool_or(event->>'kind' = ?), false) AS parted`,
@@ -98,7 +96,8 @@ const stepClaim = 15 * time.Second
 var claimStepsSQL = postgres.SQL(postgres.Claim, `WITH due AS MATERIALIZED (
 		SELECT id FROM sandbox_call_steps WHERE done_at IS NULL AND due_at <= $1 AND (claimed_until IS NULL OR claimed_until <= $1)
 		ORDER BY due_at LIMIT 64 FOR UPDATE SKIP LOCKED)
-	UPDATE sandbox_call_steps s SET claimed_until = $2, tries = s.tries + 1 FROM due WHERE s.id = due.id RETURNING s.*`)
+	UPDATE sandbox_call_steps s SET claimed_until = $2, tries = s.tries + 1 FROM due WHERE s.id = due.id
+	RETURNING `+postgres.Columns[stepRow]("s"))
 
 // claimSteps takes due events for one try each, which counts already.
 func claimSteps(ctx context.Context, tx postgres.Tx) ([]stepRow, error) {

@@ -83,16 +83,6 @@ func lockIdle(ctx context.Context, tx postgres.Tx, after string, limit int) (ids
 	return ids, nil
 }
 
-var seedLockSQL = postgres.SQL(postgres.Backend, "SELECT pg_advisory_xact_lock(hashtextextended('sandbox lawyers', 0))")
-
-// seedLock keeps two replicas that start together from creating the same lawyers.
-func seedLock(ctx context.Context, tx postgres.Tx) error {
-	if _, err := tx.Exec(ctx, seedLockSQL); err != nil {
-		return fmt.Errorf("lock the creation of simulated lawyers: %w", err)
-	}
-	return nil
-}
-
 func simulatedEmails(ctx context.Context, tx postgres.Tx) (emails []string, err error) {
 	if err := tx.Gorm(ctx).Table("lawyers").Where("simulated").Pluck("email", &emails).Error; err != nil {
 		return nil, fmt.Errorf("list simulated lawyers: %w", err)

@@ -43,9 +43,9 @@ func insertDecision(ctx context.Context, tx postgres.Tx, n payment.Notice, body 
 	return err == nil && inserted.RowsAffected == 1, err
 }
 
-var claimNoticesSQL = postgres.SQL(postgres.Claim, `UPDATE sandbox_payment_notices SET attempts = attempts + 1, due_at = $1
+var claimNoticesSQL = postgres.SQL(postgres.Claim, `UPDATE sandbox_payment_notices n SET attempts = attempts + 1, due_at = $1
 	WHERE id IN (SELECT id FROM sandbox_payment_notices WHERE delivered_at IS NULL AND due_at <= $2 ORDER BY due_at LIMIT $3 FOR UPDATE SKIP LOCKED)
-	RETURNING *`)
+	RETURNING `+postgres.Columns[noticeRow]("n"))
 
 // claimNotices takes due notices for one attempt each, which counts already. They are due again after the lease, should
 // this process die.

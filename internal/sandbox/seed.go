@@ -31,7 +31,7 @@ var staff = []struct {
 // Seed creates the simulated lawyers that do not exist yet. [Lawyers.Run] brings them to work. Their numbers are of the
 // range that is kept for fiction (+33 1 99 00), and nobody can sign in as one.
 func (l *Lawyers) Seed(ctx context.Context, tx postgres.Tx) error {
-	if err := seedLock(ctx, tx); err != nil {
+	if err := tx.Lock(ctx, "sandbox lawyers"); err != nil { // two processes that start together
 		return err
 	}
 	there, err := simulatedEmails(ctx, tx)

@@ -196,7 +196,7 @@ var claimSQL = postgres.SQL(postgres.Claim, `WITH due AS MATERIALIZED (
 		ORDER BY q.due_at, q.position LIMIT $3 FOR UPDATE SKIP LOCKED)
 	UPDATE call_commands c SET claimed_until = $2, attempts = c.attempts + 1
 	FROM due, calls k WHERE c.id = due.id AND k.id = c.call_id
-	RETURNING c.*, k.consultation_id, k.lawyer_id, k.language, k.state = 'ENDED' AS ended`)
+	RETURNING `+postgres.Columns[commandRow]("c")+`, k.consultation_id, k.lawyer_id, k.language, k.state = 'ENDED' AS ended`)
 
 // claim takes the first open command of every call that has one due.
 func claim(ctx context.Context, tx postgres.Tx) ([]command, error) {

@@ -124,15 +124,13 @@ SELECT count(*) FROM moved`)
 
 // insert begins the text that inserts rows of a model's table: the value of each column by its name.
 func insert[T schema.Tabler](values map[string]string) string {
-	const alias = "row"
-	columns := strings.Split(postgres.Columns[T](alias), ", ")
+	columns := postgres.Names[T]()
 	list := make([]string, len(columns))
 	for i, c := range columns {
-		columns[i] = strings.TrimPrefix(c, alias+".")
-		list[i] = values[columns[i]]
-		delete(values, columns[i])
+		list[i] = values[c]
+		delete(values, c)
 		if list[i] == "" {
-			panic("wallet: a statement lacks " + columns[i])
+			panic("wallet: a statement lacks " + c)
 		}
 	}
 	if len(values) > 0 {

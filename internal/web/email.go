@@ -26,34 +26,24 @@ func (p *Pages) emailForm(c echo.Context, client *account.Client) error {
 	return p.showForm(c, http.StatusOK, "email.title", emailView(client, ""))
 }
 
-// requestEmail asks for the present password, like [Pages.changePassword], and says the same whether another account has
-// the address or not. Every account has a password, also one that is only opened with passkeys; the form leads to where a
-// forgotten one is replaced.
+// requestEmail says the same whether another account has the address or not. Every account has a password, also one that
+// is only opened with passkeys; the form leads to where a forgotten one is replaced.
 func (p *Pages) requestEmail(c echo.Context, client *account.Client) error {
-	form, ctx, g := c.Request().PostForm, c.Request().Context(), presentGuess(client)
+	form, ctx := c.Request().PostForm, c.Request().Context()
 	email := strings.TrimSpace(form.Get("email"))
 	if wait := p.attempt(from(c, "mail", mailsPerAddress), try{"e-mail of " + client.ID, mailsPerAccount}); wait > 0 {
 		return tooMany(c, wait)
 	}
-	wait, err := p.guess(ctx, g)
-	if err != nil {
-		return err
-	}
-	if wait > 0 {
-		return tooMany(c, wait)
-	}
-	err = p.deps.DB.InTx(ctx, func(tx postgres.Tx) error {
+	wait, err := p.withPresent(c, client, func(tx postgres.Tx) error {
 		return p.deps.SelfService.RequestEmail(ctx, tx, client.ID, email, form.Get("present"), p.language(c))
 	})
 	v := emailView(client, email)
-	if errors.Is(err, account.ErrBadCredentials) {
+	switch {
+	case wait > 0:
+		return tooMany(c, wait)
+	case errors.Is(err, account.ErrBadCredentials):
 		v.Fields[1] = presentPasswordField("security.password.wrong")
 		return p.showForm(c, http.StatusUnprocessableEntity, "email.title", v)
-	}
-	if forgiven := p.forgive(ctx, g); forgiven != nil { // the present password was right, or was not looked at
-		return forgiven
-	}
-	switch {
 	case errors.Is(err, account.ErrSameEmail):
 		v.Fields[0].Fault, v.Fields[0].Focus = "email.same", true
 		return p.showForm(c, http.StatusUnprocessableEntity, "email.title", v)

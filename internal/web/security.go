@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/labstack/echo/v4"
 
@@ -57,33 +58,35 @@ func presentPasswordField(fault string) field {
 	return field{ID: "present", Label: "security.password.present", Type: "password", Autocomplete: "current-password", Fault: fault, Focus: fault != ""}
 }
 
-// presentGuess counts against the client, whatever the present password is asked for.
-func presentGuess(client *account.Client) guess {
-	key := "password of " + client.ID
-	return guess{tries: []try{{key, passwordsPerMinute}}, key: key, quota: guessQuota}
+// withPresent changes what the present password protects: also right after a sign-in, because a browser that was left
+// open must not be enough. Wrong passwords are counted for the client, whatever they are asked for, and wait is how long
+// no other one is looked at; change reports them as [account.ErrBadCredentials].
+func (p *Pages) withPresent(c echo.Context, client *account.Client, change func(tx postgres.Tx) error) (wait time.Duration, err error) {
+	ctx, key := c.Request().Context(), "password of "+client.ID
+	g := guess{tries: []try{{key, passwordsPerMinute}}, key: key, quota: guessQuota}
+	if wait, err = p.guess(ctx, g); err != nil || wait > 0 {
+		return wait, err
+	}
+	err = p.deps.DB.InTx(ctx, change)
+	if errors.Is(err, account.ErrBadCredentials) {
+		return 0, err
+	}
+	if forgiven := p.forgive(ctx, g); forgiven != nil { // the password was right, or was not looked at
+		return 0, forgiven
+	}
+	return 0, err
 }
 
-// changePassword asks for the present one, also right after a sign-in: a browser that was left open must not be enough.
 func (p *Pages) changePassword(c echo.Context, client *account.Client) error {
-	form := c.Request().PostForm
-	ctx, g := c.Request().Context(), presentGuess(client)
-	wait, err := p.guess(ctx, g)
-	if err != nil {
-		return err
-	}
-	if wait > 0 {
-		return tooMany(c, wait)
-	}
-	err = p.deps.DB.InTx(ctx, func(tx postgres.Tx) error {
+	form, ctx := c.Request().PostForm, c.Request().Context()
+	wait, err := p.withPresent(c, client, func(tx postgres.Tx) error {
 		return p.deps.SelfService.ChangePassword(ctx, tx, client.ID, form.Get("present"), form.Get("password"), p.cookie(c, sessionCookie), p.language(c))
 	})
-	if errors.Is(err, account.ErrBadCredentials) {
-		return p.showSecurity(c, http.StatusUnprocessableEntity, client, "security.password.wrong", "")
-	}
-	if forgiven := p.forgive(ctx, g); forgiven != nil { // the present password was right, or was not looked at
-		return forgiven
-	}
 	switch {
+	case wait > 0:
+		return tooMany(c, wait)
+	case errors.Is(err, account.ErrBadCredentials):
+		return p.showSecurity(c, http.StatusUnprocessableEntity, client, "security.password.wrong", "")
 	case errors.Is(err, account.ErrInvalid):
 		return p.showSecurity(c, http.StatusUnprocessableEntity, client, "", "password.weak")
 	case err != nil:

@@ -40,11 +40,9 @@ func redeliver(ctx context.Context, tx postgres.Tx, targets []redelivery) error 
 	return err
 }
 
-var lockPendingSQL = postgres.SQL(postgres.Backend, `SELECT pg_advisory_xact_lock(hashtextextended('webhook pending ' || $1, 0))`)
-
 // countPending counts to limit at most. One transaction at a time does so for an application.
 func countPending(ctx context.Context, tx postgres.Tx, applicationID string, limit int) (int, error) {
-	if _, err := tx.Exec(ctx, lockPendingSQL, applicationID); err != nil {
+	if err := tx.Lock(ctx, "webhook pending "+applicationID); err != nil {
 		return 0, err
 	}
 	some := tx.Gorm(ctx).Model(&deliveryRow{}).Select("1").Where("application_id = ? AND state = 'PENDING'", applicationID).Limit(limit)

@@ -84,7 +84,7 @@ func Start(ctx context.Context, opts Options) (*Cluster, error) {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	if err := c.start(ctx); err != nil {
-		c.users.Close()
+		unlock(c.users)
 		return nil, fmt.Errorf("start own Postgres in %s: %w", c.dir, err)
 	}
 	return c, nil
@@ -108,7 +108,7 @@ func Stop(ctx context.Context, opts Options) (stopped bool, err error) {
 	if c.users, err = tryLock(c.path("users.lock")); err != nil || c.users == nil {
 		return false, err
 	}
-	defer c.users.Close()
+	defer unlock(c.users)
 	return true, c.shutDown(ctx)
 }
 
@@ -119,7 +119,7 @@ func (c *Cluster) Stop(ctx context.Context) error {
 	if c.users == nil {
 		return nil
 	}
-	c.users.Close()
+	unlock(c.users)
 	c.users = nil
 	_, err := Stop(ctx, c.opts)
 	return err

@@ -176,6 +176,13 @@ func lockShared(path string) (*os.File, error) {
 	return f, nil
 }
 
+// unlock releases a lock at once. Closing the file is not enough when this process starts another one meanwhile: between
+// fork and exec that one has the file too.
+func unlock(f *os.File) {
+	_ = flock(f, syscall.LOCK_UN)
+	f.Close()
+}
+
 func flock(f *os.File, how int) error {
 	for {
 		if err := syscall.Flock(int(f.Fd()), how); !errors.Is(err, syscall.EINTR) {

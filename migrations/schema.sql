@@ -516,6 +516,7 @@ CREATE TABLE oauth_grants (
     created_at timestamp with time zone NOT NULL,
     id text NOT NULL,
     last_used_at timestamp with time zone,
+    purge_at timestamp with time zone NOT NULL DEFAULT now(),
     revoked_at timestamp with time zone,
     revoked_reason text,
     scopes text[] NOT NULL,
@@ -525,6 +526,7 @@ CREATE TABLE oauth_grants (
     CONSTRAINT oauth_grants_reason CHECK (((revoked_at IS NULL) = (revoked_reason IS NULL)))
 );
 CREATE INDEX oauth_grants_live ON public.oauth_grants USING btree (client_id, application_id) WHERE (revoked_at IS NULL);
+CREATE INDEX oauth_grants_purge ON public.oauth_grants USING btree (purge_at);
 
 CREATE TABLE oauth_refresh_tokens (
     created_at timestamp with time zone NOT NULL,
@@ -535,6 +537,7 @@ CREATE TABLE oauth_refresh_tokens (
     CONSTRAINT oauth_refresh_tokens_grant_id_fkey FOREIGN KEY (grant_id) REFERENCES oauth_grants(id),
     CONSTRAINT oauth_refresh_tokens_pkey PRIMARY KEY (hash)
 );
+CREATE INDEX oauth_refresh_tokens_grant ON public.oauth_refresh_tokens USING btree (grant_id);
 CREATE UNIQUE INDEX oauth_refresh_tokens_live ON public.oauth_refresh_tokens USING btree (grant_id) WHERE (used_at IS NULL);
 
 CREATE TABLE oauth_token_answers (

@@ -216,7 +216,7 @@ func (a *App) wire(ctx context.Context, k keys) (err error) {
 	if err != nil {
 		return err
 	}
-	a.purgeEvery("ended grants", 24*time.Hour, a.OAuth.Purge)
+	a.purgeEvery("ended grants", oauth.PurgeEvery, a.OAuth.Purge)
 	a.purgeEvery("token answers", time.Minute, a.OAuth.PurgeAnswers)
 	a.Lawyers = lawyer.New(k.box)
 	a.Matching = matching.New(a.Lawyers)

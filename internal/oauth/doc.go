@@ -21,8 +21,10 @@
 //   - Whatever makes, activates, refreshes or ends a grant adds its event to oauth_grant_events in the same statement. Events are not chained like the
 //     audit of operators, because a chain is written one after another and refreshes are not.
 //   - A grant ends for good, and with it its code and tokens: by its application (revocation), a replay, its client
-//     (account page, recovery, erasure), an operator (unlinking or disabling the client), or when its last token runs out. A suspended
-//     application is only paused: what did not run out meanwhile is there when it is let in again.
+//     (account page, recovery, erasure), an operator (unlinking or disabling the client), or when the last of its code and tokens runs out,
+//     which [Service.Purge] records within [PurgeEvery]. A suspended application is only paused: what did not run out
+//     meanwhile is there when it is let in again.
+//   - What ended is deleted [Retention] later; its events stay for a year, those of refreshes for [Retention].
 //   - Consent is remembered while a living link carries it, see [Service.Remembered].
 //   - What makes a grant and what ends all grants of a client lock the client first: none slips in between.
 //   - A signed, unexpired access token is necessary but not sufficient: the grant must be alive, the application not

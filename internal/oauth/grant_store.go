@@ -22,16 +22,17 @@ type grantRow struct {
 	LastUsedAt    *time.Time                        `gorm:"column:last_used_at"`                    // to redeem, to refresh, or, to the minute, by an access token
 	RevokedAt     *time.Time                        `gorm:"column:revoked_at"`
 	RevokedReason Reason                            `gorm:"column:revoked_reason;serializer:zeronull"`
+	PurgeAt       time.Time                         `gorm:"column:purge_at"` // when [Service.Purge] looks at it next
 }
 
 // TableName implements [schema.Tabler].
 func (grantRow) TableName() string { return "oauth_grants" }
 
-const revoke = `WITH changed AS (UPDATE oauth_grants SET revoked_at = $1, revoked_reason = $2 WHERE revoked_at IS NULL AND `
+const revoke = `WITH changed AS (UPDATE oauth_grants SET revoked_at = $1, revoked_reason = $2, purge_at = $1 WHERE revoked_at IS NULL AND `
 
 var (
-	insertGrantSQL = postgres.SQL(postgres.Atomic, `WITH changed AS (INSERT INTO oauth_grants (id, application_id, client_id, scopes, created_at)
-		VALUES ($4, $5, $6, $7, $1)`+recordEvents)
+	insertGrantSQL = postgres.SQL(postgres.Atomic, `WITH changed AS (INSERT INTO oauth_grants (id, application_id, client_id, scopes, created_at, purge_at)
+		VALUES ($4, $5, $6, $7, $1, $8)`+recordEvents)
 
 	revokeGrantSQL   = postgres.SQL(postgres.Atomic, revoke+`id = $4`+recordEvents)
 	revokeLinksSQL   = postgres.SQL(postgres.Atomic, revoke+`client_id = $4 AND $5 IN ('', application_id)`+recordEvents)
@@ -45,7 +46,7 @@ var (
 
 // insertGrant makes a grant that the client consented to, in the way that reason says.
 func insertGrant(ctx context.Context, tx postgres.Tx, g grantRow, reason Reason) error {
-	if _, err := changeGrants(ctx, tx, insertGrantSQL, reason, []string{EventCreated}, g.ID, g.ApplicationID, g.ClientID, g.Scopes); err != nil {
+	if _, err := changeGrants(ctx, tx, insertGrantSQL, reason, []string{EventCreated}, g.ID, g.ApplicationID, g.ClientID, g.Scopes, tx.Now.Add(CodeLifetime)); err != nil {
 		return fmt.Errorf("insert grant: %w", err)
 	}
 	return nil
@@ -120,19 +121,4 @@ func activeGrants(ctx context.Context, tx postgres.Tx, clientID string) (list []
 		return nil, fmt.Errorf("read grants: %w", err)
 	}
 	return list, nil
-}
-
-func deleteEndedGrants(ctx context.Context, tx postgres.Tx, before time.Time) (int, error) {
-	ended := tx.Gorm(ctx).Model(&grantRow{}).Select("id").Where("revoked_at < ? OR (activated_at IS NULL AND created_at < ?)", before, before)
-	if _, err := gorm.G[codeRow](tx.Gorm(ctx)).Where("grant_id IN (?)", ended).Delete(ctx); err != nil {
-		return 0, fmt.Errorf("delete codes: %w", err)
-	}
-	if _, err := gorm.G[refreshTokenRow](tx.Gorm(ctx)).Where("grant_id IN (?)", ended).Delete(ctx); err != nil {
-		return 0, fmt.Errorf("delete refresh tokens: %w", err)
-	}
-	n, err := gorm.G[grantRow](tx.Gorm(ctx)).Where("id IN (?)", ended).Delete(ctx)
-	if err != nil {
-		return 0, fmt.Errorf("delete grants: %w", err)
-	}
-	return n, nil
 }

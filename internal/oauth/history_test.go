@@ -89,6 +89,21 @@ func TestEveryChangeOfAGrantIsOnRecord(t *testing.T) {
 			w.link(t)
 			w.unlinkAll(t, ReasonErasure, 1)
 		}, []string{"created client_consented", "activated code_redeemed", "revoked client_erased"}},
+		"not refreshed in time": {func(w *world) {
+			w.link(t)
+			w.purgeAfter(t, RefreshTokenLifetime, 0)
+			w.purgeAfter(t, PurgeEvery, 0)
+		}, []string{"created client_consented", "activated code_redeemed", "revoked expired"}},
+		"over without a refresh token": {func(w *world) {
+			w.link(t, "scope", "profile:read")
+			w.purgeAfter(t, PurgeEvery, 0)
+			w.purgeAfter(t, PurgeEvery, 0)
+		}, []string{"created client_consented", "activated code_redeemed", "revoked expired"}},
+		"not redeemed in time": {func(w *world) {
+			w.code(t)
+			w.purgeAfter(t, CodeLifetime, 0)
+			w.purgeAfter(t, PurgeEvery, 0)
+		}, []string{"created client_consented", "revoked expired"}},
 	} {
 		w := newWorld(t)
 		c.play(w)

@@ -11,20 +11,70 @@ import (
 // Retention of what is only history: how long after its end a grant is kept.
 const Retention = 30 * 24 * time.Hour
 
-// Purge deletes grants, with their codes and tokens, that ended or were never activated more than [Retention] ago, and
-// returns how many. Used refresh tokens of a grant that is alive stay: a replay must be recognized whenever it comes.
+// PurgeEvery is how often [Service.Purge] is to run, and so how late a grant that ran out may be recorded as ended.
+const PurgeEvery = time.Hour
+
+// How much a transaction of [Service.Purge] takes in hand.
+const (
+	purgedGrants = 500
+	purgedTokens = 10_000
+)
+
+// Purge ends the grants that ran out, and deletes those that ended [Retention] ago, with their codes and tokens; it returns how
+// many it deleted. Used refresh tokens of a grant that is alive stay: a replay must be recognized whenever it comes.
+// Several processes may purge at once: a grant ends once.
 func (s *Service) Purge(ctx context.Context) (deleted int, err error) {
-	err = s.db.InTx(ctx, func(tx postgres.Tx) error {
-		if deleted, err = deleteEndedGrants(ctx, tx, tx.Now.Add(-Retention)); err != nil {
+	for more := true; more && err == nil; {
+		n := 0
+		err = s.db.InTx(ctx, func(tx postgres.Tx) (err error) {
+			n, more, err = purgeGrants(ctx, tx)
 			return err
+		})
+		if err == nil {
+			deleted += n
 		}
-		if err = deleteRetiredSigningKeys(ctx, tx, tx.Now.Add(-Retention)); err != nil {
-			return err
-		}
-		return deleteEvents(ctx, tx, tx.Now.Add(-eventRetention), tx.Now.Add(-refreshedRetention))
-	})
+	}
+	if err == nil {
+		err = s.db.InTx(ctx, func(tx postgres.Tx) error {
+			if err := deleteRetiredSigningKeys(ctx, tx, tx.Now.Add(-Retention)); err != nil {
+				return err
+			}
+			return deleteEvents(ctx, tx, tx.Now.Add(-eventRetention), tx.Now.Add(-refreshedRetention))
+		})
+	}
 	if err != nil {
-		return 0, fmt.Errorf("purge grants: %w", err)
+		return deleted, fmt.Errorf("purge grants: %w", err)
 	}
 	return deleted, nil
+}
+
+// purgeGrants takes some of the grants that are due and tells whether there may be more.
+func purgeGrants(ctx context.Context, tx postgres.Tx) (deleted int, more bool, err error) {
+	due, err := lockDueGrants(ctx, tx, purgedGrants)
+	if err != nil || len(due) == 0 {
+		return 0, false, err
+	}
+	refreshable, err := refreshableUntil(ctx, tx, due)
+	if err != nil {
+		return 0, false, err
+	}
+	var old, over, later []grantRow
+	for _, g := range due {
+		switch g.PurgeAt = g.purgeFrom(refreshable[g.ID]); {
+		case tx.Now.Before(g.PurgeAt):
+			later = append(later, g)
+		case g.RevokedAt != nil:
+			old = append(old, g)
+		default:
+			over = append(over, g)
+		}
+	}
+	if err := postponePurge(ctx, tx, later); err != nil {
+		return 0, false, err
+	}
+	if err := endExpired(ctx, tx, over); err != nil {
+		return 0, false, err
+	}
+	deleted, rows, err := deleteGrants(ctx, tx, old)
+	return deleted, rows+len(later)+len(over) > 0, err
 }

@@ -24,6 +24,7 @@ const (
 	reasonCodeReplayed    Reason = "code_replayed"
 	reasonRefreshReplayed Reason = "refresh_token_replayed"
 	reasonApplication     Reason = "revoked_by_application"
+	reasonExpired         Reason = "expired" // the last of its code and tokens ran out
 )
 
 // Revoke answers a revocation request whose form came from [ParseForm] (RFC 7009; trap T17). A refresh token, or an

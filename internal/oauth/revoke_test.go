@@ -3,7 +3,6 @@ package oauth
 import (
 	"net/url"
 	"testing"
-	"time"
 )
 
 func (w *world) revokeForm(token string, changes ...string) url.Values {
@@ -94,29 +93,4 @@ func TestRevocationThatMayNotHappenChangesNothing(t *testing.T) {
 		t.Error("the session ended")
 	}
 	w.token(t, w.refreshForm(got.RefreshToken))
-}
-
-func TestPurgeForgetsOnlyWhatEnded(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	live, ended := w.link(t), w.link(t)
-	w.code(t) // never redeemed
-	used := live.RefreshToken
-	live = w.token(t, w.refreshForm(used))
-	if err := w.svc.Revoke(t.Context(), w.revokeForm(ended.RefreshToken)); err != nil {
-		t.Fatal(err)
-	}
-	w.clk.Advance(Retention)
-	if n, err := w.svc.Purge(t.Context()); n != 0 || err != nil {
-		t.Fatalf("too early: %d %v", n, err)
-	}
-	w.clk.Advance(time.Second)
-	if n, err := w.svc.Purge(t.Context()); n != 2 || err != nil {
-		t.Fatalf("purged %d %v", n, err)
-	}
-	next := w.token(t, w.refreshForm(live.RefreshToken))
-	w.refused(t, "replay long after", w.refreshForm(used), 400, CodeInvalidGrant)
-	if w.alive(t, next.AccessToken) {
-		t.Error("the replay was not recognized")
-	}
 }

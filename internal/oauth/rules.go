@@ -4,6 +4,7 @@ import (
 	"net/url"
 	"regexp"
 	"strings"
+	"time"
 
 	oauth2 "github.com/go-oauth2/oauth2/v4"
 )
@@ -22,6 +23,26 @@ var (
 
 func verifierFits(challenge, verifier string) bool {
 	return verifierSyntax.MatchString(verifier) && oauth2.CodeChallengeS256.Validate(challenge, verifier)
+}
+
+// purgeFrom returns when a grant is to be deleted, if it has ended, and otherwise when the last of its code and tokens runs
+// out. refreshable is the end of its refresh token, zero for none. An access token is given out when the grant is
+// used, or once more for a repeated request.
+func (g grantRow) purgeFrom(refreshable time.Time) time.Time {
+	if g.RevokedAt != nil {
+		return g.RevokedAt.Add(Retention)
+	}
+	if g.ActivatedAt == nil {
+		return g.CreatedAt.Add(CodeLifetime)
+	}
+	used := *g.ActivatedAt
+	if g.LastUsedAt != nil {
+		used = *g.LastUsedAt
+	}
+	if end := used.Add(AccessTokenLifetime + AnswerRetention); end.After(refreshable) {
+		return end
+	}
+	return refreshable
 }
 
 // addQuery appends answer to a registered redirect URI and leaves its own bytes alone. Spaces are written as %20, which

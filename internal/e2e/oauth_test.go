@@ -155,7 +155,7 @@ func TestCodeExchange(t *testing.T) {
 	}
 	w.postToken(t, b.codeForm(w.code(t, a, c1))).is(t, "a code of another application", http.StatusBadRequest, "invalid_grant")
 	old := w.code(t, a, c1)
-	w.exec(t, "UPDATE oauth_codes SET expires_at = now() WHERE used_at IS NULL")
+	w.exec(t, "UPDATE oauth_codes SET expires_at = now() - interval '1 second' WHERE used_at IS NULL")
 	w.postToken(t, a.codeForm(old)).is(t, "a code after 5 minutes", http.StatusBadRequest, "invalid_grant")
 }
 
@@ -271,7 +271,7 @@ func TestRefreshTokensRotate(t *testing.T) {
 	refresh(other.token.RefreshToken).is(t, "another session's token", http.StatusOK, "")
 
 	late := w.link(t, a, c1)
-	w.exec(t, "UPDATE oauth_refresh_tokens SET expires_at = now() WHERE used_at IS NULL")
+	w.exec(t, "UPDATE oauth_refresh_tokens SET expires_at = now() - interval '1 second' WHERE used_at IS NULL")
 	refresh(late.token.RefreshToken).is(t, "after 90 days", http.StatusBadRequest, "invalid_grant")
 }
 

@@ -331,6 +331,14 @@ func (a *App) noticeURL() string {
 
 // Handler makes the HTTP side.
 func (a *App) Handler() (http.Handler, error) {
+	e, err := a.routes()
+	if err != nil {
+		return nil, err
+	}
+	return edge.Handler(e, "/api/v1/", "/api/platform/v1/"), nil
+}
+
+func (a *App) routes() (*echo.Echo, error) {
 	e := echo.New()
 	e.HideBanner, e.HidePort = true, true
 	e.IPExtractor = a.addressOf()
@@ -365,7 +373,7 @@ func (a *App) Handler() (http.Handler, error) {
 	}
 	api.Register(e)
 	pages.Register(e)
-	return edge.Handler(e, "/api/v1/", "/api/platform/v1/"), nil
+	return e, nil
 }
 
 // addressOf reads the caller's address: from the connection, or behind trusted proxies from X-Forwarded-For.

@@ -1,0 +1,184 @@
+package app
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"partnerd/internal/postgres"
+)
+
+// hostile are texts that no field is for. Each is tried escaped, in paths, queries, forms and JSON.
+var hostile = []string{
+	"", " ", "\x00", "a\x00b", "\xff\xfe", "\u202e\u200b\ufeff", "../../etc/passwd", "%2e%2e%2f", "%00", "' OR 1=1 --", "{{.}}", "<script>alert(1)</script>",
+	"-1", "0", "1e999", "99999999999999999999999999", "NaN", "0001-01-01", "9999-99", "2026-13", "-0001-01", "null", "true", "[]", "😀", "/\\evil.example", "javascript:alert(1)",
+	strings.Repeat("a", 300), strings.Repeat("😀", 3000), strings.Repeat("%", 200), "\r\nSet-Cookie: a=b",
+}
+
+// hostileJSON are bodies that are no request, or one only in part.
+var hostileJSON = []string{
+	"", "null", "[]", "0", `"text"`, "{", `{"a":}`, "{}", `{"url":null}`, `{"url":{}}`, `{"url":["https://a.example"]}`, `{"url":"\u0000"}`, `{"url":"\ud800"}`, `{"URL":"https://a.example"}`,
+	`{"url":"https://a.example","url":"https://b.example"}`, `{"type":1e999}`, `{"deliveryIds":[null]}`, `{"from":"0000-00-00T00:00:00Z","to":"9999-12-31T23:59:60Z"}`,
+	`{"from":"-1"}`, "\xff", "\ufeff{}", strings.Repeat("[", 20_000), strings.Repeat(`{"a":`, 5_000), `{"a":"` + strings.Repeat("a", 200_000) + `"}`, `{} {}`, `{"__proto__":{}}`,
+}
+
+// parameters are all that any route reads, and one that none does.
+var parameters = strings.Fields(`token next request client_id redirect_uri response_type scope state code_challenge code_challenge_method lang done before after again
+	limit cursor type types from to status id event consultationId competences languages nobody`)
+
+var fields = strings.Fields(`email name password present token next request client_id answer decision action zone phone code cancel amount accept confirm credential nobody`)
+
+// intruder sends requests, each from an address of its own, so that no throttle stands before the rule that is tried.
+type intruder struct {
+	t       *testing.T
+	handler http.Handler
+	sent    int
+	seen    map[int]int // answers by status
+}
+
+func (i *intruder) send(r *http.Request) *httptest.ResponseRecorder {
+	i.sent++
+	r.RemoteAddr = netip.AddrPortFrom(netip.AddrFrom4([4]byte{100, byte(64 + i.sent>>16), byte(i.sent >> 8), byte(i.sent)}), 1234).String()
+	w := httptest.NewRecorder()
+	i.handler.ServeHTTP(w, r)
+	i.seen[w.Code]++
+	what := fmt.Sprintf("%s %.200s", r.Method, r.URL)
+	switch {
+	case w.Code < 200 || w.Code >= 500:
+		i.t.Errorf("%s: %d %.300s", what, w.Code, w.Body)
+	case w.Code >= 400 && strings.HasPrefix(r.URL.Path, "/api/") && r.Method != http.MethodHead && !strings.Contains(w.Header().Get("Content-Type"), "json") && r.URL.Path != "/api/oauth/authorize":
+		i.t.Errorf("%s: an error of %q: %d %.300s", what, w.Header().Get("Content-Type"), w.Code, w.Body)
+	}
+	if w.Header().Get("Set-Cookie") == "a=b" || strings.Contains(w.Body.String(), "<script>alert(1)</script>") {
+		i.t.Errorf("%s: what was sent comes back as it is", what)
+	}
+	return w
+}
+
+// R156: every route there is, with hostile values in each place where it reads one: as nobody, as a client who is signed
+// in and as a partner. No answer is a fault of the server.
+func TestNoRouteFailsOnHostileInput(t *testing.T) {
+	t.Parallel()
+	b := openBank(t)
+	_, token := b.client()
+	e, err := b.app.routes()
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := &intruder{t: t, handler: b.handler, seen: map[int]int{}}
+	var session string
+	credentials := map[string]func(r *http.Request){
+		"nobody":  func(*http.Request) {},
+		"client":  func(r *http.Request) { r.AddCookie(&http.Cookie{Name: "partnerd", Value: session}) },
+		"partner": func(r *http.Request) { r.SetBasicAuth(b.crm.ID, b.secret) },
+		"link":    func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+token) },
+	}
+	for _, route := range e.Routes() {
+		if !strings.HasPrefix(route.Path, "/") || strings.Contains(route.Path, "*") || route.Method == http.MethodHead {
+			continue
+		}
+		for _, who := range callers(route.Path) {
+			client, _ := b.client() // some routes end the session, one the account
+			if err := b.app.DB.InTx(t.Context(), func(tx postgres.Tx) (err error) {
+				session, err = b.app.Accounts.SignIn(t.Context(), tx, client)
+				return err
+			}); err != nil {
+				t.Fatal(err)
+			}
+			i.attack(route.Method, route.Path, credentials[who])
+		}
+	}
+	t.Logf("%d requests, answers by status: %v", i.sent, i.seen)
+	for _, status := range []int{200, 303, 400, 401, 403, 404, 409, 422} {
+		if i.seen[status] == 0 {
+			t.Errorf("no answer was %d: the requests do not reach the rules", status)
+		}
+	}
+}
+
+// callers are those whose requests get past the door.
+func callers(path string) []string {
+	switch {
+	case strings.HasPrefix(path, "/api/platform/"):
+		return []string{"partner"}
+	case strings.HasPrefix(path, "/api/v1/"):
+		return []string{"link"}
+	case strings.HasPrefix(path, "/account"):
+		return []string{"client"}
+	case strings.HasPrefix(path, "/api/oauth/"):
+		return []string{"partner", "client"}
+	}
+	return []string{"nobody", "client"}
+}
+
+var placeholder, csrfField = regexp.MustCompile(`:[a-z]+`), regexp.MustCompile(`name="csrf" value="([^"]+)"`)
+
+func (i *intruder) attack(method, path string, identify func(r *http.Request)) {
+	fresh := func(target, body, contentType string) *http.Request {
+		r := httptest.NewRequest(method, "/", strings.NewReader(body))
+		u, err := url.Parse(target)
+		if err != nil {
+			i.t.Fatal(err)
+		}
+		r.URL, r.RequestURI = u, target
+		if body != "" || contentType != "" {
+			r.Header.Set("Content-Type", contentType)
+		}
+		identify(r)
+		return r
+	}
+	plain := placeholder.ReplaceAllString(path, "x")
+	if i.send(fresh(plain, "", "")).Code == http.StatusMethodNotAllowed {
+		return
+	}
+	for _, v := range hostile {
+		if plain != path {
+			i.send(fresh(placeholder.ReplaceAllLiteralString(path, url.PathEscape(v)), "", ""))
+		}
+		once, twice := url.Values{}, url.Values{}
+		for _, p := range parameters {
+			once[p], twice[p] = []string{v}, []string{v, v}
+			if strings.HasPrefix(path, "/api/") { // which refuses the first that it does not know
+				i.send(fresh(plain+"?"+url.Values{p: {v}}.Encode(), "", ""))
+			}
+		}
+		i.send(fresh(plain+"?"+once.Encode(), "", ""))
+		i.send(fresh(plain+"?"+twice.Encode(), "", ""))
+	}
+	i.send(fresh(plain+"?%zz&;=;&&", "", ""))
+	if !slices.Contains([]string{http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete}, method) {
+		return
+	}
+	for _, body := range hostileJSON {
+		for _, contentType := range []string{"application/json", "", "text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=", "application/json; charset=utf-16"} {
+			i.send(fresh(plain, body, contentType))
+		}
+	}
+	csrf := i.csrf(fresh(plain, "", ""))
+	for _, v := range hostile {
+		form := url.Values{}
+		for _, f := range fields {
+			form.Set(f, v)
+		}
+		form.Set("csrf", csrf)
+		i.send(fresh(plain, form.Encode(), "application/x-www-form-urlencoded"))
+		form["password"], form["csrf"] = []string{v, v}, []string{v}
+		i.send(fresh(plain, form.Encode(), "application/x-www-form-urlencoded"))
+	}
+}
+
+// csrf reads the token of the forms of the session that r has.
+func (i *intruder) csrf(r *http.Request) string {
+	page := httptest.NewRequest(http.MethodGet, "/account/security", nil)
+	page.Header["Cookie"] = r.Header["Cookie"]
+	if m := csrfField.FindStringSubmatch(i.send(page).Body.String()); m != nil {
+		return m[1]
+	}
+	return ""
+}

@@ -92,34 +92,37 @@ func (a *App) serve(ctx context.Context, started func()) error {
 	return err
 }
 
-// workers are everything that happens without a request. Each may run in any number of processes.
+// workers are what every process does that works: at once, what follows from what it commits or hears.
 func (a *App) workers() map[string]func(context.Context) error {
-	w := map[string]func(context.Context) error{
+	return map[string]func(context.Context) error{
 		"webhooks":      a.Webhooks.Run,
 		"consultations": a.Consultations.Run,
 		"call commands": a.Telephony.RunCommands,
-		"call poll": func(ctx context.Context) error {
-			return a.Telephony.RunPoll(ctx, a.Consultations.HandleCallEvent)
-		},
-		"queue": a.Queue.Run,
+		"lead":          a.lead,
 	}
-	if a.Config.Sandbox() {
-		w["sandbox"] = a.play
-	}
-	return w
 }
 
-// play plays the people and companies of a sandbox while no other process does: who stands by has nothing to look for.
-func (a *App) play(ctx context.Context) error {
-	a.DB.Alone(ctx, "sandbox", a.Logger, func(ctx context.Context) {
-		var players sync.WaitGroup
-		for name, run := range map[string]func(context.Context) error{
-			"simulated lawyers": a.SimulatedLawyers.Run, "simulated payments": a.SimulatedPayments.Run,
-			"simulated calls": func(ctx context.Context) error { return a.SimulatedCalls.Run(ctx, a.Consultations.HandleCallEvent) },
-		} {
-			players.Go(func() { a.keepRunning(ctx, name, run) })
+// lead looks again and again for what is due, while no other process does: who stands by has nothing to look for. Several
+// may do so for a moment, so each part bears it.
+func (a *App) lead(ctx context.Context) error {
+	parts := map[string]func(context.Context) error{
+		"sweep":             a.Consultations.Lead,
+		"due webhooks":      a.Webhooks.Lead,
+		"due call commands": a.Telephony.LeadCommands,
+		"call poll":         func(ctx context.Context) error { return a.Telephony.RunPoll(ctx, a.Consultations.HandleCallEvent) },
+		"queue":             a.Queue.Run,
+	}
+	if a.Config.Sandbox() {
+		parts["simulated lawyers"] = a.SimulatedLawyers.Run
+		parts["simulated payments"] = a.SimulatedPayments.Run
+		parts["simulated calls"] = func(ctx context.Context) error { return a.SimulatedCalls.Run(ctx, a.Consultations.HandleCallEvent) }
+	}
+	a.DB.Alone(ctx, "leader", a.Logger, func(ctx context.Context) {
+		var running sync.WaitGroup
+		defer running.Wait()
+		for name, run := range parts {
+			running.Go(func() { a.keepRunning(ctx, name, run) })
 		}
-		players.Wait()
 	})
 	return nil
 }

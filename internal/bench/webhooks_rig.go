@@ -158,9 +158,10 @@ func (r *hookRig) receive(w http.ResponseWriter, req *http.Request) {
 // deliver runs s until the rig is closed.
 func (r *hookRig) deliver(ctx context.Context, s *webhook.Service) {
 	running, cancel := context.WithCancel(ctx)
-	done := make(chan struct{})
-	go func() { defer close(done); _ = s.Run(running) }()
-	r.closers = append(r.closers, func() { cancel(); <-done })
+	var all sync.WaitGroup
+	all.Go(func() { _ = s.Run(running) })
+	all.Go(func() { _ = s.Lead(running) })
+	r.closers = append(r.closers, func() { cancel(); all.Wait() })
 }
 
 func (r *hookRig) emit(ctx context.Context, s webhook.Subject) error {

@@ -14,7 +14,7 @@
 //   - A client is served one at a time: while one of his consultations is on offer, assigned or in call, the others wait. The
 //     commit that frees him has a lawyer sought for the next one.
 //   - A lawyer is sought after every commit that makes it useful: by the process that committed, or when that only serves,
-//     by the one that sweeps, which is told. One process sweeps at a time, and finds whatever this misses.
+//     by the one that leads, which is told. That one sweeps, and finds whatever this misses.
 //   - Everything a lawyer does at his desk comes with the lease of his connection ([lawyer.Lease]) and is decided under his
 //     row lock: an older connection is refused with [lawyer.ErrLeaseLost] and changes nothing. What he had in hand stays
 //     his as the rules say, whichever connection began it: after a new sign-in he accepts an offer that is still open,

@@ -20,16 +20,16 @@ import (
 
 const (
 	sweepEvery    = 500 * time.Millisecond
+	lostEvery     = time.Second // of the minute that [lawyer.LeaseLost] is
 	sweepBatch    = 200
 	sweepHands    = 6           // transactions of a sweep at one time
 	movesAtOnce   = 50          // searches ended by one transaction
 	searchWorkers = 2           // for what commits in this process
 	retryBroken   = time.Minute // a timer that failed
-	sweeper       = "consultation sweeper"
 )
 
-// Run searches for what commits in this process, and sweeps while no other process does, until ctx ends. Any number of
-// processes may do so on one database.
+// Run searches for what commits in this process until ctx ends. Any number of processes may do so on one database, and one
+// has to [Service.Lead].
 func (s *Service) Run(ctx context.Context) error {
 	s.working.Store(true)
 	defer s.working.Store(false)
@@ -38,29 +38,29 @@ func (s *Service) Run(ctx context.Context) error {
 	for range searchWorkers {
 		workers.Go(func() { s.searchAfterCommit(ctx) })
 	}
-	s.deps.DB.Alone(ctx, sweeper, s.log, s.lead)
 	return nil
 }
 
-// Announce tells the process that sweeps of what commits in this one, until ctx ends: for a process that does not
+// Announce tells the process that leads of what commits in this one, until ctx ends: for a process that does not
 // [Service.Run].
 func (s *Service) Announce(ctx context.Context) error {
 	s.others.Tell(ctx)
 	return nil
 }
 
-// lead is the work of one process at a time: to sweep, each step at its own pace so that none waits for another, and to
-// search for what commits in processes that do not search themselves.
-func (s *Service) lead(ctx context.Context) {
+// Lead is the work of one process that runs, until ctx ends: to sweep, each step at its own pace so that none waits for
+// another, and to search for what commits in processes that do not search themselves. Several may, which only costs more.
+func (s *Service) Lead(ctx context.Context) error {
 	var steps sync.WaitGroup
 	defer steps.Wait()
 	steps.Go(func() { s.others.Listen(ctx, s.heard) })
-	sweep := poll.Loop{Name: "sweep", Every: sweepEvery, Log: s.log}
 	for _, step := range s.steps() {
+		loop := poll.Loop{Name: "sweep", Every: step.every, Log: s.log}
 		steps.Go(func() {
-			_ = sweep.Run(ctx, func(ctx context.Context) (bool, error) { return false, errors.Join(step(ctx)...) }) // ends with ctx alone
+			_ = loop.Run(ctx, func(ctx context.Context) (bool, error) { return false, errors.Join(step.do(ctx)...) }) // ends with ctx alone
 		})
 	}
+	return nil
 }
 
 func (s *Service) searchAfterCommit(ctx context.Context) {
@@ -91,8 +91,13 @@ func (s *Service) searchFor(ctx context.Context, word string) error {
 	return nil
 }
 
-func (s *Service) steps() []func(ctx context.Context) []error {
-	return []func(ctx context.Context) []error{s.expireOffers, s.fireTimers, s.takeFromLost, s.searchWaiting}
+type sweepStep struct {
+	every time.Duration
+	do    func(ctx context.Context) []error
+}
+
+func (s *Service) steps() []sweepStep {
+	return []sweepStep{{sweepEvery, s.expireOffers}, {sweepEvery, s.fireTimers}, {lostEvery, s.takeFromLost}, {sweepEvery, s.searchWaiting}}
 }
 
 // Sweep does everything that is due: offers whose time is over, timers, lawyers who are gone, and waiting work for
@@ -101,7 +106,7 @@ func (s *Service) steps() []func(ctx context.Context) []error {
 func (s *Service) Sweep(ctx context.Context) error {
 	var faults []error
 	for _, step := range s.steps() {
-		faults = append(faults, step(ctx)...)
+		faults = append(faults, step.do(ctx)...)
 	}
 	return errors.Join(faults...)
 }

@@ -93,6 +93,45 @@ func TestAnotherTakesOverFromWhoeverIsAlone(t *testing.T) {
 	all.Wait()
 }
 
+// Whoever is told to end makes room at once, and ends what it has begun beside the next.
+func TestWhoeverEndsMakesRoomAtOnce(t *testing.T) {
+	t.Parallel()
+	url := dbtest.URL(t)
+	log := slog.New(slog.DiscardHandler)
+	began, finish := make(chan int, 2), make(chan struct{})
+	var all sync.WaitGroup
+	alone := func(ctx context.Context, who int) {
+		db := openAt(t, url, nil)
+		all.Go(func() {
+			db.Alone(ctx, "test", log, func(context.Context) {
+				began <- who
+				<-finish
+			})
+		})
+	}
+	wait := func(want int, within time.Duration) {
+		t.Helper()
+		select {
+		case who := <-began:
+			if who != want {
+				t.Errorf("%d has begun, want %d", who, want)
+			}
+		case <-time.After(within):
+			t.Errorf("%d does not begin", want)
+		}
+	}
+	first, endFirst := context.WithCancel(t.Context())
+	second, endSecond := context.WithCancel(t.Context())
+	alone(first, 1)
+	wait(1, 20*time.Second)
+	alone(second, 2)
+	endFirst()
+	wait(2, 3*time.Second) // the server would end the session of the first after five
+	endSecond()
+	close(finish)
+	all.Wait()
+}
+
 // Words arrive at the others, also after the listener's connection has ended; a process does not hear itself.
 func TestWordsReachTheOthers(t *testing.T) {
 	t.Parallel()

@@ -40,7 +40,9 @@ func TestAConsultationCompletesByItself(t *testing.T) {
 		}
 	}()
 	g.Go(func() error { return h.consultations.Run(ctx) })
+	g.Go(func() error { return h.consultations.Lead(ctx) })
 	g.Go(func() error { return h.telephony.RunCommands(ctx) })
+	g.Go(func() error { return h.telephony.LeadCommands(ctx) })
 	g.Go(func() error { return h.telephony.RunPoll(ctx, h.consultations.HandleCallEvent) })
 	g.Go(func() error { return h.calls.Run(ctx, h.consultations.HandleCallEvent) })
 	g.Go(func() error { return h.players.Run(ctx) })

@@ -50,16 +50,27 @@ const (
 	parallel     = 8
 	lease        = 30 * time.Second // a worker that claimed a command and died holds it back this long
 	commandLimit = 10 * time.Second // for the provider to take one command
-	commandPoll  = time.Second      // finds what other replicas queued, and what is due again
+	commandPoll  = time.Second      // finds what other processes queued, and what is due again
+	restPoll     = 10 * time.Second // of those that need not look for that
 	silencePoll  = 5 * time.Second
 )
 
-// RunCommands carries out commands until ctx ends: at once when this process queued one, and every second for others.
+// RunCommands carries out the commands that this process queues until ctx ends. Any number of processes may, and one has
+// to [Service.LeadCommands].
 func (s *Service) RunCommands(ctx context.Context) error {
-	return poll.Loop{Name: "telephony commands", Every: commandPoll, Wake: s.wake, Log: s.log}.Run(ctx, func(ctx context.Context) (bool, error) {
+	return poll.Loop{Name: "telephony commands", Every: restPoll, Wake: s.wake, Log: s.log}.Run(ctx, func(ctx context.Context) (bool, error) {
 		n, err := s.Execute(ctx)
 		return n > 0, err
 	})
+}
+
+// LeadCommands has this process, which runs commands, carry out within a second what others have queued or left and what is
+// due again, until ctx ends: the work of one process.
+func (s *Service) LeadCommands(ctx context.Context) error {
+	for poll.Pause(ctx, commandPoll) {
+		s.signal()
+	}
+	return nil
 }
 
 // Execute carries out the commands that are due, one per call, and returns how many it tried. One that fails is tried

@@ -8,8 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"partnerd/internal/poll"
 	"partnerd/internal/postgres"
 )
@@ -18,7 +16,8 @@ const (
 	maxClaim   = 500 // deliveries by one statement
 	maxBatch   = 500 // results by one statement
 	linger     = 5 * time.Millisecond
-	queueConns = 3 // one claims, one records, one keeps apart what is held
+	queueConns = 2  // one claims, one records
+	restPolls  = 10 // of Config.Poll, between two looks of a process that does not lead
 
 	claimTime = 5 * time.Second
 	// shutdownTime is what results have to reach the database after the last attempt, when the program ends.
@@ -26,23 +25,36 @@ const (
 )
 
 // Run delivers until ctx ends; then it claims nothing more, lets attempts under way finish (each within
-// Config.Timeout), records them, and returns nil. Any number of processes may run it on one database.
+// Config.Timeout), records them, and returns nil. Any number of processes may run it on one database, and one has to
+// [Service.Lead].
 func (s *Service) Run(ctx context.Context) error {
-	var g errgroup.Group
-	g.Go(func() error { s.others.Listen(ctx, func(string) { signal(s.wake) }); return nil })
-	g.Go(func() error { s.warn(ctx); return nil })
-	g.Go(func() error {
-		d, err := newDispatcher(ctx, s)
-		if err != nil {
-			return err
-		}
-		defer d.queue.Close()
-		s.delivering.Store(true)
-		defer s.delivering.Store(false)
-		d.run(ctx)
-		return nil
-	})
-	return g.Wait()
+	d, err := newDispatcher(ctx, s)
+	if err != nil {
+		return err
+	}
+	defer d.queue.Close()
+	s.delivering.Store(true)
+	defer s.delivering.Store(false)
+	d.run(ctx)
+	return nil
+}
+
+// Lead has this process, which runs, look for what is due every Config.Poll, keep apart what is held, and send notices,
+// until ctx ends: the work of one process. Several may, which only costs more.
+func (s *Service) Lead(ctx context.Context) error {
+	queue, err := s.db.ByIndex(ctx, 1)
+	if err != nil {
+		return err
+	}
+	defer queue.Close()
+	var steps sync.WaitGroup
+	defer steps.Wait()
+	steps.Go(func() { s.keepHeldApart(ctx, queue) })
+	steps.Go(func() { s.warn(ctx) })
+	for ok := true; ok; ok = poll.Pause(ctx, s.cfg.Poll) {
+		signal(s.wake)
+	}
+	return nil
 }
 
 // result is an attempt that was made.
@@ -78,12 +90,12 @@ func (d *dispatcher) run(ctx context.Context) {
 		defer close(recorded)
 		d.record(work)
 	}()
-	var holding, attempts sync.WaitGroup
-	holding.Go(func() { d.db.Alone(ctx, "webhook holder", d.log, d.keepHeldApart) })
+	var listening, attempts sync.WaitGroup
+	listening.Go(func() { d.others.Listen(ctx, func(string) { signal(d.wake) }) })
 	d.claimUntil(ctx, func(m message) {
 		attempts.Go(func() { d.results <- d.attempt(work, m) })
 	})
-	holding.Wait()
+	listening.Wait()
 	attempts.Wait()
 	time.AfterFunc(shutdownTime, cancel)
 	close(d.results)
@@ -93,7 +105,7 @@ func (d *dispatcher) run(ctx context.Context) {
 
 // claimUntil starts attempts until ctx ends.
 func (d *dispatcher) claimUntil(ctx context.Context, start func(message)) {
-	loop := poll.Loop{Name: "webhook deliveries cannot be claimed", Every: d.cfg.Poll, Wake: d.wake, Log: d.log}
+	loop := poll.Loop{Name: "webhook deliveries cannot be claimed", Every: restPolls * d.cfg.Poll, Wake: d.wake, Log: d.log}
 	_ = loop.Run(ctx, func(ctx context.Context) (bool, error) { return d.claim(ctx, start) }) // ends with ctx alone
 }
 

@@ -19,6 +19,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"partnerd/internal/clock"
 	"partnerd/internal/cluster"
 	"partnerd/internal/poll"
@@ -70,7 +72,11 @@ func beSender(encoded string) error {
 			continue
 		}
 		defer db.Close()
-		return New(db, box, Config{Sandbox: true, AllowLoopback: true, Lease: job.Lease, Timeout: min(5*time.Second, job.Lease/2)}).Run(ctx)
+		s := New(db, box, Config{Sandbox: true, AllowLoopback: true, Lease: job.Lease, Timeout: min(5*time.Second, job.Lease/2)})
+		var g errgroup.Group
+		g.Go(func() error { return s.Run(ctx) })
+		g.Go(func() error { return s.Lead(ctx) })
+		return g.Wait()
 	}
 	return nil
 }

@@ -46,12 +46,25 @@ func holdClosed(ctx context.Context, tx postgres.Tx, limit int) (held int, err e
 	return held, nil
 }
 
-// lockReopened locks some endpoints that are parked and open, in random order.
+// reopened selects the endpoints that are parked and open.
+func reopened(ctx context.Context, tx postgres.Tx) *gorm.DB {
+	return tx.Gorm(ctx).Table("webhook_endpoints e").Joins("JOIN applications a ON a.id = e.application_id").
+		Where("e.parked AND e.url IS NOT NULL AND e.disabled_at IS NULL AND a.suspended_at IS NULL")
+}
+
+// anyReopened tells whether there are some, for less than the transaction that locks them: mostly there are none.
+func anyReopened(ctx context.Context, tx postgres.Tx) (found bool, err error) {
+	var applications []string
+	if err := reopened(ctx, tx).Limit(1).Pluck("e.application_id", &applications).Error; err != nil {
+		return false, fmt.Errorf("find parked endpoints: %w", err)
+	}
+	return len(applications) > 0, nil
+}
+
+// lockReopened locks some of them, in random order.
 func lockReopened(ctx context.Context, tx postgres.Tx) (applications []string, err error) {
 	lock := clause.Locking{Strength: "NO KEY UPDATE", Table: clause.Table{Name: "e"}, Options: clause.LockingOptionsSkipLocked}
-	err = tx.Gorm(ctx).Table("webhook_endpoints e").Clauses(lock).Joins("JOIN applications a ON a.id = e.application_id").
-		Where("e.parked AND e.url IS NOT NULL AND e.disabled_at IS NULL AND a.suspended_at IS NULL").
-		Order("random()").Limit(maxMovedEndpoints).Pluck("e.application_id", &applications).Error
+	err = reopened(ctx, tx).Clauses(lock).Order("random()").Limit(maxMovedEndpoints).Pluck("e.application_id", &applications).Error
 	if err != nil {
 		return nil, fmt.Errorf("find parked endpoints: %w", err)
 	}

@@ -60,17 +60,18 @@ func (w *world) service(cfg Config) *Service {
 	return New(w.db, w.box, cfg)
 }
 
-// run delivers until the test ends or stop is called; stop waits for the end.
+// run delivers and leads until the test ends or stop is called; stop waits for the end.
 func (w *world) run(s *Service) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		if err := s.Run(ctx); err != nil {
-			w.t.Errorf("run: %v", err)
-		}
-	}()
-	stop = func() { cancel(); <-done }
+	var all sync.WaitGroup
+	for _, run := range []func(context.Context) error{s.Run, s.Lead} {
+		all.Go(func() {
+			if err := run(ctx); err != nil {
+				w.t.Errorf("run: %v", err)
+			}
+		})
+	}
+	stop = func() { cancel(); all.Wait() }
 	w.t.Cleanup(stop)
 	return stop
 }

@@ -72,7 +72,7 @@ func (s *Service) warn(ctx context.Context) {
 }
 
 // SendNotices tells the partners whose endpoints have failed for 1 h, 24 h or 3 days or were disabled, each once, and
-// returns how many it told. Run does it every minute; any number of processes may.
+// returns how many it told. Lead does it every minute; any number of processes may.
 func (s *Service) SendNotices(ctx context.Context) (sent int, err error) {
 	tx := s.db.Read()
 	candidates, err := selectNoticeCandidates(ctx, tx, tx.Now.Add(-noticeAges[len(noticeAges)-1].age))

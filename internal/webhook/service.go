@@ -29,7 +29,7 @@ type Config struct {
 	Timeout             time.Duration // of an attempt, from its start to the end of the answer; 0 means 5 s (and 200 ms for the way)
 	ConnectTimeout      time.Duration // 0 means 2 s
 	Lease               time.Duration // how long a claimed delivery is left alone; must exceed Timeout; 0 means 15 s
-	Poll                time.Duration // how often due deliveries are looked for when nothing wakes the dispatcher; 0 means 500 ms
+	Poll                time.Duration // how often the process that leads looks for due deliveries, and what is held; 0 means 500 ms
 	Slots               int           // attempts under way in this process; 0 means 2000
 	EndpointConcurrency int           // of these, for one endpoint; 0 means 10
 	Retention           time.Duration // of events, see [Service.Purge]; 0 means [DefaultRetention]

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	mathrand "math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"partnerd/internal/poll"
@@ -18,6 +19,7 @@ const (
 	linger     = 5 * time.Millisecond
 	queueConns = 2  // one claims, one records
 	restPolls  = 10 // of Config.Poll, between two looks of a process that does not lead
+	helpAfter  = 500 * time.Millisecond
 
 	claimTime = 5 * time.Second
 	// shutdownTime is what results have to reach the database after the last attempt, when the program ends.
@@ -47,6 +49,8 @@ func (s *Service) Lead(ctx context.Context) error {
 		return err
 	}
 	defer queue.Close()
+	s.leading.Store(true)
+	defer s.leading.Store(false)
 	var steps sync.WaitGroup
 	defer steps.Wait()
 	steps.Go(func() { s.keepHeldApart(ctx, queue) })
@@ -69,6 +73,7 @@ type dispatcher struct {
 	queue   *postgres.DB // of claims and results
 	slots   *slots
 	results chan result
+	helping atomic.Bool // looks in a moment for what others cannot take
 }
 
 func newDispatcher(ctx context.Context, s *Service) (*dispatcher, error) {
@@ -91,7 +96,7 @@ func (d *dispatcher) run(ctx context.Context) {
 		d.record(work)
 	}()
 	var listening, attempts sync.WaitGroup
-	listening.Go(func() { d.others.Listen(ctx, func(string) { signal(d.wake) }) })
+	listening.Go(func() { d.others.Listen(ctx, d.heard) })
 	d.claimUntil(ctx, func(m message) {
 		attempts.Go(func() { d.results <- d.attempt(work, m) })
 	})
@@ -101,6 +106,21 @@ func (d *dispatcher) run(ctx context.Context) {
 	close(d.results)
 	<-recorded
 	d.sender.close()
+}
+
+// heard looks for what another process has committed. Where nothing is under way it leaves that for a moment to the process
+// that leads, so that not all of them claim because of one event: what is due still is more than the others can take.
+func (d *dispatcher) heard(string) {
+	if d.leading.Load() || !d.slots.alone(0) {
+		signal(d.wake)
+		return
+	}
+	if d.helping.CompareAndSwap(false, true) {
+		time.AfterFunc(helpAfter/2+mathrand.N(helpAfter/2), func() {
+			d.helping.Store(false)
+			signal(d.wake)
+		})
+	}
 }
 
 // claimUntil starts attempts until ctx ends.

@@ -193,6 +193,40 @@ func TestAnotherProcessIsToldOfNewEvents(t *testing.T) {
 	w.settled(app, 1)
 }
 
+// Of the processes that hear of an event, the one that leads and those that have something under way look for it at once,
+// and the others a moment later.
+func TestNotEveryProcessClaimsBecauseOfOneEvent(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, clock.System{}, sandbox())
+	atOnce := func(d *dispatcher) bool {
+		d.heard("events")
+		select {
+		case <-d.wake:
+			return true
+		default:
+			return false
+		}
+	}
+	d := w.dispatcher()
+	if atOnce(d) {
+		t.Error("a process with nothing under way looks at once")
+	}
+	select {
+	case <-d.wake:
+	case <-time.After(20 * time.Second):
+		t.Fatal("a process with nothing under way never looks")
+	}
+	d.slots.take([]message{{applicationID: "app"}}, nil)
+	if !atOnce(d) {
+		t.Error("a process with something under way waits")
+	}
+	leader := w.dispatcher()
+	leader.leading.Store(true)
+	if !atOnce(leader) {
+		t.Error("the process that leads waits")
+	}
+}
+
 func TestSlotsBoundTheAttemptsOfAProcess(t *testing.T) {
 	t.Parallel()
 	few := sandbox()

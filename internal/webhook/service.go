@@ -61,6 +61,7 @@ type Service struct {
 	others  *postgres.Channel // the dispatchers of the other processes
 
 	delivering atomic.Bool // a dispatcher runs here
+	leading    atomic.Bool // it is the one that looks for what is due
 }
 
 // New makes a service; nothing is delivered until [Service.Run].

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"partnerd/internal/poll"
 	"partnerd/internal/postgres"
 	"partnerd/internal/telephony"
 )
@@ -129,35 +130,21 @@ const longestNap = 500 * time.Millisecond
 
 // Run reports events through deliver as they happen, until ctx ends. One that is refused is reported again.
 func (c *Calls) Run(ctx context.Context, deliver Deliver) error {
-	for {
+	return poll.Loop{Name: "simulated calls", Every: longestNap, Wake: c.wake, Log: c.log}.Run(ctx, func(ctx context.Context) (bool, error) {
+		tx := c.db.Read()
+		next, err := nextStep(ctx, tx)
+		if err != nil || next == nil {
+			return false, err
+		}
+		if wait := next.Sub(tx.Now); wait > 0 {
+			if wait < longestNap {
+				time.AfterFunc(wait, c.signal)
+			}
+			return false, nil
+		}
 		n, err := c.Deliver(ctx, deliver)
-		if ctx.Err() != nil {
-			return nil
-		}
-		if err != nil {
-			c.log.ErrorContext(ctx, "simulated calls", "error", err)
-		} else if n > 0 {
-			continue
-		}
-		nap := time.NewTimer(c.nap(ctx))
-		select {
-		case <-ctx.Done():
-			nap.Stop()
-			return nil
-		case <-c.wake:
-			nap.Stop()
-		case <-nap.C:
-		}
-	}
-}
-
-func (c *Calls) nap(ctx context.Context) time.Duration {
-	tx := c.db.Read()
-	next, ok, err := nextStep(ctx, tx)
-	if err != nil || !ok {
-		return longestNap
-	}
-	return min(max(next.Sub(tx.Now), 5*time.Millisecond), longestNap)
+		return n > 0, err
+	})
 }
 
 // Deliver reports the events that are due and returns how many. Those of one call are reported in the order of their

@@ -76,18 +76,17 @@ func pastEvents(ctx context.Context, tx postgres.Tx, callID string) ([]telephony
 	return events, nil
 }
 
-func nextStep(ctx context.Context, tx postgres.Tx) (time.Time, bool, error) {
-	r, err := gorm.G[stepRow](tx.Gorm(ctx)).Select("due_at", "claimed_until").Where("done_at IS NULL").Order("due_at").Take(ctx)
+// nextStep returns when the next event is due that nobody has claimed; nil for none.
+func nextStep(ctx context.Context, tx postgres.Tx) (*time.Time, error) {
+	r, err := gorm.G[stepRow](tx.Gorm(ctx)).Select("due_at").Where("done_at IS NULL AND (claimed_until IS NULL OR claimed_until <= ?)", tx.Now).
+		Order("due_at").Take(ctx)
 	if postgres.IsNotFound(err) {
-		return time.Time{}, false, nil
+		return nil, nil
 	}
 	if err != nil {
-		return time.Time{}, false, fmt.Errorf("look for simulated events: %w", err)
+		return nil, fmt.Errorf("look for simulated events: %w", err)
 	}
-	if r.ClaimedUntil != nil && r.ClaimedUntil.After(r.DueAt) {
-		return *r.ClaimedUntil, true, nil
-	}
-	return r.DueAt, true, nil
+	return &r.DueAt, nil
 }
 
 // stepClaim is how long a replica that claimed a step and died holds it back.

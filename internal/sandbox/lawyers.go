@@ -38,11 +38,17 @@ type Pace struct {
 	Write  time.Duration // from the end of the call to the note
 }
 
+// look is the time between two looks for what there is to do: whatever comes up is seen before it is due.
+func (p Pace) look() time.Duration {
+	return min(max(min(p.Accept, p.Dial, p.Talk, p.Write)/2, turnEvery), lookEvery)
+}
+
 // DefaultPace completes a consultation within about ten seconds.
 var DefaultPace = Pace{Accept: time.Second, Dial: 2 * time.Second, Talk: 4 * time.Second, Write: 1500 * time.Millisecond}
 
 const (
-	turnEvery = 200 * time.Millisecond
+	turnEvery = 200 * time.Millisecond // at the soonest
+	lookEvery = 500 * time.Millisecond // at the latest
 	beatEvery = 10 * time.Second
 	wakeEvery = time.Second     // between two looks for simulated lawyers who are away
 	retry     = 2 * time.Second // before something that failed is tried again
@@ -60,6 +66,7 @@ type Lawyers struct {
 	consultations Consultations
 	lawyers       *lawyer.Service
 	log           *slog.Logger
+	wake          chan struct{} // something is due
 
 	mu       sync.Mutex
 	lastBeat time.Time
@@ -70,12 +77,12 @@ type Lawyers struct {
 
 // NewLawyers makes the player.
 func NewLawyers(db *postgres.DB, c Consultations, l *lawyer.Service, log *slog.Logger) *Lawyers {
-	return &Lawyers{Pace: DefaultPace, db: db, consultations: c, lawyers: l, log: log, notYet: map[string]time.Time{}}
+	return &Lawyers{Pace: DefaultPace, db: db, consultations: c, lawyers: l, log: log, wake: make(chan struct{}, 1), notYet: map[string]time.Time{}}
 }
 
 // Run plays until ctx ends.
 func (l *Lawyers) Run(ctx context.Context) error {
-	return poll.Loop{Name: "simulated lawyers", Every: turnEvery, Log: l.log}.Run(ctx, func(ctx context.Context) (bool, error) { return false, l.Turn(ctx) })
+	return poll.Loop{Name: "simulated lawyers", Every: l.Pace.look(), Wake: l.wake, Log: l.log}.Run(ctx, func(ctx context.Context) (bool, error) { return false, l.Turn(ctx) })
 }
 
 // Turn does everything that is due now: heartbeats, coming back to work, and what each lawyer has at hand.
@@ -87,19 +94,40 @@ func (l *Lawyers) Turn(ctx context.Context) error {
 	if err := l.comeBack(ctx, now); err != nil {
 		return err
 	}
-	due, err := dueChores(ctx, l.db.Read(), l.Pace)
+	list, err := chores(ctx, l.db.Read(), l.Pace)
 	if err != nil {
 		return err
 	}
+	if l.lastBack != "" {
+		l.turnIn(turnEvery)
+	}
+	if len(list) > 0 {
+		l.turnIn(max(list[0].due.Sub(now), turnEvery))
+	}
 	var g errgroup.Group
 	g.SetLimit(handsFree)
-	for _, c := range due {
+	for _, c := range list {
+		if c.due.After(now) { // so are the others
+			break
+		}
 		if l.held(c.key(), now) {
 			continue
 		}
 		g.Go(func() error { l.do(ctx, c); return nil }) // one failure does not stop the others
 	}
 	return g.Wait()
+}
+
+// turnIn makes the next turn come when d is over, if it would not come before.
+func (l *Lawyers) turnIn(d time.Duration) {
+	if d < l.Pace.look() {
+		time.AfterFunc(d, func() {
+			select {
+			case l.wake <- struct{}{}:
+			default:
+			}
+		})
+	}
 }
 
 // beat renews the leases in small statements, so that none holds many rows for long.
@@ -126,14 +154,16 @@ func (l *Lawyers) comeBack(ctx context.Context, now time.Time) error {
 	if now.Sub(l.lastWake) < wakeEvery {
 		return nil
 	}
-	var idle []string
-	err := l.db.InTx(ctx, func(tx postgres.Tx) (err error) {
-		if idle, err = lockIdle(ctx, tx, l.lastBack, backBatch); err != nil {
+	idle, err := idleLawyers(ctx, l.db.Read(), l.lastBack, 1)
+	if len(idle) > 0 {
+		err = l.db.InTx(ctx, func(tx postgres.Tx) (err error) {
+			if idle, err = idleLawyers(ctx, tx, l.lastBack, backBatch, postgres.SkipLocked); err != nil {
+				return err
+			}
+			_, err = l.lawyers.ReturnIdle(ctx, tx, idle...)
 			return err
-		}
-		_, err = l.lawyers.ReturnIdle(ctx, tx, idle...)
-		return err
-	})
+		})
+	}
 	if err == nil && len(idle) == backBatch {
 		l.lastBack = idle[backBatch-1]
 		return nil

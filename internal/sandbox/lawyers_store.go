@@ -5,16 +5,19 @@ import (
 	"fmt"
 	"time"
 
+	"gorm.io/gorm/clause"
+
 	"partnerd/internal/lawyer"
 	"partnerd/internal/postgres"
 )
 
-// chore is something a simulated lawyer has to do now.
+// chore is something that a simulated lawyer has to do.
 type chore struct {
 	kind      choreKind
 	lease     lawyer.Lease // the lawyer's present one
 	subjectID string       // an offer to accept, otherwise a consultation
 	language  string
+	due       time.Time
 }
 
 type choreKind string
@@ -28,51 +31,60 @@ const (
 
 func (c chore) key() string { return string(c.kind) + " " + c.subjectID }
 
+// choresSQL looks each lawyer up (OFFSET 0 keeps it from beginning with all of them) for what is open, by the partial
+// indexes on that.
+//
+// Parameters: now; seconds from the offer to its acceptance, from the assignment to the call, of the call, to the note.
 var choresSQL = postgres.SQL(postgres.Report, `
-	SELECT 'accept' AS kind, o.lawyer_id, l.lease_epoch AS epoch, o.id AS subject_id, '' AS language, o.created_at AS since
-	FROM offers o JOIN lawyers l ON l.id = o.lawyer_id AND l.simulated AND l.suspended_at IS NULL
-	WHERE o.state = 'OPEN' AND o.created_at <= $2 AND o.expires_at > $1
+	SELECT 'accept' AS kind, o.lawyer_id, l.lease_epoch AS epoch, o.id AS subject_id, '' AS language, o.created_at + make_interval(secs => $2) AS due
+	FROM offers o`+simulatedSQL("o.lawyer_id", "l.suspended_at IS NULL")+`
+	WHERE o.state = 'OPEN' AND o.expires_at > $1
 	UNION ALL
-	SELECT 'dial', c.lawyer_id, l.lease_epoch, c.id, c.language, c.assigned_at
-	FROM consultations c JOIN lawyers l ON l.id = c.lawyer_id AND l.simulated AND l.suspended_at IS NULL
-	WHERE c.status = 'ASSIGNED' AND c.assigned_at <= $3 AND c.dial_attempts = 0 AND c.next_dial_at IS NULL
+	SELECT 'dial', c.lawyer_id, l.lease_epoch, c.id, c.language, c.assigned_at + make_interval(secs => $3)
+	FROM consultations c`+simulatedSQL("c.lawyer_id", "l.suspended_at IS NULL")+`
+	WHERE c.status = 'ASSIGNED' AND c.dial_attempts = 0 AND c.next_dial_at IS NULL
 		AND NOT EXISTS (SELECT FROM calls k WHERE k.client_id = c.client_id AND k.state <> 'ENDED')
 	UNION ALL
-	SELECT 'hang_up', c.lawyer_id, l.lease_epoch, c.id, c.language, k.bridged_at
-	FROM consultations c JOIN lawyers l ON l.id = c.lawyer_id AND l.simulated
-	JOIN calls k ON k.consultation_id = c.id AND k.state = 'BRIDGED' AND k.bridged_at <= $4
-	WHERE c.status = 'IN_CALL'
+	SELECT 'hang_up', c.lawyer_id, l.lease_epoch, c.id, c.language, k.bridged_at + make_interval(secs => $4)
+	FROM calls k JOIN consultations c ON c.id = k.consultation_id AND c.status = 'IN_CALL'`+simulatedSQL("c.lawyer_id", "true")+`
+	WHERE k.state = 'BRIDGED'
 	UNION ALL
-	SELECT 'write', c.lawyer_id, l.lease_epoch, c.id, c.language, c.call_ended_at
-	FROM consultations c JOIN lawyers l ON l.id = c.lawyer_id AND l.simulated AND l.suspended_at IS NULL
-	WHERE c.status = 'CALL_ENDED' AND c.call_ended_at <= $5
-	ORDER BY since LIMIT 200`)
+	SELECT 'write', c.lawyer_id, l.lease_epoch, c.id, c.language, c.call_ended_at + make_interval(secs => $5)
+	FROM consultations c`+simulatedSQL("c.lawyer_id", "l.suspended_at IS NULL")+`
+	WHERE c.status = 'CALL_ENDED'
+	ORDER BY due LIMIT 200`)
 
-// dueChores reads all of them in one statement. A consultation is dialled by its lawyer once; further attempts are the
-// service's. Nobody dials a client who is on the line already, and who is suspended does nothing but hang up.
-func dueChores(ctx context.Context, tx postgres.Tx, p Pace) ([]chore, error) {
+func simulatedSQL(id, condition string) string {
+	return `
+	CROSS JOIN LATERAL (SELECT l.lease_epoch FROM lawyers l WHERE l.id = ` + id + ` AND l.simulated AND ` + condition + ` OFFSET 0) l`
+}
+
+// chores reads all of them in one statement, those that are due first at first, and those to come. A consultation is dialled
+// by its lawyer once; further attempts are the service's. Nobody dials a client who is on the line already, and who is
+// suspended does nothing but hang up.
+func chores(ctx context.Context, tx postgres.Tx, p Pace) ([]chore, error) {
 	type row struct {
 		Kind      choreKind
 		LawyerID  string
 		Epoch     int64
 		SubjectID string
 		Language  string
-		Since     time.Time
+		Due       time.Time
 	}
-	rows, err := postgres.Query[row](ctx, tx, choresSQL, tx.Now, tx.Now.Add(-p.Accept), tx.Now.Add(-p.Dial), tx.Now.Add(-p.Talk), tx.Now.Add(-p.Write))
+	rows, err := postgres.Query[row](ctx, tx, choresSQL, tx.Now, p.Accept.Seconds(), p.Dial.Seconds(), p.Talk.Seconds(), p.Write.Seconds())
 	if err != nil {
 		return nil, fmt.Errorf("list what simulated lawyers have to do: %w", err)
 	}
-	due := make([]chore, len(rows))
+	list := make([]chore, len(rows))
 	for i, r := range rows {
-		due[i] = chore{kind: r.Kind, lease: lawyer.Lease{LawyerID: r.LawyerID, Epoch: r.Epoch}, subjectID: r.SubjectID, language: r.Language}
+		list[i] = chore{kind: r.Kind, lease: lawyer.Lease{LawyerID: r.LawyerID, Epoch: r.Epoch}, subjectID: r.SubjectID, language: r.Language, due: r.Due}
 	}
-	return due, nil
+	return list, nil
 }
 
-// lockIdle locks simulated lawyers who are out of work and have nothing in hand: those that follow on after.
-func lockIdle(ctx context.Context, tx postgres.Tx, after string, limit int) (ids []string, err error) {
-	err = tx.Gorm(ctx).Clauses(postgres.SkipLocked).Table("lawyers l").
+// idleLawyers lists simulated lawyers who are out of work and have nothing in hand: those that follow on after.
+func idleLawyers(ctx context.Context, tx postgres.Tx, after string, limit int, lock ...clause.Expression) (ids []string, err error) {
+	err = tx.Gorm(ctx).Clauses(lock...).Table("lawyers l").
 		Where("l.id > ? AND l.simulated AND l.suspended_at IS NULL AND l.state IN ('OFFLINE', 'AWAY', 'WRAP_UP')", after).
 		Where("NOT EXISTS (SELECT FROM offers o WHERE o.lawyer_id = l.id AND o.state = 'OPEN')").
 		Where("NOT EXISTS (SELECT FROM consultations c WHERE c.lawyer_id = l.id AND c.status IN ('ASSIGNED', 'IN_CALL', 'CALL_ENDED'))").

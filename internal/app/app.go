@@ -212,7 +212,7 @@ func (a *App) wire(ctx context.Context, k keys) (err error) {
 		return err
 	}
 	a.purgeEvery("webhook events", time.Hour, a.Webhooks.Purge)
-	a.OAuth, err = oauth.New(ctx, a.DB, k.box, a.Accounts, a.Applications, oauth.Config{Issuer: cfg.BaseURL, Audience: cfg.BaseURL + "/api/v1"})
+	a.OAuth, err = oauth.New(ctx, a.DB, k.box, a.Accounts, a.Applications, oauth.Config{Issuer: cfg.BaseURL, Audience: cfg.BaseURL + "/api/v1", Logger: a.Logger})
 	if err != nil {
 		return err
 	}

@@ -1,11 +1,15 @@
 package oauth
 
 import (
+	"bytes"
 	"context"
+	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
 	"partnerd/internal/application"
+	"partnerd/internal/dbtest"
 	"partnerd/internal/postgres"
 )
 
@@ -118,6 +122,28 @@ func TestAuthenticateNeverWaitsForALock(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// The time of the last use is not worth a failed call; that it cannot be written is.
+func TestAuthenticateGoesOnWhenTheUseCannotBeRecorded(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	got := w.link(t)
+	var logged bytes.Buffer
+	w.svc.log = slog.New(slog.NewTextHandler(&logged, nil))
+	if _, err := dbtest.Owner(t, w.db).Pool().Exec(t.Context(), `ALTER TABLE oauth_grants ADD CONSTRAINT unused CHECK (last_used_at IS NULL) NOT VALID`); err != nil {
+		t.Fatal(err)
+	}
+	if w.alive(t, got.AccessToken); logged.Len() > 0 {
+		t.Errorf("nothing was to be recorded: %s", logged.String())
+	}
+	w.clk.Advance(usedResolution)
+	if !w.alive(t, got.AccessToken) {
+		t.Error("refused")
+	}
+	if !strings.Contains(logged.String(), "level=WARN") || !strings.Contains(logged.String(), `unused`) || strings.Contains(logged.String(), got.AccessToken) {
+		t.Errorf("logged: %s", logged.String())
+	}
 }
 
 func (w *world) connections(t *testing.T, clientID string) []Connection {

@@ -2,6 +2,7 @@ package oauth
 
 import (
 	"context"
+	"log/slog"
 	"strings"
 	"time"
 
@@ -22,8 +23,9 @@ const (
 
 // Config of a deployment.
 type Config struct {
-	Issuer   string // base URL without a trailing slash: iss of tokens and redirects, start of every endpoint
-	Audience string // aud of access tokens
+	Issuer   string       // base URL without a trailing slash: iss of tokens and redirects, start of every endpoint
+	Audience string       // aud of access tokens
+	Logger   *slog.Logger // nil for none
 }
 
 // Service is the authorization server. Safe for concurrent use; several may share one database.
@@ -35,6 +37,7 @@ type Service struct {
 	keys         *keyring
 	verified     verified
 	server       *server.Server
+	log          *slog.Logger
 	cfg          Config
 }
 
@@ -45,7 +48,10 @@ func New(ctx context.Context, db *postgres.DB, box *seal.Box, accounts *account.
 	if err != nil {
 		return nil, err
 	}
-	s := &Service{db: db, box: box, accounts: accounts, applications: applications, keys: keys, cfg: cfg}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	s := &Service{db: db, box: box, accounts: accounts, applications: applications, keys: keys, log: cfg.Logger, cfg: cfg}
 	s.server = s.newLibrary()
 	return s, nil
 }

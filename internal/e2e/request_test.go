@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"partnerd/internal/dbtest"
 )
 
 // R142, H48, T20: a method that a path does not have is 405 with Allow, but never before the token was looked at.
@@ -98,7 +100,8 @@ func TestHugeHeadersAreRefused(t *testing.T) {
 	})
 }
 
-// H28, H49: every answer below /api/v1 carries its own request id and the state of the quota, and nobody stores it.
+// H28, H49: every answer below /api/v1 carries its own request id and the state of the quota, and nobody stores it but a list of the
+// catalog, which tells nothing about a client.
 func TestEveryAnswerHasItsHeaders(t *testing.T) {
 	t.Parallel()
 	k := newCast(t)
@@ -110,7 +113,11 @@ func TestEveryAnswerHasItsHeaders(t *testing.T) {
 				t.Errorf("%s: X-Request-Id %q is not its own", op.id, id)
 			}
 			ids[id] = true
-			for name, want := range map[string]string{"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff", "Content-Type": "application/json"} {
+			cached := "no-store"
+			if strings.Contains(op.path, "/catalog/") && r.Status == http.StatusOK {
+				cached = "private, no-cache"
+			}
+			for name, want := range map[string]string{"Cache-Control": cached, "X-Content-Type-Options": "nosniff", "Content-Type": "application/json"} {
 				if got := r.Header.Get(name); got != want {
 					t.Errorf("%s: %s is %q, want %q", op.id, name, got, want)
 				}
@@ -123,4 +130,47 @@ func TestEveryAnswerHasItsHeaders(t *testing.T) {
 	if r := k.s.do(t, http.MethodGet, "/api/v1/me", nil, "X-Request-Id", "mine"); r.Header.Get("X-Request-Id") == "mine" {
 		t.Error("the caller chose the request id")
 	}
+}
+
+// H33: who keeps a list of the catalog asks whether it has changed, and gets it again in another language or when it has.
+func TestCatalogsAreAskedForAgain(t *testing.T) {
+	t.Parallel()
+	k := newCast(t)
+	tags := map[string]bool{}
+	for _, path := range []string{"/api/v1/catalog/competences", "/api/v1/catalog/languages"} {
+		for _, lang := range []string{"en", "fr"} {
+			whole := k.s.do(t, http.MethodGet, path, nil, "Accept-Language", lang)
+			tag := whole.Header.Get("ETag")
+			if whole.Status != http.StatusOK || len(tag) < 10 || tags[tag] || whole.Header.Get("Vary") != "Accept-Language" {
+				t.Errorf("%s in %s: %s with ETag %s, Vary %s", path, lang, whole, tag, whole.Header.Get("Vary"))
+			}
+			tags[tag] = true
+			for _, known := range []string{tag, "W/" + tag, `"other", ` + tag, "*"} {
+				for _, method := range []string{http.MethodGet, http.MethodHead} {
+					r := k.s.do(t, method, path, nil, "Accept-Language", lang, "If-None-Match", known)
+					if r.Status != http.StatusNotModified || len(r.Body) > 0 || r.Header.Get("ETag") != tag || r.Header.Get("Vary") != "Accept-Language" ||
+						r.Header.Get("Cache-Control") != "private, no-cache" || r.Header.Get("X-Request-Id") == "" || r.Header.Get("X-RateLimit-Limit") == "" {
+						t.Errorf("%s %s with If-None-Match %s: %s %v", method, path, known, r, r.Header)
+					}
+				}
+			}
+			other := map[string]string{"en": "fr", "fr": "en"}[lang]
+			for _, header := range [][]string{{"Accept-Language", other, "If-None-Match", tag}, {"If-None-Match", `"other"`}, {"If-None-Match", strings.Trim(tag, `"`)}, {"If-None-Match", ""}} {
+				if r := k.s.do(t, http.MethodGet, path, nil, header...); r.Status != http.StatusOK || len(r.Body) == 0 {
+					t.Errorf("%s with %s: %s", path, header, r)
+				}
+			}
+			if r := k.send(t, http.MethodGet, path, nil, "If-None-Match", tag); r.Status != http.StatusUnauthorized || r.Header.Get("Cache-Control") != "no-store" {
+				t.Errorf("%s without a token: %s", path, r)
+			}
+		}
+	}
+	before := k.s.get(t, "/api/v1/catalog/competences").Header.Get("ETag")
+	if _, err := dbtest.Owner(t, k.DB).Pool().Exec(t.Context(), "UPDATE competences SET retired_at = now() WHERE code = 'TAX'"); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "a list without what is retired", func() bool {
+		r := k.s.do(t, http.MethodGet, "/api/v1/catalog/competences", nil, "If-None-Match", before)
+		return r.Status == http.StatusOK && r.Header.Get("ETag") != before
+	})
 }

@@ -86,9 +86,14 @@ func (s *Server) ListCompetences(ctx context.Context, r server.ListCompetencesRe
 	if err != nil {
 		return nil, err
 	}
-	return server.ListCompetences200JSONResponse{Body: models.CompetenceList{Competences: views(entries, func(e catalog.Entry) models.Competence {
+	list := models.CompetenceList{Competences: views(entries, func(e catalog.Entry) models.Competence {
 		return models.Competence{Code: e.Code, Label: e.Label}
-	})}}, nil
+	})}
+	kept, unchanged, err := keepable(list, r.Params.IfNoneMatch)
+	if err != nil || unchanged {
+		return kept, err
+	}
+	return server.ListCompetences200JSONResponse{Body: list, Headers: server.ListCompetences200ResponseHeaders(kept.Headers)}, nil
 }
 
 // ListLanguages answers GET /api/v1/catalog/languages.
@@ -97,9 +102,14 @@ func (s *Server) ListLanguages(ctx context.Context, r server.ListLanguagesReques
 	if err != nil {
 		return nil, err
 	}
-	return server.ListLanguages200JSONResponse{Body: models.LanguageList{Languages: views(entries, func(e catalog.Entry) models.Language {
+	list := models.LanguageList{Languages: views(entries, func(e catalog.Entry) models.Language {
 		return models.Language{Code: e.Code, Label: e.Label}
-	})}}, nil
+	})}
+	kept, unchanged, err := keepable(list, r.Params.IfNoneMatch)
+	if err != nil || unchanged {
+		return kept, err
+	}
+	return server.ListLanguages200JSONResponse{Body: list, Headers: server.ListLanguages200ResponseHeaders(kept.Headers)}, nil
 }
 
 // views maps a list; an empty one is [], never null.

@@ -4,10 +4,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"strings"
 
 	"github.com/labstack/echo/v4"
 
+	"partnerd/gen/partner/server"
 	"partnerd/internal/edge"
+	"partnerd/internal/id"
 	"partnerd/internal/idempotency"
 )
 
@@ -37,6 +40,25 @@ func writeJSON(c echo.Context, status int, body any) error {
 		return fmt.Errorf("write response: %w", err)
 	}
 	return c.Blob(status, "application/json", raw)
+}
+
+// keepable describes a list of the catalog, which tells nothing about a client: callers may keep it, and are asked to come back with its
+// tag. The answer is for one that has it, and unchanged tells whether ifNoneMatch says so (RFC 9110 section 13.1.2).
+func keepable(list any, ifNoneMatch *string) (r server.NotModifiedResponse, unchanged bool, err error) {
+	raw, err := json.Marshal(list)
+	if err != nil {
+		return r, false, fmt.Errorf("tag list: %w", err)
+	}
+	r.Headers.ETag = `"` + id.DigestOf(string(raw)).String()[:24] + `"`
+	r.Headers.CacheControl, r.Headers.Vary = "private, no-cache", "Accept-Language"
+	if ifNoneMatch == nil {
+		return r, false, nil
+	}
+	for _, tag := range strings.Split(*ifNoneMatch, ",") {
+		tag = strings.TrimPrefix(strings.TrimSpace(tag), "W/")
+		unchanged = unchanged || tag == r.Headers.ETag || tag == "*"
+	}
+	return r, unchanged, nil
 }
 
 // public answers with what is the same for everybody.

@@ -2480,6 +2480,9 @@ type Cursor = string
 // IdempotencyKey defines model for IdempotencyKey.
 type IdempotencyKey = string
 
+// IfNoneMatch defines model for IfNoneMatch.
+type IfNoneMatch = string
+
 // Limit defines model for Limit.
 type Limit = int
 
@@ -2621,12 +2624,18 @@ type IssueTokenParams struct {
 type ListCompetencesParams struct {
 	// AcceptLanguage The language of the labels. The closest one we have is used. Codes do not depend on it.
 	AcceptLanguage *AcceptLanguage `json:"Accept-Language,omitempty"`
+
+	// IfNoneMatch The `ETag` of the list you have. While it has not changed, the answer is 304 without a body.
+	IfNoneMatch *IfNoneMatch `json:"If-None-Match,omitempty"`
 }
 
 // ListLanguagesParams defines parameters for ListLanguages.
 type ListLanguagesParams struct {
 	// AcceptLanguage The language of the labels. The closest one we have is used. Codes do not depend on it.
 	AcceptLanguage *AcceptLanguage `json:"Accept-Language,omitempty"`
+
+	// IfNoneMatch The `ETag` of the list you have. While it has not changed, the answer is 304 without a body.
+	IfNoneMatch *IfNoneMatch `json:"If-None-Match,omitempty"`
 }
 
 // ListConsultationsParams defines parameters for ListConsultations.

@@ -192,6 +192,21 @@ func (w *ServerInterfaceWrapper) ListCompetences(ctx echo.Context) error {
 
 		params.AcceptLanguage = &AcceptLanguage
 	}
+	// ------------- Optional header parameter "If-None-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-None-Match")]; found {
+		var IfNoneMatch IfNoneMatch
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for If-None-Match, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-None-Match", valueList[0], &IfNoneMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter If-None-Match: %s", err))
+		}
+
+		params.IfNoneMatch = &IfNoneMatch
+	}
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.ListCompetences(ctx, params)
@@ -220,6 +235,21 @@ func (w *ServerInterfaceWrapper) ListLanguages(ctx echo.Context) error {
 		}
 
 		params.AcceptLanguage = &AcceptLanguage
+	}
+	// ------------- Optional header parameter "If-None-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-None-Match")]; found {
+		var IfNoneMatch IfNoneMatch
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for If-None-Match, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-None-Match", valueList[0], &IfNoneMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter If-None-Match: %s", err))
+		}
+
+		params.IfNoneMatch = &IfNoneMatch
 	}
 
 	// Invoke the callback with all the unmarshaled arguments
@@ -2585,6 +2615,19 @@ type NotFoundJSONResponse struct {
 	Headers NotFoundResponseHeaders
 }
 
+type NotModifiedResponseHeaders struct {
+	CacheControl        string
+	ETag                string
+	Vary                string
+	XRateLimitLimit     int
+	XRateLimitRemaining int
+	XRateLimitReset     int64
+	XRequestID          string
+}
+type NotModifiedResponse struct {
+	Headers NotModifiedResponseHeaders
+}
+
 type NoteNotFoundResponseHeaders struct {
 	XRateLimitLimit     int
 	XRateLimitRemaining int
@@ -3116,6 +3159,9 @@ type ListCompetencesResponseObject interface {
 }
 
 type ListCompetences200ResponseHeaders struct {
+	CacheControl        string
+	ETag                string
+	Vary                string
 	XRateLimitLimit     int
 	XRateLimitRemaining int
 	XRateLimitReset     int64
@@ -3134,6 +3180,9 @@ func (response ListCompetences200JSONResponse) VisitListCompetencesResponse(w ht
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("ETag", fmt.Sprint(response.Headers.ETag))
+	w.Header().Set("Vary", fmt.Sprint(response.Headers.Vary))
 	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
 	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(response.Headers.XRateLimitRemaining))
 	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
@@ -3141,6 +3190,20 @@ func (response ListCompetences200JSONResponse) VisitListCompetencesResponse(w ht
 	w.WriteHeader(200)
 	_, err := buf.WriteTo(w)
 	return err
+}
+
+type ListCompetences304Response = NotModifiedResponse
+
+func (response ListCompetences304Response) VisitListCompetencesResponse(w http.ResponseWriter) error {
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("ETag", fmt.Sprint(response.Headers.ETag))
+	w.Header().Set("Vary", fmt.Sprint(response.Headers.Vary))
+	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
+	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(response.Headers.XRateLimitRemaining))
+	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(304)
+	return nil
 }
 
 type ListCompetences400JSONResponse struct{ InvalidRequestJSONResponse }
@@ -3245,6 +3308,9 @@ type ListLanguagesResponseObject interface {
 }
 
 type ListLanguages200ResponseHeaders struct {
+	CacheControl        string
+	ETag                string
+	Vary                string
 	XRateLimitLimit     int
 	XRateLimitRemaining int
 	XRateLimitReset     int64
@@ -3263,6 +3329,9 @@ func (response ListLanguages200JSONResponse) VisitListLanguagesResponse(w http.R
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("ETag", fmt.Sprint(response.Headers.ETag))
+	w.Header().Set("Vary", fmt.Sprint(response.Headers.Vary))
 	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
 	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(response.Headers.XRateLimitRemaining))
 	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
@@ -3270,6 +3339,20 @@ func (response ListLanguages200JSONResponse) VisitListLanguagesResponse(w http.R
 	w.WriteHeader(200)
 	_, err := buf.WriteTo(w)
 	return err
+}
+
+type ListLanguages304Response = NotModifiedResponse
+
+func (response ListLanguages304Response) VisitListLanguagesResponse(w http.ResponseWriter) error {
+	w.Header().Set("Cache-Control", fmt.Sprint(response.Headers.CacheControl))
+	w.Header().Set("ETag", fmt.Sprint(response.Headers.ETag))
+	w.Header().Set("Vary", fmt.Sprint(response.Headers.Vary))
+	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
+	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(response.Headers.XRateLimitRemaining))
+	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(304)
+	return nil
 }
 
 type ListLanguages400JSONResponse struct{ InvalidRequestJSONResponse }

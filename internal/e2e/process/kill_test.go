@@ -3,6 +3,7 @@ package process_test
 import (
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"os"
@@ -16,6 +17,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"partnerd/gen/partner/models"
 )
 
 // brokenSQL lists what a kill could have torn apart: each row is one fault.
@@ -184,11 +187,22 @@ func TestServerSurvivesTheEndOfItsDatabase(t *testing.T) {
 	wantUnavailable(t, func() answer { return create(t.Context(), server.url, token, lost) })
 	wantUnavailable(t, func() answer { return get(t, server.url+"/api/v1/wallet", token) })
 
-	t.Log("the server brings its database back")
+	t.Log("the server brings its database back, while the create is sent again and again")
+	const senders = 4
+	var sending sync.WaitGroup
+	var made [senders]string
+	for i := range made {
+		sending.Go(func() { made[i] = createUntilMade(t, server, token, lost) })
+	}
 	release()
+	sending.Wait()
 	server.awaitStatus(t, "/readyz", http.StatusOK)
-	if a := create(t.Context(), server.url, token, lost); a.status != http.StatusCreated {
-		t.Errorf("create after the database came back: %d %s", a.status, a.body)
+	if again := create(t.Context(), server.url, token, lost); again.status != http.StatusCreated || again.header.Get("Idempotent-Replayed") != "true" {
+		t.Errorf("once more: %d %v %s", again.status, again.header, again.body)
+	}
+	all := query(t, in.database(t), `SELECT id FROM consultations WHERE external_ref = $1`, lost.key)
+	if len(all) != 1 || slices.ContainsFunc(made[:], func(id string) bool { return id != all[0] }) {
+		t.Errorf("one key made %v, and the answers name %v", all, made)
 	}
 
 	killDatabase(t, in)
@@ -228,9 +242,37 @@ func wantUnavailable(t *testing.T, ask func() answer) {
 	for deadline := time.Now().Add(20 * time.Second); a.status < 300 && time.Now().Before(deadline); a = ask() {
 		<-time.After(20 * time.Millisecond)
 	}
-	if a.status != http.StatusServiceUnavailable || a.header.Get("Retry-After") == "" || a.header.Get("X-Request-Id") == "" {
-		t.Errorf("without a database: %d %v %s", a.status, a.header, a.body)
+	wantRefusal(t, a, http.StatusServiceUnavailable, "UNAVAILABLE")
+}
+
+// wantRefusal checks that an answer is a problem that tells when to come again.
+func wantRefusal(t *testing.T, a answer, status int, code string) {
+	t.Helper()
+	var problem models.Error
+	err := json.Unmarshal(a.body, &problem)
+	after, _ := strconv.Atoi(a.header.Get("Retry-After"))
+	if err != nil || a.status != status || string(problem.Code) != code || a.header.Get("Content-Type") != "application/json" || after < 1 ||
+		!strings.HasPrefix(a.header.Get("X-Request-Id"), "req_") {
+		t.Errorf("%d %v %s, want %d %s", a.status, a.header, a.body, status, code)
 	}
+}
+
+// createUntilMade sends one create until it succeeds, and returns what it made. Every other answer must be a refusal that
+// asks to come again: the database is away or starts, or a twin is under way.
+func createUntilMade(t *testing.T, server *process, token string, q request) string {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); <-time.After(20 * time.Millisecond) {
+		switch a := create(t.Context(), server.url, token, q); a.status {
+		case http.StatusCreated:
+			return a.consultation(t).ID
+		case http.StatusConflict:
+			wantRefusal(t, a, a.status, "IDEMPOTENCY_IN_PROGRESS")
+		default:
+			wantRefusal(t, a, http.StatusServiceUnavailable, "UNAVAILABLE")
+		}
+	}
+	t.Error("nothing was made within a minute")
+	return ""
 }
 
 // killDatabase ends the private database's first process at once; the others end when they notice.

@@ -17,7 +17,7 @@ import (
 // hostile are texts that no field is for. Each is tried escaped, in paths, queries, forms and JSON.
 var hostile = []string{
 	"", " ", "\x00", "a\x00b", "\xff\xfe", "\u202e\u200b\ufeff", "../../etc/passwd", "%2e%2e%2f", "%00", "' OR 1=1 --", "{{.}}", "<script>alert(1)</script>",
-	"-1", "0", "1e999", "99999999999999999999999999", "NaN", "0001-01-01", "9999-99", "2026-13", "-0001-01", "null", "true", "[]", "😀", "/\\evil.example", "javascript:alert(1)",
+	"-1", "0", "1e999", "99999999999999999999999999", "NaN", "0001-01-01", "9999-99", "2026-13", "-0001-01", "null", "true", "[]", "😀", "client\x00@client.example", "client@client.example\xff", "+33639980001\x00", "/\\evil.example", "javascript:alert(1)",
 	strings.Repeat("a", 300), strings.Repeat("😀", 3000), strings.Repeat("%", 200), "\r\nSet-Cookie: a=b",
 }
 

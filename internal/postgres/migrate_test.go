@@ -3,6 +3,8 @@ package postgres_test
 import (
 	"context"
 	"flag"
+	"fmt"
+	"io/fs"
 	"os"
 	"strings"
 	"testing"
@@ -11,6 +13,7 @@ import (
 
 	"partnerd/internal/dbtest"
 	"partnerd/internal/postgres"
+	"partnerd/migrations"
 )
 
 var update = flag.Bool("update", false, "write migrations/schema.sql")
@@ -33,6 +36,21 @@ func TestTheSchemaIsTheOneOnRecord(t *testing.T) {
 	}
 	if got != string(want) {
 		t.Errorf("the schema differs from migrations/schema.sql; run this test with -update and read the difference:\n%s", firstDifference(got, string(want)))
+	}
+}
+
+// TestMigrationsAreNumberedWithoutGaps: a number that comes later than a higher one is refused by every database that has
+// the higher.
+func TestMigrationsAreNumberedWithoutGaps(t *testing.T) {
+	t.Parallel()
+	files, err := fs.Glob(migrations.FS, "*.sql")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%d migrations: %v", len(files), err)
+	}
+	for i, name := range files {
+		if want := fmt.Sprintf("%05d_", i+1); !strings.HasPrefix(name, want) {
+			t.Errorf("migration %s stands where %s… belongs", name, want)
+		}
 	}
 }
 

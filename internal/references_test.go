@@ -23,11 +23,15 @@ const sectionsFile = "openapi/spec/sections.md"
 
 var (
 	number     = regexp.MustCompile(`\b[RXHT][0-9]{1,3}\b`)
+	called     = regexp.MustCompile(`\b(requirement|decision|trap|transition) ([RXHT][0-9]{1,3})\b`)
 	definition = regexp.MustCompile(`(?m)^\| ([RXHT][0-9]+) \|`)
 	heading    = regexp.MustCompile(`(?m)^#+ ([0-9]+(?:\.[0-9]+)?)\.? `)
 	section    = regexp.MustCompile(`(RFC [0-9]+,?[\s/#*]+)?[Ss]ections?[\s/#*]+([0-9]+(?:\.[0-9]+)*(?:(?:,[\s/#*]+|,?[\s/#*]+(?:and|to)[\s/#*]+)[0-9]+(?:\.[0-9]+)*)*)`)
 	relative   = regexp.MustCompile(`\]\(([^)#\s]+)(#[^)\s]*)?\)`)
 )
+
+// kinds are what the numbers of a series are called.
+var kinds = map[string]string{"R": "requirement", "X": "transition", "H": "decision", "T": "trap"}
 
 // tracked returns the text of every file that people write and that may refer to something, by its path from the root.
 func tracked(t *testing.T) map[string]string {
@@ -91,6 +95,11 @@ func TestEveryNumberLeadsToItsRule(t *testing.T) {
 			for _, n := range number.FindAllString(content, -1) {
 				if !defined[n] {
 					t.Errorf("%s:%d names %s, which openapi/spec does not explain", name, line, n)
+				}
+			}
+			for _, m := range called.FindAllStringSubmatch(content, -1) {
+				if letter := m[2][:1]; kinds[letter] != m[1] {
+					t.Errorf("%s:%d calls %s a %s: it is a %s", name, line, m[2], m[1], kinds[letter])
 				}
 			}
 		}

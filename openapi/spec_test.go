@@ -295,7 +295,7 @@ func TestCreationPostsTakeAnIdempotencyKey(t *testing.T) {
 	}
 }
 
-// Section 6 of the specification, decisions H18 and T11; and the ping, which is no event and has no consultation.
+// Section 6 of the specification, decision H18 and trap T11; and the ping, which is no event and has no consultation.
 func TestTheTwelveWebhooksAndThePing(t *testing.T) {
 	t.Parallel()
 	statuses := map[string][]string{

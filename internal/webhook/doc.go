@@ -8,7 +8,7 @@
 //   - An event and its delivery commit with the transition that they report, or not at all ([Service.Emit]).
 //   - The body of an event is written once and sent unchanged for ever, but that an erasure of the client takes the
 //     application's externalRef out of it ([Service.Erase]); identifiers and status stay, and a redelivery sends those.
-//     The signature is made at each attempt, because receivers refuse timestamps older than 300 s (decision T9).
+//     The signature is made at each attempt, because receivers refuse timestamps older than 300 s (trap T9).
 //   - X-Service-Delivery names a delivery through all its attempts. The signature covers time and body alone, so receivers
 //     know duplicates by the identifier of the event, which is in the body.
 //   - Event n+1 of a consultation is first attempted after event n was attempted once. A delivery that failed holds

@@ -48,7 +48,7 @@ type Event struct {
 	DurationSec *int   // of the call, in seconds; nil before it ended; then left out of the body
 }
 
-// payload is the body of a delivery (specification section 6.2). Keys without a value are left out (decision T12).
+// payload is the body of a delivery (specification section 6.2). Keys without a value are left out (trap T12).
 type payload struct {
 	ID        string      `json:"id"`
 	Type      Type        `json:"type"`

@@ -13,7 +13,7 @@ import (
 
 // Redeliver sends a delivery again, as soon as its endpoint takes deliveries, and with the whole schedule before it. The
 // identifier stays, so that a receiver that has it ignores it; asNew makes a delivery with another identifier for the
-// same event, for a receiver that lost data (decision T10). A delivery that waits for its next attempt gets it now; one
+// same event, for a receiver that lost data (trap T10). A delivery that waits for its next attempt gets it now; one
 // that is under way is left as it is. Problem: NOT_FOUND.
 func (s *Service) Redeliver(ctx context.Context, tx postgres.Tx, applicationID, deliveryID string, asNew bool) (Delivery, error) {
 	d, err := selectDelivery(ctx, tx, applicationID, deliveryID)

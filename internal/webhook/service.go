@@ -165,7 +165,7 @@ type Endpoint struct {
 	UpdatedAt           time.Time // when URL or secret was set last
 }
 
-// SecretOverlap is how long X-Service-Signature-Previous accompanies a new secret (decision T11).
+// SecretOverlap is how long X-Service-Signature-Previous accompanies a new secret (trap T11).
 const SecretOverlap = 24 * time.Hour
 
 const secretPrefix = "whsec"

@@ -8,7 +8,7 @@ import (
 )
 
 type deploymentCmd struct {
-	Show deploymentShowCmd `cmd:"" help:"Show them."`
+	Show deploymentShowCmd `cmd:"" help:"Show the environment and the public address of the database."`
 	Move deploymentMoveCmd `cmd:"" help:"Make the --base-url that is set the public address; then start every server and worker again. Links that were sent, access tokens and, where the host changes, passkeys end with the old one."`
 }
 

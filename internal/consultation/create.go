@@ -34,7 +34,8 @@ type Evidence struct {
 }
 
 // Create starts a consultation: it reserves the price and begins the search (specification section 3, X1 and X2).
-// It is refused where no call can be made, before any money is held. Problems: VALIDATION_ERROR, UNAVAILABLE, PHONE_REQUIRED, INSUFFICIENT_FUNDS. After any of them tx must be rolled back.
+// It is refused where no call can be made, before any money is held. After a problem tx must be rolled back. Problems:
+// VALIDATION_ERROR, UNAVAILABLE, PHONE_REQUIRED, INSUFFICIENT_FUNDS.
 func (s *Service) Create(ctx context.Context, tx postgres.Tx, cmd CreateCommand) (Consultation, error) {
 	if cmd.Language == "" {
 		cmd.Language = catalog.DefaultLanguage

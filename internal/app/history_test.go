@@ -132,19 +132,39 @@ func (b *bank) client() (id, token string) {
 	b.t.Helper()
 	ctx, a := b.t.Context(), b.app
 	id = fmt.Sprintf("cli_test_history%d", b.clients.Add(1))
-	verifier := strings.Repeat("v", 43)
-	sum := sha256.Sum256([]byte(verifier))
-	var to string
 	err := a.DB.InTx(ctx, func(tx postgres.Tx) error {
 		_, err := tx.Exec(ctx, postgres.SQL(postgres.Batch, `INSERT INTO clients (id, email, name, password_hash, created_at, updated_at) VALUES ($1, $1 || '@client.example', 'Demo Client', '', $2, $2)`), id, tx.Now)
 		if err == nil {
 			err = errors.Join(a.Accounts.SetPhone(ctx, tx, id, "+33639980001", true), a.Wallet.Open(ctx, tx, id))
 		}
-		if err != nil {
-			return err
-		}
-		to, err = a.OAuth.Approve(ctx, tx, oauth.AuthorizeRequest{Application: b.crm, RedirectURI: b.crm.RedirectURIs[0], State: "s",
-			CodeChallenge: base64.RawURLEncoding.EncodeToString(sum[:]), Scopes: application.AllScopes}, id, application.AllScopes)
+		return err
+	})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return id, b.redeem(b.code(id)).AccessToken
+}
+
+func (b *bank) redeem(code string) oauth.TokenResponse {
+	b.t.Helper()
+	tokens, err := b.app.OAuth.Token(b.t.Context(), url.Values{"grant_type": {"authorization_code"}, "code": {code}, "code_verifier": {codeVerifier},
+		"redirect_uri": {b.crm.RedirectURIs[0]}, "client_id": {b.crm.ID}, "client_secret": {b.secret}}, "")
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return tokens
+}
+
+var codeVerifier = strings.Repeat("v", 43)
+
+// code is what the CRM gets when the client agrees.
+func (b *bank) code(clientID string) string {
+	b.t.Helper()
+	sum := sha256.Sum256([]byte(codeVerifier))
+	var to string
+	err := b.app.DB.InTx(b.t.Context(), func(tx postgres.Tx) (err error) {
+		to, err = b.app.OAuth.Approve(b.t.Context(), tx, oauth.AuthorizeRequest{Application: b.crm, RedirectURI: b.crm.RedirectURIs[0], State: "s",
+			CodeChallenge: base64.RawURLEncoding.EncodeToString(sum[:]), Scopes: application.AllScopes}, clientID, application.AllScopes)
 		return err
 	})
 	if err != nil {
@@ -154,12 +174,7 @@ func (b *bank) client() (id, token string) {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	tokens, err := a.OAuth.Token(ctx, url.Values{"grant_type": {"authorization_code"}, "code": {back.Query().Get("code")}, "code_verifier": {verifier},
-		"redirect_uri": {b.crm.RedirectURIs[0]}, "client_id": {b.crm.ID}, "client_secret": {b.secret}}, "")
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	return id, tokens.AccessToken
+	return back.Query().Get("code")
 }
 
 type reply struct {

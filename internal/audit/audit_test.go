@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"partnerd/internal/audit"
 	"partnerd/internal/dbtest"
@@ -64,6 +65,25 @@ func TestAChangedEntryIsNamed(t *testing.T) {
 		if !errors.Is(err, undo) {
 			t.Error(err)
 		}
+	}
+}
+
+// Whoever may add can also add what fits the chain, but not in the past.
+func TestAnEntryThatIsDatedBackIsNamed(t *testing.T) {
+	t.Parallel()
+	db := dbtest.New(t)
+	if err := record(t, db, entry("cli_1")); err != nil {
+		t.Fatal(err)
+	}
+	err := db.InTx(t.Context(), func(tx postgres.Tx) error {
+		tx.Now = tx.Now.Add(-time.Hour)
+		return audit.Record(t.Context(), tx, entry("cli_2"))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if findings, err := audit.Verify(t.Context(), db.Read()); err != nil || len(findings) != 1 || !strings.Contains(findings[0], "number 2 is dated before") {
+		t.Errorf("findings %q, %v", findings, err)
 	}
 }
 

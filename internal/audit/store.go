@@ -41,6 +41,10 @@ var (
 	SELECT format('audit entry %s: number %s does not fit its hash: it or the one before it was changed', id, seq) FROM chain WHERE hash <> `+hash+`
 	UNION ALL
 	SELECT format('audit entry %s: number %s stands at place %s', id, seq, place) FROM chain WHERE seq <> place
+	UNION ALL
+	SELECT format('audit entry %s: number %s is dated before the one it follows', id, seq) FROM (
+		SELECT id, seq, created_at, lag(created_at) OVER (ORDER BY seq) AS earlier FROM audit_entries) e
+		WHERE created_at < earlier - interval '1 minute' -- transactions that end in another order than they began
 	LIMIT 100`)
 )
 

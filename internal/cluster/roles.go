@@ -45,6 +45,9 @@ func (c *Cluster) EnsureDatabase(ctx context.Context, name string) (owner, progr
 		}
 	}
 	_, err = conn.Exec(ctx, "ALTER DATABASE "+database+" OWNER TO "+ownerRole+"; REVOKE ALL ON DATABASE "+database+" FROM PUBLIC; GRANT CONNECT ON DATABASE "+database+" TO "+programRole)
+	if err == nil { // the program's role has nothing to do in the databases that every server has
+		_, err = conn.Exec(ctx, "REVOKE ALL ON DATABASE postgres, template1 FROM PUBLIC")
+	}
 	if err == nil {
 		err = c.handOver(ctx, name)
 	}

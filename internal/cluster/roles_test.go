@@ -85,6 +85,15 @@ func TestTheTablesOfASuperuserPassToTheOwner(t *testing.T) {
 			t.Errorf("the program: %s: %v", s, err)
 		}
 	}
+	elsewhere, err := pgx.ParseConfig(o.program)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, elsewhere.Database = range []string{"postgres", "template1"} {
+		if conn, err := pgx.ConnectConfig(t.Context(), elsewhere); !postgres.IsForbidden(err) {
+			t.Errorf("the program connects to %s: %v %v", elsewhere.Database, conn, err)
+		}
+	}
 	owner, err := postgres.Open(t.Context(), o.owner, postgres.Options{})
 	if err != nil {
 		t.Fatal(err)

@@ -14,10 +14,10 @@ import (
 )
 
 // secretFlags are the flags whose value is a secret, with the variable of the environment that is read for it; of those with
-// true only the password in their URL is one. Every local user can read the command line of a process.
+// a URL only what signs in with it is one. Every local user can read the command line of a process.
 var secretFlags = map[string]struct {
 	variable string
-	url      bool
+	url      secretURL
 }{
 	"password":              {},
 	"master-key":            {variable: "PARTNERD_MASTER_KEY"},
@@ -25,11 +25,11 @@ var secretFlags = map[string]struct {
 	"ops-password":          {variable: "PARTNERD_OPS_PASSWORD"},
 	"stripe-secret-key":     {variable: "PARTNERD_STRIPE_SECRET_KEY"},
 	"stripe-webhook-secret": {variable: "PARTNERD_STRIPE_WEBHOOK_SECRET"},
-	"database-url":          {variable: "PARTNERD_DATABASE_URL", url: true},
-	"database-owner-url":    {variable: "PARTNERD_DATABASE_OWNER_URL", url: true},
-	"mail-server":           {variable: "PARTNERD_MAIL_SERVER", url: true},
-	"sms-server":            {variable: "PARTNERD_SMS_SERVER", url: true},
-	"webhook-proxy":         {variable: "PARTNERD_WEBHOOK_PROXY", url: true},
+	"database-url":          {variable: "PARTNERD_DATABASE_URL", url: withPassword},
+	"database-owner-url":    {variable: "PARTNERD_DATABASE_OWNER_URL", url: withPassword},
+	"mail-server":           {variable: "PARTNERD_MAIL_SERVER", url: withUser},
+	"sms-server":            {variable: "PARTNERD_SMS_SERVER", url: withUser},
+	"webhook-proxy":         {variable: "PARTNERD_WEBHOOK_PROXY", url: withUser},
 }
 
 // withSecrets returns the arguments with secrets filled in from where they may come: --NAME-file FILE, --NAME - for a line of
@@ -62,7 +62,7 @@ func withSecrets(args []string, getenv func(string) string, in io.Reader) ([]str
 			value, err = secretFile(value)
 		case value == "-":
 			value, err = secretLine(lines)
-		case !known.url || hasPassword(value):
+		case known.url == nil || known.url(value):
 			err = errors.New("a secret on the command line can be read by every user of this machine; " + instead(name, known.variable))
 		}
 		if err != nil {
@@ -96,14 +96,28 @@ func instead(name, variable string) string {
 	return ways + ", or leave it out to be asked"
 }
 
-// hasPassword also holds for what is no URL that can be read: it may hold one.
-func hasPassword(raw string) bool {
+// secretURL tells whether a URL holds a secret. Both say so of what is no URL that can be read: it may hold one.
+type secretURL func(raw string) bool
+
+// withPassword is for addresses of databases, whose user is no secret.
+func withPassword(raw string) bool {
 	u, err := url.Parse(raw)
 	if err != nil || u.Scheme == "" {
 		return raw != ""
 	}
+	for key := range u.Query() {
+		if strings.HasSuffix(strings.ToLower(key), "password") {
+			return true
+		}
+	}
 	_, set := u.User.Password()
-	return set || u.Query().Has("password")
+	return set
+}
+
+// withUser is for the others, where the user's name may be a token.
+func withUser(raw string) bool {
+	u, err := url.Parse(raw)
+	return raw != "" && (err != nil || u.Scheme == "" || u.User != nil)
 }
 
 func secretFile(path string) (string, error) {

@@ -13,7 +13,6 @@ const (
 	MinPasswordLength = 8 // code points
 	maxPasswordLength = 256
 	maxNameLength     = 200
-	maxEmailLength    = 254 // bytes
 )
 
 // Faults that pages and the command line show. None of them is part of the partner contract.

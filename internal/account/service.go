@@ -11,6 +11,7 @@ import (
 	"partnerd/internal/postgres"
 	"partnerd/internal/problem"
 	"partnerd/internal/seal"
+	"partnerd/internal/text"
 	"partnerd/internal/vault"
 )
 
@@ -197,7 +198,7 @@ func (s *Service) SetDisabled(ctx context.Context, tx postgres.Tx, clientID stri
 func (s *Service) CheckPassword(ctx context.Context, tx postgres.Tx, email, plain string) (Client, error) {
 	email = strings.TrimSpace(email)
 	var row clientRow
-	if storable(email) && len(email) <= maxEmailLength {
+	if storable(email) && len(email) <= text.MaxEmail {
 		var err error
 		if row, _, err = clientByEmail(ctx, tx, email); err != nil {
 			return Client{}, err

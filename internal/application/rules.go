@@ -2,7 +2,6 @@ package application
 
 import (
 	"fmt"
-	"net/mail"
 	"net/netip"
 	"net/url"
 	"slices"
@@ -19,7 +18,6 @@ const (
 	maxNameLength   = 100 // code points
 	maxRedirectURIs = 20
 	maxURILength    = 2048 // bytes
-	maxEmailLength  = 254  // bytes
 	maxRate         = 1_000_000
 )
 
@@ -106,11 +104,8 @@ func checked(n NewApplication) (NewApplication, error) {
 	if n.RatePerMinute < 0 || n.ClientRatePerMinute < 0 || n.RatePerMinute > maxRate || n.ClientRatePerMinute > maxRate {
 		return n, fmt.Errorf("%w: a rate must be between 0 and %d a minute", ErrInvalid, maxRate)
 	}
-	if n.ContactEmail != "" {
-		a, err := mail.ParseAddress(n.ContactEmail)
-		if err != nil || a.Address != n.ContactEmail || len(n.ContactEmail) > maxEmailLength || !storable(n.ContactEmail) || strings.HasSuffix(n.ContactEmail, "]") {
-			return n, fmt.Errorf("%w: %.80q is not an e-mail address", ErrInvalid, n.ContactEmail)
-		}
+	if n.ContactEmail != "" && !text.IsEmail(n.ContactEmail) {
+		return n, fmt.Errorf("%w: %.80q is not an e-mail address", ErrInvalid, n.ContactEmail)
 	}
 	return n, nil
 }

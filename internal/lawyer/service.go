@@ -3,7 +3,6 @@ package lawyer
 import (
 	"context"
 	"fmt"
-	"net/mail"
 	"regexp"
 	"slices"
 	"strings"
@@ -194,7 +193,7 @@ func checkPhone(number string) error {
 }
 
 func check(n NewLawyer) error {
-	if a, err := mail.ParseAddress(n.Email); err != nil || a.Address != n.Email {
+	if !text.IsEmail(n.Email) {
 		return fmt.Errorf("%w: the e-mail address is not one", ErrInvalid)
 	}
 	if !text.IsName(n.Name, 200) {

@@ -545,6 +545,7 @@ func TestUndoOutlivesPasswordsAndDisablingAndEndsWithTimeAndErasure(t *testing.T
 
 	erased := create(t, c.Accounts, c.DB, NewClient{Email: "b@example.com", Password: demo.Password, Name: "B"})
 	undo = c.changeEmail(erased, "b.new@example.com")
+	c.clock.Advance(UndoLifetime)
 	c.ok(func(tx postgres.Tx) error { _, err := c.Accounts.Erase(t.Context(), tx, erased.ID); return err })
 	if err := c.undoEmail(undo); !errors.Is(err, ErrBadLink) {
 		t.Errorf("erased: %v", err)
@@ -552,6 +553,35 @@ func TestUndoOutlivesPasswordsAndDisablingAndEndsWithTimeAndErasure(t *testing.T
 	var left int
 	if err := c.DB.Pool().QueryRow(t.Context(), `SELECT count(*) FROM client_links WHERE client_id = $1`, erased.ID).Scan(&left); err != nil || left != 0 {
 		t.Errorf("%d links of an erased client: %v", left, err)
+	}
+}
+
+// Whoever took an account over and changed its address does not get rid of the owner by erasing it, also not at the very
+// moment of the change.
+func TestNothingIsErasedWhileAnEarlierAddressCanTakeTheAccountBack(t *testing.T) {
+	t.Parallel()
+	c := newCounter(t).work()
+	client := create(t, c.Accounts, c.DB, demo)
+	erase := func() error {
+		return c.tx(func(tx postgres.Tx) error { _, err := c.Accounts.Erase(t.Context(), tx, client.ID); return err })
+	}
+	var open TakeBackError
+	token := c.askEmail(client, otherEmail)
+	err := c.behind(func(tx postgres.Tx) error { _, err := c.ConfirmEmail(t.Context(), tx, client.ID, token, "en"); return err }, erase)
+	until := c.clock.Now().Add(UndoLifetime)
+	if !errors.As(err, &open) || !open.Until.Equal(until) {
+		t.Errorf("at the moment of the change: %v", err)
+	}
+	undo := tokenOf(t, c.letter(client.Email, "address was changed"))
+	c.clock.Advance(UndoLifetime - time.Microsecond)
+	if err := erase(); !errors.As(err, &open) || !open.Until.Equal(until) {
+		t.Errorf("just before the link runs out: %v", err)
+	}
+	if err := c.undoEmail(undo); err != nil {
+		t.Fatal(err)
+	}
+	if err := erase(); err != nil {
+		t.Errorf("once the link is used: %v", err)
 	}
 }
 

@@ -90,7 +90,7 @@ func (s *SelfService) AddPasskey(ctx context.Context, tx postgres.Tx, clientID, 
 	if err != nil {
 		return err
 	}
-	if err := lockClient(ctx, tx, clientID); err != nil {
+	if _, err := lockClient(ctx, tx, clientID); err != nil {
 		return err
 	}
 	holder, err := s.holder(ctx, tx, clientID)

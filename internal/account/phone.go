@@ -35,7 +35,7 @@ func (s *SelfService) SendCode(ctx context.Context, tx postgres.Tx, clientID, ph
 	if err != nil {
 		return err
 	}
-	if err := lockClient(ctx, tx, clientID); err != nil {
+	if _, err := lockClient(ctx, tx, clientID); err != nil {
 		return err
 	}
 	hour, day, err := countCodes(ctx, tx, clientID)

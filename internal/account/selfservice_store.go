@@ -92,6 +92,16 @@ func useLink(ctx context.Context, tx postgres.Tx, kind string, token id.Digest) 
 	return rows[0], nil
 }
 
+// openUndoLinks returns the client's links that give an earlier address back, the last to run out first.
+func openUndoLinks(ctx context.Context, tx postgres.Tx, clientID string) ([]linkRow, error) {
+	rows, err := gorm.G[linkRow](tx.Gorm(ctx)).Where("client_id = ? AND kind = ? AND expires_at > ?", clientID, kindUndoEmail, tx.Now).
+		Order("expires_at DESC").Find(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("list links to earlier addresses: %w", err)
+	}
+	return rows, nil
+}
+
 // endLinks ends the client's links of some kinds; links of the last hour stay in the count.
 func endLinks(ctx context.Context, tx postgres.Tx, clientID string, kinds ...string) error {
 	return end(ctx, tx, "client_id = ? AND kind IN ?", clientID, kinds)

@@ -167,13 +167,13 @@ func updateDisabled(ctx context.Context, tx postgres.Tx, clientID string, disabl
 }
 
 // lockClient locks a client who is not disabled, also against rows that refer to it.
-func lockClient(ctx context.Context, tx postgres.Tx, clientID string) error {
-	_, err := gorm.G[clientRow](tx.Gorm(ctx), postgres.ForUpdate).Select("id").Where("id = ? AND disabled_at IS NULL", clientID).Take(ctx)
+func lockClient(ctx context.Context, tx postgres.Tx, clientID string) (clientRow, error) {
+	r, err := gorm.G[clientRow](tx.Gorm(ctx), postgres.ForUpdate).Where("id = ? AND disabled_at IS NULL", clientID).Take(ctx)
 	if postgres.IsNotFound(err) {
-		return problem.ErrNotFound
+		return clientRow{}, problem.ErrNotFound
 	}
 	if err != nil {
-		return fmt.Errorf("lock client: %w", err)
+		return clientRow{}, fmt.Errorf("lock client: %w", err)
 	}
-	return nil
+	return r, nil
 }

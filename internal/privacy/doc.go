@@ -8,8 +8,9 @@
 //   - Erasure destroys the profile, what was written, and every way to sign in; it keeps the ledger and the proof of each
 //     order, which the law asks for, under the client's identifier alone. What partners chose goes too: externalRef,
 //     also in webhook bodies, their endpoints' answers, returnUrl, stored responses; of an Idempotency-Key the proof has
-//     only the SHA-256, and it keeps address and user agent of the partner's server. It is refused while a consultation
-//     is open, or money is left, held or on its way.
+//     only the SHA-256, and it keeps address and user agent of the partner's server. It needs the present
+//     password, and is refused while a consultation is open, money is left, held or on its way, or an earlier e-mail
+//     address can take the account back.
 //
 // Does not do: retention periods, the pages.
 package privacy

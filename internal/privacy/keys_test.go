@@ -185,7 +185,7 @@ func TestNoKeyIsMadeAfterAnErasure(t *testing.T) {
 	h.tx(func(tx postgres.Tx) error { return dbtest.Exec(ctx, tx, `DELETE FROM vault.client_keys`) })
 	other, written := h.process(nil), make(chan error, 1)
 	h.tx(func(tx postgres.Tx) error {
-		if err := h.Erase(ctx, tx, h.client.ID, "fr"); err != nil {
+		if err := h.Erase(ctx, tx, h.client.ID, "correct horse", "fr"); err != nil {
 			return err
 		}
 		go func() {
@@ -228,7 +228,7 @@ func TestErasureAgainstACreation(t *testing.T) {
 				if err := h.Wallet.Adjust(ctx, tx, h.client.ID, -2000, "spent"); err != nil {
 					return err
 				}
-				return h.Erase(ctx, tx, h.client.ID, "fr")
+				return h.Erase(ctx, tx, h.client.ID, "correct horse", "fr")
 			})
 		})
 		both.Wait()

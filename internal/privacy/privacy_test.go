@@ -196,7 +196,7 @@ func (h *house) spend() {
 }
 
 func (h *house) erase() error {
-	return h.db.InTx(h.Context(), func(tx postgres.Tx) error { return h.Erase(h.Context(), tx, h.client.ID, "fr") })
+	return h.db.InTx(h.Context(), func(tx postgres.Tx) error { return h.Erase(h.Context(), tx, h.client.ID, "correct horse", "fr") })
 }
 
 // dump returns every row of every table of ours as text.

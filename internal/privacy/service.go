@@ -49,8 +49,11 @@ func New(d Deps) (*Service, error) {
 	return &Service{d, texts}, err
 }
 
-// Obstacle returns why the client cannot be erased now, or nil.
+// Obstacle returns why the client cannot be erased now, or nil: one of the faults above or an [account.TakeBackError].
 func (s *Service) Obstacle(ctx context.Context, tx postgres.Tx, clientID string) error {
+	if err := s.deps.Accounts.TakeBackOpen(ctx, tx, clientID); err != nil {
+		return err
+	}
 	open, err := s.deps.Consultations.OpenOf(ctx, tx, clientID)
 	if err != nil {
 		return err
@@ -75,10 +78,13 @@ func (s *Service) Obstacle(ctx context.Context, tx postgres.Tx, clientID string)
 	return nil
 }
 
-// Erase erases the client and sends a receipt to the address that is no longer known. It returns one of the obstacles;
-// tx must be rolled back then.
-func (s *Service) Erase(ctx context.Context, tx postgres.Tx, clientID, lang string) error {
-	was, err := s.deps.Accounts.Erase(ctx, tx, clientID) // locks the client: nothing new can begin
+// Erase erases the client, who shows the present password, and sends a receipt to the address that is no longer known. It
+// returns [account.ErrBadCredentials] or one of the obstacles; tx must be rolled back then.
+func (s *Service) Erase(ctx context.Context, tx postgres.Tx, clientID, present, lang string) error {
+	if err := s.deps.Accounts.ConfirmPassword(ctx, tx, clientID, present); err != nil { // locks the client: nothing new can begin
+		return err
+	}
+	was, err := s.deps.Accounts.Erase(ctx, tx, clientID)
 	if err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 	"math"
 	"net/http"
 	"net/url"
+	"slices"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -159,13 +160,19 @@ type confirmView struct {
 	Button  string // key
 	Danger  bool
 	Back    string
+	Fields  []field
 	Refused string // key of why it cannot be done; there is no form then
+	Reasons []any  // what the text of Refused names
 }
 
 type fact struct{ Label, Value string }
 
 func (p *Pages) confirm(c echo.Context, status int, client *account.Client, v confirmView) error {
-	return p.render(c, status, "confirm", view{Title: v.Heading, Client: client, CSRF: p.csrf(c), Narrow: true, Data: v})
+	title := v.Heading
+	if slices.ContainsFunc(v.Fields, func(f field) bool { return f.Fault != "" }) {
+		title += ".error"
+	}
+	return p.render(c, status, "confirm", view{Title: title, Client: client, CSRF: p.csrf(c), Narrow: true, Data: v})
 }
 
 // texts of a consultation's status depend on where it stands.

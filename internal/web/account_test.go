@@ -217,11 +217,14 @@ func TestWhatProtectsTheAccountAsksForAFreshSignIn(t *testing.T) {
 	b := f.browser().signIn("client@example.com")
 	b.get("/account/phone").want(t, 200)
 	f.clock.Advance(account.FreshSignIn + time.Second)
-	for path, next := range map[string]string{"/account/phone": "/account/phone", "/account/privacy/erase": "/account/privacy/erase", "/account/privacy/export": "/account/privacy/export"} {
+	for path, next := range map[string]string{"/account/phone": "/account/phone", "/account/privacy/erase": "/account/privacy/erase", "/account/privacy/export": "/account/privacy/export",
+		"/account/wallet/refund": "/account/wallet/refund"} {
 		b.get(path).wantRedirect(t, http.StatusSeeOther, "/login?again=1&next="+url.QueryEscape(next))
 	}
 	csrf := url.Values{"csrf": {csrfToken(b.cookie(sessionCookie))}}
-	b.post("/account/privacy/erase", csrf).wantRedirect(t, http.StatusSeeOther, "/login?again=1&next=%2Faccount")
+	for _, path := range []string{"/account/privacy/erase", "/account/wallet/refund"} {
+		b.post(path, csrf).wantRedirect(t, http.StatusSeeOther, "/login?again=1&next=%2Faccount")
+	}
 	b.get("/account").want(t, 200)
 	before := b.cookie(sessionCookie)
 	form := b.get("/login?again=1&next=%2Faccount%2Fphone")
@@ -451,7 +454,7 @@ func TestExportAndErasureOnThePage(t *testing.T) {
 		t.Errorf("%v", p.Header)
 	}
 	post := func() page {
-		return b.post("/account/privacy/erase", url.Values{"csrf": {csrfToken(b.cookie(sessionCookie))}})
+		return b.post("/account/privacy/erase", url.Values{"csrf": {csrfToken(b.cookie(sessionCookie))}, "present": {testPassword}})
 	}
 	b.get("/account/privacy").want(t, 200, "while a consultation is under way")
 	post().want(t, http.StatusConflict, "while a consultation is under way")
@@ -466,11 +469,45 @@ func TestExportAndErasureOnThePage(t *testing.T) {
 	post().want(t, http.StatusConflict, "A top-up is under way")
 	f.clock.Advance(open.ExpiresAt.Sub(f.clock.Now()))
 	b.signInAt("/login?again=1", "client@example.com")
-	b.get("/account/privacy/erase").want(t, 200, "client@example.com", "cannot be undone")
-	b.send("/account/privacy/erase", "/account/privacy/erase").want(t, 200, "Your account is erased", "client@example.com")
+	b.get("/account/privacy/erase").want(t, 200, "client@example.com", "cannot be undone", `autocomplete="current-password"`, "/password/forgot")
+	b.send("/account/privacy/erase", "/account/privacy/erase", "present", testPassword).want(t, 200, "Your account is erased", "client@example.com")
 	b.get("/account").wantRedirect(t, http.StatusFound, "/login?next=%2Faccount")
 	b.send("/login", "/login", "email", "client@example.com", "password", testPassword).want(t, http.StatusUnprocessableEntity)
 	f.newClient("client@example.com", "Somebody New") // the address is free
+}
+
+func TestAnErasureNeedsThePresentPasswordAndTriesAtItAreCounted(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	b := f.browser().signIn("client@example.com")
+	erase := func(present string) page {
+		return b.send("/account/privacy/erase", "/account/privacy/erase", "present", present)
+	}
+	erase("").want(t, http.StatusUnprocessableEntity, "not your present password", "<title>Error: erase your account")
+	for range passwordsPerMinute - 1 {
+		erase("guess").want(t, http.StatusUnprocessableEntity, "not your present password")
+	}
+	erase(testPassword).want(t, http.StatusTooManyRequests)
+	b.get("/account").want(t, 200)
+}
+
+func TestAnErasureWaitsUntilTheEarlierAddressCannotTakeTheAccountBack(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t).work()
+	thief := f.browser().signIn("client@example.com")
+	thief.askEmail("thief@example.com", testPassword).want(t, 200)
+	link := f.linkIn(f.letter("thief@example.com", "Confirm your new"))
+	thief.post(link, thief.get(link).form(link)).wantRedirect(t, http.StatusSeeOther, "/account/security?done=email")
+	undo := f.linkIn(f.letter("client@example.com", "address was changed"))
+	thief.get("/account/privacy").want(t, 200, "Until 8 June 2026, 08:30 UTC the earlier address can take the account back")
+	thief.get("/account/privacy/erase").want(t, 200, "Until 8 June 2026, 08:30 UTC")
+	thief.get("/account/privacy?lang=fr").want(t, 200, "jusqu’au 8 juin 2026 à 08:30 UTC")
+	form := url.Values{"csrf": {csrfToken(thief.cookie(sessionCookie))}, "present": {testPassword}}
+	thief.post("/account/privacy/erase?lang=en", form).want(t, http.StatusConflict, "Until 8 June 2026, 08:30 UTC")
+	f.browser().get(undo).want(t, 200, "Take your account back")
+	f.clock.Advance(account.UndoLifetime)
+	thief.signInAt("/login?again=1", "thief@example.com")
+	thief.send("/account/privacy/erase", "/account/privacy/erase", "present", testPassword).want(t, 200, "Your account is erased")
 }
 
 func (b *browser) signInAt(path, email string) {

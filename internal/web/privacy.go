@@ -15,27 +15,34 @@ import (
 	"partnerd/internal/privacy"
 )
 
-type privacyView struct{ Obstacle string } // key
+// privacyView tells why an account cannot be erased now.
+type privacyView struct {
+	Obstacle string // key; empty when it can be
+	Reasons  []any  // what the text of Obstacle names
+}
 
 func (p *Pages) privacy(c echo.Context, client *account.Client) error {
-	key, err := obstacleKey(p.deps.Privacy.Obstacle(c.Request().Context(), p.deps.DB.Read(), client.ID))
+	v, err := p.obstacle(c, p.deps.Privacy.Obstacle(c.Request().Context(), p.deps.DB.Read(), client.ID))
 	if err != nil {
 		return err
 	}
-	return p.showAccount(c, http.StatusOK, client, "privacy", "privacy.title", privacyView{key})
+	return p.showAccount(c, http.StatusOK, client, "privacy", "privacy.title", v)
 }
 
-// obstacleKey is the text for why an account cannot be erased now, empty when it can.
-func obstacleKey(err error) (string, error) {
+// obstacle says what stands in the way of an erasure, or returns err when it is something else.
+func (p *Pages) obstacle(c echo.Context, err error) (privacyView, error) {
+	var open account.TakeBackError
 	switch {
+	case errors.As(err, &open):
+		return privacyView{"erase.takeback", []any{formatDate(p.language(c), open.Until)}}, nil
 	case errors.Is(err, privacy.ErrOpenConsultations):
-		return "erase.open", nil
+		return privacyView{Obstacle: "erase.open"}, nil
 	case errors.Is(err, privacy.ErrMoney):
-		return "erase.money", nil
+		return privacyView{Obstacle: "erase.money"}, nil
 	case errors.Is(err, privacy.ErrPayment):
-		return "erase.payment", nil
+		return privacyView{Obstacle: "erase.payment"}, nil
 	}
-	return "", err
+	return privacyView{}, err
 }
 
 // export hands the client everything of theirs as one file.
@@ -58,28 +65,37 @@ func (p *Pages) export(c echo.Context, client *account.Client) error {
 }
 
 func (p *Pages) eraseForm(c echo.Context, client *account.Client) error {
-	key, err := obstacleKey(p.deps.Privacy.Obstacle(c.Request().Context(), p.deps.DB.Read(), client.ID))
+	v, err := p.obstacle(c, p.deps.Privacy.Obstacle(c.Request().Context(), p.deps.DB.Read(), client.ID))
 	if err != nil {
 		return err
 	}
-	return p.showErase(c, http.StatusOK, client, key)
+	return p.showErase(c, http.StatusOK, client, v, "")
 }
 
-func (p *Pages) showErase(c echo.Context, status int, client *account.Client, obstacle string) error {
+func (p *Pages) showErase(c echo.Context, status int, client *account.Client, v privacyView, presentFault string) error {
 	return p.confirm(c, status, client, confirmView{Heading: "erase.title", Text: "erase.text", Args: []any{client.Email}, Action: "/account/privacy/erase",
-		Button: "erase.submit", Danger: true, Back: "/account/privacy", Refused: obstacle})
+		Button: "erase.submit", Danger: true, Back: "/account/privacy", Fields: []field{presentPasswordField(presentFault)},
+		Refused: v.Obstacle, Reasons: v.Reasons})
 }
 
 // erase destroys the account and ends the session with it.
 func (p *Pages) erase(c echo.Context, client *account.Client) error {
 	ctx := c.Request().Context()
-	err := p.deps.DB.InTx(ctx, func(tx postgres.Tx) error { return p.deps.Privacy.Erase(ctx, tx, client.ID, p.language(c)) })
-	key, err := obstacleKey(err)
+	wait, err := p.withPresent(c, client, func(tx postgres.Tx) error {
+		return p.deps.Privacy.Erase(ctx, tx, client.ID, c.Request().PostForm.Get("present"), p.language(c))
+	})
+	if wait > 0 {
+		return tooMany(c, wait)
+	}
+	if errors.Is(err, account.ErrBadCredentials) {
+		return p.showErase(c, http.StatusUnprocessableEntity, client, privacyView{}, "security.password.wrong")
+	}
+	v, err := p.obstacle(c, err)
 	if err != nil {
 		return fmt.Errorf("erase: %w", err)
 	}
-	if key != "" {
-		return p.showErase(c, http.StatusConflict, client, key)
+	if v.Obstacle != "" {
+		return p.showErase(c, http.StatusConflict, client, v, "")
 	}
 	for _, name := range []string{sessionCookie, knownCookie} {
 		p.setCookie(c, name, "")

@@ -12,12 +12,14 @@
 //     dies after [CodeTries] wrong tries.
 //   - Who asks for a link gets the same answer after the same work, whether there is such a client or not.
 //   - A new password ends every other session; removing a passkey ends the sessions that it opened.
-//   - Recovery (a new password by a mailed link) ends all sessions and, in the same transaction, the passkeys and links to
-//     applications that the client ticked. What is younger than 30 days is ticked from the start; what was added while the
+//   - A phone number takes the place of a verified one only with the present password.
+//   - Recovery (a new password by a mailed link) ends all sessions and, in the same transaction, the passkeys, the links to
+//     applications and the phone number that the client ticked. What is younger than 30 days is ticked from the start; what was added while the
 //     form was open ends too.
+//   - Nobody erases an account that an earlier address can take back.
 //   - The e-mail address changes with the present password, a link to the new address, and a sign-in to the account; the
 //     old address is told twice, and keeps a link for [UndoLifetime] that takes the account back as a recovery does.
-//   - What changes the security of an account is told by mail: also a new link to an application, and a sign-in from a
+//   - What changes the security of an account is told by mail, to each address that can take it back too: also a new link to an application, and a sign-in from a
 //     browser without the cookie of an earlier one ([Service.Knows]), unless it was by a mailed link.
 //   - A client is locked before its links, and its links are ended by their client, never by an address that somebody else
 //     may have meanwhile; a link that was used, or ended, stays for a day for the count of the hour.
@@ -32,6 +34,14 @@
 //	another request for one     –       all     –
 //	disabling                   all     all     none, but they wait until it ends
 //	erasure                     all     all     all
+//
+// What else ends:
+//
+//	                            sessions   passkeys     applications   phone number   codes
+//	new password                others     none         none           stays          none
+//	recovery, take-back         all        the ticked   the ticked     if ticked      all
+//	disabling                   all        none         all            stays          none
+//	erasure                     all        all          all            destroyed      all
 //
 // A request for another address that waits in the queue ends with the password that it showed, and with the account being
 // open. A sign-up ends the other sign-ups of its address. A link for an address that another client has by then fails with

@@ -164,9 +164,12 @@ func (s *SelfService) lockLink(ctx context.Context, tx postgres.Tx, kind, token 
 	return c, r, err
 }
 
-// recoverAccount sets the password and ends all sessions and the passkeys that also names.
+// recoverAccount sets the password and ends all sessions, and the passkeys and the phone number that also names.
 func (s *SelfService) recoverAccount(ctx context.Context, tx postgres.Tx, c Client, plain, lang string, also Recovery) error {
 	if err := s.endPasskeys(ctx, tx, c.ID, also); err != nil {
+		return err
+	}
+	if err := s.endPhone(ctx, tx, c.ID, also); err != nil {
 		return err
 	}
 	return s.setPassword(ctx, tx, c, plain, "", lang)

@@ -567,7 +567,10 @@ func TestNothingIsErasedWhileAnEarlierAddressCanTakeTheAccountBack(t *testing.T)
 	}
 	var open TakeBackError
 	token := c.askEmail(client, otherEmail)
-	err := c.behind(func(tx postgres.Tx) error { _, err := c.ConfirmEmail(t.Context(), tx, client.ID, token, "en"); return err }, erase)
+	err := c.behind(func(tx postgres.Tx) error {
+		_, err := c.ConfirmEmail(t.Context(), tx, client.ID, token, "en")
+		return err
+	}, erase)
 	until := c.clock.Now().Add(UndoLifetime)
 	if !errors.As(err, &open) || !open.Until.Equal(until) {
 		t.Errorf("at the moment of the change: %v", err)
@@ -582,6 +585,39 @@ func TestNothingIsErasedWhileAnEarlierAddressCanTakeTheAccountBack(t *testing.T)
 	}
 	if err := erase(); err != nil {
 		t.Errorf("once the link is used: %v", err)
+	}
+}
+
+// As long as an address can take the account back, its owner learns what a thief does with it.
+func TestAnEarlierAddressIsToldAsLongAsItCanTakeTheAccountBack(t *testing.T) {
+	t.Parallel()
+	c := newCounter(t).work()
+	client := create(t, c.Accounts, c.DB, demo)
+	c.changeEmail(client, otherEmail)
+	c.changeEmail(client, strings.ToUpper(client.Email))
+	c.clock.Advance(time.Second)
+	c.changeEmail(client, "third@example.com")
+	tell := func(application string) {
+		c.ok(func(tx postgres.Tx) error { return c.NotifyLink(t.Context(), tx, c.client(client), "en", application) })
+	}
+	tell("One")
+	c.letter("third@example.com", "application One")
+	c.letter(otherEmail, "application One")
+	m := c.letter(strings.ToUpper(client.Email), "application One") // which is one address with client.Email
+	if !strings.Contains(m.Text, "take the account back") || !strings.Contains(m.Text, c.clock.Now().Add(UndoLifetime).Format("2006-01-02 15:04")) || strings.Contains(m.Text, "token=") {
+		t.Errorf("the notice: %q", m.Text)
+	}
+	c.clock.Advance(UndoLifetime)
+	tell("Two")
+	c.letter("third@example.com", "application Two")
+	tell("Three")
+	c.letter("third@example.com", "application Three")
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, m := range c.mails {
+		if strings.Contains(m.Subject, "application") {
+			t.Errorf("one too many: to %s about %s", m.To, m.Subject)
+		}
 	}
 }
 
@@ -621,7 +657,7 @@ func TestAPhoneIsVerifiedAcrossAChangeOfAddress(t *testing.T) {
 	t.Parallel()
 	c := newCounter(t).work()
 	client := create(t, c.Accounts, c.DB, demo)
-	c.ok(func(tx postgres.Tx) error { return c.SendCode(t.Context(), tx, client.ID, "06 39 98 00 02", "en") })
+	c.ok(func(tx postgres.Tx) error { return c.SendCode(t.Context(), tx, client.ID, "06 39 98 00 02", demo.Password, "en") })
 	code := c.code(1)
 	c.changeEmail(client, otherEmail)
 	c.ok(func(tx postgres.Tx) error {

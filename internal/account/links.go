@@ -126,8 +126,8 @@ func (s *SelfService) PendingReset(ctx context.Context, tx postgres.Tx, token st
 	return s.deps.Accounts.Get(ctx, tx, r.ClientID)
 }
 
-// Reset uses a link: it sets the password, ends all browser sessions and the passkeys that also names, and tells the
-// client. Whoever calls it ends the links to applications in the same transaction (oauth.Service.Recover). It returns
+// Reset uses a link: it sets the password, ends all browser sessions, and the passkeys and the phone number that also names,
+// and tells the client. Whoever calls it ends the links to applications in the same transaction (oauth.Service.Recover). It returns
 // [ErrInvalid] (the link can be used again) or [ErrBadLink]; after any of them tx must be rolled back.
 func (s *SelfService) Reset(ctx context.Context, tx postgres.Tx, token, plain, lang string, also Recovery) (Client, error) {
 	if err := CheckNewPassword(plain); err != nil {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/nyaruka/phonenumbers"
 
+	"partnerd/internal/password"
 	"partnerd/internal/postgres"
 	"partnerd/internal/sms"
 	"partnerd/internal/text"
@@ -28,15 +29,20 @@ const (
 	CodeOver  CodeResult = "over"  // out of date, used, tried too often, or never sent: a new one is needed
 )
 
-// SendCode texts a code of six digits to a number, in any usual notation, and makes it the only one that counts. It
-// returns [ErrInvalid], [ErrCountry], [ErrNoMobile] or [ErrTooMany].
-func (s *SelfService) SendCode(ctx context.Context, tx postgres.Tx, clientID, phone, lang string) error {
+// SendCode texts a code of six digits to a number, in any usual notation, and makes it the only one that counts. present is
+// the present password, which is asked for when the client has a verified number already. It returns [ErrInvalid],
+// [ErrCountry], [ErrNoMobile], [ErrBadCredentials] or [ErrTooMany].
+func (s *SelfService) SendCode(ctx context.Context, tx postgres.Tx, clientID, phone, present, lang string) error {
 	number, err := mobile(phone, s.deps.Numbers.Countries)
 	if err != nil {
 		return err
 	}
-	if _, err := lockClient(ctx, tx, clientID); err != nil {
+	row, err := lockClient(ctx, tx, clientID)
+	if err != nil {
 		return err
+	}
+	if row.PhoneVerifiedAt != nil && !password.Verify(row.PasswordHash, present) {
+		return ErrBadCredentials
 	}
 	hour, day, err := countCodes(ctx, tx, clientID)
 	if err != nil {
@@ -101,6 +107,9 @@ func (s *SelfService) PendingPhone(ctx context.Context, tx postgres.Tx, clientID
 // EnterCode judges a code. Every try counts, also those of parallel requests, so the transaction must commit whatever
 // the result is. With the right one the number becomes the client's, and the client is told by e-mail.
 func (s *SelfService) EnterCode(ctx context.Context, tx postgres.Tx, clientID, code, lang string) (CodeResult, error) {
+	if _, err := lockClient(ctx, tx, clientID); err != nil { // a recovery comes before or after it
+		return CodeOver, err
+	}
 	r, ok, err := tryCode(ctx, tx, clientID)
 	if err != nil || !ok {
 		return CodeOver, err

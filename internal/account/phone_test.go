@@ -13,7 +13,7 @@ import (
 )
 
 func (c *counter) sendCode(clientID, phone string) error {
-	return c.tx(func(tx postgres.Tx) error { return c.SendCode(c.Context(), tx, clientID, phone, "fr") })
+	return c.tx(func(tx postgres.Tx) error { return c.SendCode(c.Context(), tx, clientID, phone, demo.Password, "fr") })
 }
 
 func (c *counter) enter(clientID, code string) (r CodeResult) {
@@ -274,6 +274,60 @@ func TestCodesOfSeveralClientsKeepApart(t *testing.T) {
 		}
 		if r := c.enter(id, c.code(i+1)); r != CodeRight || c.phone(id) != numbers[i] {
 			t.Errorf("client %d: %s, %s", i, r, c.phone(id))
+		}
+	}
+}
+
+func TestAnotherNumberNeedsThePresentPassword(t *testing.T) {
+	t.Parallel()
+	c := newCounter(t).work()
+	client := create(t, c.Accounts, c.DB, NewClient{Email: "a@example.com", Password: demo.Password, Name: "A"})
+	send := func(phone, present string) error {
+		return c.tx(func(tx postgres.Tx) error { return c.SendCode(t.Context(), tx, client.ID, phone, present, "fr") })
+	}
+	if err := send("06 39 98 00 02", ""); err != nil {
+		t.Fatalf("the first number: %v", err)
+	}
+	if got := c.enter(client.ID, c.code(1)); got != CodeRight {
+		t.Fatalf("the code is %s", got)
+	}
+	if err := send("06 39 98 00 03", "wrong"); !errors.Is(err, ErrBadCredentials) {
+		t.Errorf("another number without the password: %v", err)
+	}
+	if err := send("06 39 98 00 03", demo.Password); err != nil {
+		t.Errorf("with it: %v", err)
+	}
+}
+
+// A number that an intruder verifies at the very moment of the recovery does not stay.
+func TestARecoveryEndsANumberThatIsBeingVerified(t *testing.T) {
+	t.Parallel()
+	for _, first := range []string{"recovery", "code"} {
+		c := newCounter(t).work()
+		client := create(t, c.Accounts, c.DB, NewClient{Email: "a@example.com", Password: demo.Password, Name: "A"})
+		if err := c.sendCode(client.ID, "06 39 98 00 02"); err != nil {
+			t.Fatal(err)
+		}
+		code := c.code(1)
+		c.askReset(client.Email)
+		token := tokenOf(t, c.letter(client.Email, "Choose a new"))
+		result := CodeOver
+		enter := func(tx postgres.Tx) (err error) {
+			result, err = c.EnterCode(t.Context(), tx, client.ID, code, "fr")
+			return err
+		}
+		recovery := func(tx postgres.Tx) error {
+			_, err := c.SelfService.Reset(t.Context(), tx, token, newPassword, "en", Recovery{})
+			return err
+		}
+		var err error
+		if first == "recovery" {
+			err = c.behind(recovery, func() error { return c.tx(enter) })
+		} else {
+			err = c.behind(enter, func() error { return c.tx(recovery) })
+		}
+		if phone := c.phone(client.ID); err != nil || phone != "" || (result == CodeRight) != (first == "code") {
+			t.Errorf("%s first: the code is %s, the number %q, %v", first, result, phone, err)
 		}
 	}
 }

@@ -8,11 +8,11 @@ import (
 	"partnerd/internal/postgres"
 )
 
-// recoveryWindow is how young a passkey or a linked application is that may be an intruder's.
+// recoveryWindow is how young a passkey, a linked application or a verified phone number is that may be an intruder's.
 const recoveryWindow = 30 * 24 * time.Hour
 
 // Recovery is what a client who recovers the account wants to end besides the browser sessions, which all end: of the
-// passkeys and applications that the form showed, those that were ticked.
+// passkeys, applications and the phone number that the form showed, those that were ticked.
 type Recovery struct {
 	Shown, Ticked []string // identifiers
 }
@@ -20,7 +20,7 @@ type Recovery struct {
 // Suspect tells whether something that was added at since is young enough to be ticked from the start.
 func Suspect(since, now time.Time) bool { return now.Sub(since) < recoveryWindow }
 
-// Ends tells whether the passkey or application id, added at since, is to end. What the form did not show ends when it is
+// Ends tells whether the passkey, application or phone number id, added at since, is to end. What the form did not show ends when it is
 // young: it was added while the form was open.
 func (r Recovery) Ends(id string, since, now time.Time) bool {
 	return slices.Contains(r.Ticked, id) || !slices.Contains(r.Shown, id) && Suspect(since, now)
@@ -44,6 +44,37 @@ func (s *SelfService) endPasskeys(ctx context.Context, tx postgres.Tx, clientID 
 		}
 	}
 	return nil
+}
+
+// VerifiedNumber is the phone number on which lawyers call a client.
+type VerifiedNumber struct {
+	ID     string // of this verification: the next one has another
+	Masked string
+	At     time.Time // when it was verified
+}
+
+// VerifiedNumber returns the client's; ok is false when there is none.
+func (s *SelfService) VerifiedNumber(ctx context.Context, tx postgres.Tx, clientID string) (n VerifiedNumber, ok bool, err error) {
+	p, err := s.deps.Accounts.phone(ctx, tx, clientID)
+	if err != nil || p.VerifiedAt == nil {
+		return VerifiedNumber{}, false, err
+	}
+	masked, err := s.MaskedPhone(ctx, tx, clientID)
+	return VerifiedNumber{verificationID(*p.VerifiedAt), masked, *p.VerifiedAt}, err == nil, err
+}
+
+func verificationID(at time.Time) string { return "phone " + at.UTC().Format(time.RFC3339Nano) }
+
+// endPhone ends the client's codes too: a number that is being verified is either seen here or not verified.
+func (s *SelfService) endPhone(ctx context.Context, tx postgres.Tx, clientID string, r Recovery) error {
+	if err := endCodes(ctx, tx, clientID); err != nil {
+		return err
+	}
+	p, err := s.deps.Accounts.phone(ctx, tx, clientID)
+	if err != nil || p.VerifiedAt == nil || !r.Ends(verificationID(*p.VerifiedAt), *p.VerifiedAt, tx.Now) {
+		return err
+	}
+	return s.deps.Accounts.SetPhone(ctx, tx, clientID, "", false)
 }
 
 // NotifyLink tells a client that an application was allowed to act for it.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/go-webauthn/webauthn/webauthn"
@@ -163,7 +164,7 @@ func (s *SelfService) send(ctx context.Context, tx postgres.Tx, to, lang, key st
 	return s.deps.Mail.Send(ctx, tx, mail.Message{To: to, Subject: subject, Text: body})
 }
 
-// notify tells a client that something about the security of the account changed.
+// notify tells a client that something about the security of the account changed, at every address that can take it back.
 func (s *SelfService) notify(ctx context.Context, tx postgres.Tx, c Client, lang, what string, args ...any) error {
 	lang = text.Known(lang)
 	event, err := s.texts.Get(lang, "notice."+what, args...)
@@ -174,11 +175,33 @@ func (s *SelfService) notify(ctx context.Context, tx postgres.Tx, c Client, lang
 	if err != nil {
 		return err
 	}
-	body, err := s.texts.Get(lang, "notice.text", c.Name, event, tx.Now.Format("2006-01-02 15:04 UTC"), s.deps.BaseURL+"/password/forgot", s.deps.BaseURL+"/account/security")
+	at := tx.Now.Format("2006-01-02 15:04 UTC")
+	body, err := s.texts.Get(lang, "notice.text", c.Name, event, at, s.deps.BaseURL+"/password/forgot", s.deps.BaseURL+"/account/security")
 	if err != nil {
 		return err
 	}
-	return s.deps.Mail.Send(ctx, tx, mail.Message{To: c.Email, Subject: subject, Text: body})
+	if err := s.deps.Mail.Send(ctx, tx, mail.Message{To: c.Email, Subject: subject, Text: body}); err != nil {
+		return err
+	}
+	links, err := openUndoLinks(ctx, tx, c.ID)
+	if err != nil {
+		return err
+	}
+	told := map[string]bool{strings.ToLower(c.Email): true}
+	for _, l := range links { // of several to one address, the one that works longest comes first
+		if told[strings.ToLower(l.Email)] {
+			continue
+		}
+		told[strings.ToLower(l.Email)] = true
+		body, err := s.texts.Get(lang, "notice.former.text", c.Name, event, at, l.ExpiresAt.Format("2006-01-02 15:04 UTC"))
+		if err != nil {
+			return err
+		}
+		if err := s.deps.Mail.Send(ctx, tx, mail.Message{To: l.Email, Subject: subject, Text: body}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Purge deletes links, codes, challenges and browser sessions that are over; codes are kept a day, because they count.

@@ -235,6 +235,13 @@ func endCode(ctx context.Context, tx postgres.Tx, codeID int64) error {
 	return nil
 }
 
+func endCodes(ctx context.Context, tx postgres.Tx, clientID string) error {
+	if _, err := gorm.G[codeRow](tx.Gorm(ctx)).Where("client_id = ? AND ended_at IS NULL", clientID).Update(ctx, "ended_at", tx.Now); err != nil {
+		return fmt.Errorf("end codes: %w", err)
+	}
+	return nil
+}
+
 func purge(ctx context.Context, tx postgres.Tx) (int, error) {
 	n := 0
 	for _, over := range []struct {

@@ -134,7 +134,7 @@ func (h *house) live() {
 		_, err := h.Accounts.SignInFrom(ctx, tx, h.client.ID, account.Device{UserAgent: "CanaryBrowser", Address: "192.0.2.77"})
 		r := oauth.AuthorizeRequest{Application: h.app, RedirectURI: "https://crm.example/cb", CodeChallenge: strings.Repeat("x", 43), Scopes: application.AllScopes}
 		_, err2 := h.OAuth.Approve(ctx, tx, r, h.client.ID, application.AllScopes)
-		return errors.Join(err, err2, h.SelfService.SendCode(ctx, tx, h.client.ID, "+33639980003", "fr"))
+		return errors.Join(err, err2, h.SelfService.SendCode(ctx, tx, h.client.ID, "+33639980003", "correct horse", "fr"))
 	})
 	h.Access.Count(h.client.ID, h.app.ID, access.Notes, h.clock.Now())
 	h.must(h.Access.Flush(ctx))

@@ -209,6 +209,13 @@ func TestPhoneIsVerifiedOnThePage(t *testing.T) {
 		t.Errorf("phone %q %v", phone, ok)
 	}
 	b.post("/account/phone/code", url.Values{"csrf": {csrfToken(b.cookie(sessionCookie))}, "code": {code}}).want(t, http.StatusUnprocessableEntity, "no longer counts")
+
+	if strings.Contains(p.body, `id="present"`) {
+		t.Error("the first number asks for the password")
+	}
+	b.get("/account/phone").want(t, 200, `autocomplete="current-password"`, "/password/forgot")
+	number("06 39 98 00 03").want(t, http.StatusUnprocessableEntity, "not your present password", `value="06 39 98 00 03"`, "<title>Error: phone number")
+	b.send("/account/phone", "/account/phone", "phone", "06 39 98 00 03", "present", testPassword).wantRedirect(t, http.StatusSeeOther, "/account/phone?done=sent")
 }
 
 func TestWhatProtectsTheAccountAsksForAFreshSignIn(t *testing.T) {

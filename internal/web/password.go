@@ -78,6 +78,13 @@ func (v *recoveryView) tick(ids []string) {
 
 func (p *Pages) recovery(ctx context.Context, tx postgres.Tx, clientID string) (*recoveryView, error) {
 	v := &recoveryView{}
+	phone, ok, err := p.deps.SelfService.VerifiedNumber(ctx, tx, clientID)
+	if err != nil {
+		return nil, err
+	}
+	if ok {
+		v.Items = append(v.Items, recoveryItem{phone.ID, phone.Masked, "reset.phone", phone.At, account.Suspect(phone.At, tx.Now)})
+	}
 	keys, err := p.deps.SelfService.Passkeys(ctx, tx, clientID)
 	if err != nil {
 		return nil, err

@@ -25,6 +25,7 @@ type phoneView struct {
 	Verified string // masked; empty when there is none
 	Pending  string // masked number that a code was sent to
 	Number   field
+	Present  []field // asked for when there is a verified number
 	Code     field
 	Zone     string // where the client lives
 	Zones    []string
@@ -56,14 +57,17 @@ func (p *Pages) setZone(c echo.Context, client *account.Client) error {
 }
 
 func (p *Pages) phone(c echo.Context, client *account.Client) error {
-	return p.showPhone(c, http.StatusOK, client, "", "", "")
+	return p.showPhone(c, http.StatusOK, client, "", phoneFaults{})
 }
 
-func (p *Pages) showPhone(c echo.Context, status int, client *account.Client, number, numberFault, codeFault string) error {
+// phoneFaults are keys, empty for none.
+type phoneFaults struct{ number, present, code string }
+
+func (p *Pages) showPhone(c echo.Context, status int, client *account.Client, number string, faults phoneFaults) error {
 	ctx, tx := c.Request().Context(), p.deps.DB.Read()
 	v := phoneView{
-		Number: field{ID: "phone", Label: "phone.number", Type: "tel", Autocomplete: "tel", Hint: "phone.number.hint", Value: number, Fault: numberFault, Focus: numberFault != ""},
-		Code:   field{ID: "code", Label: "phone.code", Type: "text", InputMode: "numeric", Autocomplete: "one-time-code", Hint: "phone.code.hint", Fault: codeFault, Focus: codeFault != ""},
+		Number: field{ID: "phone", Label: "phone.number", Type: "tel", Autocomplete: "tel", Hint: "phone.number.hint", Value: number, Fault: faults.number, Focus: faults.number != ""},
+		Code:   field{ID: "code", Label: "phone.code", Type: "text", InputMode: "numeric", Autocomplete: "one-time-code", Hint: "phone.code.hint", Fault: faults.code, Focus: faults.code != ""},
 	}
 	zone, err := p.deps.Accounts.TimeZone(ctx, tx, client.ID)
 	if err != nil {
@@ -76,14 +80,17 @@ func (p *Pages) showPhone(c echo.Context, status int, client *account.Client, nu
 	if v.Verified, err = p.deps.SelfService.MaskedPhone(ctx, tx, client.ID); err != nil {
 		return err
 	}
+	if v.Verified != "" {
+		v.Present = []field{presentPasswordField(faults.present)}
+	}
 	if v.Pending, _, err = p.deps.SelfService.PendingPhone(ctx, tx, client.ID); err != nil {
 		return err
 	}
-	if v.Pending == "" && codeFault != "" {
-		v.Number.Fault, v.Number.Focus = codeFault, true
+	if v.Pending == "" && faults.code != "" {
+		v.Number.Fault, v.Number.Focus = faults.code, true
 	}
 	title := "phone.title"
-	if numberFault != "" || codeFault != "" {
+	if faults != (phoneFaults{}) {
 		title = "phone.title.error"
 	}
 	return p.showAccount(c, status, client, "phone", title, v)
@@ -94,24 +101,28 @@ func (p *Pages) sendCode(c echo.Context, client *account.Client) error {
 	number := c.Request().PostForm.Get("phone")
 	e164, err := account.E164(number)
 	if err != nil {
-		return p.showPhone(c, http.StatusUnprocessableEntity, client, number, "phone.invalid", "")
+		return p.showPhone(c, http.StatusUnprocessableEntity, client, number, phoneFaults{number: "phone.invalid"})
 	}
 	if wait := p.attempt(from(c, "code", codesPerAddress), try{"code to " + id.DigestOf(e164).String(), codesPerNumber}); wait > 0 {
 		return tooMany(c, wait)
 	}
 	ctx := c.Request().Context()
-	err = p.deps.DB.InTx(ctx, func(tx postgres.Tx) error {
-		return p.deps.SelfService.SendCode(ctx, tx, client.ID, number, p.language(c))
+	wait, err := p.withPresent(c, client, func(tx postgres.Tx) error {
+		return p.deps.SelfService.SendCode(ctx, tx, client.ID, number, c.Request().PostForm.Get("present"), p.language(c))
 	})
 	switch {
+	case wait > 0:
+		return tooMany(c, wait)
+	case errors.Is(err, account.ErrBadCredentials):
+		return p.showPhone(c, http.StatusUnprocessableEntity, client, number, phoneFaults{present: "security.password.wrong"})
 	case errors.Is(err, account.ErrTooMany):
-		return p.showPhone(c, http.StatusTooManyRequests, client, number, "phone.toomany", "")
+		return p.showPhone(c, http.StatusTooManyRequests, client, number, phoneFaults{number: "phone.toomany"})
 	case errors.Is(err, account.ErrCountry):
-		return p.showPhone(c, http.StatusUnprocessableEntity, client, number, "phone.country", "")
+		return p.showPhone(c, http.StatusUnprocessableEntity, client, number, phoneFaults{number: "phone.country"})
 	case errors.Is(err, account.ErrNoMobile):
-		return p.showPhone(c, http.StatusUnprocessableEntity, client, number, "phone.nomobile", "")
+		return p.showPhone(c, http.StatusUnprocessableEntity, client, number, phoneFaults{number: "phone.nomobile"})
 	case errors.Is(err, account.ErrInvalid):
-		return p.showPhone(c, http.StatusUnprocessableEntity, client, number, "phone.invalid", "")
+		return p.showPhone(c, http.StatusUnprocessableEntity, client, number, phoneFaults{number: "phone.invalid"})
 	case err != nil:
 		return fmt.Errorf("send code: %w", err)
 	}
@@ -135,8 +146,8 @@ func (p *Pages) enterCode(c echo.Context, client *account.Client) error {
 	case account.CodeRight:
 		return c.Redirect(http.StatusSeeOther, phoneFormAddress+"?done=phone")
 	case account.CodeWrong:
-		return p.showPhone(c, http.StatusUnprocessableEntity, client, "", "", "phone.code.wrong")
+		return p.showPhone(c, http.StatusUnprocessableEntity, client, "", phoneFaults{code: "phone.code.wrong"})
 	default:
-		return p.showPhone(c, http.StatusUnprocessableEntity, client, "", "", "phone.code.over")
+		return p.showPhone(c, http.StatusUnprocessableEntity, client, "", phoneFaults{code: "phone.code.over"})
 	}
 }

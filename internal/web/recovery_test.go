@@ -77,6 +77,67 @@ func TestRecoveryEndsWhatAnIntruderLeftBehind(t *testing.T) {
 	}
 }
 
+// Lawyers would call the intruder. A number of longer than 30 days stays, unless another one took its place meanwhile.
+func TestRecoveryRemovesAYoungPhoneNumber(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		age       time.Duration
+		untick    bool
+		meanwhile string // verified while the form is open
+		left      string
+	}{
+		{age: 29 * 24 * time.Hour},
+		{age: 29 * 24 * time.Hour, untick: true, left: "+33639980002"},
+		{age: 31 * 24 * time.Hour, left: "+33639980002"},
+		{age: 31 * 24 * time.Hour, meanwhile: "+33639980003"},
+	} {
+		for _, takeBack := range []bool{false, true} {
+			f := newFixture(t).work()
+			set := func(number string) {
+				f.tx(func(tx postgres.Tx) {
+					if err := f.accounts.SetPhone(t.Context(), tx, f.client.ID, number, true); err != nil {
+						t.Fatal(err)
+					}
+				})
+			}
+			set("+33639980002")
+			f.clock.Advance(c.age)
+			owner, action := f.browser(), "/password/reset"
+			var link string
+			if takeBack {
+				action = "/email/undo"
+				thief := f.browser().signIn("client@example.com")
+				thief.askEmail("thief@example.com", testPassword).want(t, 200)
+				confirm := f.linkIn(f.letter("thief@example.com", "Confirm your new"))
+				thief.post(confirm, thief.get(confirm).form(confirm)).wantRedirect(t, http.StatusSeeOther, "/account/security?done=email")
+				link = f.linkIn(f.letter("client@example.com", "address was changed"))
+			} else {
+				owner.send("/password/forgot", "/password/forgot", "email", "client@example.com").want(t, 200)
+				link = f.linkIn(f.letter("client@example.com", "Choose a new"))
+			}
+			p := owner.get(link)
+			p.want(t, 200, "Phone number +33 ••••••• 02, verified on 1 June 2026")
+			form := p.form(action)
+			if ticked := len(form["end"]) == 1; ticked != (c.age < 30*24*time.Hour) {
+				t.Errorf("%+v: ticked from the start: %v", c, form["end"])
+			}
+			if c.untick {
+				form.Del("end")
+			}
+			if c.meanwhile != "" {
+				set(c.meanwhile)
+			}
+			form.Set("password", "a completely new secret")
+			if got := owner.post(action, form); got.StatusCode != http.StatusSeeOther {
+				t.Errorf("%+v: %d", c, got.StatusCode)
+			}
+			if left, _, err := f.accounts.VerifiedPhone(t.Context(), f.db.Read(), f.client.ID); err != nil || left != c.left {
+				t.Errorf("%+v, take-back %t: the number is %q, %v", c, takeBack, left, err)
+			}
+		}
+	}
+}
+
 func TestAKnownBrowserIsNoNews(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t).work()

@@ -1,8 +1,17 @@
 package webhook
 
 import (
+	"bytes"
+	"encoding/json"
 	"testing"
 	"time"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"go.yaml.in/yaml/v3"
+
+	"partnerd/internal/clock"
+	"partnerd/internal/postgres"
+	"partnerd/openapi"
 )
 
 func TestBodyHasTheKeysOfTheSpecificationAndOmitsThoseWithoutValue(t *testing.T) {
@@ -28,5 +37,54 @@ func TestBodyHasTheKeysOfTheSpecificationAndOmitsThoseWithoutValue(t *testing.T)
 	}
 	if _, err := encodeBody("evt_1", Subject{}, Event{Type: "consultation.misspelt"}, at); err == nil {
 		t.Error("an unknown type was accepted")
+	}
+}
+
+// A test event is what the contract promises of its type: the status of the consultation, and how long the call was.
+func TestEveryTestEventIsAsTheContractSays(t *testing.T) {
+	t.Parallel()
+	var tree any
+	if err := yaml.Unmarshal(openapi.Partner, &tree); err != nil {
+		t.Fatal(err)
+	}
+	asJSON, err := json.Marshal(tree)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resource, err := jsonschema.UnmarshalJSON(bytes.NewReader(asJSON))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const document = "https://openapi.invalid/partner.json"
+	c := jsonschema.NewCompiler()
+	c.AssertFormat()
+	if err := c.AddResource(document, resource); err != nil {
+		t.Fatal(err)
+	}
+	w := newWorld(t, clock.System{}, sandbox())
+	app, _ := w.application("")
+	for _, kind := range Types {
+		schema, err := c.Compile(document + "#/webhooks/" + string(kind) + "/post/requestBody/content/application~1json/schema")
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.tx(func(tx postgres.Tx) error {
+			d, err := w.svc.SendTest(t.Context(), tx, app, kind)
+			if err != nil {
+				return err
+			}
+			event, err := w.svc.Event(t.Context(), tx, app, d.EventID)
+			if err != nil {
+				return err
+			}
+			body, err := jsonschema.UnmarshalJSON(bytes.NewReader(event.Body))
+			if err != nil {
+				return err
+			}
+			if err := schema.Validate(body); err != nil {
+				t.Errorf("%s: %v\n%s", kind, err, event.Body)
+			}
+			return nil
+		})
 	}
 }

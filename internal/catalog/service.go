@@ -8,6 +8,7 @@ import (
 	"golang.org/x/text/language"
 
 	"partnerd/internal/postgres"
+	"partnerd/internal/problem"
 )
 
 // DefaultLanguage is the language of a consultation that names none (specification section 2.7).
@@ -49,16 +50,26 @@ func (s *Service) Languages(ctx context.Context, tx postgres.Tx, lang language.T
 	return entries(l.languages, lang), err
 }
 
-// HasCompetence tells whether a new consultation may name code.
-func (s *Service) HasCompetence(ctx context.Context, tx postgres.Tx, code string) (bool, error) {
+// Unlisted returns an issue for each code that a new consultation may not name; nil is not named at all.
+func (s *Service) Unlisted(ctx context.Context, tx postgres.Tx, competence, language *string) ([]problem.Issue, error) {
+	if competence == nil && language == nil {
+		return nil, nil
+	}
 	l, err := s.read(ctx, tx)
-	return has(l.competences, code), err
-}
-
-// HasLanguage tells whether a new consultation may name code.
-func (s *Service) HasLanguage(ctx context.Context, tx postgres.Tx, code string) (bool, error) {
-	l, err := s.read(ctx, tx)
-	return has(l.languages, code), err
+	if err != nil {
+		return nil, err
+	}
+	var issues []problem.Issue
+	for _, field := range []struct {
+		name   string
+		code   *string
+		listed []item
+	}{{"competence", competence, l.competences}, {"language", language, l.languages}} {
+		if field.code != nil && !has(field.listed, *field.code) {
+			issues = append(issues, problem.Issue{Path: field.name, Code: problem.IssueNotInCatalog, Message: "Is not a code of the catalog."})
+		}
+	}
+	return issues, nil
 }
 
 func (s *Service) read(ctx context.Context, tx postgres.Tx) (lists, error) {

@@ -36,33 +36,41 @@ func TestRetiredCodesAreNeitherListedNorAccepted(t *testing.T) {
 	t.Parallel()
 	clk := clock.NewManual(time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC))
 	db, s := dbtest.NewWithClock(t, clk), New()
-	has := func() bool {
+	unlisted := func(competence, language *string) (fields string) {
 		t.Helper()
-		ok, err := s.HasCompetence(t.Context(), db.Read(), "TAX")
+		issues, err := s.Unlisted(t.Context(), db.Read(), competence, language)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return ok
+		for _, issue := range issues {
+			fields += issue.Path + " " + string(issue.Code) + ";"
+		}
+		return fields
 	}
-	if !has() {
+	tax := "TAX"
+	if unlisted(&tax, nil) != "" {
 		t.Fatal("TAX is not accepted")
 	}
 	if _, err := dbtest.Owner(t, db).Pool().Exec(t.Context(), "UPDATE competences SET retired_at = now() WHERE code = 'TAX'"); err != nil {
 		t.Fatal(err)
 	}
 	clk.Advance(time.Second)
-	if has() {
+	if unlisted(&tax, nil) == "" {
 		t.Error("a retired code is accepted a second later")
 	}
 	if c, err := s.Competences(t.Context(), db.Read(), language.French); err != nil || len(c) != 11 {
 		t.Errorf("%d competences (%v)", len(c), err)
 	}
-	for _, code := range []string{"", "tax", "FR", "NOPE"} {
-		if ok, err := s.HasCompetence(t.Context(), db.Read(), code); err != nil || ok {
-			t.Errorf("%q is accepted (%v)", code, err)
+	for _, code := range []string{"", "tax", "NOPE"} {
+		if got := unlisted(&code, &code); got != "competence not_in_catalog;language not_in_catalog;" {
+			t.Errorf("%q: %s", code, got)
 		}
 	}
-	if ok, err := s.HasLanguage(t.Context(), db.Read(), "PT"); err != nil || !ok {
-		t.Errorf("PT is refused (%v)", err)
+	family, portuguese := "FAMILY", "PT"
+	if got := unlisted(&portuguese, &family); got != "competence not_in_catalog;language not_in_catalog;" {
+		t.Errorf("one for the other: %s", got)
+	}
+	if got := unlisted(&family, &portuguese) + unlisted(nil, nil); got != "" {
+		t.Errorf("refused: %s", got)
 	}
 }

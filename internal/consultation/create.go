@@ -84,19 +84,11 @@ func (s *Service) Create(ctx context.Context, tx postgres.Tx, cmd CreateCommand)
 // check repeats what the HTTP layer checks, because this package owns the rules.
 func (s *Service) check(ctx context.Context, tx postgres.Tx, cmd CreateCommand) error {
 	issues := checkTexts(cmd.Subject, cmd.Description, cmd.ExternalRef)
-	known, err := s.deps.Catalog.HasCompetence(ctx, tx, cmd.Competence)
+	unlisted, err := s.deps.Catalog.Unlisted(ctx, tx, &cmd.Competence, &cmd.Language)
 	if err != nil {
 		return err
 	}
-	if !known {
-		issues = append(issues, problem.Issue{Path: "competence", Code: problem.IssueNotInCatalog, Message: "This is not a code of the competences catalog."})
-	}
-	if known, err = s.deps.Catalog.HasLanguage(ctx, tx, cmd.Language); err != nil {
-		return err
-	}
-	if !known {
-		issues = append(issues, problem.Issue{Path: "language", Code: problem.IssueNotInCatalog, Message: "This is not a code of the languages catalog."})
-	}
+	issues = append(issues, unlisted...)
 	if len(issues) > 0 {
 		return problem.ErrValidation.With(issues...)
 	}

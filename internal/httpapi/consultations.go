@@ -15,7 +15,7 @@ import (
 
 // GetCoverage answers GET /api/v1/coverage.
 func (s *Server) GetCoverage(ctx context.Context, r server.GetCoverageRequestObject) (server.GetCoverageResponseObject, error) {
-	issues, err := s.checkCatalog(ctx, map[string]any{"competence": r.Params.Competence, "language": r.Params.Language})
+	issues, err := s.deps.Catalog.Unlisted(ctx, s.deps.DB.Read(), &r.Params.Competence, &r.Params.Language)
 	if err != nil {
 		return nil, err
 	}

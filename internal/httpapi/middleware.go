@@ -348,7 +348,8 @@ func (s *Server) checkBody(op *operation) echo.MiddlewareFunc {
 			if refusal == nil {
 				var issues []problem.Issue
 				value, issues = op.body.check(raw, value)
-				unlisted, err := s.checkCatalog(ctx, value)
+				// The contract cannot say which codes there are, because the catalog changes.
+				unlisted, err := s.deps.Catalog.Unlisted(ctx, s.deps.DB.Read(), textOf(value, "competence"), textOf(value, "language"))
 				if err != nil {
 					return err
 				}
@@ -383,26 +384,13 @@ func (s *Server) passBody(c echo.Context, raw []byte, value map[string]any, refu
 	return next(c)
 }
 
-// checkCatalog reports codes that the catalog does not list; the contract cannot, because the catalog changes.
-func (s *Server) checkCatalog(ctx context.Context, value map[string]any) ([]problem.Issue, error) {
-	var issues []problem.Issue
-	for _, field := range []struct {
-		name string
-		has  catalogCheck
-	}{{"competence", s.deps.Catalog.HasCompetence}, {"language", s.deps.Catalog.HasLanguage}} {
-		code, ok := value[field.name].(string)
-		if !ok {
-			continue
-		}
-		known, err := field.has(ctx, s.deps.DB.Read(), code)
-		if err != nil {
-			return nil, fmt.Errorf("read catalog: %w", err)
-		}
-		if !known {
-			issues = append(issues, problem.Issue{Path: field.name, Code: problem.IssueNotInCatalog, Message: "Is not a code of the catalog."})
-		}
+// textOf is the text at a property, nil when there is none: the schema has refused what is something else.
+func textOf(value map[string]any, property string) *string {
+	text, ok := value[property].(string)
+	if !ok {
+		return nil
 	}
-	return issues, nil
+	return &text
 }
 
 func or(a, b int) int {

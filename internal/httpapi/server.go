@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"log/slog"
@@ -74,8 +73,6 @@ type Server struct {
 }
 
 var _ server.StrictServerInterface = (*Server)(nil)
-
-type catalogCheck = func(ctx context.Context, tx postgres.Tx, code string) (bool, error)
 
 // New reads the contracts and prepares the server. It fails when a contract cannot be enforced.
 func New(d Deps) (*Server, error) {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 
 	"partnerd/internal/app"
@@ -21,7 +22,7 @@ func (c *deploymentShowCmd) Run(ctx context.Context, cfg *app.Config) error {
 			return err
 		}
 		return c.print(map[string]string{"environment": known.Environment, "baseUrl": known.BaseURL},
-			"environment     "+known.Environment, "public address  "+or(known.BaseURL, "none yet"))
+			"environment     "+known.Environment, "public address  "+cmp.Or(known.BaseURL, "none yet"))
 	})
 }
 

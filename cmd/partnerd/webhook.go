@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -72,7 +73,7 @@ func (c *ofApplication) show(ctx context.Context, a *app.App) error {
 	if err != nil {
 		return err
 	}
-	lines := []string{"URL            " + or(e.URL, "none; events wait")}
+	lines := []string{"URL            " + cmp.Or(e.URL, "none; events wait")}
 	for _, l := range []struct {
 		name string
 		at   *time.Time
@@ -135,7 +136,7 @@ func (c *webhookEventsCmd) Run(ctx context.Context, cfg *app.Config) error {
 		for _, e := range page.Items {
 			items = append(items, map[string]any{"position": e.Position, "id": e.ID, "type": e.Type, "createdAt": clock.Stamp(e.CreatedAt),
 				"consultationId": e.ConsultationID, "sequence": e.Sequence, "payload": json.RawMessage(e.Body)})
-			lines = append(lines, fmt.Sprintf("%8d  %s  %s  %s  %s %d", e.Position, e.CreatedAt.Format(time.RFC3339), e.ID, e.Type, or(e.ConsultationID, "test"), e.Sequence))
+			lines = append(lines, fmt.Sprintf("%8d  %s  %s  %s  %s %d", e.Position, e.CreatedAt.Format(time.RFC3339), e.ID, e.Type, cmp.Or(e.ConsultationID, "test"), e.Sequence))
 		}
 		if page.More {
 			lines = append(lines, fmt.Sprintf("more: --after %d", page.Last))
@@ -193,7 +194,7 @@ func (c *webhookDeliveriesCmd) detail(ctx context.Context, a *app.App) error {
 		log = append(log, map[string]any{"number": t.Number, "startedAt": clock.Stamp(t.StartedAt), "durationMs": t.Duration.Milliseconds(),
 			"statusCode": t.StatusCode, "error": t.Error, "responseBody": t.ResponseBody})
 		lines = append(lines, fmt.Sprintf("  %2d  %s  %6d ms  %s  %s  %.60q", t.Number, t.StartedAt.Format(time.RFC3339), t.Duration.Milliseconds(),
-			status(t.StatusCode), or(t.Error, "ok"), t.ResponseBody))
+			status(t.StatusCode), cmp.Or(t.Error, "ok"), t.ResponseBody))
 	}
 	view["attemptLog"] = log
 	return c.print(view, lines...)
@@ -268,7 +269,7 @@ func deliveryView(d webhook.Delivery) map[string]any {
 }
 
 func deliveryLine(d webhook.Delivery) string {
-	return fmt.Sprintf("%s  %s  %-9s %2d  %s  %s %d", d.CreatedAt.Format(time.RFC3339), d.ID, d.State, d.Attempts, d.Type, or(d.ConsultationID, "test"), d.Sequence)
+	return fmt.Sprintf("%s  %s  %-9s %2d  %s  %s %d", d.CreatedAt.Format(time.RFC3339), d.ID, d.State, d.Attempts, d.Type, cmp.Or(d.ConsultationID, "test"), d.Sequence)
 }
 
 func status(code int) string {
@@ -276,11 +277,4 @@ func status(code int) string {
 		return "---"
 	}
 	return strconv.Itoa(code)
-}
-
-func or(s, fallback string) string {
-	if s == "" {
-		return fallback
-	}
-	return s
 }

@@ -24,12 +24,6 @@ type Service struct {
 // New makes the service; phone numbers are sealed with the keys of their clients, and those with box.
 func New(box *seal.Box) *Service { return &Service{box, vault.New(box)} }
 
-// HashPassword returns the argon2id hash of a person's password.
-func HashPassword(plain string) string { return password.Hash(plain) }
-
-// VerifyPassword tells whether hash was made from plain.
-func VerifyPassword(hash, plain string) bool { return password.Verify(hash, plain) }
-
 // Create adds a client. It returns [ErrInvalid] or [ErrEmailTaken]; after the latter the transaction cannot go on.
 func (s *Service) Create(ctx context.Context, tx postgres.Tx, n NewClient) (Client, error) {
 	n, err := checked(n)

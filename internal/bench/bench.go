@@ -6,6 +6,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -85,7 +86,7 @@ var ErrMissed = errors.New("not every scenario met its targets")
 
 // Run measures and prints. It returns [ErrMissed] when anything in the table is not as it should be.
 func Run(ctx context.Context, cfg Config) error {
-	e := &Env{Load: or(cfg.Load, 10*time.Second), Count: or(cfg.Count, 20_000), Rows: or(cfg.Rows, 200_000), Log: slog.New(slog.DiscardHandler), reference: map[int]float64{}}
+	e := &Env{Load: cmp.Or(cfg.Load, 10*time.Second), Count: cmp.Or(cfg.Count, 20_000), Rows: cmp.Or(cfg.Rows, 200_000), Log: slog.New(slog.DiscardHandler), reference: map[int]float64{}}
 	var err error
 	if e.cluster, err = cluster.Start(ctx, cluster.Options{Dir: cfg.Dir}); err != nil {
 		return err
@@ -200,12 +201,4 @@ func figure(v float64) string {
 		return fmt.Sprintf("%.1f", v)
 	}
 	return fmt.Sprintf("%.2f", v)
-}
-
-func or[T comparable](v, fallback T) T {
-	var zero T
-	if v == zero {
-		return fallback
-	}
-	return v
 }

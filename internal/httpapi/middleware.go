@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -174,10 +175,10 @@ func (s *Server) limitRate(next echo.HandlerFunc) echo.HandlerFunc {
 		now := s.deps.DB.Clock().Now()
 		r := requestOf(c.Request().Context())
 		p := r.Principal
-		client := s.deps.Limiter.Allow("client "+p.ApplicationID+" "+p.ClientID, or(p.ClientRatePerMinute, s.deps.Quotas.ClientPerMinute), now)
+		client := s.deps.Limiter.Allow("client "+p.ApplicationID+" "+p.ClientID, cmp.Or(p.ClientRatePerMinute, s.deps.Quotas.ClientPerMinute), now)
 		r.rate = client
 		if client.Allowed {
-			app := s.deps.Limiter.Allow("application "+p.ApplicationID, or(p.RatePerMinute, s.deps.Quotas.ApplicationPerMinute), now)
+			app := s.deps.Limiter.Allow("application "+p.ApplicationID, cmp.Or(p.RatePerMinute, s.deps.Quotas.ApplicationPerMinute), now)
 			r.rate = tighter(client, app)
 		}
 		if !r.rate.Allowed {
@@ -391,13 +392,6 @@ func textOf(value map[string]any, property string) *string {
 		return nil
 	}
 	return &text
-}
-
-func or(a, b int) int {
-	if a > 0 {
-		return a
-	}
-	return b
 }
 
 func acceptedLanguage(header *string) language.Tag {

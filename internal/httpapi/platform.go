@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -73,7 +74,7 @@ func (s *Server) authenticateApplication(next echo.HandlerFunc) echo.HandlerFunc
 func (s *Server) limitApplication(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		r := requestOf(c.Request().Context())
-		r.rate = s.deps.Limiter.Allow("platform "+r.Principal.ApplicationID, or(r.Principal.RatePerMinute, s.deps.Quotas.ApplicationPerMinute), s.deps.DB.Clock().Now())
+		r.rate = s.deps.Limiter.Allow("platform "+r.Principal.ApplicationID, cmp.Or(r.Principal.RatePerMinute, s.deps.Quotas.ApplicationPerMinute), s.deps.DB.Clock().Now())
 		if !r.rate.Allowed {
 			return errRate.After(r.rate.RetryAfter)
 		}

@@ -4,7 +4,9 @@ import (
 	"context"
 	"crypto/rand"
 	"log/slog"
+	"maps"
 	mathrand "math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -271,7 +273,7 @@ func (d *dispatcher) write(ctx context.Context, batch []result) error {
 		h.OK, h.Gone = h.OK || v.state == Delivered, h.Gone || v.gone
 		seen[r.applicationID] = h
 	}
-	done, err := complete(ctx, tx, rows, values(seen))
+	done, err := complete(ctx, tx, rows, slices.AppendSeq(make([]health, 0, len(seen)), maps.Values(seen)))
 	if err != nil {
 		return err
 	}
@@ -293,12 +295,4 @@ func (d *dispatcher) release(batch []result) {
 	if ready := d.slots.free(batch, d.db.Clock().Now()); ready {
 		signal(d.wake)
 	}
-}
-
-func values(m map[string]health) []health {
-	out := make([]health, 0, len(m))
-	for _, h := range m {
-		out = append(out, h)
-	}
-	return out
 }

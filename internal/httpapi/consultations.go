@@ -38,7 +38,8 @@ func (s *Server) CreateConsultation(ctx context.Context, r server.CreateConsulta
 	})
 }
 
-// run does an idempotent effect under the key of the request, or alone when there is none.
+// run does an effect under the key of the request. A top-up may come without one: then nothing is kept to replay, and the
+// effect is done once, in a transaction of its own.
 func (s *Server) run(ctx context.Context, effect func(tx postgres.Tx) (int, any, error)) (stored, error) {
 	if key := requestOf(ctx).Idempotency; key.Key != "" {
 		response, err := s.deps.Idempotency.Do(ctx, key, effect)

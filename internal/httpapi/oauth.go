@@ -20,8 +20,8 @@ const (
 	maxApplicationID      = 64 // longer ones name nothing and are not worth remembering
 )
 
-// issueToken answers POST /api/oauth/token (specification section 4.1).
-func (s *Server) issueToken(c echo.Context) error {
+// answerToken answers POST /api/oauth/token (specification section 4.1).
+func (s *Server) answerToken(c echo.Context) error {
 	neverStore(c)
 	form, refused := oauth.ParseForm(c.Request())
 	if refused != nil {
@@ -54,8 +54,8 @@ func (s *Server) tokenKey(h http.Header) (string, *oauth.Error) {
 	return values[0], nil
 }
 
-// revokeToken answers POST /api/oauth/revoke (RFC 7009).
-func (s *Server) revokeToken(c echo.Context) error {
+// answerRevocation answers POST /api/oauth/revoke (RFC 7009).
+func (s *Server) answerRevocation(c echo.Context) error {
 	neverStore(c)
 	form, refused := oauth.ParseForm(c.Request())
 	if refused != nil {
@@ -132,12 +132,12 @@ func (s *Server) Authorize(_ context.Context, _ server.AuthorizeRequestObject) (
 	return nil, errRaw
 }
 
-// IssueToken is served by issueToken (see Register).
+// IssueToken is served by answerToken (see Register).
 func (s *Server) IssueToken(_ context.Context, _ server.IssueTokenRequestObject) (server.IssueTokenResponseObject, error) {
 	return nil, errRaw
 }
 
-// RevokeToken is served by revokeToken (see Register).
+// RevokeToken is served by answerRevocation (see Register).
 func (s *Server) RevokeToken(_ context.Context, _ server.RevokeTokenRequestObject) (server.RevokeTokenResponseObject, error) {
 	return nil, errRaw
 }

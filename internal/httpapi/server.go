@@ -120,8 +120,8 @@ func (s *Server) Register(e *echo.Echo) {
 		// The generated bindings of these three read parameters from places where secrets must not be, and answer
 		// faults before the redirect rules of OAuth are known, so their handlers take the bare request.
 		"authorize":   {s.limitAddress, instead(s.deps.Authorize)},
-		"issueToken":  {instead(s.issueToken)},
-		"revokeToken": {instead(s.revokeToken)},
+		"issueToken":  {instead(s.answerToken)},
+		"revokeToken": {instead(s.answerRevocation)},
 	}
 	for name, op := range s.doc.operations {
 		if !op.public {

@@ -73,7 +73,7 @@ func (s *Service) Create(ctx context.Context, tx postgres.Tx, cmd CreateCommand)
 	if err := s.deps.Webhooks.Emit(ctx, tx, subjectOf(c), 1, events...); err != nil {
 		return Consultation{}, err
 	}
-	if err := s.move(ctx, tx, c, x2.money); err != nil { // last: the wallet's row is the one that creations queue on
+	if err := s.moveMoney(ctx, tx, c, x2.money); err != nil { // last: the wallet's row is the one that creations queue on
 		return Consultation{}, err
 	}
 	s.report(tx, c, none, onCreate)

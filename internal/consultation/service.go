@@ -110,7 +110,7 @@ func (s *Service) applyAll(ctx context.Context, tx postgres.Tx, t trigger, list 
 		return err
 	}
 	for i, next := range moved {
-		if err := s.move(ctx, tx, next, money); err != nil {
+		if err := s.moveMoney(ctx, tx, next, money); err != nil {
 			return fmt.Errorf("%s of %s: %w", t, next.ID, err)
 		}
 		s.report(tx, next, from, t)
@@ -131,7 +131,7 @@ func (s *Service) save(ctx context.Context, tx postgres.Tx, c *Consultation) err
 	return update(ctx, tx, c.Status, *c)
 }
 
-func (s *Service) move(ctx context.Context, tx postgres.Tx, c Consultation, m movement) error {
+func (s *Service) moveMoney(ctx context.Context, tx postgres.Tx, c Consultation, m movement) error {
 	switch m {
 	case holdMoney:
 		return s.deps.Wallet.Hold(ctx, tx, wallet.HoldCommand{ClientID: c.ClientID, ApplicationID: c.ApplicationID, ConsultationID: c.ID, Amount: c.Price})

@@ -148,12 +148,12 @@ func insertWithEvidence(ctx context.Context, tx postgres.Tx, r row, e evidenceRo
 	return nil
 }
 
-// moved are the columns that a move may change.
-var moved = postgres.Updatable[row]()
+// updatable are the columns that a transition may change.
+var updatable = postgres.Updatable[row]()
 
 var updateSQL = postgres.SQL(postgres.Batch, func() string {
-	set := make([]string, len(moved))
-	for i, name := range moved {
+	set := make([]string, len(updatable))
+	for i, name := range updatable {
 		set[i] = name + " = r." + name
 	}
 	return "UPDATE consultations c SET " + strings.Join(set, ", ") +
@@ -166,7 +166,7 @@ func update(ctx context.Context, tx postgres.Tx, from Status, list ...Consultati
 	for i, c := range list {
 		ids[i], rows[i] = c.ID, toRow(c)
 	}
-	values, err := postgres.Records(ctx, rows, append([]string{"id"}, moved...)...)
+	values, err := postgres.Records(ctx, rows, append([]string{"id"}, updatable...)...)
 	if err != nil {
 		return fmt.Errorf("write consultations: %w", err)
 	}

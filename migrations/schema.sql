@@ -178,6 +178,7 @@ CREATE TABLE client_phone_codes (
 CREATE INDEX client_phone_codes_client ON public.client_phone_codes USING btree (client_id, id DESC);
 
 CREATE TABLE clients (
+    browser_epoch integer NOT NULL DEFAULT 0,
     created_at timestamp with time zone NOT NULL,
     disabled_at timestamp with time zone,
     email text NOT NULL,

@@ -31,6 +31,8 @@ type Client struct {
 	PhoneVerified bool // there is a number, and it was proven to be the client's
 	Disabled      bool
 	CreatedAt     time.Time
+
+	browserEpoch int
 }
 
 // NewClient is what [Service.Create] needs.

@@ -158,7 +158,7 @@ func TestSessionsEnd(t *testing.T) {
 		if err != nil && !errors.Is(err, ErrNoSession) {
 			t.Fatal(err)
 		}
-		return err == nil && got == c
+		return err == nil && got.ID == c.ID
 	}
 	a, b := signIn(), signIn()
 	if a == b || !signedIn(a) || !signedIn(b) || signedIn("") || signedIn(a+"x") || signedIn("\x00") {

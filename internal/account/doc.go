@@ -20,7 +20,7 @@
 //   - The e-mail address changes with the present password, a link to the new address, and a sign-in to the account; the
 //     old address is told twice, and keeps a link for [UndoLifetime] that takes the account back as a recovery does.
 //   - What changes the security of an account is told by mail, to each address that can take it back too: also a new link to an application, and a sign-in from a
-//     browser without the cookie of an earlier one ([Service.Knows]), unless it was by a mailed link.
+//     browser that the account does not know ([Service.Knows]), unless it was by a mailed link.
 //   - A client is locked before its links, and its links are ended by their client, never by an address that somebody else
 //     may have meanwhile; a link that was used, or ended, stays for a day for the count of the hour.
 //   - An erased client is a pseudonym that nobody can sign in to again.
@@ -37,11 +37,11 @@
 //
 // What else ends:
 //
-//	                            sessions   passkeys     applications   phone number   codes
-//	new password                others     none         none           stays          none
-//	recovery, take-back         all        the ticked   the ticked     if ticked      all
-//	disabling                   all        none         all            stays          none
-//	erasure                     all        all          all            destroyed      all
+//	                            sessions   passkeys     applications   phone number   codes   known browsers
+//	new password                others     none         none           stays          none    others
+//	recovery, take-back         all        the ticked   the ticked     if ticked      all     all
+//	disabling                   all        none         all            stays          none    all
+//	erasure                     all        all          all            destroyed      all     all
 //
 // A request for another address that waits in the queue ends with the password that it showed, and with the account being
 // open. A sign-up ends the other sign-ups of its address. A link for an address that another client has by then fails with

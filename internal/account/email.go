@@ -143,7 +143,7 @@ func (s *SelfService) UndoEmail(ctx context.Context, tx postgres.Tx, token, plai
 	if err := s.send(ctx, tx, lost, lang, "email.undone", s.deps.BaseURL); err != nil {
 		return Client{}, err
 	}
-	return c, s.recoverAccount(ctx, tx, c, plain, lang, also)
+	return s.recoverAccount(ctx, tx, c, plain, lang, also)
 }
 
 // lockLink uses a link of a client who is not disabled. The client is locked before the link, as everywhere: of several
@@ -165,12 +165,12 @@ func (s *SelfService) lockLink(ctx context.Context, tx postgres.Tx, kind, token 
 }
 
 // recoverAccount sets the password and ends all sessions, and the passkeys and the phone number that also names.
-func (s *SelfService) recoverAccount(ctx context.Context, tx postgres.Tx, c Client, plain, lang string, also Recovery) error {
+func (s *SelfService) recoverAccount(ctx context.Context, tx postgres.Tx, c Client, plain, lang string, also Recovery) (Client, error) {
 	if err := s.endPasskeys(ctx, tx, c.ID, also); err != nil {
-		return err
+		return Client{}, err
 	}
 	if err := s.endPhone(ctx, tx, c.ID, also); err != nil {
-		return err
+		return Client{}, err
 	}
 	return s.setPassword(ctx, tx, c, plain, "", lang)
 }

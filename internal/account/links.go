@@ -137,41 +137,43 @@ func (s *SelfService) Reset(ctx context.Context, tx postgres.Tx, token, plain, l
 	if err != nil {
 		return Client{}, err
 	}
-	return c, s.recoverAccount(ctx, tx, c, plain, lang, also)
+	return s.recoverAccount(ctx, tx, c, plain, lang, also)
 }
 
 // ChangePassword sets a new password for a client who knows the present one, ends all other browser sessions and tells
 // the client. It returns [ErrBadCredentials] or [ErrInvalid].
-func (s *SelfService) ChangePassword(ctx context.Context, tx postgres.Tx, clientID, present, plain, session, lang string) error {
+func (s *SelfService) ChangePassword(ctx context.Context, tx postgres.Tx, clientID, present, plain, session, lang string) (Client, error) {
 	if err := CheckNewPassword(plain); err != nil {
-		return err
+		return Client{}, err
 	}
 	row, found, err := clientForUpdate(ctx, tx, clientID) // one that another act replaces meanwhile does not count any more
 	if err != nil {
-		return err
+		return Client{}, err
 	}
 	if !found {
-		return problem.ErrNotFound
+		return Client{}, problem.ErrNotFound
 	}
 	if !password.Verify(row.PasswordHash, present) || row.DisabledAt != nil {
-		return ErrBadCredentials
+		return Client{}, ErrBadCredentials
 	}
 	return s.setPassword(ctx, tx, fromRow(row), plain, session, lang)
 }
 
-// setPassword keeps no session but the one with the token session, which may be empty. The client must be locked.
-func (s *SelfService) setPassword(ctx context.Context, tx postgres.Tx, c Client, plain, session, lang string) error {
+// setPassword keeps no session but the one with the token session, which may be empty, and no known browser. The client
+// must be locked.
+func (s *SelfService) setPassword(ctx context.Context, tx postgres.Tx, c Client, plain, session, lang string) (Client, error) {
+	c.browserEpoch++
 	err := errors.Join(
-		updatePassword(ctx, tx, c.ID, password.Hash(plain)),
+		updatePassword(ctx, tx, c.ID, password.Hash(plain), c.browserEpoch),
 		endLinks(ctx, tx, c.ID, kindReset, kindEmail),
 	)
 	if err != nil {
-		return err
+		return Client{}, err
 	}
 	if _, err := deleteOtherSessions(ctx, tx, c.ID, id.DigestOf(session)); err != nil {
-		return err
+		return Client{}, err
 	}
-	return s.notify(ctx, tx, c, lang, "password")
+	return c, s.notify(ctx, tx, c, lang, "password")
 }
 
 // CheckNewPassword returns [ErrInvalid] for a password that may not be chosen.

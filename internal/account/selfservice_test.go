@@ -382,7 +382,8 @@ func TestChangingThePasswordEndsTheOtherSessions(t *testing.T) {
 	other, _ := c.Accounts.SignIn(t.Context(), c.DB.Read(), client.ID)
 	change := func(present, plain string) error {
 		return c.tx(func(tx postgres.Tx) error {
-			return c.ChangePassword(t.Context(), tx, client.ID, present, plain, mine, "fr")
+			_, err := c.ChangePassword(t.Context(), tx, client.ID, present, plain, mine, "fr")
+			return err
 		})
 	}
 	for name, err := range map[string]error{"wrong": change("wrong password", newPassword), "absent": change("", newPassword)} {

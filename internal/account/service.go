@@ -167,13 +167,14 @@ func (s *Service) Lock(ctx context.Context, tx postgres.Tx, clientID string) (Cl
 }
 
 // SetDisabled shuts a client out of pages and API, or lets it in again. What shutting out ends stays ended: the browser
-// sessions and the links that were mailed, but for those that give back an old address. Whoever shuts a client out ends the links to applications too, in the same
-// transaction (oauth.Service.UnlinkAll). It returns [problem.ErrNotFound] for a client who is unknown or erased.
+// sessions, the marks of known browsers, and the links that were mailed, but for those that give back an old address.
+// Whoever shuts a client out ends the links to applications too, in the same transaction (oauth.Service.UnlinkAll). It returns [problem.ErrNotFound] for a client who is unknown or erased.
 func (s *Service) SetDisabled(ctx context.Context, tx postgres.Tx, clientID string, disabled bool) error {
-	if _, err := s.Lock(ctx, tx, clientID); err != nil {
+	c, err := s.Lock(ctx, tx, clientID)
+	if err != nil {
 		return err
 	}
-	found, err := updateDisabled(ctx, tx, clientID, disabled)
+	found, err := updateDisabled(ctx, tx, clientID, disabled, c.browserEpoch+1)
 	if err == nil && !found {
 		err = problem.ErrNotFound
 	}

@@ -21,7 +21,8 @@ type clientRow struct {
 	PasswordHash    string     `gorm:"column:password_hash"` // empty when erased
 	PhoneSealed     []byte     `gorm:"column:phone_sealed"`  // by the client's key
 	PhoneVerifiedAt *time.Time `gorm:"column:phone_verified_at"`
-	TimeZone        string     `gorm:"column:time_zone"` // of the IANA database
+	TimeZone        string     `gorm:"column:time_zone"`     // of the IANA database
+	BrowserEpoch    int        `gorm:"column:browser_epoch"` // marks of browsers from before it count no more
 	CreatedAt       time.Time  `gorm:"column:created_at;autoCreateTime:false"`
 	UpdatedAt       time.Time  `gorm:"column:updated_at;autoUpdateTime:false"`
 	DisabledAt      *time.Time `gorm:"column:disabled_at"` // set when erased
@@ -32,7 +33,7 @@ type clientRow struct {
 func (clientRow) TableName() string { return "clients" }
 
 func fromRow(r clientRow) Client {
-	return Client{ID: r.ID, Email: r.Email, Name: r.Name, PhoneVerified: r.PhoneVerifiedAt != nil, Disabled: r.DisabledAt != nil, CreatedAt: r.CreatedAt}
+	return Client{ID: r.ID, Email: r.Email, Name: r.Name, PhoneVerified: r.PhoneVerifiedAt != nil, Disabled: r.DisabledAt != nil, CreatedAt: r.CreatedAt, browserEpoch: r.BrowserEpoch}
 }
 
 // insertClient leaves the time zone to the table.
@@ -107,8 +108,8 @@ func updatePhone(ctx context.Context, tx postgres.Tx, r clientRow) error {
 	return nil
 }
 
-func updatePassword(ctx context.Context, tx postgres.Tx, clientID, hash string) error {
-	_, err := gorm.G[clientRow](tx.Gorm(ctx)).Where("id = ?", clientID).Updates(ctx, clientRow{PasswordHash: hash, UpdatedAt: tx.Now})
+func updatePassword(ctx context.Context, tx postgres.Tx, clientID, hash string, epoch int) error {
+	_, err := gorm.G[clientRow](tx.Gorm(ctx)).Where("id = ?", clientID).Updates(ctx, clientRow{PasswordHash: hash, BrowserEpoch: epoch, UpdatedAt: tx.Now})
 	if err != nil {
 		return fmt.Errorf("update password: %w", err)
 	}
@@ -154,12 +155,12 @@ func updateTimeZone(ctx context.Context, tx postgres.Tx, clientID, name string) 
 	return nil
 }
 
-func updateDisabled(ctx context.Context, tx postgres.Tx, clientID string, disabled bool) (found bool, err error) {
-	r := clientRow{UpdatedAt: tx.Now}
+func updateDisabled(ctx context.Context, tx postgres.Tx, clientID string, disabled bool, epoch int) (found bool, err error) {
+	r := clientRow{BrowserEpoch: epoch, UpdatedAt: tx.Now}
 	if disabled {
 		r.DisabledAt = &tx.Now
 	}
-	n, err := gorm.G[clientRow](tx.Gorm(ctx)).Where("id = ? AND erased_at IS NULL", clientID).Select("disabled_at", "updated_at").Updates(ctx, r)
+	n, err := gorm.G[clientRow](tx.Gorm(ctx)).Where("id = ? AND erased_at IS NULL", clientID).Select("disabled_at", "browser_epoch", "updated_at").Updates(ctx, r)
 	if err != nil {
 		return false, fmt.Errorf("update client: %w", err)
 	}

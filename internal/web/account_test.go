@@ -181,6 +181,9 @@ func TestSecurityPageChangesThePasswordAndEndsSessions(t *testing.T) {
 	b.get("/account").want(t, 200)
 	change(testPassword, "a new password").wantRedirect(t, http.StatusSeeOther, "/account/security?done=password")
 	b.get("/account/security?done=password").want(t, 200, `role="status"`)
+	if !f.known(b, "client@example.com") || f.known(other, "client@example.com") {
+		t.Error("the browser with which the password was changed is unknown, or another one known")
+	}
 }
 
 func TestPhoneIsVerifiedOnThePage(t *testing.T) {

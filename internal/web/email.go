@@ -78,13 +78,8 @@ func (p *Pages) confirmEmail(c echo.Context, client *account.Client) error {
 		return tooMany(c, wait)
 	}
 	ctx := c.Request().Context()
-	var known string
 	err := p.deps.DB.InTx(ctx, func(tx postgres.Tx) error {
-		now, err := p.deps.SelfService.ConfirmEmail(ctx, tx, client.ID, c.QueryParam("token"), p.language(c))
-		if err != nil {
-			return err
-		}
-		known, err = p.deps.Accounts.KnownBrowser(tx, now, p.cookie(c, knownCookie), client.Email)
+		_, err := p.deps.SelfService.ConfirmEmail(ctx, tx, client.ID, c.QueryParam("token"), p.language(c))
 		return err
 	})
 	switch {
@@ -97,7 +92,6 @@ func (p *Pages) confirmEmail(c echo.Context, client *account.Client) error {
 	case err != nil:
 		return fmt.Errorf("change e-mail address: %w", err)
 	}
-	p.keepCookie(c, knownCookie, known, knownLifetime)
 	return c.Redirect(http.StatusSeeOther, "/account/security?done=email")
 }
 

@@ -65,7 +65,11 @@ func (p *Pages) login(c echo.Context) error {
 		v.Error = "login.stale"
 		return p.showLogin(c, http.StatusForbidden, v)
 	}
-	ctx, g := c.Request().Context(), p.loginGuess(c, email)
+	ctx := c.Request().Context()
+	g, err := p.loginGuess(c, email)
+	if err != nil {
+		return err
+	}
 	wait, err := p.guess(ctx, g)
 	if err != nil {
 		return err
@@ -109,15 +113,15 @@ func (p *Pages) signIn(c echo.Context, client account.Client, next string, by pr
 				return err
 			}
 		}
-		if known, err = p.deps.Accounts.KnownBrowser(tx, client, before, ""); err != nil {
+		if known, err = p.deps.Accounts.KnownBrowser(tx, client, before); err != nil {
 			return err
 		}
 		agent := c.Request().UserAgent()
 		if token, err = p.deps.Accounts.SignInFrom(ctx, tx, client.ID, account.Device{UserAgent: agent, Address: c.RealIP(), PasskeyID: by.passkeyID}); err != nil {
 			return err
 		}
-		if _, seen := p.deps.Accounts.Knows(before, client.Email); seen || by.mailbox {
-			return nil
+		if _, seen, err := p.deps.Accounts.Knows(ctx, tx, before, client.Email); err != nil || seen || by.mailbox {
+			return err
 		}
 		return p.deps.SelfService.NotifyBrowser(ctx, tx, client, p.language(c), browserName(agent))
 	})
@@ -129,18 +133,22 @@ func (p *Pages) signIn(c echo.Context, client account.Client, next string, by pr
 	}
 	p.setCookie(c, sessionCookie, token)
 	p.setCookie(c, browserCookie, "")
-	p.keepCookie(c, knownCookie, known, knownLifetime)
+	p.keepCookie(c, knownCookie, known, account.KnownLifetime)
 	return c.Redirect(http.StatusSeeOther, next)
 }
 
 // loginGuess counts against the address that a try comes from and the account it is for, known or not. A browser that has
 // signed in to the account before is counted by itself instead, so that strangers cannot keep the owner out.
-func (p *Pages) loginGuess(c echo.Context, email string) guess {
+func (p *Pages) loginGuess(c echo.Context, email string) (guess, error) {
 	account := "login account " + digest(email)
-	if browser, ok := p.deps.Accounts.Knows(p.cookie(c, knownCookie), email); ok {
+	browser, ok, err := p.deps.Accounts.Knows(c.Request().Context(), p.deps.DB.Read(), p.cookie(c, knownCookie), email)
+	if err != nil {
+		return guess{}, fmt.Errorf("recognise the browser: %w", err)
+	}
+	if ok {
 		account = "login browser " + browser + " " + digest(email)
 	}
-	return guess{tries: []try{from(c, "login", p.deps.LoginPerAddress), {account, p.deps.LoginPerAccount}}, key: account, quota: guessQuota}
+	return guess{tries: []try{from(c, "login", p.deps.LoginPerAddress), {account, p.deps.LoginPerAccount}}, key: account, quota: guessQuota}, nil
 }
 
 // logout ends the session and goes to next, which the consent page uses to ask for another account.

@@ -79,8 +79,14 @@ func (p *Pages) withPresent(c echo.Context, client *account.Client, change func(
 
 func (p *Pages) changePassword(c echo.Context, client *account.Client) error {
 	form, ctx := c.Request().PostForm, c.Request().Context()
+	var known string
 	wait, err := p.withPresent(c, client, func(tx postgres.Tx) error {
-		return p.deps.SelfService.ChangePassword(ctx, tx, client.ID, form.Get("present"), form.Get("password"), p.cookie(c, sessionCookie), p.language(c))
+		now, err := p.deps.SelfService.ChangePassword(ctx, tx, client.ID, form.Get("present"), form.Get("password"), p.cookie(c, sessionCookie), p.language(c))
+		if err != nil {
+			return err
+		}
+		known, err = p.deps.Accounts.KnownBrowser(tx, now, p.cookie(c, knownCookie))
+		return err
 	})
 	switch {
 	case wait > 0:
@@ -92,6 +98,7 @@ func (p *Pages) changePassword(c echo.Context, client *account.Client) error {
 	case err != nil:
 		return fmt.Errorf("change password: %w", err)
 	}
+	p.keepCookie(c, knownCookie, known, account.KnownLifetime)
 	return c.Redirect(http.StatusSeeOther, "/account/security?done=password")
 }
 

@@ -26,8 +26,6 @@ const (
 	knownCookie   = "partnerd-known" // tells a browser in which the client has signed in before
 )
 
-const knownLifetime = 180 * 24 * time.Hour
-
 // cookieName adds the prefix that makes browsers refuse the cookie from any other host or over plain HTTP.
 func (p *Pages) cookieName(name string) string {
 	if p.secure {

@@ -43,7 +43,7 @@ func TestRetiredCodesAreNeitherListedNorAccepted(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, issue := range issues {
-			fields += issue.Path + " " + string(issue.Code) + ";"
+			fields += issue.Path + " " + issue.Code + ";"
 		}
 		return fields
 	}

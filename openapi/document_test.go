@@ -1,8 +1,6 @@
 package openapi_test
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -11,14 +9,11 @@ import (
 	"testing"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
-	"go.yaml.in/yaml/v3"
 
 	"partnerd/openapi"
 )
 
 type object = map[string]any
-
-const documentURL = "https://openapi.invalid/openapi.json"
 
 // contract is the parsed document with the compiler that knows it. It is parsed once and only read.
 type contract struct {
@@ -35,25 +30,15 @@ var documents = map[string]func() (*contract, error){
 }
 
 func parse(source []byte) (*contract, error) {
-	var fromYAML any
-	if err := yaml.Unmarshal(source, &fromYAML); err != nil {
-		return nil, fmt.Errorf("parse: %w", err)
-	}
-	asJSON, err := json.Marshal(fromYAML)
+	asJSON, err := openapi.JSON(source)
 	if err != nil {
-		return nil, fmt.Errorf("convert to JSON: %w", err)
+		return nil, err
 	}
-	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(asJSON))
+	doc, compiler, err := openapi.Schemas(asJSON)
 	if err != nil {
-		return nil, fmt.Errorf("read as JSON: %w", err)
+		return nil, err
 	}
-	compiler := jsonschema.NewCompiler()
-	compiler.DefaultDraft(jsonschema.Draft2020)
-	compiler.AssertFormat()
-	if err := compiler.AddResource(documentURL, doc); err != nil {
-		return nil, fmt.Errorf("add to the compiler: %w", err)
-	}
-	return &contract{source: source, doc: doc.(object), compiler: compiler}, nil
+	return &contract{source: source, doc: doc, compiler: compiler}, nil
 }
 
 func document(t *testing.T, name string) *contract {
@@ -219,7 +204,7 @@ func (c *contract) compile(t *testing.T, pointer string) *jsonschema.Schema {
 	t.Helper()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	schema, err := c.compiler.Compile(documentURL + "#" + pointer)
+	schema, err := c.compiler.Compile(openapi.DocumentURL + "#" + pointer)
 	if err != nil {
 		t.Fatalf("compile %s: %v", pointer, err)
 	}

@@ -1,8 +1,6 @@
 package e2e
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"net/http"
@@ -11,14 +9,11 @@ import (
 	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
-	"go.yaml.in/yaml/v3"
 
 	"partnerd/openapi"
 )
 
 type object = map[string]any
-
-const documentURL = "https://openapi.invalid/partner.json"
 
 // contract is what openapi/partner.yaml says, compiled to check what the service sends.
 type contract struct {
@@ -67,16 +62,11 @@ type reader struct {
 }
 
 func readContract() *contract {
-	var tree any
-	must(yaml.Unmarshal(openapi.Partner, &tree))
-	asJSON, err := json.Marshal(tree)
+	asJSON, err := openapi.JSON(openapi.Partner)
 	must(err)
-	resource, err := jsonschema.UnmarshalJSON(bytes.NewReader(asJSON))
+	tree, compiler, err := openapi.Schemas(asJSON)
 	must(err)
-	r := &reader{tree: resource.(object), compiler: jsonschema.NewCompiler()}
-	r.compiler.DefaultDraft(jsonschema.Draft2020)
-	r.compiler.AssertFormat()
-	must(r.compiler.AddResource(documentURL, resource))
+	r := &reader{tree, compiler}
 
 	c := &contract{tree: r.tree, webhooks: map[string]*operation{}}
 	paths := r.tree["paths"].(object)
@@ -101,7 +91,7 @@ func must(err error) {
 }
 
 func (r *reader) compile(pointer string) *jsonschema.Schema {
-	return r.compiler.MustCompile(documentURL + "#" + pointer)
+	return r.compiler.MustCompile(openapi.DocumentURL + "#" + pointer)
 }
 
 // resolve follows a reference; pointer is where v stands.

@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -12,13 +11,12 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
-	"go.yaml.in/yaml/v3"
 
 	"partnerd/internal/application"
+	"partnerd/openapi"
 )
 
 const (
-	documentURL       = "https://openapi.invalid/document.json"
 	schemePartner     = "oauth2" // security scheme of the Partner API
 	schemePlatform    = "basic"  // of the Platform API
 	idempotencyHeader = "Idempotency-Key"
@@ -97,33 +95,23 @@ type rawParameter struct {
 // readDocument compiles a contract whose operations are open or demand scheme. It fails on an operation whose security it
 // cannot enforce.
 func readDocument(source []byte, scheme string) (*document, error) {
-	var tree any
-	if err := yaml.Unmarshal(source, &tree); err != nil {
-		return nil, fmt.Errorf("read contract: %w", err)
-	}
-	asJSON, err := json.Marshal(tree)
+	asJSON, err := openapi.JSON(source)
 	if err != nil {
-		return nil, fmt.Errorf("read contract: %w", err)
+		return nil, err
 	}
 	var raw rawDocument
 	if err := json.Unmarshal(asJSON, &raw); err != nil {
 		return nil, fmt.Errorf("read contract: %w", err)
 	}
-	c := jsonschema.NewCompiler()
-	c.DefaultDraft(jsonschema.Draft2020)
-	c.AssertFormat()
-	c.RegisterFormat(&jsonschema.Format{Name: "date-time", Validate: validateDateTime})
-	resource, err := jsonschema.UnmarshalJSON(bytes.NewReader(asJSON))
+	tree, c, err := openapi.Schemas(asJSON)
 	if err != nil {
-		return nil, fmt.Errorf("read contract: %w", err)
+		return nil, err
 	}
-	if err := c.AddResource(documentURL, resource); err != nil {
-		return nil, fmt.Errorf("read contract: %w", err)
-	}
+	c.RegisterFormat(&jsonschema.Format{Name: "date-time", Validate: validateDateTime})
 	d := &document{operations: map[string]*operation{}, paths: map[string][]string{}}
 	for path, item := range raw.Paths {
 		for method, o := range item {
-			op, err := d.compile(c, &raw, resource, scheme, path, method, o)
+			op, err := d.compile(c, &raw, tree, scheme, path, method, o)
 			if err != nil {
 				return nil, fmt.Errorf("contract, operation %q: %w", o.OperationID, err)
 			}
@@ -162,7 +150,7 @@ func (d *document) compile(c *jsonschema.Compiler, raw *rawDocument, tree any, s
 		if name, ok := strings.CutPrefix(p.Ref, "#/components/parameters/"); ok {
 			p, pointer = raw.Components.Parameters[name], "/components/parameters/"+name
 		}
-		schema, err := c.Compile(documentURL + "#" + pointer + "/schema")
+		schema, err := c.Compile(openapi.DocumentURL + "#" + pointer + "/schema")
 		if err != nil {
 			return nil, err
 		}
@@ -180,7 +168,7 @@ func (d *document) compile(c *jsonschema.Compiler, raw *rawDocument, tree any, s
 	if !ok {
 		return nil, fmt.Errorf("the request body is not a named schema")
 	}
-	schema, err := c.Compile(documentURL + "#/components/schemas/" + name)
+	schema, err := c.Compile(openapi.DocumentURL + "#/components/schemas/" + name)
 	if err != nil {
 		return nil, err
 	}

@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
-	"go.yaml.in/yaml/v3"
 
 	"partnerd/openapi"
 )
@@ -30,25 +29,15 @@ type observer struct {
 
 func newObserver(t *testing.T, base string) *observer {
 	t.Helper()
-	var tree any
-	if err := yaml.Unmarshal(openapi.Platform, &tree); err != nil {
-		t.Fatal(err)
-	}
-	asJSON, err := json.Marshal(tree)
+	asJSON, err := openapi.JSON(openapi.Platform)
 	if err != nil {
 		t.Fatal(err)
 	}
-	resource, err := jsonschema.UnmarshalJSON(bytes.NewReader(asJSON))
+	tree, compiler, err := openapi.Schemas(asJSON)
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := &observer{t: t, base: base, tree: resource.(object), compiler: jsonschema.NewCompiler(), seen: map[string]bool{}}
-	o.compiler.DefaultDraft(jsonschema.Draft2020)
-	o.compiler.AssertFormat()
-	if err := o.compiler.AddResource("https://openapi.invalid/d", resource); err != nil {
-		t.Fatal(err)
-	}
-	return o
+	return &observer{t: t, base: base, tree: tree, compiler: compiler, seen: map[string]bool{}}
 }
 
 // answer is what came back.
@@ -133,7 +122,7 @@ func (o *observer) check(method, path string, a answer, value any) {
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	schema, err := o.compiler.Compile("https://openapi.invalid/d#" + pointer + "/content/application~1json/schema")
+	schema, err := o.compiler.Compile(openapi.DocumentURL + "#" + pointer + "/content/application~1json/schema")
 	if err != nil {
 		o.t.Fatal(err)
 	}

@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"encoding/json"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -9,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/labstack/echo/v4"
-	"go.yaml.in/yaml/v3"
 
 	"partnerd/gen/partner/server"
 	"partnerd/internal/access"
@@ -95,11 +93,7 @@ func New(d Deps) (*Server, error) {
 // publish keeps a copy of a contract with the real address, as YAML and as JSON.
 func (s *Server) publish(path string, source []byte) error {
 	asYAML := openapi.Published(source, s.deps.BaseURL)
-	var tree any
-	if err := yaml.Unmarshal(asYAML, &tree); err != nil {
-		return fmt.Errorf("publish contract: %w", err)
-	}
-	asJSON, err := json.Marshal(tree)
+	asJSON, err := openapi.JSON(asYAML)
 	if err != nil {
 		return fmt.Errorf("publish contract: %w", err)
 	}

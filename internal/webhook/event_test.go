@@ -2,12 +2,10 @@ package webhook
 
 import (
 	"bytes"
-	"encoding/json"
 	"testing"
 	"time"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
-	"go.yaml.in/yaml/v3"
 
 	"partnerd/internal/clock"
 	"partnerd/internal/postgres"
@@ -43,28 +41,18 @@ func TestBodyHasTheKeysOfTheSpecificationAndOmitsThoseWithoutValue(t *testing.T)
 // A test event is what the contract promises of its type: the status of the consultation, and how long the call was.
 func TestEveryTestEventIsAsTheContractSays(t *testing.T) {
 	t.Parallel()
-	var tree any
-	if err := yaml.Unmarshal(openapi.Partner, &tree); err != nil {
-		t.Fatal(err)
-	}
-	asJSON, err := json.Marshal(tree)
+	asJSON, err := openapi.JSON(openapi.Partner)
 	if err != nil {
 		t.Fatal(err)
 	}
-	resource, err := jsonschema.UnmarshalJSON(bytes.NewReader(asJSON))
+	_, c, err := openapi.Schemas(asJSON)
 	if err != nil {
-		t.Fatal(err)
-	}
-	const document = "https://openapi.invalid/partner.json"
-	c := jsonschema.NewCompiler()
-	c.AssertFormat()
-	if err := c.AddResource(document, resource); err != nil {
 		t.Fatal(err)
 	}
 	w := newWorld(t, clock.System{}, sandbox())
 	app, _ := w.application("")
 	for _, kind := range Types {
-		schema, err := c.Compile(document + "#/webhooks/" + string(kind) + "/post/requestBody/content/application~1json/schema")
+		schema, err := c.Compile(openapi.DocumentURL + "#/webhooks/" + string(kind) + "/post/requestBody/content/application~1json/schema")
 		if err != nil {
 			t.Fatal(err)
 		}

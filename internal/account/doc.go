@@ -14,13 +14,14 @@
 //   - A new password ends every other session; removing a passkey ends the sessions that it opened.
 //   - A phone number takes the place of a verified one only with the present password.
 //   - Recovery (a new password by a mailed link) ends all sessions and, in the same transaction, the passkeys, the links to
-//     applications and the phone number that the client ticked. What is younger than 30 days is ticked from the start; what was added while the
-//     form was open ends too.
+//     applications and the phone number that the client ticked. What is younger than 30 days is ticked from the start; what
+//     was added while the form was open ends too.
 //   - Nobody erases an account that an earlier address can take back.
 //   - The e-mail address changes with the present password, a link to the new address, and a sign-in to the account; the
 //     old address is told twice, and keeps a link for [UndoLifetime] that takes the account back as a recovery does.
-//   - What changes the security of an account is told by mail, to each address that can take it back too: also a new link to an application, and a sign-in from a
-//     browser that the account does not know ([Service.Knows]), unless it was by a mailed link.
+//   - What changes the security of an account is told by mail, to each address that can take it back too: also a new link to
+//     an application, and a sign-in from a browser that the account does not know ([Service.Knows]), unless it was by a
+//     mailed link.
 //   - A client is locked before its links, and its links are ended by their client, never by an address that somebody else
 //     may have meanwhile; a link that was used, or ended, stays for a day for the count of the hour.
 //   - An erased client is a pseudonym that nobody can sign in to again.

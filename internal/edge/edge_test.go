@@ -71,7 +71,7 @@ func send(t *testing.T, address, header string, chunked bool, size int, pause ti
 		if chunked {
 			io.WriteString(c, "\r\n")
 		}
-		time.Sleep(pause)
+		time.Sleep(pause) // the slowness of the sender is what is tried
 	}
 	if chunked {
 		io.WriteString(c, "0\r\n\r\n")
@@ -131,7 +131,7 @@ func TestLingeringEnds(t *testing.T) {
 	defer c.Close()
 	fmt.Fprintf(c, "POST / HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: %d\r\n\r\n", 1<<30)
 	for err == nil && time.Since(begin) < 20*time.Second {
-		time.Sleep(100 * time.Millisecond)
+		time.Sleep(100 * time.Millisecond) // a sender who is slow, and never silent
 		_, err = c.Write(bytes.Repeat([]byte("x"), chunk))
 	}
 	if took := time.Since(begin); took > 15*time.Second {

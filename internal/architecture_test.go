@@ -28,7 +28,7 @@ var level = map[string]int{
 	"internal/seal/sealtest": 2, "internal/postgres": 2, "internal/cluster": 2, "internal/queue": 3, "internal/dbtest": 3, "internal/dbtest/stop": 4,
 
 	"internal/account": 5, "internal/application": 5, "internal/catalog": 5, "internal/wallet": 5, "internal/webhook": 5, "internal/idempotency": 5,
-	"internal/ratelimit": 5, "internal/edge": 5, "internal/manual": 5, "internal/access": 5, "internal/lawyer": 5, "internal/note": 5, "internal/telephony": 5, "internal/audit": 4, "internal/deployment": 4,
+	"internal/ratelimit": 5, "internal/edge": 5, "internal/manual": 5, "internal/access": 5, "internal/lawyer": 5, "internal/staff": 5, "internal/note": 5, "internal/telephony": 5, "internal/audit": 4, "internal/deployment": 4,
 	"internal/vault":   4, // several domains seal with a client's key
 	"internal/payment": 6, "internal/oauth": 6, "internal/matching": 6,
 	"internal/consultation": 7,
@@ -72,6 +72,7 @@ var fence = []struct{ dependency, places, reason string }{
 	{"github.com/go-oauth2", "internal/oauth", "the policy is ours, the library is a part"},
 	{"github.com/tink-crypto", "internal/seal", "one way to encrypt"},
 	{"github.com/go-webauthn", "internal/account", "one domain knows passkeys"},
+
 	{"github.com/stripe/", "internal/payment", "a provider is a part that can be changed"},
 	{"github.com/riverqueue", "internal/queue internal/postgres", "the engine of the queue is a part"},
 	{"github.com/jackc/pgx", "internal/postgres internal/cluster internal/dbtest internal/queue internal/bench", "one door to the database"},

@@ -689,6 +689,95 @@ CREATE TABLE sms_messages (
     CONSTRAINT sms_messages_pkey PRIMARY KEY (id)
 );
 
+CREATE TABLE staff (
+    created_at timestamp with time zone NOT NULL,
+    disabled_at timestamp with time zone,
+    email text NOT NULL,
+    id text NOT NULL,
+    kind text NOT NULL,
+    language text NOT NULL,
+    lawyer_id text,
+    name text NOT NULL,
+    password_hash text NOT NULL,
+    roles text[] NOT NULL,
+    totp_confirmed_at timestamp with time zone,
+    totp_sealed bytea,
+    totp_step bigint NOT NULL,
+    updated_at timestamp with time zone NOT NULL,
+    CONSTRAINT staff_factor CHECK (((totp_confirmed_at IS NULL) OR (totp_sealed IS NOT NULL))),
+    CONSTRAINT staff_kind CHECK ((((kind = 'LAWYER'::text) = (lawyer_id IS NOT NULL)) AND ((kind = 'OPERATOR'::text) OR (roles = '{}'::text[])))),
+    CONSTRAINT staff_kind_check CHECK ((kind = ANY (ARRAY['LAWYER'::text, 'OPERATOR'::text]))),
+    CONSTRAINT staff_language_check CHECK ((language = ANY (ARRAY['en'::text, 'fr'::text]))),
+    CONSTRAINT staff_lawyer_id_fkey FOREIGN KEY (lawyer_id) REFERENCES lawyers(id),
+    CONSTRAINT staff_lawyer_id_key UNIQUE (lawyer_id),
+    CONSTRAINT staff_pkey PRIMARY KEY (id),
+    CONSTRAINT staff_roles_check CHECK ((roles <@ '{support,finance,security,admin}'::text[]))
+);
+CREATE UNIQUE INDEX staff_email_key ON public.staff USING btree (lower(email));
+
+CREATE TABLE staff_challenges (
+    challenge jsonb NOT NULL,
+    expires_at timestamp with time zone NOT NULL,
+    staff_id text,
+    token_hash bytea NOT NULL,
+    CONSTRAINT staff_challenges_pkey PRIMARY KEY (token_hash),
+    CONSTRAINT staff_challenges_staff_id_fkey FOREIGN KEY (staff_id) REFERENCES staff(id)
+);
+
+CREATE TABLE staff_links (
+    created_at timestamp with time zone NOT NULL,
+    expires_at timestamp with time zone NOT NULL,
+    kind text NOT NULL,
+    staff_id text NOT NULL,
+    token_hash bytea NOT NULL,
+    CONSTRAINT staff_links_kind_check CHECK ((kind = ANY (ARRAY['INVITE'::text, 'RESET'::text]))),
+    CONSTRAINT staff_links_pkey PRIMARY KEY (token_hash),
+    CONSTRAINT staff_links_staff_id_fkey FOREIGN KEY (staff_id) REFERENCES staff(id)
+);
+CREATE INDEX staff_links_staff ON public.staff_links USING btree (staff_id, created_at);
+
+CREATE TABLE staff_passkeys (
+    created_at timestamp with time zone NOT NULL,
+    credential jsonb NOT NULL,
+    credential_id bytea NOT NULL,
+    id text NOT NULL,
+    last_used_at timestamp with time zone,
+    name text NOT NULL,
+    staff_id text NOT NULL,
+    CONSTRAINT staff_passkeys_credential_id_key UNIQUE (credential_id),
+    CONSTRAINT staff_passkeys_pkey PRIMARY KEY (id),
+    CONSTRAINT staff_passkeys_staff_id_fkey FOREIGN KEY (staff_id) REFERENCES staff(id)
+);
+CREATE INDEX staff_passkeys_staff ON public.staff_passkeys USING btree (staff_id);
+
+CREATE TABLE staff_recovery_codes (
+    code_hash bytea NOT NULL,
+    created_at timestamp with time zone NOT NULL,
+    staff_id text NOT NULL,
+    used_at timestamp with time zone,
+    CONSTRAINT staff_recovery_codes_pkey PRIMARY KEY (code_hash),
+    CONSTRAINT staff_recovery_codes_staff_id_fkey FOREIGN KEY (staff_id) REFERENCES staff(id)
+);
+CREATE INDEX staff_recovery_codes_staff ON public.staff_recovery_codes USING btree (staff_id);
+
+CREATE TABLE staff_sessions (
+    address text NOT NULL,
+    complete boolean NOT NULL,
+    created_at timestamp with time zone NOT NULL,
+    expires_at timestamp with time zone NOT NULL,
+    last_used_at timestamp with time zone NOT NULL,
+    lease_epoch bigint NOT NULL,
+    passkey_id text,
+    staff_id text NOT NULL,
+    token_hash bytea NOT NULL,
+    user_agent text NOT NULL,
+    CONSTRAINT staff_sessions_passkey_id_fkey FOREIGN KEY (passkey_id) REFERENCES staff_passkeys(id) ON DELETE CASCADE,
+    CONSTRAINT staff_sessions_pkey PRIMARY KEY (token_hash),
+    CONSTRAINT staff_sessions_staff_id_fkey FOREIGN KEY (staff_id) REFERENCES staff(id)
+);
+CREATE INDEX staff_sessions_passkey ON public.staff_sessions USING btree (passkey_id) WHERE (passkey_id IS NOT NULL);
+CREATE INDEX staff_sessions_staff ON public.staff_sessions USING btree (staff_id);
+
 CREATE TABLE topup_refunds (
     amount_cents bigint NOT NULL,
     attempts integer NOT NULL DEFAULT 0,

@@ -40,6 +40,7 @@ import (
 	"partnerd/internal/ratelimit"
 	"partnerd/internal/sandbox"
 	"partnerd/internal/sms"
+	"partnerd/internal/staff"
 	"partnerd/internal/telephony"
 	"partnerd/internal/wallet"
 	"partnerd/internal/web"
@@ -65,6 +66,7 @@ type App struct {
 	SMS           *sms.Service
 	Accounts      *account.Service
 	SelfService   *account.SelfService
+	Staff         *staff.Service
 	Access        *access.Log
 	Privacy       *privacy.Service
 	Applications  *application.Service
@@ -195,6 +197,9 @@ func (a *App) wire(ctx context.Context, k keys) (err error) {
 	a.Catalog = catalog.New()
 	a.Wallet = wallet.New()
 	if err = a.selfService(k); err != nil {
+		return err
+	}
+	if a.Staff, err = staff.New(staff.Deps{DB: a.DB, Box: k.box, Queue: a.Queue, Mail: a.Mail, BaseURL: cfg.BaseURL}); err != nil {
 		return err
 	}
 	a.Access = access.New(a.DB)
@@ -350,7 +355,7 @@ func (a *App) routes() (*echo.Echo, error) {
 	d := web.Deps{
 		OpsPassword: ops, SecurityContact: a.Config.SecurityContact,
 		DB: a.DB, Accounts: a.Accounts, Applications: a.Applications, OAuth: a.OAuth, Wallet: a.Wallet, Payments: a.Payments, Books: a.Books,
-		SelfService: a.SelfService, Access: a.Access, Privacy: a.Privacy, Consultations: a.Consultations, Catalog: a.Catalog,
+		SelfService: a.SelfService, Staff: a.Staff, Access: a.Access, Privacy: a.Privacy, Consultations: a.Consultations, Catalog: a.Catalog,
 		Limiter: limiter, Logger: a.Logger, BaseURL: a.Config.BaseURL, Sandbox: a.Config.Sandbox(),
 		Contract: openapi.Published(openapi.Partner, a.Config.BaseURL), Platform: openapi.Published(openapi.Platform, a.Config.BaseURL),
 	}

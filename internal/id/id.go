@@ -32,6 +32,7 @@ const (
 	Notice       = "ntc"
 	Audit        = "aud"
 	Passkey      = "pky"
+	Staff        = "stf"
 	TextMessage  = "sms"
 )
 

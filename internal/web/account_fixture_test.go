@@ -19,6 +19,7 @@ import (
 	"partnerd/internal/queue"
 	"partnerd/internal/seal"
 	"partnerd/internal/sms"
+	"partnerd/internal/staff"
 	"partnerd/internal/telephony"
 	"partnerd/internal/webhook"
 )
@@ -62,6 +63,7 @@ func (f *fixture) newServices(box *seal.Box) {
 	f.post, f.catalog = mail.New(f.queue, box, mailOut{&f.outbox}), catalog.New()
 	f.self = must(account.NewSelfService(account.SelfServiceDeps{DB: f.db, Accounts: f.accounts, Box: box, Queue: f.queue, Mail: f.post,
 		SMS: sms.New(f.db, f.queue, box, textOut{&f.outbox}, log), BaseURL: f.base, Opened: f.wallet.Open}))
+	f.staff = must(staff.New(staff.Deps{DB: f.db, Box: box, Queue: f.queue, Mail: f.post, BaseURL: f.base}))
 	lawyers := lawyer.New(box)
 	f.consultations = consultation.New(consultation.Deps{DB: f.db, Box: box, Accounts: f.accounts, Applications: f.apps, Catalog: f.catalog, Wallet: f.wallet,
 		Matching: matching.New(lawyers), Lawyers: lawyers, Webhooks: webhook.New(f.db, box, webhook.Config{Sandbox: true}), Notes: note.New(box, newDrop()),

@@ -39,6 +39,7 @@ import (
 	"partnerd/internal/queue"
 	"partnerd/internal/ratelimit"
 	"partnerd/internal/seal"
+	"partnerd/internal/staff"
 	"partnerd/internal/wallet"
 	"partnerd/openapi"
 )
@@ -72,6 +73,7 @@ type fixture struct {
 
 	queue         *queue.Queue
 	self          *account.SelfService
+	staff         *staff.Service
 	consultations *consultation.Service
 	outbox        outbox
 	post          *mail.Service
@@ -112,7 +114,7 @@ func newFixture(t testing.TB, change ...func(*Deps)) *fixture {
 	uses := access.New(f.db)
 	private := must(privacy.New(privacy.Deps{Accounts: f.accounts, SelfService: f.self, Access: uses, OAuth: f.oauth, Wallet: f.wallet, Payments: f.payments,
 		Consultations: f.consultations, Idempotency: idempotency.New(f.db, box), Mail: f.post}))
-	d := Deps{Access: uses, SelfService: f.self, Privacy: private, Consultations: f.consultations, Catalog: f.catalog, DB: f.db, Accounts: f.accounts, Applications: f.apps, OAuth: f.oauth, Wallet: f.wallet, Payments: f.payments, Books: f.books,
+	d := Deps{Access: uses, SelfService: f.self, Staff: f.staff, Privacy: private, Consultations: f.consultations, Catalog: f.catalog, DB: f.db, Accounts: f.accounts, Applications: f.apps, OAuth: f.oauth, Wallet: f.wallet, Payments: f.payments, Books: f.books,
 		SandboxPayments: f.provider, Limiter: ratelimit.New(), Logger: slog.New(slog.DiscardHandler), BaseURL: f.base, Sandbox: true,
 		Contract: openapi.Partner, Platform: openapi.Platform}
 	for _, c := range change {

@@ -24,10 +24,11 @@ import (
 	"partnerd/internal/postgres"
 	"partnerd/internal/privacy"
 	"partnerd/internal/ratelimit"
+	"partnerd/internal/staff"
 	"partnerd/internal/wallet"
 )
 
-//go:embed templates/*.html assets/style.css assets/passkey.js texts.json texts_account.json
+//go:embed templates/*.html assets/style.css assets/passkey.js texts.json texts_account.json texts_staff.json
 var files embed.FS
 
 // SandboxPayments is the provider's side of the built-in checkout; it exists only in a sandbox.
@@ -45,6 +46,7 @@ type Deps struct {
 	DB              *postgres.DB
 	Accounts        *account.Service
 	SelfService     *account.SelfService
+	Staff           *staff.Service
 	Access          *access.Log
 	Privacy         *privacy.Service
 	Consultations   *consultation.Service

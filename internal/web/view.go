@@ -18,6 +18,7 @@ import (
 	"partnerd/internal/consultation"
 	"partnerd/internal/edge"
 	"partnerd/internal/money"
+	"partnerd/internal/staff"
 	"partnerd/internal/text"
 )
 
@@ -27,6 +28,7 @@ type view struct {
 	Lang      string          // language of the texts
 	Languages []languageLink  // the same page in the other languages
 	Client    *account.Client // who is signed in, on pages that show it
+	Staff     *staff.Person   // the same for those who work here
 	CSRF      string          // value of the hidden field "csrf"; empty on pages without a form
 	Sandbox   bool
 	Narrow    bool   // a page with one task, without navigation

@@ -1,0 +1,176 @@
+package staff
+
+import (
+	"context"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"partnerd/internal/id"
+	"partnerd/internal/mail"
+	"partnerd/internal/postgres"
+	"partnerd/internal/queue"
+	"partnerd/internal/seal"
+	"partnerd/internal/text"
+)
+
+// Lifetimes of the links that are mailed.
+const (
+	InvitationLifetime = 72 * time.Hour
+	ResetLifetime      = time.Hour
+)
+
+// Deps are what a [Service] works with.
+type Deps struct {
+	DB      *postgres.DB
+	Box     *seal.Box // seals the secrets of codes
+	Queue   *queue.Queue
+	Mail    *mail.Service
+	BaseURL string // absolute, without a trailing slash
+}
+
+// Service keeps the people who work here, and signs them in. Safe for concurrent use.
+type Service struct {
+	deps  Deps
+	texts text.Catalogue
+}
+
+// New makes the service.
+func New(d Deps) (*Service, error) {
+	texts, err := text.Messages()
+	if err != nil {
+		return nil, err
+	}
+	return &Service{deps: d, texts: texts}, nil
+}
+
+// Invite adds a person and mails the link with which he chooses a password. It returns [ErrInvalid], or [ErrEmailTaken], after
+// which tx cannot go on. The link is for a sandbox to show, and for nobody else.
+func (s *Service) Invite(ctx context.Context, tx postgres.Tx, n NewPerson) (p Person, link string, err error) {
+	if n, err = checked(n); err != nil {
+		return Person{}, "", err
+	}
+	r := staffRow{ID: tx.NewID(id.Staff), Kind: n.Kind, LawyerID: n.LawyerID, Email: n.Email, Name: n.Name, Language: n.Language, Roles: n.Roles,
+		CreatedAt: tx.Now, UpdatedAt: tx.Now}
+	if r.Roles == nil {
+		r.Roles = postgres.Array[Role]{}
+	}
+	if err := insertPerson(ctx, tx, r); err != nil {
+		return Person{}, "", err
+	}
+	link, err = s.mailInvitation(ctx, tx, r)
+	return r.person(), link, err
+}
+
+// Reinvite ends everything with which a person signs in, password, codes, passkeys and sessions, and mails a new
+// invitation: for one who lost the second factor, whose invitation ran out, or who was disabled. It returns [ErrNotFound].
+// The link is as that of [Service.Invite].
+func (s *Service) Reinvite(ctx context.Context, tx postgres.Tx, staffID string) (p Person, link string, err error) {
+	r, err := lockPerson(ctx, tx, staffID)
+	if err != nil {
+		return Person{}, "", err
+	}
+	r.PasswordHash, r.TOTPSealed, r.TOTPConfirmedAt, r.DisabledAt = "", nil, nil, nil
+	if err := update(ctx, tx, r.ID, r, "password_hash", "totp_sealed", "totp_confirmed_at", "disabled_at"); err != nil {
+		return Person{}, "", err
+	}
+	if err := s.endAll(ctx, tx, r.ID); err != nil {
+		return Person{}, "", err
+	}
+	link, err = s.mailInvitation(ctx, tx, r)
+	return r.person(), link, err
+}
+
+// Disable keeps a person out and ends his sessions and what was mailed to him. He comes back by [Service.Reinvite]. It returns
+// [ErrNotFound].
+func (s *Service) Disable(ctx context.Context, tx postgres.Tx, staffID string) (Person, error) {
+	r, err := lockPerson(ctx, tx, staffID)
+	if err != nil {
+		return Person{}, err
+	}
+	r.DisabledAt = &tx.Now
+	if err := update(ctx, tx, r.ID, r, "disabled_at"); err != nil {
+		return Person{}, err
+	}
+	return r.person(), s.endAll(ctx, tx, r.ID)
+}
+
+// endAll ends what opens a session besides the password and the codes, and all sessions. The person is locked.
+func (s *Service) endAll(ctx context.Context, tx postgres.Tx, staffID string) error {
+	if _, err := deleteSessions(ctx, tx, staffID, id.Digest{}); err != nil {
+		return err
+	}
+	if err := deleteRecoveryCodes(ctx, tx, staffID); err != nil {
+		return err
+	}
+	if err := deletePasskeys(ctx, tx, staffID); err != nil {
+		return err
+	}
+	return endLinks(ctx, tx, staffID)
+}
+
+// SetLanguage changes the language of a person's pages and mails. It returns [ErrInvalid].
+func (s *Service) SetLanguage(ctx context.Context, tx postgres.Tx, staffID, language string) error {
+	if !slices.Contains(text.Languages, language) {
+		return ErrInvalid
+	}
+	return update(ctx, tx, staffID, staffRow{Language: language}, "language")
+}
+
+// Get returns a person, or [ErrNotFound].
+func (s *Service) Get(ctx context.Context, tx postgres.Tx, staffID string) (Person, error) {
+	r, err := personByID(ctx, tx, staffID)
+	return r.person(), err
+}
+
+// ByEmail returns the person of an address, or [ErrNotFound].
+func (s *Service) ByEmail(ctx context.Context, tx postgres.Tx, email string) (Person, error) {
+	r, err := personByEmail(ctx, tx, strings.TrimSpace(email))
+	return r.person(), err
+}
+
+// OfLawyer returns the person that a lawyer is, or [ErrNotFound] for one who was never invited.
+func (s *Service) OfLawyer(ctx context.Context, tx postgres.Tx, lawyerID string) (Person, error) {
+	r, err := personByLawyer(ctx, tx, lawyerID)
+	return r.person(), err
+}
+
+// List returns the people of a kind, the first invited first.
+func (s *Service) List(ctx context.Context, tx postgres.Tx, kind Kind) ([]Person, error) {
+	rows, err := people(ctx, tx, kind)
+	if err != nil {
+		return nil, err
+	}
+	list := make([]Person, len(rows))
+	for i, r := range rows {
+		list[i] = r.person()
+	}
+	return list, nil
+}
+
+func (s *Service) mailInvitation(ctx context.Context, tx postgres.Tx, r staffRow) (link string, err error) {
+	token := tx.NewSecret("lnk")
+	if err := insertLink(ctx, tx, linkRow{TokenHash: id.DigestOf(token), Kind: kindInvite, StaffID: r.ID, ExpiresAt: tx.Now.Add(InvitationLifetime)}); err != nil {
+		return "", err
+	}
+	link = s.link("/staff/invitation", token)
+	return link, s.send(ctx, tx, r, "staff.invitation", r.Name, link)
+}
+
+func (s *Service) link(path, token string) string {
+	return s.deps.BaseURL + path + "?" + url.Values{"token": {token}}.Encode()
+}
+
+// send mails the wording of key in the person's language.
+func (s *Service) send(ctx context.Context, tx postgres.Tx, to staffRow, key string, args ...any) error {
+	subject, err := s.texts.Get(to.Language, key+".subject")
+	if err != nil {
+		return err
+	}
+	body, err := s.texts.Get(to.Language, key+".text", args...)
+	if err != nil {
+		return err
+	}
+	return s.deps.Mail.Send(ctx, tx, mail.Message{To: to.Email, Subject: subject, Text: body})
+}

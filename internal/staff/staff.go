@@ -1,0 +1,106 @@
+package staff
+
+import (
+	"errors"
+	"slices"
+	"time"
+)
+
+// How long a sign-in lasts, whether it is used or not, and how long an operator's lasts unused. A lawyer who waits for a
+// call uses his seldom.
+const (
+	SessionLifetime = 12 * time.Hour
+	OperatorIdle    = 30 * time.Minute
+)
+
+// Kind is what a person does here.
+type Kind string
+
+// The kinds.
+const (
+	Lawyer   Kind = "LAWYER"
+	Operator Kind = "OPERATOR"
+)
+
+// Role is what an operator may do.
+type Role string
+
+// The roles. An admin may everything.
+const (
+	Support  Role = "support"
+	Finance  Role = "finance"
+	Security Role = "security"
+	Admin    Role = "admin"
+)
+
+// Roles lists them.
+func Roles() []Role { return []Role{Support, Finance, Security, Admin} }
+
+// State is how far a person is.
+type State string
+
+// The states.
+const (
+	Invited  State = "INVITED" // has not chosen a password
+	Active   State = "ACTIVE"
+	Disabled State = "DISABLED" // cannot sign in
+)
+
+// Faults that callers distinguish. None of them is part of the partner contract.
+var (
+	ErrNotFound   = errors.New("there is no such person")
+	ErrEmailTaken = errors.New("the e-mail address belongs to another person")
+	ErrInvalid    = errors.New("the person's data are not valid")
+	ErrNoSession  = errors.New("nobody is signed in")
+)
+
+// Person is somebody who works here, without secrets.
+type Person struct {
+	ID           string // stf_…
+	Kind         Kind
+	LawyerID     string // of a lawyer
+	Email, Name  string
+	Language     string // of text.Languages
+	Roles        []Role // of an operator
+	State        State
+	SecondFactor bool // confirmed
+	CreatedAt    time.Time
+}
+
+// May tells whether an operator has one of the roles, or is an admin. Without roles to choose from it is every operator.
+func (p Person) May(roles ...Role) bool {
+	if p.Kind != Operator {
+		return false
+	}
+	return len(roles) == 0 || slices.Contains(p.Roles, Admin) || slices.ContainsFunc(roles, func(r Role) bool { return slices.Contains(p.Roles, r) })
+}
+
+// NewPerson is what [Service.Invite] needs.
+type NewPerson struct {
+	Kind     Kind
+	LawyerID string // of a lawyer
+	Email    string // unique among the people who work here, whatever the case
+	Name     string // 1 to 200 code points
+	Language string // of mails and pages: en or fr
+	Roles    []Role // of an operator, at least one
+}
+
+// Session is a sign-in with a second factor, or with a passkey, that has not ended.
+type Session struct {
+	ID         string // names it; does not sign anybody in
+	Person     Person
+	LeaseEpoch int64 // of the duty that the lawyer began in it, see [Service.KeepLease]; 0 for none
+	SignedInAt time.Time
+}
+
+// Lease returns what package lawyer calls a lease. It is his present one, or a newer connection took over.
+func (s Session) Lease() (lawyerID string, epoch int64) { return s.Person.LawyerID, s.LeaseEpoch }
+
+// CookieName is the name of the cookie with the token of a session. With secure, browsers refuse it from any other host
+// or over plain HTTP.
+func CookieName(secure bool) string {
+	if secure {
+		return "__Host-partnerd_staff"
+	}
+	return "partnerd_staff"
+}

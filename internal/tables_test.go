@@ -39,11 +39,13 @@ var foreign = map[string]string{
 	"internal/consultation calls":        "a call of nobody is found by the consultation that it lost",
 	"internal/note consultations":        "a note is sealed by the key of the consultation's client",
 
-	"internal/books consultations":       "books compare",
-	"internal/books holds":               "books compare",
-	"internal/books ledger_transactions": "books compare",
-	"internal/books topup_refunds":       "books compare",
-	"internal/books topup_sessions":      "books compare",
+	"internal/books consultation_evidence": "books compare",
+	"internal/books consultations":         "books compare",
+	"internal/books evidence_chain":        "books compare",
+	"internal/books holds":                 "books compare",
+	"internal/books ledger_transactions":   "books compare",
+	"internal/books topup_refunds":         "books compare",
+	"internal/books topup_sessions":        "books compare",
 
 	"internal/deployment applications": "a database of an earlier release is known by what it holds",
 	"internal/deployment clients":      "a database of an earlier release is known by what it holds",

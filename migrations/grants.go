@@ -15,6 +15,7 @@ var Grants = []Grant{
 	{"public.call_events", "SELECT, INSERT"},
 	{"public.consultation_evidence", "SELECT, INSERT"},
 	{"public.consultation_withdrawals", "SELECT, INSERT"},
+	{"public.evidence_chain", "SELECT, INSERT"},
 	{"public.ledger_checks", "SELECT, INSERT"},
 	{"public.ledger_transactions", "SELECT, INSERT"},
 	{"public.payment_notices", "SELECT, INSERT"},

@@ -214,12 +214,16 @@ CREATE TABLE consultation_evidence (
     consultation_id text NOT NULL,
     idempotency_key_sha256 bytea NOT NULL,
     request_id text NOT NULL,
+    stated_language text,
+    stated_version text,
     text_sha256 bytea NOT NULL,
     text_version text NOT NULL,
     user_agent text NOT NULL,
     CONSTRAINT consultation_evidence_consultation_id_fkey FOREIGN KEY (consultation_id) REFERENCES consultations(id),
-    CONSTRAINT consultation_evidence_pkey PRIMARY KEY (consultation_id)
+    CONSTRAINT consultation_evidence_pkey PRIMARY KEY (consultation_id),
+    CONSTRAINT consultation_evidence_stated_language_check CHECK ((stated_language = ANY (ARRAY['FR'::text, 'EN'::text])))
 );
+CREATE INDEX consultation_evidence_acknowledged ON public.consultation_evidence USING btree (acknowledged_at);
 CREATE TRIGGER consultation_evidence_append_only BEFORE DELETE OR UPDATE ON public.consultation_evidence FOR EACH ROW EXECUTE FUNCTION append_only();
 
 CREATE TABLE consultation_withdrawals (
@@ -319,6 +323,19 @@ CREATE TABLE deployment (
     CONSTRAINT deployment_pkey PRIMARY KEY (single),
     CONSTRAINT deployment_single_check CHECK (single)
 );
+
+CREATE TABLE evidence_chain (
+    chained_at timestamp with time zone NOT NULL,
+    consultation_id text NOT NULL,
+    hash bytea NOT NULL,
+    seq bigint NOT NULL,
+    CONSTRAINT evidence_chain_consultation_id_fkey FOREIGN KEY (consultation_id) REFERENCES consultation_evidence(consultation_id),
+    CONSTRAINT evidence_chain_consultation_id_key UNIQUE (consultation_id),
+    CONSTRAINT evidence_chain_pkey PRIMARY KEY (seq),
+    CONSTRAINT evidence_chain_seq_check CHECK ((seq > 0))
+);
+CREATE TRIGGER evidence_chain_append_only BEFORE DELETE OR UPDATE ON public.evidence_chain FOR EACH ROW EXECUTE FUNCTION append_only();
+CREATE TRIGGER evidence_chain_no_truncate BEFORE TRUNCATE ON public.evidence_chain FOR EACH STATEMENT EXECUTE FUNCTION append_only();
 
 CREATE TABLE goose_db_version (
     id integer NOT NULL,

@@ -133,7 +133,7 @@ func TestObjectsHaveTheirFields(t *testing.T) {
 		"TokenRequest":               "grant_type code? redirect_uri? code_verifier? refresh_token? client_id client_secret",
 		"RevokeRequest":              "token client_id client_secret?",
 		"CreateTopupSessionRequest":  "amountCents returnUrl",
-		"CreateConsultationRequest":  "competence language? subject description? recordingConsent? withdrawalWaiverAcknowledged externalRef?",
+		"CreateConsultationRequest":  "competence language? subject description? recordingConsent? withdrawalWaiverAcknowledged externalRef? waiverTextVersion? waiverTextLanguage?",
 		"ConsultationCreatedEvent":   "id type createdAt data",
 		"ConsultationCreatedData":    "id status competence externalRef?",
 		"ConsultationCompletedData":  "id status competence externalRef? durationSec",

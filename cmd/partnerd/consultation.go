@@ -2,19 +2,23 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"time"
 
 	"partnerd/internal/app"
 	"partnerd/internal/consultation"
 	"partnerd/internal/money"
 	"partnerd/internal/operator"
+	"partnerd/internal/privacy"
 	"partnerd/internal/problem"
 )
 
 type consultationCmd struct {
 	Show   consultationShowCmd   `cmd:"" help:"Show a consultation, without what was written in it."`
+	Proof  consultationProofCmd  `cmd:"" help:"Print the proof of the client's waiver with the text and the way to verify it, as JSON."`
 	Cancel consultationCancelCmd `cmd:"" help:"Cancel a consultation whose call has not started; the money goes back."`
 	Close  consultationCloseCmd  `cmd:"" help:"Close a consultation whose call has ended without a note; the money goes back."`
 	Refund consultationRefundCmd `cmd:"" help:"Give the money of a completed consultation back, once, all or in part."`
@@ -68,6 +72,25 @@ func (o *consultationShowCmd) Run(ctx context.Context, cfg *app.Config) error {
 		}
 		proposed, err := a.Consultations.ProposeRefund(ctx, a.DB.Read(), o.Consultation)
 		return o.show(c, proposed, err)
+	})
+}
+
+type consultationProofCmd struct {
+	Consultation string `arg:"" help:"Identifier of the consultation."`
+}
+
+func (o *consultationProofCmd) Run(ctx context.Context, cfg *app.Config) error {
+	return with(ctx, cfg, func(a *app.App) error {
+		p, err := a.Consultations.ProofFor(ctx, a.DB.Read(), o.Consultation)
+		if errors.Is(err, problem.ErrNotFound) {
+			return fmt.Errorf("there is no consultation %q", o.Consultation)
+		}
+		if err != nil {
+			return err
+		}
+		enc := json.NewEncoder(os.Stdout)
+		enc.SetIndent("", "  ")
+		return enc.Encode(privacy.PackOf(p))
 	})
 }
 

@@ -240,6 +240,7 @@ func (a *App) wire(ctx context.Context, k keys) (err error) {
 		Lawyers: a.Lawyers, Webhooks: a.Webhooks, Notes: note.New(k.box, k.drop), Telephony: a.Telephony, Mail: a.Mail, Logger: a.Logger,
 	})
 	a.Metrics.MustRegister(a.Consultations.Collector())
+	a.Queue.Every("chain of the evidence", consultation.ChainEvery, a.Consultations.ChainEvidence)
 	numbers.consultations = a.Consultations
 	a.Books = books.New(a.DB, a.Logger)
 	a.Metrics.MustRegister(a.Books.Collector())

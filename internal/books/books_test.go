@@ -67,6 +67,9 @@ func (f *fixture) consultation(id string) {
 	f.exec(`INSERT INTO consultations (id, application_id, client_id, status, competence, language, subject_sealed,
 			recording_consent, price_cents, phone_sealed, created_at, updated_at, search_started_at)
 		VALUES ($1, 'app_1', 'cli_1', 'MATCHING', 'FAMILY', 'FR', '', false, 2000, '', $2, $2, $2)`, id, start)
+	f.exec(`INSERT INTO consultation_evidence (consultation_id, text_version, text_sha256, acknowledged_at, application_id, client_id, request_id,
+			idempotency_key_sha256, address, user_agent)
+		VALUES ($1, 'v', '', $2, 'app_1', 'cli_1', '', '', '', '')`, id, start)
 	f.tx(func(tx postgres.Tx) error {
 		return f.wallets.Hold(f.t.Context(), tx, wallet.HoldCommand{ClientID: "cli_1", ApplicationID: "app_1", ConsultationID: id, Amount: 2000})
 	})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"partnerd/internal/audit"
@@ -43,7 +44,7 @@ func checkDue(last, now time.Time) bool {
 }
 
 // Verify examines the books and the audit entries as of now and says in plain words what is wrong with them, at most
-// some 2000 findings; none when every invariant of the packages wallet, books and audit holds.
+// some 3000 findings; none when every invariant of the packages wallet, books and audit holds.
 func Verify(ctx context.Context, tx postgres.Tx) ([]string, error) {
 	findings, err := wallet.Verify(ctx, tx)
 	if err != nil {
@@ -53,8 +54,12 @@ func Verify(ctx context.Context, tx postgres.Tx) ([]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("verify the books: %w", err)
 	}
+	evidence, err := compareEvidence(ctx, tx)
+	if err != nil {
+		return nil, fmt.Errorf("verify the evidence: %w", err)
+	}
 	entries, err := audit.Verify(ctx, tx)
-	return append(append(findings, between...), entries...), err
+	return slices.Concat(findings, between, evidence, entries), err
 }
 
 // Service examines the books and keeps the results.

@@ -1,5 +1,5 @@
 // Package books examines the books: whether the ledger agrees with itself, with the consultations and with the payments,
-// and whether an entry of the audit was changed.
+// whether the evidence of the clients' waivers is complete and unchanged, and whether an entry of the audit was changed.
 //
 // Tables: ledger_checks.
 //
@@ -11,6 +11,7 @@
 //   - a consultation has one hold: captured when it is completed, released when it was cancelled or has expired, active before;
 //   - a paid top-up is credited with its amount, and no other is;
 //   - what a top-up lost by refunds and reversals is what the ledger moved;
+//   - a consultation has its evidence, the evidence is in its chain, and the chain is unbroken;
 //   - a refund that its provider refuses: a person has to look.
 //
 // The books are examined once a night ([Service.ExamineIfDue], a job) and whenever an operator asks. It changes nothing but

@@ -51,6 +51,28 @@ WHERE coalesce(r.cents, 0) + s.reversed_cents <> coalesce(t.cents, 0) OR coalesc
 UNION ALL
 SELECT format('refund %s of top-up %s: the provider refuses it: %s', id, topup_id, last_error) FROM topup_refunds WHERE state = 'FAILED'
 LIMIT 1000`)
+
+	// evidenceSQL is the same for the evidence of the clients' waivers and its chain. What is older than the newest of the chain
+	// by more than an hour will not come into it.
+	evidenceSQL = postgres.SQL(postgres.Report, `
+WITH chain AS (
+	SELECT l.seq, l.consultation_id, l.hash, lag(l.hash, 1, ''::bytea) OVER (ORDER BY l.seq) AS previous, row_number() OVER (ORDER BY l.seq) AS place FROM evidence_chain l
+)
+SELECT format('evidence of consultation %s: number %s does not fit its hash: it or the one before it was changed', e.consultation_id, c.seq)
+FROM chain c JOIN consultation_evidence e USING (consultation_id)
+WHERE c.hash <> evidence_hash(c.previous, e.consultation_id, e.application_id, e.client_id, e.acknowledged_at, e.text_version, e.text_sha256, e.stated_version,
+	e.stated_language, e.request_id, e.idempotency_key_sha256, e.address, e.user_agent)
+UNION ALL
+SELECT format('evidence of consultation %s: number %s stands at place %s', consultation_id, seq, place) FROM chain WHERE seq <> place
+UNION ALL
+SELECT format('evidence of consultation %s: not in the chain', e.consultation_id)
+FROM consultation_evidence e
+WHERE e.acknowledged_at < (SELECT max(n.acknowledged_at) FROM evidence_chain l JOIN consultation_evidence n USING (consultation_id)) - interval '1 hour'
+	AND NOT EXISTS (SELECT FROM evidence_chain l WHERE l.consultation_id = e.consultation_id)
+UNION ALL
+SELECT format('consultation %s: has no evidence of the waiver', c.id)
+FROM consultations c WHERE NOT EXISTS (SELECT FROM consultation_evidence e WHERE e.consultation_id = c.id AND e.client_id = c.client_id)
+LIMIT 1000`)
 )
 
 func tryCheckLock(ctx context.Context, tx postgres.Tx) (mine bool, err error) {
@@ -60,6 +82,10 @@ func tryCheckLock(ctx context.Context, tx postgres.Tx) (mine bool, err error) {
 
 func compare(ctx context.Context, tx postgres.Tx) ([]string, error) {
 	return postgres.Query[string](ctx, tx, compareSQL)
+}
+
+func compareEvidence(ctx context.Context, tx postgres.Tx) ([]string, error) {
+	return postgres.Query[string](ctx, tx, evidenceSQL)
 }
 
 func insertCheck(ctx context.Context, tx postgres.Tx, c Check) error {

@@ -128,25 +128,6 @@ func (s *Service) Withdrawn(ctx context.Context, tx postgres.Tx, consultationID 
 	return findWithdrawal(ctx, tx, consultationID)
 }
 
-// Proof is what is kept of the client's request for an immediate start (requirement R42).
-type Proof struct {
-	TextVersion    string
-	TextSHA256     string // hexadecimal
-	AcknowledgedAt time.Time
-	ApplicationID  string
-	RequestID      string
-	Address        string // of the partner's server
-	UserAgent      string // of the partner's server
-}
-
-// ProofOf returns the proof for one of the client's consultations. Problem: NOT_FOUND.
-func (s *Service) ProofOf(ctx context.Context, tx postgres.Tx, clientID, consultationID string) (Proof, error) {
-	if !storable(consultationID) {
-		return Proof{}, problem.ErrNotFound
-	}
-	return proofOf(ctx, tx, clientID, consultationID)
-}
-
 // ErrOpen refuses an erasure while consultations are open.
 var ErrOpen = errors.New("the client has open consultations")
 

@@ -2,7 +2,6 @@ package consultation
 
 import (
 	"context"
-	"encoding/hex"
 	"fmt"
 	"time"
 
@@ -10,7 +9,6 @@ import (
 
 	"partnerd/internal/money"
 	"partnerd/internal/postgres"
-	"partnerd/internal/problem"
 )
 
 // withdrawalRow is a row of consultation_withdrawals, which is only added to.
@@ -87,18 +85,6 @@ func findWithdrawal(ctx context.Context, tx postgres.Tx, consultationID string) 
 		return Withdrawal{}, false, fmt.Errorf("read withdrawal: %w", err)
 	}
 	return w, true, nil
-}
-
-func proofOf(ctx context.Context, tx postgres.Tx, clientID, consultationID string) (Proof, error) {
-	r, err := gorm.G[evidenceRow](tx.Gorm(ctx)).Where("consultation_id = ? AND client_id = ?", consultationID, clientID).Take(ctx)
-	if postgres.IsNotFound(err) {
-		return Proof{}, problem.ErrNotFound
-	}
-	if err != nil {
-		return Proof{}, fmt.Errorf("read proof: %w", err)
-	}
-	return Proof{TextVersion: r.TextVersion, TextSHA256: hex.EncodeToString(r.TextSHA256[:]), AcknowledgedAt: r.AcknowledgedAt,
-		ApplicationID: r.ApplicationID, RequestID: r.RequestID, Address: r.Address, UserAgent: r.UserAgent}, nil
 }
 
 // eraseOwned destroys the texts of the client's consultations and returns which those are.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"partnerd/internal/account"
 	"partnerd/internal/catalog"
 	"partnerd/internal/id"
 	"partnerd/internal/postgres"
@@ -22,15 +21,6 @@ type CreateCommand struct {
 	ExternalRef             string // at most 100 code points; may be empty
 	RecordingConsent        bool
 	Evidence                Evidence
-}
-
-// Evidence is what proves later that the client asked for an immediate start and waived the right of withdrawal
-// (requirement R42). It is stored with the version and digest of the text, and can never be changed.
-type Evidence struct {
-	RequestID      string
-	IdempotencyKey string // its SHA-256 is kept
-	Address        string // of the partner's server
-	UserAgent      string // of the partner's server
 }
 
 // Create starts a consultation: it reserves the price and begins the search (specification section 3, X1 and X2).
@@ -110,12 +100,11 @@ func (s *Service) insert(ctx context.Context, tx postgres.Tx, c Consultation, ke
 	if r.PhoneSealed, err = key.Seal(phonePlace(c.ID), []byte(phone)); err != nil {
 		return err
 	}
-	digest, err := waiverDigest(WaiverVersion)
+	kept, err := e.row()
 	if err != nil {
 		return err
 	}
-	return insertWithEvidence(ctx, tx, r, evidenceRow{TextVersion: WaiverVersion, TextSHA256: digest, RequestID: e.RequestID,
-		IdempotencyKeySHA256: id.DigestOf(e.IdempotencyKey), Address: e.Address, UserAgent: account.Printable(e.UserAgent)})
+	return insertWithEvidence(ctx, tx, r, kept)
 }
 
 func subjectPlace(consultationID string) string { return "consultation.subject:" + consultationID }

@@ -1,7 +1,7 @@
 // Package consultation is the summit of the domain: it starts consultations, moves them through their states, and
 // makes everything that belongs to a move happen in one transaction (specification sections 2.7, 3 and 4.4).
 //
-// Tables: consultation_evidence, consultation_withdrawals, consultations.
+// Tables: consultation_evidence, consultation_withdrawals, consultations, evidence_chain.
 //
 // Invariants:
 //   - The state machine is one table (state.go). What is not in it is forbidden. Every move locks the row, is guarded

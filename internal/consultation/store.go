@@ -10,7 +10,6 @@ import (
 	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
 
-	"partnerd/internal/id"
 	"partnerd/internal/money"
 	"partnerd/internal/postgres"
 	"partnerd/internal/problem"
@@ -69,23 +68,6 @@ type openRow struct {
 	KeySealed []byte
 }
 
-// evidenceRow is a row of consultation_evidence, which is only added to.
-type evidenceRow struct {
-	ConsultationID       string    `gorm:"column:consultation_id;primaryKey"`
-	TextVersion          string    `gorm:"column:text_version"`
-	TextSHA256           id.Digest `gorm:"column:text_sha256"`
-	AcknowledgedAt       time.Time `gorm:"column:acknowledged_at"`
-	ApplicationID        string    `gorm:"column:application_id"`
-	ClientID             string    `gorm:"column:client_id"`
-	RequestID            string    `gorm:"column:request_id"`
-	IdempotencyKeySHA256 id.Digest `gorm:"column:idempotency_key_sha256"`
-	Address              string    `gorm:"column:address"`
-	UserAgent            string    `gorm:"column:user_agent"`
-}
-
-// TableName implements [schema.Tabler].
-func (evidenceRow) TableName() string { return "consultation_evidence" }
-
 func toRow(c Consultation) row {
 	r := row{
 		ID: c.ID, ApplicationID: c.ApplicationID, ClientID: c.ClientID, Status: c.Status, Competence: c.Competence,
@@ -135,13 +117,14 @@ var insertSQL = postgres.SQL(postgres.Atomic, `WITH c AS (
 		VALUES ($1, $2, $3, $5, $6, $7, $8, $9, $10, nullif($11, ''), $12, $13, $14, $15, $4, $4, $4)
 	)
 	INSERT INTO consultation_evidence (consultation_id, text_version, text_sha256, acknowledged_at, application_id,
-		client_id, request_id, idempotency_key_sha256, address, user_agent)
-	VALUES ($1, $16, $17, $4, $2, $3, $18, $19, $20, $21)`)
+		client_id, request_id, idempotency_key_sha256, address, user_agent, stated_version, stated_language)
+	VALUES ($1, $16, $17, $4, $2, $3, $18, $19, $20, $21, nullif($22, ''), nullif($23, ''))`)
 
 func insertWithEvidence(ctx context.Context, tx postgres.Tx, r row, e evidenceRow) error {
 	_, err := tx.Exec(ctx, insertSQL, r.ID, r.ApplicationID, r.ClientID, r.CreatedAt,
 		r.Status, r.Competence, r.Language, r.SubjectSealed, r.DescriptionSealed, r.RecordingConsent, r.ExternalRef, r.PriceCents, r.PhoneSealed,
-		r.EventSeq, r.TimerAt, e.TextVersion, e.TextSHA256, e.RequestID, e.IdempotencyKeySHA256, e.Address, e.UserAgent)
+		r.EventSeq, r.TimerAt, e.TextVersion, e.TextSHA256, e.RequestID, e.IdempotencyKeySHA256, e.Address, e.UserAgent,
+		e.StatedVersion, e.StatedLanguage)
 	if err != nil {
 		return fmt.Errorf("insert consultation: %w", err)
 	}

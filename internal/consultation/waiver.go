@@ -15,6 +15,9 @@ const WaiverVersion = "2026-12"
 //go:embed waiver/*.txt
 var waiverTexts embed.FS
 
+// WaiverVersions are the published versions, the newest last.
+var WaiverVersions = []string{"2026-11", WaiverVersion}
+
 // WaiverText returns the text of a version in a language, "fr" or "en"; ok is false when there is none.
 func WaiverText(version, lang string) (text string, ok bool) {
 	b, err := waiverTexts.ReadFile("waiver/" + version + "." + lang + ".txt")

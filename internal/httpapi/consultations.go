@@ -54,7 +54,8 @@ func createCommand(r *request, b *models.CreateConsultationRequest) consultation
 		ApplicationID: r.Principal.ApplicationID, ClientID: r.Principal.ClientID,
 		Competence: b.Competence, Language: text(b.Language), Subject: b.Subject, Description: text(b.Description), ExternalRef: text(b.ExternalRef),
 		RecordingConsent: b.RecordingConsent != nil && *b.RecordingConsent,
-		Evidence:         consultation.Evidence{RequestID: r.ID, IdempotencyKey: r.Idempotency.Key, Address: r.Address, UserAgent: r.UserAgent},
+		Evidence: consultation.Evidence{RequestID: r.ID, IdempotencyKey: r.Idempotency.Key, Address: r.Address, UserAgent: r.UserAgent,
+			StatedVersion: text(b.WaiverTextVersion), StatedLanguage: text(b.WaiverTextLanguage)},
 	}
 }
 
@@ -134,11 +135,11 @@ func consultationView(c consultation.Consultation) models.Consultation {
 	return v
 }
 
-func text(s *string) string {
+func text[T ~string](s *T) string {
 	if s == nil {
 		return ""
 	}
-	return *s
+	return string(*s)
 }
 
 func optional(s string) *string {

@@ -116,16 +116,6 @@ type Consultation struct {
 	Waiver           *Waiver      `json:"waiver"`
 }
 
-// Waiver is the proof of the request for an immediate start.
-type Waiver struct {
-	TextVersion    string      `json:"textVersion"`
-	TextSHA256     string      `json:"textSha256"`
-	AcknowledgedAt clock.Stamp `json:"acknowledgedAt"`
-	RequestID      string      `json:"requestId"`
-	Address        string      `json:"partnerAddress"`
-	UserAgent      string      `json:"partnerUserAgent"`
-}
-
 const pageSize = 200
 
 // Export collects everything of a client.
@@ -256,6 +246,6 @@ func (s *Service) exportConsultation(ctx context.Context, tx postgres.Tx, c cons
 	if errors.Is(err, problem.ErrNotFound) {
 		return out, nil
 	}
-	out.Waiver = &Waiver{p.TextVersion, p.TextSHA256, clock.Stamp(p.AcknowledgedAt), p.RequestID, p.Address, p.UserAgent}
+	out.Waiver = waiver(p)
 	return out, err
 }

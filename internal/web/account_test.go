@@ -359,8 +359,13 @@ func TestConsultationsShowTheirStateAndCanBeCancelled(t *testing.T) {
 		t.Error("it follows all the same")
 	}
 	b.get(path).want(t, 200, "What to do?", "Proof of your request", "version "+consultation.WaiverVersion, "€20.00")
+	file := b.get(path + "/proof.json")
+	file.want(t, 200, `"statement": "withdrawalWaiverAcknowledged: true"`, `"consultationId": "`+c.ID+`"`, "droit de rétractation", `"howToVerify"`)
+	if got := file.Header.Get("Content-Disposition"); got != `attachment; filename="proof-`+c.ID+`.json"` {
+		t.Errorf("the proof is %q", got)
+	}
 	stranger := f.browser().signIn(f.newClient("other@example.com", "Other").Email)
-	for _, part := range []string{"", "/cancel", "/withdraw"} {
+	for _, part := range []string{"", "/cancel", "/withdraw", "/proof.json"} {
 		stranger.get(path+part).want(t, 404)
 		stranger.post(path+"/cancel", url.Values{"csrf": {csrfToken(stranger.cookie(sessionCookie))}}).want(t, 404)
 	}

@@ -16,6 +16,7 @@ import (
 	"partnerd/internal/consultation"
 	"partnerd/internal/money"
 	"partnerd/internal/postgres"
+	"partnerd/internal/privacy"
 	"partnerd/internal/problem"
 )
 
@@ -182,6 +183,22 @@ func (p *Pages) consultation(c echo.Context, client *account.Client) error {
 		return err
 	}
 	return p.showAccount(c, http.StatusOK, client, "consultation", "consultation.title", consultationPage{v, live(c, v.Open)})
+}
+
+// proof is the file with which the client, or a court, can check what was kept of the request for an immediate start.
+func (p *Pages) proof(c echo.Context, client *account.Client) error {
+	if !identifier.MatchString(c.Param("id")) {
+		return statusError(http.StatusNotFound)
+	}
+	proof, err := p.deps.Consultations.ProofOf(c.Request().Context(), p.deps.DB.Read(), client.ID, c.Param("id"))
+	if errors.Is(err, problem.ErrNotFound) {
+		return statusError(http.StatusNotFound)
+	}
+	if err != nil {
+		return err
+	}
+	c.Response().Header().Set("Content-Disposition", `attachment; filename="proof-`+proof.ConsultationID+`.json"`)
+	return c.JSONPretty(http.StatusOK, privacy.PackOf(proof), "  ")
 }
 
 func consultationPath(id string) string { return "/account/consultations/" + id }

@@ -182,6 +182,7 @@ func (p *Pages) registerAccount(e *echo.Echo, read []string) {
 	e.POST("/account/wallet/refund", p.fresh(p.refund))
 	e.Match(read, "/account/consultations", p.mine(p.consultations))
 	e.Match(read, "/account/consultations/:id", p.mine(p.consultation))
+	e.Match(read, "/account/consultations/:id/proof.json", p.mine(p.proof))
 	e.Match(read, "/account/consultations/:id/cancel", p.mine(p.cancelForm))
 	e.POST("/account/consultations/:id/cancel", p.mine(p.cancel))
 	e.Match(read, "/account/consultations/:id/withdraw", p.mine(p.withdrawForm))

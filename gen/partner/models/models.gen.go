@@ -434,6 +434,42 @@ func (e ConsultationStatusFilter) Valid() bool {
 	}
 }
 
+// Defines values for CreateConsultationRequestWaiverTextLanguage.
+const (
+	CreateConsultationRequestWaiverTextLanguageEN CreateConsultationRequestWaiverTextLanguage = "EN"
+	CreateConsultationRequestWaiverTextLanguageFR CreateConsultationRequestWaiverTextLanguage = "FR"
+)
+
+// Valid indicates whether the value is a known member of the CreateConsultationRequestWaiverTextLanguage enum.
+func (e CreateConsultationRequestWaiverTextLanguage) Valid() bool {
+	switch e {
+	case CreateConsultationRequestWaiverTextLanguageEN:
+		return true
+	case CreateConsultationRequestWaiverTextLanguageFR:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for CreateConsultationRequestWaiverTextVersion.
+const (
+	CreateConsultationRequestWaiverTextVersionN202611 CreateConsultationRequestWaiverTextVersion = "2026-11"
+	CreateConsultationRequestWaiverTextVersionN202612 CreateConsultationRequestWaiverTextVersion = "2026-12"
+)
+
+// Valid indicates whether the value is a known member of the CreateConsultationRequestWaiverTextVersion enum.
+func (e CreateConsultationRequestWaiverTextVersion) Valid() bool {
+	switch e {
+	case CreateConsultationRequestWaiverTextVersionN202611:
+		return true
+	case CreateConsultationRequestWaiverTextVersionN202612:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for CreateConsultationRequestWithdrawalWaiverAcknowledged.
 const (
 	CreateConsultationRequestWithdrawalWaiverAcknowledgedTrue CreateConsultationRequestWithdrawalWaiverAcknowledged = true
@@ -2172,10 +2208,24 @@ type CreateConsultationRequest struct {
 	// Subject What it is about, 3 to 200 characters after trimming. The lawyer reads it before the call.
 	Subject string `json:"subject"`
 
+	// WaiverTextLanguage The language in which the client was shown that text. Left out, the evidence names none.
+	WaiverTextLanguage *CreateConsultationRequestWaiverTextLanguage `json:"waiverTextLanguage,omitempty"`
+
+	// WaiverTextVersion Which version of our text the client was shown, as published at `/legal/waiver/{version}`. It becomes part of the
+	// evidence that is kept. Left out, the evidence names the version of the day.
+	WaiverTextVersion *CreateConsultationRequestWaiverTextVersion `json:"waiverTextVersion,omitempty"`
+
 	// WithdrawalWaiverAcknowledged The client's own statement that the service may start at once and that the right of withdrawal is waived.
 	// Ask the client each time. Only `true` is accepted.
 	WithdrawalWaiverAcknowledged CreateConsultationRequestWithdrawalWaiverAcknowledged `json:"withdrawalWaiverAcknowledged"`
 }
+
+// CreateConsultationRequestWaiverTextLanguage The language in which the client was shown that text. Left out, the evidence names none.
+type CreateConsultationRequestWaiverTextLanguage string
+
+// CreateConsultationRequestWaiverTextVersion Which version of our text the client was shown, as published at `/legal/waiver/{version}`. It becomes part of the
+// evidence that is kept. Left out, the evidence names the version of the day.
+type CreateConsultationRequestWaiverTextVersion string
 
 // CreateConsultationRequestWithdrawalWaiverAcknowledged The client's own statement that the service may start at once and that the right of withdrawal is waived.
 // Ask the client each time. Only `true` is accepted.

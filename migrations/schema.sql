@@ -576,20 +576,27 @@ CREATE TABLE offers (
     ended_at timestamp with time zone,
     expires_at timestamp with time zone NOT NULL,
     id text NOT NULL,
+    idle_since timestamp with time zone,
     lawyer_id text NOT NULL,
+    queue_place integer,
+    queue_seen integer,
     returned_at timestamp with time zone,
+    slot integer NOT NULL DEFAULT 1,
     state text NOT NULL,
+    why text,
     CONSTRAINT offers_client_id_fkey FOREIGN KEY (client_id) REFERENCES clients(id),
     CONSTRAINT offers_consultation_id_fkey FOREIGN KEY (consultation_id) REFERENCES consultations(id),
     CONSTRAINT offers_end CHECK (((state = 'OPEN'::text) = (ended_at IS NULL))),
     CONSTRAINT offers_lawyer_id_fkey FOREIGN KEY (lawyer_id) REFERENCES lawyers(id),
     CONSTRAINT offers_pkey PRIMARY KEY (id),
-    CONSTRAINT offers_state_check CHECK ((state = ANY (ARRAY['OPEN'::text, 'ACCEPTED'::text, 'DECLINED'::text, 'EXPIRED'::text, 'REVOKED'::text])))
+    CONSTRAINT offers_slot CHECK (((slot >= 1) AND (slot <= 3))),
+    CONSTRAINT offers_state_check CHECK ((state = ANY (ARRAY['OPEN'::text, 'ACCEPTED'::text, 'DECLINED'::text, 'EXPIRED'::text, 'REVOKED'::text]))),
+    CONSTRAINT offers_why CHECK ((why = ANY (ARRAY['LONGEST_IDLE'::text, 'LAWYER_FREE'::text, 'THREE_AT_ONCE'::text, 'BY_HAND'::text])))
 );
 CREATE INDEX offers_consultation ON public.offers USING btree (consultation_id, lawyer_id);
 CREATE INDEX offers_expiry ON public.offers USING btree (expires_at) WHERE (state = 'OPEN'::text);
-CREATE UNIQUE INDEX offers_open_client ON public.offers USING btree (client_id) WHERE (state = 'OPEN'::text);
-CREATE UNIQUE INDEX offers_open_consultation ON public.offers USING btree (consultation_id) WHERE (state = 'OPEN'::text);
+CREATE UNIQUE INDEX offers_open_client ON public.offers USING btree (client_id, slot) WHERE (state = 'OPEN'::text);
+CREATE UNIQUE INDEX offers_open_consultation ON public.offers USING btree (consultation_id, slot) WHERE (state = 'OPEN'::text);
 CREATE UNIQUE INDEX offers_open_lawyer ON public.offers USING btree (lawyer_id) WHERE (state = 'OPEN'::text);
 
 CREATE TABLE passkey_challenges (

@@ -29,11 +29,15 @@ func (s *Service) AcceptOffer(ctx context.Context, lease lawyer.Lease, offerID s
 				return nil
 			}
 		}
-		if _, err := s.deps.Matching.Accept(ctx, tx, lease.LawyerID, offerID); err != nil {
+		beaten, err := s.deps.Matching.Accept(ctx, tx, lease.LawyerID, offerID)
+		if err != nil {
 			return err
 		}
+		for _, o := range beaten {
+			s.wakeLawyer(tx, o.LawyerID)
+		}
 		c.LawyerID = lease.LawyerID
-		err := s.apply(ctx, tx, &c, onAccept)
+		err = s.apply(ctx, tx, &c, onAccept)
 		if errors.Is(err, ErrForbidden) {
 			return matching.ErrOfferGone
 		}

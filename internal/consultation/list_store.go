@@ -2,6 +2,7 @@ package consultation
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 
 	"partnerd/internal/matching"
 	"partnerd/internal/postgres"
+	"partnerd/internal/problem"
 )
 
 // page chooses at most limit consultations before a position (zero: the newest), newest first.
@@ -97,10 +99,25 @@ func waiting(now time.Time) func(*gorm.DB) *gorm.DB {
 	}
 }
 
+// searching is a consultation that can be offered, with the number of offers that came to nothing.
+type searching struct {
+	Consultation
+	failures int
+}
+
 // lockWaiting locks a consultation that can be offered; ok is false when it cannot, or somebody else is at it.
-func lockWaiting(ctx context.Context, tx postgres.Tx, consultationID string) (c Consultation, ok bool, err error) {
+func lockWaiting(ctx context.Context, tx postgres.Tx, consultationID string) (c searching, ok bool, err error) {
 	free := clause.Locking{Strength: clause.LockingStrengthUpdate, Table: clause.Table{Name: "c"}, Options: clause.LockingOptionsSkipLocked}
-	return maybe(rows(ctx, tx, free).Where("c.id = ?", consultationID).Scopes(waiting(tx.Now)))
+	r, err := one[struct {
+		Row      row `gorm:"embedded"`
+		Failures int
+	}](rows(ctx, tx, free).Select(columns+`, (SELECT count(*) FROM offers o WHERE o.consultation_id = c.id
+			AND (o.state IN ('DECLINED', 'EXPIRED') OR o.returned_at IS NOT NULL)) AS failures`).
+		Where("c.id = ?", consultationID).Scopes(waiting(tx.Now)))
+	if errors.Is(err, problem.ErrNotFound) {
+		return searching{}, false, nil
+	}
+	return searching{fromRow(r.Row), r.Failures}, err == nil, err
 }
 
 // figures are what the metrics tell of the search.

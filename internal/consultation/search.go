@@ -16,10 +16,11 @@ const (
 	peekPerPair   = 100 // and in each pair at every sweep
 )
 
-func (s *Service) workOf(tx postgres.Tx, c Consultation) matching.Work {
+func (s *Service) workOf(tx postgres.Tx, c searching) matching.Work {
 	return matching.Work{
 		ConsultationID: c.ID, ClientID: c.ClientID,
-		Pair:        matching.Pair{Competence: c.Competence, Language: c.Language},
+		Pair:  matching.Pair{Competence: c.Competence, Language: c.Language},
+		Since: c.SearchStartedAt, Failures: c.failures,
 		Quarantined: func(lawyerID string) { s.incident(tx, lawyerQuarantined, c.ID, lawyerID) },
 	}
 }
@@ -33,7 +34,8 @@ func (s *Service) search(ctx context.Context, consultationID string) (found bool
 		if err != nil || !ok {
 			return err
 		}
-		_, found, err = s.deps.Matching.Offer(ctx, tx, s.workOf(tx, c))
+		offers, err := s.deps.Matching.Offer(ctx, tx, s.workOf(tx, c))
+		found = len(offers) > 0
 		return err
 	})
 	return found, err
@@ -76,7 +78,7 @@ func (s *Service) LawyerAvailable(ctx context.Context, lawyerID string) error {
 			if !ok {
 				continue
 			}
-			if _, found, err := s.deps.Matching.OfferTo(ctx, tx, s.workOf(tx, c), lawyerID); err != nil || found {
+			if found, err := s.deps.Matching.OfferTo(ctx, tx, s.workOf(tx, c), lawyerID); err != nil || found {
 				return err
 			}
 		}

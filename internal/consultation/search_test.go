@@ -267,7 +267,7 @@ func TestSearchesReadOnlyWhatTheyNeed(t *testing.T) {
 		if err != nil || !ok {
 			return fmt.Errorf("locked %v, %w", ok, err)
 		}
-		_, _, err = w.Matching.Offer(t.Context(), tx, w.workOf(tx, c))
+		_, err = w.Matching.Offer(t.Context(), tx, w.workOf(tx, c))
 		return err
 	}
 	for range 10 {

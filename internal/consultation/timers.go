@@ -151,6 +151,9 @@ func (s *Service) expire(ctx context.Context, o matching.Offer) error {
 		if err != nil || !ok {
 			return err
 		}
+		if c.Status != Matching && c.Status != PendingCallback { // a program before this one left it open: nobody missed it
+			return s.revoke(ctx, tx, c)
+		}
 		_, expired, err := s.deps.Matching.Expire(ctx, tx, o.ID)
 		if expired {
 			s.wakeClient(tx, c.ClientID)

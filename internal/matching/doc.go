@@ -6,10 +6,15 @@
 // lawyer has one in hand.
 //
 // Invariants, each kept by a constraint of the schema and not only by code:
-//   - A consultation has at most one open offer (offers_open_consultation).
+//   - A consultation has at most one open offer in each of the slots 1 to 3 (offers_open_consultation).
 //   - A lawyer has at most one open offer (offers_open_lawyer).
-//   - A client has at most one open offer (offers_open_client), so that one with many consultations is served one at a
-//     time and does not take all lawyers of a pair from others.
+//   - A client has open offers of one consultation only, so that one with many is served one at a time and does not take all
+//     lawyers of a pair from others: none of his offers shares a slot with another (offers_open_client), and of the offers of
+//     a consultation one is in slot 1. When that ends, another one moves up in the same transaction.
+//
+// A search asks one lawyer after the other. After three offers that came to nothing, or two minutes, it asks the three
+// longest idle at once; the first acceptance takes the others' offers back in its transaction, and they are AVAILABLE where
+// they were in the queue. Others are asked when all three have ended. What a lawyer finds who becomes free is offered to him alone.
 //
 // A search does not fail when it meets a lawyer whose records disagree (AVAILABLE with an open offer or with a consultation
 // that is assigned or in call): he is put AWAY, an open offer of his becomes overdue, the caller is told, and the search
@@ -25,6 +30,7 @@
 // The statements that a search repeats (that of an offer, IdlePairs) are meant for connections of [postgres.DB.ByIndex].
 //
 // An offer is open for [OfferTime]. Accepting is one conditional UPDATE under the lawyer's row: of an acceptance, an
-// expiry and a revocation exactly one wins. A missed offer puts the lawyer AWAY until he comes back himself. Declining
+// expiry and a revocation exactly one wins. Every offer keeps why it went to its lawyer and what was seen of the queue, and its
+// answer ([Service.Story]). A missed offer puts the lawyer AWAY until he comes back himself. Declining
 // costs his place in the queue, except for a conflict of interest, which is a duty and not a choice.
 package matching

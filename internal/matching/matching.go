@@ -12,6 +12,13 @@ const OfferTime = 30 * time.Second
 // consultation again.
 const RepeatAfter = time.Minute
 
+// A search that goes badly is widened: from then on it asks [AtOnce] lawyers at a time, and the first who accepts has it.
+const (
+	AtOnce        = 3
+	widenAfter    = 2 * time.Minute // of search
+	widenFailures = 3               // offers that were refused or missed, or acceptances that were given back
+)
+
 // ReasonConflict is the reason of a decline that does not cost the lawyer his place in the queue.
 const ReasonConflict = "conflict_of_interest"
 
@@ -25,9 +32,27 @@ type Pair struct{ Competence, Language string }
 type Work struct {
 	ConsultationID, ClientID string
 	Pair                     Pair
+	Since                    time.Time // when its search began
+	Failures                 int       // what was refused, missed or given back so far
 
 	Quarantined func(lawyerID string) // told of each lawyer whom its search put out of the way; may be nil
 }
+
+// widened tells whether the search asks several lawyers at a time.
+func (w Work) widened(now time.Time) bool {
+	return w.Failures >= widenFailures || !now.Before(w.Since.Add(widenAfter))
+}
+
+// Why is why an offer went to its lawyer.
+type Why string
+
+// The reasons; offers of older releases have none.
+const (
+	LongestIdle Why = "LONGEST_IDLE"  // of those who may take it he waited longest for work
+	LawyerFree  Why = "LAWYER_FREE"   // he became free, and of all that waited for him it came first
+	ThreeAtOnce Why = "THREE_AT_ONCE" // one of the three longest idle, asked at the same time
+	ByHand      Why = "BY_HAND"       // an operator chose him
+)
 
 // OfferState is the state of an offer.
 type OfferState string
@@ -38,14 +63,26 @@ const (
 	Accepted OfferState = "ACCEPTED"
 	Declined OfferState = "DECLINED"
 	Expired  OfferState = "EXPIRED"
-	Revoked  OfferState = "REVOKED" // the consultation was cancelled or left the search
+	Revoked  OfferState = "REVOKED" // another lawyer accepted first, or the consultation was cancelled or left the search
 )
 
 // Offer is work shown to one lawyer.
 type Offer struct {
 	ID, ConsultationID, LawyerID string
+	Why                          Why
 	State                        OfferState
 	CreatedAt, ExpiresAt         time.Time
+}
+
+// Chapter is an offer with what was known when it was made, and its answer.
+type Chapter struct {
+	Offer
+	QueueSeen  int           // lawyers in the queue of the pair then, 50 for 50 or more; 0 when that was not looked at
+	QueuePlace int           // the lawyer's place among them, from 1; 51 for any behind, 0 when he was not in the queue
+	Idle       time.Duration // for how long he had waited for work; 0 when he was not in the queue
+	EndedAt    *time.Time    // nil while it is open
+	Reason     string        // of a decline, or for which he gave back what he had accepted; may be empty
+	ReturnedAt *time.Time    // when what he had accepted left him without a call
 }
 
 // Coverage is how well a pair is served right now (specification section 2.6, decisions H34 to H36).

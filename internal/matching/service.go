@@ -27,57 +27,59 @@ func New(lawyers *lawyer.Service) *Service {
 // Ended counts the offers that ended, for metrics.
 func (s *Service) Ended() prometheus.Collector { return s.ended }
 
-// close ends an offer and counts it.
+// close ends an offer and counts it. When it leaves the first slot, another open one of its consultation takes it; after an
+// acceptance there is none any more.
 func (s *Service) close(ctx context.Context, tx postgres.Tx, c closing) (Offer, error) {
-	o, err := closeOffer(ctx, tx, c)
-	if err == nil {
-		tx.AfterCommit(func() { s.ended.WithLabelValues(strings.ToLower(string(c.to))).Inc() })
+	r, err := closeOffer(ctx, tx, c)
+	if err != nil {
+		return Offer{}, err
 	}
-	return o, err
+	tx.AfterCommit(func() { s.ended.WithLabelValues(strings.ToLower(string(c.to))).Inc() })
+	if r.Why == ThreeAtOnce && r.Slot == 1 && c.to != Accepted {
+		err = promote(ctx, tx, r.ConsultationID)
+	}
+	return fromRow(r), err
 }
 
 // maxQuarantine bounds how many lawyers with contradictory records one search steps over.
 const maxQuarantine = 16
 
-// Offer looks for a lawyer for w and offers it to the first. found is false when there is none, or when the
-// consultation or its client has an open offer already. The caller holds the consultation's row lock.
-func (s *Service) Offer(ctx context.Context, tx postgres.Tx, w Work) (o Offer, found bool, err error) {
+// Offer looks for a lawyer for w and offers it to the first, or to the first [AtOnce] when the search has gone badly. It
+// returns no offer when there is nobody, or when the consultation or its client has an open offer already. The caller holds
+// the consultation's row lock.
+func (s *Service) Offer(ctx context.Context, tx postgres.Tx, w Work) ([]Offer, error) {
 	return s.search(ctx, tx, w, "")
 }
 
 // OfferTo offers w to one lawyer if he may and can take it. The caller holds the locks of the lawyer and of the
 // consultation.
-func (s *Service) OfferTo(ctx context.Context, tx postgres.Tx, w Work, lawyerID string) (Offer, bool, error) {
-	return s.search(ctx, tx, w, lawyerID)
+func (s *Service) OfferTo(ctx context.Context, tx postgres.Tx, w Work, lawyerID string) (found bool, err error) {
+	offers, err := s.search(ctx, tx, w, lawyerID)
+	return len(offers) > 0, err
 }
 
-func (s *Service) search(ctx context.Context, tx postgres.Tx, w Work, only string) (Offer, bool, error) {
+func (s *Service) search(ctx context.Context, tx postgres.Tx, w Work, only string) ([]Offer, error) {
 	for range maxQuarantine {
-		candidate, o, err := offerNext(ctx, tx, w, only)
-		switch {
-		case err != nil:
-			return Offer{}, false, err
-		case candidate == "":
-			return Offer{}, false, nil
-		case o.ID != "":
-			return o, true, nil
+		candidate, offers, err := offerNext(ctx, tx, w, only)
+		if err != nil || candidate == "" || len(offers) > 0 {
+			return offers, err
 		}
 		if open, err := openOf(ctx, tx, w); err != nil || open {
-			return Offer{}, false, err
+			return nil, err
 		}
 		if busy, err := contradicted(ctx, tx, candidate); err != nil {
-			return Offer{}, false, err
+			return nil, err
 		} else if !busy { // what was in the way has gone meanwhile
 			continue
 		}
 		if err := s.quarantine(ctx, tx, candidate); err != nil {
-			return Offer{}, false, err
+			return nil, err
 		}
 		if w.Quarantined != nil {
 			w.Quarantined(candidate)
 		}
 	}
-	return Offer{}, false, nil
+	return nil, nil
 }
 
 // quarantine puts a lawyer AWAY whose records disagree, and makes his open offer overdue, so that what was offered is
@@ -120,22 +122,26 @@ func (s *Service) OpenFor(ctx context.Context, tx postgres.Tx, lawyerID string) 
 	return openOfLawyer(ctx, tx, lawyerID)
 }
 
-// Accept takes an open offer whose time is not over; the lawyer becomes BUSY. Anything else is [ErrOfferGone], together
-// with [lawyer.ErrState] when the offer is open and the records say that he is not looking at it: quarantine him. The
-// caller holds the consultation's row lock and moves it in the same transaction.
-func (s *Service) Accept(ctx context.Context, tx postgres.Tx, lawyerID, offerID string) (Offer, error) {
+// Accept takes an open offer whose time is not over; the lawyer becomes BUSY, and the other open offers of the consultation
+// are taken back as by [Service.Revoke], which is what it returns. Anything else is [ErrOfferGone], together with
+// [lawyer.ErrState] when the offer is open and the records say that he is not looking at it: quarantine him. The caller holds
+// the consultation's row lock and moves it in the same transaction.
+func (s *Service) Accept(ctx context.Context, tx postgres.Tx, lawyerID, offerID string) (beaten []Offer, err error) {
 	if _, err := s.lawyers.Lock(ctx, tx, lawyerID); err != nil {
-		return Offer{}, gone(err)
+		return nil, gone(err)
 	}
 	o, err := s.close(ctx, tx, closing{offerID: offerID, lawyerID: lawyerID, to: Accepted, alive: true})
 	if err != nil {
-		return Offer{}, err
+		return nil, err
 	}
 	err = s.lawyers.SetState(ctx, tx, lawyerID, []lawyer.State{lawyer.Offered}, lawyer.Busy)
 	if errors.Is(err, lawyer.ErrState) {
-		return Offer{}, fmt.Errorf("%w: %w", ErrOfferGone, err)
+		return nil, fmt.Errorf("%w: %w", ErrOfferGone, err)
 	}
-	return o, err
+	if err == nil && o.Why == ThreeAtOnce {
+		beaten, err = s.Revoke(ctx, tx, o.ConsultationID)
+	}
+	return beaten, err
 }
 
 // Decline refuses an open offer; the lawyer is AVAILABLE again, at the back of the queue unless reason is
@@ -227,6 +233,11 @@ func (s *Service) TakeBack(ctx context.Context, tx postgres.Tx, lawyerID string)
 	}
 	o, err = s.close(ctx, tx, closing{offerID: o.ID, to: Revoked})
 	return o, err == nil, err
+}
+
+// Story tells to whom a consultation was offered, why, and what came of it, in that order: for operators, who may know.
+func (s *Service) Story(ctx context.Context, tx postgres.Tx, consultationID string) ([]Chapter, error) {
+	return story(ctx, tx, consultationID)
 }
 
 // IdlePairs keeps of pairs those for which a lawyer is AVAILABLE with fresh presence.

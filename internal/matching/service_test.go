@@ -59,7 +59,7 @@ func (f *fixture) work(n int) []matching.Work {
 	f.Helper()
 	work := make([]matching.Work, n)
 	for i := range work {
-		work[i] = matching.Work{ConsultationID: fmt.Sprintf("con_%d", i), ClientID: fmt.Sprintf("cli_%d", i), Pair: pair}
+		work[i] = matching.Work{ConsultationID: fmt.Sprintf("con_%d", i), ClientID: fmt.Sprintf("cli_%d", i), Pair: pair, Since: f.clock.Now()}
 		f.exec(`INSERT INTO clients (id, email, name, password_hash, created_at, updated_at)
 			VALUES ($1, $1 || '@example.com', 'Demo Client', 'x', now(), now())`, work[i].ClientID)
 		f.exec(`INSERT INTO consultations (id, application_id, client_id, status, competence, language, subject_sealed, recording_consent,
@@ -100,7 +100,10 @@ func (f *fixture) online(n int) []string {
 func (f *fixture) offer(w matching.Work) (o matching.Offer, found bool) {
 	f.Helper()
 	f.tx(func(tx postgres.Tx) (err error) {
-		o, found, err = f.match.Offer(f.ctx, tx, w)
+		offers, err := f.match.Offer(f.ctx, tx, w)
+		if found = len(offers) > 0; found {
+			o = offers[0]
+		}
 		return err
 	})
 	return o, found
@@ -141,14 +144,14 @@ func TestParallelSearchesOfferEachLawyerOnce(t *testing.T) {
 	for _, w := range work {
 		wg.Go(func() {
 			err := f.db.InTx(f.ctx, func(tx postgres.Tx) error {
-				o, found, err := f.match.Offer(f.ctx, tx, w)
-				if found && err == nil {
-					tx.AfterCommit(func() {
-						mu.Lock()
-						defer mu.Unlock()
+				offers, err := f.match.Offer(f.ctx, tx, w)
+				tx.AfterCommit(func() {
+					mu.Lock()
+					defer mu.Unlock()
+					for _, o := range offers {
 						byLawyer[o.LawyerID]++
-					})
-				}
+					}
+				})
 				return err
 			})
 			if err != nil {
@@ -379,10 +382,11 @@ func TestTheQueueFollowsTheStates(t *testing.T) {
 // act does something that changes a lawyer's state, if it is possible.
 func (f *fixture) act(n int, w matching.Work, lawyerID string) {
 	err := f.db.InTx(f.ctx, func(tx postgres.Tx) error {
-		o, found, err := f.match.Offer(f.ctx, tx, w)
-		if err != nil || !found || n%5 == 0 {
+		offers, err := f.match.Offer(f.ctx, tx, w)
+		if err != nil || len(offers) == 0 || n%5 == 0 {
 			return err
 		}
+		o := offers[0]
 		if n%2 == 0 {
 			_, err = f.match.Decline(f.ctx, tx, o.LawyerID, o.ID, "busy")
 			return err
@@ -448,7 +452,7 @@ func TestOfferToAsksOnlyThatLawyerAndOnlyIfHeMay(t *testing.T) {
 			if _, err = f.lawyers.Lock(f.ctx, tx, id); err != nil {
 				return err
 			}
-			_, found, err = f.match.OfferTo(f.ctx, tx, w, id)
+			found, err = f.match.OfferTo(f.ctx, tx, w, id)
 			return err
 		})
 		return found

@@ -2,6 +2,7 @@ package matching
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
 	"time"
 
@@ -24,13 +25,18 @@ type offerRow struct {
 	ExpiresAt      time.Time  `gorm:"column:expires_at"`
 	EndedAt        *time.Time `gorm:"column:ended_at"`
 	ReturnedAt     *time.Time `gorm:"column:returned_at"` // when what was accepted left its lawyer without a call
+	Slot           int        `gorm:"column:slot"`        // 1 to 3; as long as an offer of a consultation is open, one is in slot 1
+	Why            Why        `gorm:"column:why;serializer:zeronull"`
+	QueueSeen      *int       `gorm:"column:queue_seen"` // as they were when it was made
+	QueuePlace     *int       `gorm:"column:queue_place"`
+	IdleSince      *time.Time `gorm:"column:idle_since"`
 }
 
 // TableName implements [schema.Tabler].
 func (offerRow) TableName() string { return "offers" }
 
 func fromRow(r offerRow) Offer {
-	return Offer{ID: r.ID, ConsultationID: r.ConsultationID, LawyerID: r.LawyerID, State: r.State, CreatedAt: r.CreatedAt, ExpiresAt: r.ExpiresAt}
+	return Offer{ID: r.ID, ConsultationID: r.ConsultationID, LawyerID: r.LawyerID, Why: r.Why, State: r.State, CreatedAt: r.CreatedAt, ExpiresAt: r.ExpiresAt}
 }
 
 // Barred is the condition that the lawyer of an offer o may not be offered its consultation; at is the placeholder of [Repeat].
@@ -43,58 +49,100 @@ func Barred(at string) string {
 func Repeat(now time.Time) time.Time { return now.Add(-RepeatAfter) }
 
 // offerSQL picks, offers and marks in one statement. Its row locks are SKIP LOCKED: two searches never wait for each
-// other, and the sweeper repeats what one of them could not see. The candidate comes back without an offer when a
-// unique index refused it, or would refuse that he accepts. from says where the lawyer comes from.
-func offerSQL(from string) postgres.Statement {
-	return postgres.SQL(postgres.Claim, `
+// other, and the sweeper repeats what one of them could not see. A candidate comes back without a slot when a unique index
+// refused his offer, or would refuse that he accepts. Only together with the first offer are there others. from says where
+// lawyers come from, and width how many: the planner sees it as a constant, and walks the queue.
+//
+// Parameters: the pair, consultation, client, the oldest heartbeat that is fresh, [Repeat], the ids of the offers, when they
+// are made and end, why.
+func offerSQL(from string, width int) postgres.Statement {
+	return postgres.SQL(postgres.Claim, fmt.Sprintf(`
 WITH candidate AS (
-	SELECT l.id FROM lawyer_pairs p
+	SELECT l.id, p.idle_since FROM lawyer_pairs p
 	JOIN lawyers l ON l.id = p.lawyer_id AND l.state = 'AVAILABLE' AND l.suspended_at IS NULL
 	JOIN lawyer_presence h ON h.lawyer_id = p.lawyer_id AND h.heartbeat_at > $5
-	WHERE p.competence = $1 AND p.language = $2 AND `+from+`
+	WHERE p.competence = $1 AND p.language = $2 AND %[1]s
 		AND NOT EXISTS (SELECT FROM offers o WHERE o.consultation_id = $3 AND o.lawyer_id = p.lawyer_id AND `+Barred("$6")+`)
-	ORDER BY p.idle_since, p.lawyer_id LIMIT 1
+	ORDER BY p.idle_since, p.lawyer_id LIMIT %[2]d
 	FOR UPDATE OF l SKIP LOCKED
-), offer AS (
-	INSERT INTO offers (id, consultation_id, client_id, lawyer_id, state, created_at, expires_at)
-	SELECT $7, $3, $4, id, 'OPEN', $8, $9 FROM candidate
+), able AS (
+	SELECT id, idle_since, row_number() OVER (ORDER BY idle_since, id) AS slot FROM candidate
 	WHERE NOT EXISTS (SELECT FROM consultations c WHERE c.lawyer_id = candidate.id AND c.status IN ('ASSIGNED', 'IN_CALL'))
-	ON CONFLICT DO NOTHING RETURNING lawyer_id
+		AND NOT EXISTS (SELECT FROM offers o WHERE o.lawyer_id = candidate.id AND o.state = 'OPEN')
+), seen AS (
+	SELECT able.*, queue.seen, queue.place FROM able CROSS JOIN LATERAL (
+		SELECT count(*) AS seen, 1 + count(*) FILTER (WHERE (q.idle_since, q.lawyer_id) < (able.idle_since, able.id)) AS place
+		FROM (SELECT q.idle_since, q.lawyer_id FROM lawyer_pairs q WHERE q.competence = $1 AND q.language = $2 AND q.idle_since IS NOT NULL
+			ORDER BY q.idle_since, q.lawyer_id LIMIT %[3]d) q) queue
+), lead AS (
+	INSERT INTO offers (id, consultation_id, client_id, lawyer_id, state, created_at, expires_at, slot, why, queue_seen, queue_place, idle_since)
+	SELECT ($7::text[])[slot], $3, $4, id, 'OPEN', $8, $9, slot, $10, seen.seen, place, idle_since FROM seen WHERE slot = 1
+	ON CONFLICT DO NOTHING RETURNING lawyer_id, slot
+), others AS (
+	INSERT INTO offers (id, consultation_id, client_id, lawyer_id, state, created_at, expires_at, slot, why, queue_seen, queue_place, idle_since)
+	SELECT ($7::text[])[slot], $3, $4, id, 'OPEN', $8, $9, slot, $10, seen.seen, place, idle_since FROM seen
+	WHERE slot > 1 AND EXISTS (SELECT FROM lead)
+	ON CONFLICT DO NOTHING RETURNING lawyer_id, slot
+), offer AS (
+	SELECT * FROM lead UNION ALL SELECT * FROM others
 ), taken AS (
-	UPDATE lawyers l SET state = 'OFFERED', updated_at = $8 FROM offer WHERE l.id = offer.lawyer_id RETURNING l.id
+	UPDATE lawyers l SET state = 'OFFERED', updated_at = $8 FROM offer WHERE l.id = offer.lawyer_id RETURNING l.id, offer.slot
 ), queue AS (
 	UPDATE lawyer_pairs p SET idle_since = NULL FROM offer WHERE p.lawyer_id = offer.lawyer_id
 )
-SELECT candidate.id, EXISTS (SELECT FROM taken) FROM candidate`)
+SELECT candidate.id, coalesce(taken.slot, 0) FROM candidate LEFT JOIN taken ON taken.id = candidate.id
+ORDER BY candidate.idle_since, candidate.id`, from, width, queueSeen))
 }
 
+// queueSeen is how much of a queue an offer looks at.
+const queueSeen = 50
+
+const ofQueue = "p.idle_since IS NOT NULL"
+
 var (
-	offerToQueueSQL  = offerSQL("p.idle_since IS NOT NULL")
-	offerToLawyerSQL = offerSQL("p.lawyer_id = $10")
+	offerToQueueSQL  = offerSQL(ofQueue, 1)
+	offerAtOnceSQL   = offerSQL(ofQueue, AtOnce)
+	offerToLawyerSQL = offerSQL("p.lawyer_id = $11", 1)
 )
 
-// offerNext offers w to the longest idle lawyer who may take it (to none but only, unless that is empty). candidate is
-// empty when there is none; o is zero when the candidate could not be offered it.
-func offerNext(ctx context.Context, tx postgres.Tx, w Work, only string) (candidate string, o Offer, err error) {
-	o = Offer{ID: tx.NewID(id.Offer), ConsultationID: w.ConsultationID, State: Open, CreatedAt: tx.Now, ExpiresAt: tx.Now.Add(OfferTime)}
-	statement, args := offerToQueueSQL, []any{w.Pair.Competence, w.Pair.Language, w.ConsultationID, w.ClientID,
-		tx.Now.Add(-lawyer.PresenceFresh), Repeat(tx.Now), o.ID, tx.Now, o.ExpiresAt}
+// offerNext offers w to as many of the longest idle lawyers who may take it (to none but only, unless that is empty) as
+// its search asks for. candidate is the first of them, empty when there is none; offers is empty when none could be offered it.
+func offerNext(ctx context.Context, tx postgres.Tx, w Work, only string) (candidate string, offers []Offer, err error) {
+	statement, why, width := offerToQueueSQL, LongestIdle, 1
+	switch {
+	case only != "":
+		statement, why = offerToLawyerSQL, LawyerFree
+	case w.widened(tx.Now):
+		statement, why, width = offerAtOnceSQL, ThreeAtOnce, AtOnce
+	}
+	ids := make([]string, width)
+	for i := range ids {
+		ids[i] = tx.NewID(id.Offer)
+	}
+	o := Offer{ConsultationID: w.ConsultationID, Why: why, State: Open, CreatedAt: tx.Now, ExpiresAt: tx.Now.Add(OfferTime)}
+	args := []any{w.Pair.Competence, w.Pair.Language, w.ConsultationID, w.ClientID, tx.Now.Add(-lawyer.PresenceFresh), Repeat(tx.Now),
+		ids, o.CreatedAt, o.ExpiresAt, why}
 	if only != "" {
-		statement, args = offerToLawyerSQL, append(args, only)
+		args = append(args, only)
 	}
-	var taken bool
-	err = tx.QueryRow(ctx, statement, args...).Scan(&candidate, &taken)
-	if postgres.IsNotFound(err) {
-		return "", Offer{}, nil
-	}
+	err = tx.Rows(ctx, statement, func(rows *sql.Rows) error {
+		var slot int
+		if err := rows.Scan(&o.LawyerID, &slot); err != nil {
+			return err
+		}
+		if candidate == "" {
+			candidate = o.LawyerID
+		}
+		if slot > 0 {
+			o.ID = ids[slot-1]
+			offers = append(offers, o)
+		}
+		return nil
+	}, args...)
 	if err != nil {
-		return "", Offer{}, fmt.Errorf("search a lawyer: %w", err)
+		return "", nil, fmt.Errorf("search a lawyer: %w", err)
 	}
-	if !taken {
-		return candidate, Offer{}, nil
-	}
-	o.LawyerID = candidate
-	return candidate, o, nil
+	return candidate, offers, nil
 }
 
 type closing struct {
@@ -105,8 +153,7 @@ type closing struct {
 	reason            string
 }
 
-func closeOffer(ctx context.Context, tx postgres.Tx, c closing) (Offer, error) {
-	var r offerRow
+func closeOffer(ctx context.Context, tx postgres.Tx, c closing) (r offerRow, err error) {
 	q := tx.Gorm(ctx).Model(&r).Clauses(postgres.Returning[offerRow]()).Where("id = ? AND state = 'OPEN'", c.offerID)
 	if c.lawyerID != "" {
 		q = q.Where("lawyer_id = ?", c.lawyerID)
@@ -119,12 +166,22 @@ func closeOffer(ctx context.Context, tx postgres.Tx, c closing) (Offer, error) {
 	}
 	res := q.Updates(offerRow{State: c.to, EndedAt: &tx.Now, DeclineReason: c.reason})
 	if res.Error != nil {
-		return Offer{}, fmt.Errorf("close offer as %s: %w", c.to, res.Error)
+		return r, fmt.Errorf("close offer as %s: %w", c.to, res.Error)
 	}
 	if res.RowsAffected == 0 {
-		return Offer{}, ErrOfferGone
+		return r, ErrOfferGone
 	}
-	return fromRow(r), nil
+	return r, nil
+}
+
+// promote moves an open offer of a consultation to slot 1, which another one has left. One that somebody else is ending is
+// left alone: he does not wait for us, nor we for him.
+func promote(ctx context.Context, tx postgres.Tx, consultationID string) error {
+	next := tx.Gorm(ctx).Model(&offerRow{}).Clauses(postgres.SkipLocked).Select("id").Where("consultation_id = ? AND state = 'OPEN'", consultationID).Order("slot").Limit(1)
+	if _, err := gorm.G[offerRow](tx.Gorm(ctx)).Where("id = (?)", next).Update(ctx, "slot", 1); err != nil {
+		return fmt.Errorf("move an offer to the first slot: %w", err)
+	}
+	return nil
 }
 
 func get(ctx context.Context, tx postgres.Tx, offerID string) (Offer, error) {
@@ -133,6 +190,24 @@ func get(ctx context.Context, tx postgres.Tx, offerID string) (Offer, error) {
 		err = ErrOfferGone
 	}
 	return o, err
+}
+
+func story(ctx context.Context, tx postgres.Tx, consultationID string) ([]Chapter, error) {
+	rows, err := gorm.G[offerRow](tx.Gorm(ctx)).Where("consultation_id = ?", consultationID).Order("created_at, queue_place, id").Find(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("read the offers of a consultation: %w", err)
+	}
+	list := make([]Chapter, len(rows))
+	for i, r := range rows {
+		list[i] = Chapter{Offer: fromRow(r), EndedAt: r.EndedAt, Reason: r.DeclineReason, ReturnedAt: r.ReturnedAt}
+		if r.QueueSeen != nil {
+			list[i].QueueSeen = *r.QueueSeen
+		}
+		if r.QueuePlace != nil && r.IdleSince != nil {
+			list[i].QueuePlace, list[i].Idle = *r.QueuePlace, r.CreatedAt.Sub(*r.IdleSince)
+		}
+	}
+	return list, nil
 }
 
 func openOfConsultation(ctx context.Context, tx postgres.Tx, consultationID string) (Offer, bool, error) {

@@ -24,7 +24,7 @@ var Grants = []Grant{
 	{"public.oauth_grant_events", "SELECT, INSERT, DELETE"}, // the trigger admits the purge alone
 
 	// Written, never read: the full note.
-	{"public.notes", "SELECT (consultation_id, lawyer_id, preview_sealed, digest, submitted_at, corrected_at, erased_at), INSERT, UPDATE"},
+	{"public.notes", "SELECT (consultation_id, lawyer_id, preview_sealed, digest, submitted_at, corrected_at, erased_at, copy_sealed, copy_taken_at), INSERT, UPDATE"},
 
 	// Read.
 	{"public.competences", "SELECT"},
@@ -54,6 +54,7 @@ var Grants = []Grant{
 	{"public.webhook_endpoints", "SELECT, INSERT, UPDATE"},
 
 	// Ends by a purge, an erasure or of itself.
+	{"public.note_recipients", "SELECT, INSERT, UPDATE, DELETE"},
 	{"public.access_counts", "SELECT, INSERT, UPDATE, DELETE"},
 	{"public.rate_buckets", "SELECT, INSERT, UPDATE, DELETE"},
 	{"vault.client_keys", "SELECT, INSERT, DELETE"},

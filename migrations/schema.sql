@@ -474,8 +474,19 @@ CREATE TRIGGER ledger_transactions_no_truncate BEFORE TRUNCATE ON public.ledger_
 CREATE UNIQUE INDEX ledger_transactions_consultation ON public.ledger_transactions USING btree (consultation_id, type) WHERE (consultation_id IS NOT NULL);
 CREATE UNIQUE INDEX ledger_transactions_topup ON public.ledger_transactions USING btree (topup_id) WHERE (type = 'TOPUP'::text);
 
+CREATE TABLE note_recipients (
+    lawyer_id text NOT NULL,
+    recipient text NOT NULL,
+    set_at timestamp with time zone NOT NULL,
+    CONSTRAINT note_recipients_lawyer_id_fkey FOREIGN KEY (lawyer_id) REFERENCES lawyers(id),
+    CONSTRAINT note_recipients_pkey PRIMARY KEY (lawyer_id),
+    CONSTRAINT note_recipients_recipient_check CHECK ((recipient ~~ 'age1%'::text))
+);
+
 CREATE TABLE notes (
     consultation_id text NOT NULL,
+    copy_sealed bytea,
+    copy_taken_at timestamp with time zone,
     corrected_at timestamp with time zone,
     digest bytea,
     erased_at timestamp with time zone,
@@ -485,9 +496,11 @@ CREATE TABLE notes (
     submitted_at timestamp with time zone NOT NULL,
     CONSTRAINT notes_consultation_id_fkey FOREIGN KEY (consultation_id) REFERENCES consultations(id),
     CONSTRAINT notes_content CHECK ((((erased_at IS NULL) = (note_sealed IS NOT NULL)) AND ((erased_at IS NULL) = (preview_sealed IS NOT NULL)))),
+    CONSTRAINT notes_copy CHECK (((copy_sealed IS NULL) OR (erased_at IS NULL))),
     CONSTRAINT notes_lawyer_id_fkey FOREIGN KEY (lawyer_id) REFERENCES lawyers(id),
     CONSTRAINT notes_pkey PRIMARY KEY (consultation_id)
 );
+CREATE INDEX notes_copies ON public.notes USING btree (COALESCE(copy_taken_at, corrected_at, submitted_at)) WHERE (copy_sealed IS NOT NULL);
 
 CREATE TABLE oauth_codes (
     code_challenge text NOT NULL,

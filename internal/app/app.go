@@ -80,6 +80,7 @@ type App struct {
 	Lawyers       *lawyer.Service
 	Matching      *matching.Service
 	Telephony     *telephony.Service
+	Notes         *note.Service
 	Consultations *consultation.Service
 	Books         *books.Service
 	Operator      *operator.Service
@@ -235,9 +236,11 @@ func (a *App) wire(ctx context.Context, k keys) (err error) {
 	if a.queries, err = a.DB.ByIndex(ctx, searchConns); err != nil {
 		return err
 	}
+	a.Notes = note.New(k.box, k.drop)
+	a.purgeEvery("copies of notes", time.Hour, func(ctx context.Context) (int, error) { return a.Notes.DropCopies(ctx, a.DB.Read()) })
 	a.Consultations = consultation.New(consultation.Deps{
 		DB: a.DB, Searches: a.queries, Box: k.box, Accounts: a.Accounts, Applications: a.Applications, Catalog: a.Catalog, Wallet: a.Wallet, Matching: a.Matching,
-		Lawyers: a.Lawyers, Webhooks: a.Webhooks, Notes: note.New(k.box, k.drop), Telephony: a.Telephony, Mail: a.Mail, Logger: a.Logger,
+		Lawyers: a.Lawyers, Webhooks: a.Webhooks, Notes: a.Notes, Telephony: a.Telephony, Mail: a.Mail, Logger: a.Logger,
 	})
 	a.Metrics.MustRegister(a.Consultations.Collector())
 	a.Queue.Every("chain of the evidence", consultation.ChainEvery, a.Consultations.ChainEvidence)

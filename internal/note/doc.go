@@ -1,12 +1,16 @@
 // Package note keeps what the lawyer wrote after the call: the full note, and the preview that leaves the house
 // (specification sections 1 and 2.8, decision H38).
 //
-// Tables: notes.
+// Tables: note_recipients, notes.
 //
-// Invariants: the full note is encrypted, as it comes in, to a key whose private half this
-// program does not hold, so no part of the program can show it, and that once more by the client's key (package vault), so
-// that it opens for nobody when the client is erased; the preview is a text that the lawyer wrote for that
-// purpose, never a cut of the note; a consultation has one note, which its own lawyer may correct.
+// Invariants:
+//   - The full note is encrypted, as it comes in, to a key whose private half this program does not hold, so no part of the
+//     program can show it, and that once more by the client's key (package vault), so that it opens for nobody when the client
+//     is erased. The program's role in the database writes it and cannot read it.
+//   - A lawyer who has told the public half of a key of his own gets a copy that only he can open, to take within
+//     [CopyLifetime]; it is gone [CopyAgain] after he took it, and when the client is erased.
+//   - The preview is a text that the lawyer wrote for that purpose, never a cut of the note.
+//   - A consultation has one note, which its own lawyer may correct.
 //
 // It does not know when a note may be written: that is the state machine of package consultation, which calls
 // [Service.Submit] with the consultation's row locked.

@@ -79,6 +79,9 @@ func (s *Service) Submit(ctx context.Context, tx postgres.Tx, consultationID, la
 	if r.PreviewSealed, err = key.Seal(previewPlace(consultationID), []byte(preview)); err != nil {
 		return false, err
 	}
+	if r.CopySealed, err = copyFor(ctx, tx, key, consultationID, lawyerID, note); err != nil {
+		return false, err
+	}
 	return upsert(ctx, tx, r)
 }
 

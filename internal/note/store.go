@@ -22,6 +22,8 @@ type noteRow struct {
 	SubmittedAt    time.Time  `gorm:"column:submitted_at"`
 	CorrectedAt    *time.Time `gorm:"column:corrected_at"`
 	ErasedAt       *time.Time `gorm:"column:erased_at"`
+	CopySealed     []byte     `gorm:"column:copy_sealed"`   // encrypted to the lawyer's own key; NULL: he had none, or took it
+	CopyTakenAt    *time.Time `gorm:"column:copy_taken_at"` // first
 }
 
 // TableName implements [schema.Tabler].
@@ -48,7 +50,8 @@ func upsert(ctx context.Context, tx postgres.Tx, r noteRow) (first bool, err err
 		return true, nil
 	}
 	corrected, err := gorm.G[noteRow](tx.Gorm(ctx)).Where("consultation_id = ? AND lawyer_id = ? AND erased_at IS NULL", r.ConsultationID, r.LawyerID).
-		Updates(ctx, noteRow{NoteSealed: r.NoteSealed, PreviewSealed: r.PreviewSealed, Digest: r.Digest, CorrectedAt: &tx.Now})
+		Select("note_sealed", "preview_sealed", "digest", "corrected_at", "copy_sealed", "copy_taken_at").
+		Updates(ctx, noteRow{NoteSealed: r.NoteSealed, PreviewSealed: r.PreviewSealed, Digest: r.Digest, CorrectedAt: &tx.Now, CopySealed: r.CopySealed})
 	if err != nil {
 		return false, fmt.Errorf("correct note of %s: %w", r.ConsultationID, err)
 	}
@@ -82,9 +85,91 @@ func find(ctx context.Context, tx postgres.Tx, consultationID string) (r preview
 	return r, true, nil
 }
 
+// recipientRow is a row of note_recipients.
+type recipientRow struct {
+	LawyerID  string    `gorm:"column:lawyer_id;primaryKey"`
+	Recipient string    `gorm:"column:recipient"` // public half of his own key
+	SetAt     time.Time `gorm:"column:set_at"`
+}
+
+// TableName implements [schema.Tabler].
+func (recipientRow) TableName() string { return "note_recipients" }
+
+func setRecipient(ctx context.Context, tx postgres.Tx, r recipientRow) error {
+	onConflict := clause.OnConflict{Columns: []clause.Column{{Name: "lawyer_id"}}, DoUpdates: clause.AssignmentColumns([]string{"recipient", "set_at"})}
+	if err := gorm.G[recipientRow](tx.Gorm(ctx), onConflict).Create(ctx, &r); err != nil {
+		return fmt.Errorf("store the key of lawyer %s: %w", r.LawyerID, err)
+	}
+	return nil
+}
+
+func deleteRecipient(ctx context.Context, tx postgres.Tx, lawyerID string) error {
+	if _, err := gorm.G[recipientRow](tx.Gorm(ctx)).Where("lawyer_id = ?", lawyerID).Delete(ctx); err != nil {
+		return fmt.Errorf("delete the key of lawyer %s: %w", lawyerID, err)
+	}
+	return nil
+}
+
+func findRecipient(ctx context.Context, tx postgres.Tx, lawyerID string) (r recipientRow, found bool, err error) {
+	r, err = gorm.G[recipientRow](tx.Gorm(ctx)).Where("lawyer_id = ?", lawyerID).Take(ctx)
+	if postgres.IsNotFound(err) {
+		return recipientRow{}, false, nil
+	}
+	if err != nil {
+		return recipientRow{}, false, fmt.Errorf("read the key of lawyer %s: %w", lawyerID, err)
+	}
+	return r, true, nil
+}
+
+// copyRow is a lawyer's copy with the key of its client.
+type copyRow struct {
+	CopySealed []byte
+	ClientID   string
+	KeySealed  []byte
+}
+
+func findCopy(ctx context.Context, tx postgres.Tx, lawyerID, consultationID string) (r copyRow, found bool, err error) {
+	err = tx.Gorm(ctx).Table("notes n").Joins("JOIN consultations c ON c.id = n.consultation_id").
+		Where("n.consultation_id = ? AND n.lawyer_id = ? AND n.copy_sealed IS NOT NULL", consultationID, lawyerID).
+		Select("n.copy_sealed, c.client_id, " + vault.Stored("c.client_id") + " AS key_sealed").Take(&r).Error
+	if postgres.IsNotFound(err) {
+		return copyRow{}, false, nil
+	}
+	if err != nil {
+		return copyRow{}, false, fmt.Errorf("read the copy of note %s: %w", consultationID, err)
+	}
+	return r, true, nil
+}
+
+func markTaken(ctx context.Context, tx postgres.Tx, consultationID string) error {
+	_, err := gorm.G[noteRow](tx.Gorm(ctx)).Where("consultation_id = ? AND copy_taken_at IS NULL", consultationID).Updates(ctx, noteRow{CopyTakenAt: &tx.Now})
+	if err != nil {
+		return fmt.Errorf("mark the copy of note %s: %w", consultationID, err)
+	}
+	return nil
+}
+
+func copies(ctx context.Context, tx postgres.Tx, lawyerID string, limit int) (list []Copy, err error) {
+	err = tx.Gorm(ctx).Table("notes").Where("lawyer_id = ? AND copy_sealed IS NOT NULL", lawyerID).
+		Select("consultation_id, coalesce(corrected_at, submitted_at) AS written_at, copy_taken_at AS taken_at").Order("written_at DESC").Limit(limit).Find(&list).Error
+	if err != nil {
+		return nil, fmt.Errorf("list the copies of lawyer %s: %w", lawyerID, err)
+	}
+	return list, nil
+}
+
+func dropCopies(ctx context.Context, tx postgres.Tx, taken, written time.Time) (int, error) {
+	n, err := gorm.G[noteRow](tx.Gorm(ctx)).Where("copy_sealed IS NOT NULL AND coalesce(copy_taken_at, corrected_at, submitted_at) <= ?", taken).
+		Where("copy_taken_at IS NOT NULL OR coalesce(corrected_at, submitted_at) <= ?", written).Select("copy_sealed").Updates(ctx, noteRow{})
+	if err != nil {
+		return 0, fmt.Errorf("drop copies of notes: %w", err)
+	}
+	return n, nil
+}
+
 func erase(ctx context.Context, tx postgres.Tx, consultationIDs []string) error {
 	_, err := gorm.G[noteRow](tx.Gorm(ctx)).Where("consultation_id IN ? AND erased_at IS NULL", consultationIDs).
-		Select("note_sealed", "preview_sealed", "digest", "erased_at").Updates(ctx, noteRow{ErasedAt: &tx.Now})
+		Select("note_sealed", "preview_sealed", "digest", "copy_sealed", "erased_at").Updates(ctx, noteRow{ErasedAt: &tx.Now})
 	if err != nil {
 		return fmt.Errorf("erase notes: %w", err)
 	}

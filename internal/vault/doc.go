@@ -5,7 +5,7 @@
 // A data key is sealed by the master key for its client.
 //
 // Sealed by the client's key: the phone number, verified or waiting for its code, and that code; subject, description and
-// phone number of consultations; the preview and the digest of a note, and a second envelope around the full note.
+// phone number of consultations; the preview and the digest of a note, and a second envelope around the full note and its copy.
 //
 // Sealed by the master key: what belongs to no client (signing keys, webhook secrets, lawyers' phone numbers), a browser's
 // cookie, and what lives for a day or so and is deleted by then at the latest: stored responses (24 hours, and erasure deletes

@@ -37,6 +37,7 @@ var foreign = map[string]string{
 	"internal/consultation offers":       "who waits is who has no open offer",
 	"internal/consultation lawyer_pairs": "what waits for a lawyer is found by his pairs",
 	"internal/consultation calls":        "a call of nobody is found by the consultation that it lost",
+	"internal/consultation holds":        "what a lawyer earned is what holds settled",
 	"internal/note consultations":        "a note is sealed by the key of the consultation's client",
 
 	"internal/books consultation_evidence": "books compare",

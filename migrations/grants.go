@@ -64,6 +64,7 @@ var Grants = []Grant{
 	{"public.client_phone_codes", "SELECT, INSERT, UPDATE, DELETE"},
 	{"public.idempotency_keys", "SELECT, INSERT, UPDATE, DELETE"},
 	{"public.lawyer_presence", "SELECT, INSERT, UPDATE, DELETE"},
+	{"public.note_drafts", "SELECT, INSERT, UPDATE, DELETE"},
 	{"public.oauth_codes", "SELECT, INSERT, UPDATE, DELETE"},
 	{"public.oauth_consents", "SELECT, INSERT, DELETE"},
 	{"public.oauth_grants", "SELECT, INSERT, UPDATE, DELETE"},

@@ -306,6 +306,7 @@ END),
 CREATE INDEX consultations_assigned ON public.consultations USING btree (competence, language, assigned_at DESC) WHERE (assigned_at IS NOT NULL);
 CREATE INDEX consultations_client ON public.consultations USING btree (client_id, created_at DESC, id DESC);
 CREATE INDEX consultations_engaged ON public.consultations USING btree (client_id) WHERE (status = ANY (ARRAY['ASSIGNED'::text, 'IN_CALL'::text]));
+CREATE INDEX consultations_history ON public.consultations USING btree (lawyer_id, created_at DESC, id DESC) WHERE (status = ANY (ARRAY['COMPLETED'::text, 'EXPIRED'::text]));
 CREATE INDEX consultations_list ON public.consultations USING btree (application_id, client_id, created_at DESC, id DESC);
 CREATE INDEX consultations_note_missing ON public.consultations USING btree (call_ended_at) WHERE (status = 'CALL_ENDED'::text);
 CREATE INDEX consultations_of_lawyer ON public.consultations USING btree (lawyer_id) WHERE (status = ANY (ARRAY['ASSIGNED'::text, 'IN_CALL'::text, 'CALL_ENDED'::text]));
@@ -425,6 +426,7 @@ CREATE TABLE lawyers (
     lease_epoch bigint NOT NULL DEFAULT 0,
     name text NOT NULL,
     password_hash text NOT NULL,
+    pause_next boolean NOT NULL DEFAULT false,
     phone_sealed bytea,
     simulated boolean NOT NULL DEFAULT false,
     state text NOT NULL,
@@ -473,6 +475,18 @@ CREATE TRIGGER ledger_transactions_append_only BEFORE DELETE OR UPDATE ON public
 CREATE TRIGGER ledger_transactions_no_truncate BEFORE TRUNCATE ON public.ledger_transactions FOR EACH STATEMENT EXECUTE FUNCTION append_only();
 CREATE UNIQUE INDEX ledger_transactions_consultation ON public.ledger_transactions USING btree (consultation_id, type) WHERE (consultation_id IS NOT NULL);
 CREATE UNIQUE INDEX ledger_transactions_topup ON public.ledger_transactions USING btree (topup_id) WHERE (type = 'TOPUP'::text);
+
+CREATE TABLE note_drafts (
+    consultation_id text NOT NULL,
+    lawyer_id text NOT NULL,
+    note_sealed bytea NOT NULL,
+    preview_sealed bytea NOT NULL,
+    saved_at timestamp with time zone NOT NULL,
+    CONSTRAINT note_drafts_consultation_id_fkey FOREIGN KEY (consultation_id) REFERENCES consultations(id),
+    CONSTRAINT note_drafts_lawyer_id_fkey FOREIGN KEY (lawyer_id) REFERENCES lawyers(id),
+    CONSTRAINT note_drafts_pkey PRIMARY KEY (consultation_id)
+);
+CREATE INDEX note_drafts_saved ON public.note_drafts USING btree (saved_at);
 
 CREATE TABLE note_recipients (
     lawyer_id text NOT NULL,

@@ -113,6 +113,25 @@ func (s *Service) attemptFailed(ctx context.Context, tx postgres.Tx, c *Consulta
 	return s.apply(ctx, tx, c, onClientUnreached)
 }
 
+// RestartCall dials the leg again whose line dropped, before the provider's next try of itself. While the line holds it is
+// [ErrForbidden]; other faults: [ErrNotYours], [lawyer.ErrLeaseLost].
+func (s *Service) RestartCall(ctx context.Context, lease lawyer.Lease, consultationID string) error {
+	return s.deps.DB.InTx(ctx, func(tx postgres.Tx) error {
+		c, err := s.lockOf(ctx, tx, lease, consultationID, InCall)
+		if err != nil {
+			return err
+		}
+		if c.LineLostAt == nil {
+			return fmt.Errorf("%w: the line holds", ErrForbidden)
+		}
+		call, active, err := s.deps.Telephony.Active(ctx, tx, c.ID)
+		if err != nil || !active {
+			return err
+		}
+		return s.deps.Telephony.Redial(ctx, tx, call.ID)
+	})
+}
+
 // EndCall ends the call at the lawyer's wish (X10). Faults: [ErrNotYours], [ErrForbidden], [lawyer.ErrLeaseLost].
 func (s *Service) EndCall(ctx context.Context, lease lawyer.Lease, consultationID string) error {
 	return s.deps.DB.InTx(ctx, func(tx postgres.Tx) error {
@@ -179,6 +198,7 @@ func (s *Service) onCallEvent(ctx context.Context, call telephony.Call, e teleph
 		if err != nil {
 			return err
 		}
+		s.deps.Lawyers.Changed(tx, c.LawyerID)
 		for _, o := range outcomes {
 			if err := s.onOutcome(ctx, tx, &c, call, o); err != nil {
 				return err

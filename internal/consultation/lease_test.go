@@ -8,6 +8,7 @@ import (
 	"partnerd/internal/dbtest"
 	"partnerd/internal/lawyer"
 	"partnerd/internal/matching"
+	"partnerd/internal/note"
 )
 
 // deskActs are all that a lawyer does. Each prepares what it needs and returns the act.
@@ -46,6 +47,29 @@ var deskActs = map[string]func(w *world, l string) func(lease lawyer.Lease) erro
 	"no useful call": func(w *world, l string) func(lawyer.Lease) error {
 		id := w.callEnded(l, 90*time.Second)
 		return func(lease lawyer.Lease) error { return w.NoUsefulCall(w.Context(), lease, id, WrongPerson) }
+	},
+	"restart the call": func(w *world, l string) func(lawyer.Lease) error {
+		id := w.dropped(l)
+		return func(lease lawyer.Lease) error { return w.RestartCall(w.Context(), lease, id) }
+	},
+	"claim a callback": func(w *world, l string) func(lawyer.Lease) error {
+		id := w.callback(l)
+		return func(lease lawyer.Lease) error { return w.Claim(w.Context(), lease, id) }
+	},
+	"save a draft": func(w *world, l string) func(lawyer.Lease) error {
+		id := w.inCall(l)
+		return func(lease lawyer.Lease) error {
+			return w.SaveDraft(w.Context(), lease, id, note.Draft{Note: "Brouillon."})
+		}
+	},
+	"drop a draft": func(w *world, l string) func(lawyer.Lease) error {
+		id := w.inCall(l)
+		w.do(w.SaveDraft(w.Context(), w.lease(l), id, note.Draft{Note: "Brouillon."}))
+		return func(lease lawyer.Lease) error { return w.DropDraft(w.Context(), lease, id) }
+	},
+	"pause": func(w *world, l string) func(lawyer.Lease) error {
+		w.assigned(l)
+		return func(lease lawyer.Lease) error { return w.Lawyers.Pause(w.Context(), w.DB.Read(), lease) }
 	},
 	"sign off": func(w *world, _ string) func(lawyer.Lease) error {
 		return func(lease lawyer.Lease) error { return w.Lawyers.GoOffline(w.Context(), w.DB.Read(), lease) }
@@ -96,7 +120,7 @@ func (w *world) everything() (all string) {
 		(SELECT string_agg(p::text, '; ' ORDER BY p::text) FROM lawyer_presence p), (SELECT string_agg(p::text, '; ' ORDER BY p::text) FROM lawyer_pairs p),
 		(SELECT string_agg(o::text, '; ' ORDER BY id) FROM offers o), (SELECT string_agg(c::text, '; ' ORDER BY id) FROM consultations c),
 		(SELECT string_agg(c::text, '; ' ORDER BY id) FROM calls c), (SELECT string_agg(c::text, '; ' ORDER BY id) FROM call_commands c),
-		(SELECT string_agg(n::text, '; ') FROM notes n), (SELECT count(*) FROM webhook_events))`).Scan(&all)
+		(SELECT string_agg(n::text, '; ') FROM notes n), (SELECT string_agg(d::text, '; ') FROM note_drafts d), (SELECT count(*) FROM webhook_events))`).Scan(&all)
 	if err != nil {
 		w.Fatal(err)
 	}

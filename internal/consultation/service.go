@@ -110,6 +110,13 @@ func (s *Service) applyAll(ctx context.Context, tx postgres.Tx, t trigger, list 
 		return err
 	}
 	for i, next := range moved {
+		s.deps.Lawyers.Changed(tx, list[i].LawyerID)
+		s.deps.Lawyers.Changed(tx, next.LawyerID)
+		if from == CallEnded { // its note is written, or will not be
+			if err := s.deps.Notes.DropDraft(ctx, tx, next.ID); err != nil {
+				return err
+			}
+		}
 		if err := s.moveMoney(ctx, tx, next, money); err != nil {
 			return fmt.Errorf("%s of %s: %w", t, next.ID, err)
 		}
@@ -128,6 +135,7 @@ func engages(st Status) bool { return st == Assigned || st == InCall }
 // save writes what changed without a transition: dials, a lost line, reminders.
 func (s *Service) save(ctx context.Context, tx postgres.Tx, c *Consultation) error {
 	c.UpdatedAt = tx.Now
+	s.deps.Lawyers.Changed(tx, c.LawyerID)
 	return update(ctx, tx, c.Status, *c)
 }
 

@@ -43,6 +43,7 @@ type Lawyer struct {
 	State           State
 	Simulated       bool // plays in the sandbox; nobody can sign in as it
 	Suspended       bool
+	Pausing         bool      // goes AWAY instead of AVAILABLE when what he has in hand is over
 	IdleSince       time.Time // zero unless the lawyer was AVAILABLE at least once
 	HeartbeatAt     time.Time // zero before the first
 	LeaseEpoch      int64

@@ -19,10 +19,25 @@ import (
 const noPassword = "!"
 
 // Service reads and changes lawyers. Safe for concurrent use.
-type Service struct{ box *seal.Box }
+type Service struct {
+	box   *seal.Box
+	watch func(lawyerID string)
+}
 
 // New makes the service; box seals phone numbers.
 func New(box *seal.Box) *Service { return &Service{box: box} }
+
+// Watch has f called with each lawyer about whom something has changed that he sees at his desk, after the commit. It is set
+// once, before anything happens; f must not wait.
+func (s *Service) Watch(f func(lawyerID string)) { s.watch = f }
+
+// Changed tells whoever watches ([Service.Watch]), once tx has committed, that what a lawyer sees at his desk has changed.
+// Whatever this package writes tells it by itself; others do for what they keep about him. An empty id is nobody.
+func (s *Service) Changed(tx postgres.Tx, lawyerID string) {
+	if s.watch != nil && lawyerID != "" {
+		tx.AfterCommit(func() { s.watch(lawyerID) })
+	}
+}
 
 // Create adds a lawyer, OFFLINE, with his pairs. Faults: [ErrInvalid], [ErrUnknownCode] (names the codes),
 // [ErrEmailTaken].
@@ -66,7 +81,7 @@ func (s *Service) Hold(ctx context.Context, tx postgres.Tx, lease Lease) error {
 	return hold(ctx, tx, lease)
 }
 
-// GoOnline begins a new lease. A lawyer who was OFFLINE or AWAY, or whose lease was lost, becomes
+// GoOnline begins a new lease, and ends a wish to pause. A lawyer who was OFFLINE or AWAY, or whose lease was lost, becomes
 // AVAILABLE at the back of the queue; one with work in hand keeps his state. The caller then looks for work for him.
 // [ErrNoPhone] for one who cannot be called, [ErrSuspended], [ErrNotFound].
 func (s *Service) GoOnline(ctx context.Context, tx postgres.Tx, lawyerID string) (Lease, error) {
@@ -81,6 +96,7 @@ func (s *Service) GoOnline(ctx context.Context, tx postgres.Tx, lawyerID string)
 	if err != nil {
 		return Lease{}, err
 	}
+	s.Changed(tx, lawyerID)
 	return Lease{LawyerID: lawyerID, Epoch: epoch}, nil
 }
 
@@ -93,9 +109,27 @@ func (s *Service) GoOffline(ctx context.Context, tx postgres.Tx, lease Lease) er
 	return s.SetState(ctx, tx, lease.LawyerID, []State{Available, Away, WrapUp, Offline}, Offline)
 }
 
+// Pause makes a lawyer AWAY: at once when he waits for work, otherwise as soon as what he has in hand is over. It ends with
+// [Service.GoOnline]. Fails with [ErrState] for one who is OFFLINE, and with [ErrLeaseLost].
+func (s *Service) Pause(ctx context.Context, tx postgres.Tx, lease Lease) error {
+	if err := hold(ctx, tx, lease); err != nil {
+		return err
+	}
+	if err := pause(ctx, tx, lease.LawyerID); err != nil {
+		return err
+	}
+	s.Changed(tx, lease.LawyerID)
+	return nil
+}
+
 // Beat renews a lease, or fails with [ErrLeaseLost].
 func (s *Service) Beat(ctx context.Context, tx postgres.Tx, lease Lease) error {
 	return beat(ctx, tx, lease)
+}
+
+// BeatAll renews several leases in one statement, and returns those of which it is known that they are lost.
+func (s *Service) BeatAll(ctx context.Context, tx postgres.Tx, leases ...Lease) (lost []Lease, err error) {
+	return beatAll(ctx, tx, leases)
 }
 
 // Heartbeat renews the leases of several lawyers who are signed on, whichever their connections, in one statement.
@@ -104,14 +138,16 @@ func (s *Service) Heartbeat(ctx context.Context, tx postgres.Tx, lawyerIDs ...st
 }
 
 // SetState moves a lawyer from one of the states from to to, or fails with [ErrState]. AVAILABLE means the back of the
-// queue, and OFFLINE for one who is suspended.
+// queue, OFFLINE for one who is suspended, and AWAY for one who wants to pause.
 func (s *Service) SetState(ctx context.Context, tx postgres.Tx, lawyerID string, from []State, to State) error {
+	s.Changed(tx, lawyerID)
 	return setState(ctx, tx, lawyerID, from, to, false)
 }
 
 // Release makes a lawyer AVAILABLE after an offer that did not become work. With keepPlace he is where he was in the
 // queue, otherwise at its back. Fails with [ErrState] when he is not OFFERED.
 func (s *Service) Release(ctx context.Context, tx postgres.Tx, lawyerID string, keepPlace bool) error {
+	s.Changed(tx, lawyerID)
 	return setState(ctx, tx, lawyerID, []State{Offered}, Available, keepPlace)
 }
 
@@ -119,11 +155,13 @@ func (s *Service) Release(ctx context.Context, tx postgres.Tx, lawyerID string, 
 // is refused, and he counts as lost ([LeaseLost]). He goes OFFLINE, unless he is BUSY or in WRAP_UP. The caller holds his
 // lock.
 func (s *Service) Suspend(ctx context.Context, tx postgres.Tx, lawyerID string) error {
+	s.Changed(tx, lawyerID)
 	return suspend(ctx, tx, lawyerID)
 }
 
 // Resume lets a suspended lawyer sign on again, or fails with [ErrNotFound].
 func (s *Service) Resume(ctx context.Context, tx postgres.Tx, lawyerID string) error {
+	s.Changed(tx, lawyerID)
 	return resume(ctx, tx, lawyerID)
 }
 

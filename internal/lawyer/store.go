@@ -25,6 +25,7 @@ type lawyerRow struct {
 	LeaseEpoch   int64      `gorm:"column:lease_epoch"` // of the present connection
 	Simulated    bool       `gorm:"column:simulated"`
 	SuspendedAt  *time.Time `gorm:"column:suspended_at"`
+	PauseNext    bool       `gorm:"column:pause_next"` // AWAY instead of AVAILABLE, the next time
 	CreatedAt    time.Time  `gorm:"column:created_at;autoCreateTime:false"`
 	UpdatedAt    time.Time  `gorm:"column:updated_at;autoUpdateTime:false"`
 }
@@ -62,7 +63,7 @@ var columns = postgres.Columns[lawyerRow]("l", "password_hash", "phone_sealed")
 
 func fromRow(r seenRow) Lawyer {
 	l := Lawyer{ID: r.Row.ID, Email: r.Row.Email, Name: r.Row.Name, State: r.Row.State, Simulated: r.Row.Simulated,
-		Suspended: r.Row.SuspendedAt != nil, LeaseEpoch: r.Row.LeaseEpoch, CreatedAt: r.Row.CreatedAt}
+		Suspended: r.Row.SuspendedAt != nil, Pausing: r.Row.PauseNext, LeaseEpoch: r.Row.LeaseEpoch, CreatedAt: r.Row.CreatedAt}
 	if r.Row.IdleSince != nil {
 		l.IdleSince = *r.Row.IdleSince
 	}
@@ -160,7 +161,7 @@ var goOnlineSQL = postgres.SQL(postgres.Atomic, `WITH was AS (
 			l.state IN ('OFFLINE', 'AWAY') OR l.state = 'AVAILABLE' AND coalesce(h.heartbeat_at < $2, true) AS back
 		FROM lawyers l LEFT JOIN lawyer_presence h ON h.lawyer_id = l.id WHERE l.id = $3 FOR UPDATE OF l
 	), changed AS (
-		UPDATE lawyers l SET lease_epoch = l.lease_epoch + 1, updated_at = $1,
+		UPDATE lawyers l SET lease_epoch = l.lease_epoch + 1, updated_at = $1, pause_next = false,
 			idle_since = CASE WHEN was.back THEN $1 ELSE l.idle_since END,
 			state = CASE WHEN was.back THEN 'AVAILABLE' ELSE l.state END
 		FROM was WHERE l.id = was.id AND NOT was.suspended RETURNING l.id, l.state, l.idle_since, l.lease_epoch
@@ -206,6 +207,28 @@ func beat(ctx context.Context, tx postgres.Tx, lease Lease) error {
 	return nil
 }
 
+var beatAllSQL = postgres.SQL(postgres.Batch, `WITH said AS (SELECT * FROM unnest($2::text[], $3::bigint[]) AS s (lawyer_id, epoch)),
+	held AS (SELECT s.lawyer_id FROM said s JOIN lawyers l ON l.id = s.lawyer_id AND l.lease_epoch = s.epoch),
+	free AS (SELECT h.lawyer_id FROM lawyer_presence h JOIN held ON held.lawyer_id = h.lawyer_id
+		WHERE h.heartbeat_at > $4 ORDER BY h.lawyer_id FOR UPDATE OF h SKIP LOCKED),
+	renewed AS (UPDATE lawyer_presence h SET heartbeat_at = $1 FROM free WHERE h.lawyer_id = free.lawyer_id)
+	SELECT lawyer_id, epoch FROM said WHERE lawyer_id NOT IN (SELECT lawyer_id FROM held)`)
+
+// beatAll takes the rows as heartbeat does.
+func beatAll(ctx context.Context, tx postgres.Tx, leases []Lease) (lost []Lease, err error) {
+	if len(leases) == 0 {
+		return nil, nil
+	}
+	ids, epochs := make([]string, len(leases)), make([]int64, len(leases))
+	for i, l := range leases {
+		ids[i], epochs[i] = l.LawyerID, l.Epoch
+	}
+	if lost, err = postgres.Query[Lease](ctx, tx, beatAllSQL, tx.Now, ids, epochs, ended); err != nil {
+		return nil, fmt.Errorf("renew leases: %w", err)
+	}
+	return lost, nil
+}
+
 // heartbeat takes the rows in the order of their ids, so that it does not deadlock with whoever else changes several,
 // and skips those that are being changed: the next beat is soon.
 func heartbeat(ctx context.Context, tx postgres.Tx, lawyerIDs []string) error {
@@ -226,12 +249,25 @@ func changeSQL(set, follow string) postgres.Statement {
 const signOff = "state = 'OFFLINE', lease_epoch = lease_epoch + 1" // what the connection that was open says from now on is refused
 
 var (
-	availableSQL = changeSQL(`state = CASE WHEN suspended_at IS NULL THEN 'AVAILABLE' ELSE 'OFFLINE' END,
+	availableSQL = changeSQL(`state = CASE WHEN suspended_at IS NOT NULL THEN 'OFFLINE' WHEN pause_next THEN 'AWAY' ELSE 'AVAILABLE' END, pause_next = false,
 		idle_since = CASE WHEN $4::boolean THEN coalesce(idle_since, $1) ELSE $1 END`, keepQueue+endPresence)
 	offlineSQL          = changeSQL(signOff, endPresence)
 	offlineFromQueueSQL = changeSQL(signOff, keepQueue+endPresence)
 	leaveQueueSQL       = changeSQL("state = $4", keepQueue)
+	pauseSQL            = changeSQL("state = CASE WHEN state = 'AVAILABLE' THEN 'AWAY' ELSE state END, pause_next = state NOT IN ('AVAILABLE', 'AWAY')", keepQueue)
 )
+
+func pause(ctx context.Context, tx postgres.Tx, lawyerID string) error {
+	var n int
+	signedOn := postgres.Array[State]{Available, Offered, Busy, WrapUp, Away}
+	if err := tx.QueryRow(ctx, pauseSQL, tx.Now, lawyerID, signedOn).Scan(&n); err != nil {
+		return fmt.Errorf("let the lawyer pause: %w", err)
+	}
+	if n == 0 {
+		return fmt.Errorf("to a pause: %w", ErrState)
+	}
+	return nil
+}
 
 func setState(ctx context.Context, tx postgres.Tx, lawyerID string, from []State, to State, keepPlace bool) error {
 	queued := slices.Contains(from, Available)

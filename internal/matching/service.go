@@ -35,6 +35,7 @@ func (s *Service) close(ctx context.Context, tx postgres.Tx, c closing) (Offer, 
 		return Offer{}, err
 	}
 	tx.AfterCommit(func() { s.ended.WithLabelValues(strings.ToLower(string(c.to))).Inc() })
+	s.lawyers.Changed(tx, r.LawyerID)
 	if r.Why == ThreeAtOnce && r.Slot == 1 && c.to != Accepted {
 		err = promote(ctx, tx, r.ConsultationID)
 	}
@@ -61,6 +62,9 @@ func (s *Service) OfferTo(ctx context.Context, tx postgres.Tx, w Work, lawyerID 
 func (s *Service) search(ctx context.Context, tx postgres.Tx, w Work, only string) ([]Offer, error) {
 	for range maxQuarantine {
 		candidate, offers, err := offerNext(ctx, tx, w, only)
+		for _, o := range offers {
+			s.lawyers.Changed(tx, o.LawyerID)
+		}
 		if err != nil || candidate == "" || len(offers) > 0 {
 			return offers, err
 		}

@@ -1,7 +1,7 @@
 // Package note keeps what the lawyer wrote after the call: the full note, and the preview that leaves the house
 // (specification sections 1 and 2.8, decision H38).
 //
-// Tables: note_recipients, notes.
+// Tables: note_drafts, note_recipients, notes.
 //
 // Invariants:
 //   - The full note is encrypted, as it comes in, to a key whose private half this program does not hold, so no part of the
@@ -11,6 +11,10 @@
 //     [CopyLifetime]; it is gone [CopyAgain] after he took it, and when the client is erased.
 //   - The preview is a text that the lawyer wrote for that purpose, never a cut of the note.
 //   - A consultation has one note, which its own lawyer may correct.
+//
+// A draft is what its lawyer has typed so far. It must come back to him, so it is sealed by the client's key alone, which the
+// program can open; it is deleted when the note is sent, when the consultation ends without one, when the client is erased,
+// and after eight days.
 //
 // It does not know when a note may be written: that is the state machine of package consultation, which calls
 // [Service.Submit] with the consultation's row locked.

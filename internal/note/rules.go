@@ -19,15 +19,23 @@ const (
 var ErrInvalid = errors.New("note or preview is not acceptable")
 
 func clean(what, text string, limit int) (string, error) {
-	if !utf8.ValidString(text) || strings.ContainsRune(text, 0) {
-		return "", fmt.Errorf("%w: the %s is not plain text", ErrInvalid, what)
-	}
 	text = norm.NFC.String(strings.TrimSpace(text))
-	switch n := utf8.RuneCountInString(text); {
-	case n == 0:
+	if text == "" {
 		return "", fmt.Errorf("%w: the %s is empty", ErrInvalid, what)
-	case n > limit:
-		return "", fmt.Errorf("%w: the %s has %d characters, at most %d are allowed", ErrInvalid, what, n, limit)
+	}
+	if err := plain(what, text, limit); err != nil {
+		return "", err
 	}
 	return text, nil
+}
+
+// plain refuses what is no text, and more of it than limit code points.
+func plain(what, text string, limit int) error {
+	if !utf8.ValidString(text) || strings.ContainsRune(text, 0) {
+		return fmt.Errorf("%w: the %s is not plain text", ErrInvalid, what)
+	}
+	if n := utf8.RuneCountInString(text); n > limit {
+		return fmt.Errorf("%w: the %s has %d characters, at most %d are allowed", ErrInvalid, what, n, limit)
+	}
+	return nil
 }

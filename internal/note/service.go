@@ -106,6 +106,66 @@ func (s *Service) Preview(ctx context.Context, tx postgres.Tx, consultationID st
 	return p, true, nil
 }
 
+// Draft is what a lawyer has written of a note so far. Unlike a note it can be read again, so it is deleted with the end of
+// its writing.
+type Draft struct {
+	Note, Preview string // as they were typed; at most [MaxNote] code points each
+	SavedAt       time.Time
+}
+
+// DraftLife is how long a draft is kept at most: longer than any note may take.
+const DraftLife = 8 * 24 * time.Hour
+
+// SaveDraft keeps the lawyer's draft of a consultation's note in place of the one before. Texts that are no plain text or
+// too long are [ErrInvalid]; empty ones are not. The caller holds the consultation's row lock and knows that it is his.
+func (s *Service) SaveDraft(ctx context.Context, tx postgres.Tx, consultationID, clientID, lawyerID string, d Draft) error {
+	for what, text := range map[string]string{"note": d.Note, "preview": d.Preview} {
+		if err := plain(what, text, MaxNote); err != nil {
+			return err
+		}
+	}
+	key, err := s.keys.ForWriting(ctx, tx, clientID, nil)
+	if err != nil {
+		return err
+	}
+	r := draftRow{ConsultationID: consultationID, LawyerID: lawyerID, SavedAt: tx.Now}
+	if r.NoteSealed, err = key.Seal(draftPlace(consultationID), []byte(d.Note)); err != nil {
+		return err
+	}
+	if r.PreviewSealed, err = key.Seal(draftPreviewPlace(consultationID), []byte(d.Preview)); err != nil {
+		return err
+	}
+	return upsertDraft(ctx, tx, r)
+}
+
+// Draft returns the lawyer's draft of a consultation's note, if there is one.
+func (s *Service) Draft(ctx context.Context, tx postgres.Tx, consultationID, lawyerID string) (d Draft, found bool, err error) {
+	r, found, err := findDraft(ctx, tx, consultationID, lawyerID)
+	if err != nil || !found {
+		return Draft{}, false, err
+	}
+	key, err := s.keys.Of(r.ClientID, r.KeySealed)
+	if err != nil {
+		return Draft{}, false, err
+	}
+	text, err := key.Open(draftPlace(consultationID), r.Row.NoteSealed)
+	if err != nil {
+		return Draft{}, false, err
+	}
+	preview, err := key.Open(draftPreviewPlace(consultationID), r.Row.PreviewSealed)
+	return Draft{Note: string(text), Preview: string(preview), SavedAt: r.Row.SavedAt}, err == nil, err
+}
+
+// DropDraft deletes the draft of a consultation's note, if there is one.
+func (s *Service) DropDraft(ctx context.Context, tx postgres.Tx, consultationID string) error {
+	return deleteDraft(ctx, tx, consultationID)
+}
+
+// PurgeDrafts deletes drafts older than [DraftLife], and returns how many.
+func (s *Service) PurgeDrafts(ctx context.Context, tx postgres.Tx) (int, error) {
+	return purgeDrafts(ctx, tx, tx.Now.Add(-DraftLife))
+}
+
 // Erase destroys the notes and previews of consultations; what is left says only that there was a note, and it cannot
 // be corrected any more.
 func (s *Service) Erase(ctx context.Context, tx postgres.Tx, consultationIDs []string) error {
@@ -115,6 +175,8 @@ func (s *Service) Erase(ctx context.Context, tx postgres.Tx, consultationIDs []s
 	return erase(ctx, tx, consultationIDs)
 }
 
-func notePlace(consultationID string) string    { return "note.text:" + consultationID }
-func digestPlace(consultationID string) string  { return "note.digest:" + consultationID }
-func previewPlace(consultationID string) string { return "note.preview:" + consultationID }
+func notePlace(consultationID string) string         { return "note.text:" + consultationID }
+func digestPlace(consultationID string) string       { return "note.digest:" + consultationID }
+func previewPlace(consultationID string) string      { return "note.preview:" + consultationID }
+func draftPlace(consultationID string) string        { return "note.draft:" + consultationID }
+func draftPreviewPlace(consultationID string) string { return "note.draft_preview:" + consultationID }

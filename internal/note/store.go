@@ -29,6 +29,25 @@ type noteRow struct {
 // TableName implements [schema.Tabler].
 func (noteRow) TableName() string { return "notes" }
 
+// draftRow is a row of note_drafts.
+type draftRow struct {
+	ConsultationID string    `gorm:"column:consultation_id;primaryKey"`
+	LawyerID       string    `gorm:"column:lawyer_id"`
+	NoteSealed     []byte    `gorm:"column:note_sealed"` // by the client's key, as the preview
+	PreviewSealed  []byte    `gorm:"column:preview_sealed"`
+	SavedAt        time.Time `gorm:"column:saved_at"`
+}
+
+// TableName implements [schema.Tabler].
+func (draftRow) TableName() string { return "note_drafts" }
+
+// openDraftRow is a draft with the client and the key that opens it.
+type openDraftRow struct {
+	Row       draftRow `gorm:"embedded"`
+	ClientID  string
+	KeySealed []byte
+}
+
 // previewRow is what the program can read of a note, with the client and the key that opens it.
 type previewRow struct {
 	ConsultationID string
@@ -173,5 +192,43 @@ func erase(ctx context.Context, tx postgres.Tx, consultationIDs []string) error 
 	if err != nil {
 		return fmt.Errorf("erase notes: %w", err)
 	}
+	if _, err := gorm.G[draftRow](tx.Gorm(ctx)).Where("consultation_id IN ?", consultationIDs).Delete(ctx); err != nil {
+		return fmt.Errorf("erase drafts of notes: %w", err)
+	}
 	return nil
+}
+
+func upsertDraft(ctx context.Context, tx postgres.Tx, r draftRow) error {
+	if err := gorm.G[draftRow](tx.Gorm(ctx), clause.OnConflict{Columns: []clause.Column{{Name: "consultation_id"}}, UpdateAll: true}).Create(ctx, &r); err != nil {
+		return fmt.Errorf("store draft of note %s: %w", r.ConsultationID, err)
+	}
+	return nil
+}
+
+func findDraft(ctx context.Context, tx postgres.Tx, consultationID, lawyerID string) (r openDraftRow, found bool, err error) {
+	err = tx.Gorm(ctx).Table("note_drafts d").Joins("JOIN consultations c ON c.id = d.consultation_id").
+		Where("d.consultation_id = ? AND d.lawyer_id = ?", consultationID, lawyerID).
+		Select(postgres.Columns[draftRow]("d") + ", c.client_id, " + vault.Stored("c.client_id") + " AS key_sealed").Take(&r).Error
+	if postgres.IsNotFound(err) {
+		return openDraftRow{}, false, nil
+	}
+	if err != nil {
+		return openDraftRow{}, false, fmt.Errorf("read draft of note %s: %w", consultationID, err)
+	}
+	return r, true, nil
+}
+
+func deleteDraft(ctx context.Context, tx postgres.Tx, consultationID string) error {
+	if _, err := gorm.G[draftRow](tx.Gorm(ctx)).Where("consultation_id = ?", consultationID).Delete(ctx); err != nil {
+		return fmt.Errorf("delete draft of note %s: %w", consultationID, err)
+	}
+	return nil
+}
+
+func purgeDrafts(ctx context.Context, tx postgres.Tx, before time.Time) (int, error) {
+	n, err := gorm.G[draftRow](tx.Gorm(ctx)).Where("saved_at < ?", before).Delete(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("purge drafts of notes: %w", err)
+	}
+	return n, nil
 }

@@ -100,6 +100,15 @@ func (s *Service) End(ctx context.Context, tx postgres.Tx, callID, reason string
 	return m.outcomes[0], s.save(ctx, tx, m)
 }
 
+// Redial brings the next try to restore a line that is lost forward to now. While a leg rings already it does nothing.
+func (s *Service) Redial(ctx context.Context, tx postgres.Tx, callID string) error {
+	if err := hurry(ctx, tx, callID); err != nil {
+		return err
+	}
+	tx.AfterCommit(s.signal)
+	return nil
+}
+
 // Hangup is [Service.End] for callers that do not need the outcome.
 func (s *Service) Hangup(ctx context.Context, tx postgres.Tx, callID, reason string) error {
 	_, err := s.End(ctx, tx, callID, reason)

@@ -178,6 +178,16 @@ func insertCommand(ctx context.Context, tx postgres.Tx, callID string, o order) 
 	return nil
 }
 
+// hurry makes a leg that is to be placed again later due now.
+func hurry(ctx context.Context, tx postgres.Tx, callID string) error {
+	_, err := gorm.G[commandRow](tx.Gorm(ctx)).Where("call_id = ? AND done_at IS NULL AND kind = ? AND due_at > ?", callID, cmdPlaceLeg, tx.Now).
+		Update(ctx, "due_at", tx.Now)
+	if err != nil {
+		return fmt.Errorf("place the leg now: %w", err)
+	}
+	return nil
+}
+
 // dropWaiting settles the commands of a call that is over. One that a worker is at stays, so that the hang-up behind it
 // is carried out after it and not before.
 func dropWaiting(ctx context.Context, tx postgres.Tx, callID string) error {

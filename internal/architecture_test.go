@@ -30,12 +30,13 @@ var level = map[string]int{
 	"internal/account": 5, "internal/application": 5, "internal/catalog": 5, "internal/wallet": 5, "internal/webhook": 5, "internal/idempotency": 5,
 	"internal/ratelimit": 5, "internal/edge": 5, "internal/manual": 5, "internal/access": 5, "internal/lawyer": 5, "internal/staff": 5, "internal/note": 5, "internal/telephony": 5, "internal/audit": 4, "internal/deployment": 4,
 	"internal/vault":   4, // several domains seal with a client's key
-	"internal/payment": 6, "internal/oauth": 6, "internal/matching": 6,
-	"internal/consultation": 7,
-	"internal/books":        8, // compares what wallet, payment and consultation keep
-	"internal/privacy":      8,
-	"internal/operator":     8,
-	"internal/httpapi":      9, "internal/web": 9, "internal/sandbox": 9,
+	"internal/payment": 6, "internal/oauth": 6, "internal/matching": 6, "internal/telephony/twilio": 6, "internal/telephony/twilio/twiliotest": 1,
+	"internal/telephony/twilio/twiliotest/standin": 2,
+	"internal/consultation":                        7,
+	"internal/books":                               8, // compares what wallet, payment and consultation keep
+	"internal/privacy":                             8,
+	"internal/operator":                            8,
+	"internal/httpapi":                             9, "internal/web": 9, "internal/sandbox": 9,
 	"internal/app":         10,
 	"cmd/democrm/crm":      2,
 	"cmd/partnerd":         11,
@@ -74,6 +75,7 @@ var fence = []struct{ dependency, places, reason string }{
 	{"filippo.io/age", "internal/note", "a file that a lawyer opens with tools of his own"},
 	{"github.com/go-webauthn", "internal/account", "one domain knows passkeys"},
 
+	{"github.com/twilio/", "internal/telephony/twilio", "a provider is a part that can be changed"},
 	{"github.com/stripe/", "internal/payment", "a provider is a part that can be changed"},
 	{"github.com/riverqueue", "internal/queue internal/postgres", "the engine of the queue is a part"},
 	{"github.com/jackc/pgx", "internal/postgres internal/cluster internal/dbtest internal/queue internal/bench", "one door to the database"},

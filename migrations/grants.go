@@ -50,6 +50,7 @@ var Grants = []Grant{
 	{"public.staff", "SELECT, INSERT, UPDATE"},
 	{"public.topup_refunds", "SELECT, INSERT, UPDATE"},
 	{"public.topup_sessions", "SELECT, INSERT, UPDATE"},
+	{"public.twilio_legs", "SELECT, INSERT, UPDATE"},
 	{"public.wallets", "SELECT, INSERT, UPDATE"},
 	{"public.webhook_endpoints", "SELECT, INSERT, UPDATE"},
 

@@ -882,6 +882,35 @@ CREATE TABLE topup_sessions (
 CREATE INDEX topup_sessions_client ON public.topup_sessions USING btree (client_id, created_at);
 CREATE INDEX topup_sessions_payment ON public.topup_sessions USING btree (provider, payment_ref) WHERE (payment_ref IS NOT NULL);
 
+CREATE TABLE twilio_legs (
+    answered_at timestamp with time zone,
+    bridged_at timestamp with time zone,
+    call_id text NOT NULL,
+    command_id text NOT NULL,
+    ended_at timestamp with time zone,
+    hang_up boolean NOT NULL,
+    joined_at timestamp with time zone,
+    language text,
+    limit_sec integer,
+    machine_at timestamp with time zone,
+    placed_at timestamp with time zone NOT NULL,
+    pressed text,
+    pressed_at timestamp with time zone,
+    prompt text,
+    rang_at timestamp with time zone,
+    role text NOT NULL,
+    sid text,
+    status text,
+    tried_at timestamp with time zone,
+    CONSTRAINT twilio_legs_call_id_fkey FOREIGN KEY (call_id) REFERENCES calls(id),
+    CONSTRAINT twilio_legs_command_id_fkey FOREIGN KEY (command_id) REFERENCES call_commands(id),
+    CONSTRAINT twilio_legs_end CHECK (((ended_at IS NULL) = (status IS NULL))),
+    CONSTRAINT twilio_legs_pkey PRIMARY KEY (command_id),
+    CONSTRAINT twilio_legs_role_check CHECK ((role = ANY (ARRAY['LAWYER'::text, 'CLIENT'::text]))),
+    CONSTRAINT twilio_legs_sid_key UNIQUE (sid)
+);
+CREATE INDEX twilio_legs_call ON public.twilio_legs USING btree (call_id);
+
 CREATE TABLE wallets (
     available_cents bigint NOT NULL DEFAULT 0,
     client_id text NOT NULL,

@@ -42,6 +42,7 @@ import (
 	"partnerd/internal/sms"
 	"partnerd/internal/staff"
 	"partnerd/internal/telephony"
+	"partnerd/internal/telephony/twilio"
 	"partnerd/internal/wallet"
 	"partnerd/internal/web"
 	"partnerd/internal/webhook"
@@ -81,6 +82,7 @@ type App struct {
 	Matching      *matching.Service
 	Telephony     *telephony.Service
 	Notes         *note.Service
+	Twilio        *twilio.Driver // nil without that provider
 	Consultations *consultation.Service
 	Books         *books.Service
 	Operator      *operator.Service
@@ -227,10 +229,9 @@ func (a *App) wire(ctx context.Context, k keys) (err error) {
 	a.Lawyers = lawyer.New(k.box)
 	a.Matching = matching.New(a.Lawyers)
 	numbers := &numbers{db: a.DB, lawyers: a.Lawyers}
-	var provider telephony.Adapter = telephony.None{}
-	if cfg.Sandbox() {
-		a.SimulatedCalls = sandbox.NewCalls(a.DB, nil, a.Logger)
-		provider = a.SimulatedCalls
+	provider, err := a.telephony()
+	if err != nil {
+		return err
 	}
 	a.Telephony = telephony.New(a.DB, provider, numbers, a.Logger)
 	if a.queries, err = a.DB.ByIndex(ctx, searchConns); err != nil {
@@ -245,6 +246,9 @@ func (a *App) wire(ctx context.Context, k keys) (err error) {
 	a.Metrics.MustRegister(a.Consultations.Collector())
 	a.Queue.Every("chain of the evidence", consultation.ChainEvery, a.Consultations.ChainEvidence)
 	numbers.consultations = a.Consultations
+	if a.Twilio != nil {
+		a.Twilio.Deliver = a.Consultations.HandleCallEvent
+	}
 	a.Books = books.New(a.DB, a.Logger)
 	a.Metrics.MustRegister(a.Books.Collector())
 	a.Queue.Every("examination of the books", books.CheckEvery, a.Books.ExamineIfDue)
@@ -269,7 +273,7 @@ func (a *App) wire(ctx context.Context, k keys) (err error) {
 // sayWhatIsMissing names what this deployment refuses because a provider is not there.
 func (a *App) sayWhatIsMissing() {
 	if !a.Telephony.Available() {
-		a.Logger.Warn("there is no telephony provider: consultations are refused with 503, and coverage says that nobody is available")
+		a.Logger.Warn("no telephony provider is set: consultations are refused with 503, and coverage says that nobody is available", "set", "PARTNERD_TELEPHONY")
 	}
 	if !a.Payments.Available() {
 		a.Logger.Warn("no payment provider is set: top-ups are refused with 503", "set", "PARTNERD_STRIPE_SECRET_KEY")
@@ -371,7 +375,7 @@ func (a *App) routes() (*echo.Echo, error) {
 		return nil, err
 	}
 	api, err := httpapi.New(httpapi.Deps{
-		DB: a.DB, Logger: a.Logger, Metrics: a.requests, Accounts: a.Accounts, Access: a.Access, OAuth: a.OAuth, Catalog: a.Catalog, Wallet: a.Wallet, Payments: a.Payments,
+		DB: a.DB, Logger: a.Logger, Metrics: a.requests, Twilio: a.Twilio, Accounts: a.Accounts, Access: a.Access, OAuth: a.OAuth, Catalog: a.Catalog, Wallet: a.Wallet, Payments: a.Payments,
 		Consultations: a.Consultations, Idempotency: a.Idempotency, Limiter: limiter, Applications: a.Applications, Webhooks: a.Webhooks,
 		Quotas: httpapi.Quotas{ApplicationPerMinute: a.Config.RateApplication, ClientPerMinute: a.Config.RateClient,
 			UnauthorizedPerMinute: a.Config.RateUnauthorized, TokenFailurePerMinute: a.Config.RateTokenFailures},

@@ -59,6 +59,15 @@ type Config struct {
 	SMSServer string `env:"PARTNERD_SMS_SERVER" help:"Provider of text messages with Twilio's interface, like https://account:token@api.twilio.com. Empty: a sandbox keeps text messages in the data folder."`
 	SMSFrom   string `env:"PARTNERD_SMS_FROM" help:"Sender of text messages: a number, a name, or the identifier of a messaging service."`
 
+	Telephony        string `env:"PARTNERD_TELEPHONY" enum:",twilio" default:"" help:"Provider of phone calls in live: twilio. Empty: live makes no calls and takes no consultations."`
+	TwilioAccountSID string `name:"twilio-account-sid" env:"PARTNERD_TWILIO_ACCOUNT_SID" help:"Account at Twilio."`
+	TwilioAuthToken  string `env:"PARTNERD_TWILIO_AUTH_TOKEN" help:"Auth token of the account, in its region. It proves that notices are Twilio's."`
+	TwilioAPIKey     string `name:"twilio-api-key" env:"PARTNERD_TWILIO_API_KEY" help:"API key that commands are given with. Empty: they are given with the auth token."`
+	TwilioAPISecret  string `name:"twilio-api-secret" env:"PARTNERD_TWILIO_API_SECRET" help:"Secret of the API key."`
+	TwilioCallerID   string `name:"twilio-caller-id" env:"PARTNERD_TWILIO_CALLER_ID" help:"Number that people see when they are called, like +33123456789. It must be the account's."`
+	TwilioRegion     string `env:"PARTNERD_TWILIO_REGION" help:"Where calls are kept and mixed, as edge and region, like dublin.ie1. Empty: the United States."`
+	TwilioURL        string `name:"twilio-url" env:"PARTNERD_TWILIO_URL" help:"Address of another provider with Twilio's interface for calls, like https://host; http on this machine only. Empty: Twilio."`
+
 	PhoneCountries []string `env:"PARTNERD_PHONE_COUNTRIES" help:"Countries (ISO 3166 codes) whose phone numbers clients may verify. Default: the European Economic Area."`
 	PhoneCodes     int      `env:"PARTNERD_PHONE_CODES" default:"5000" help:"Codes texted to phones a day, all clients together; a bound on what strangers can make text messages cost."`
 
@@ -113,7 +122,7 @@ func (c *Config) Check() error {
 			errs = append(errs, errors.New("PARTNERD_WEBHOOK_PROXY: is not like http://host:port"))
 		}
 	}
-	errs = append(errs, c.checkMoney(), c.checkPhones())
+	errs = append(errs, c.checkMoney(), c.checkPhones(), c.checkTelephony())
 	if _, err := c.proxies(); err != nil {
 		errs = append(errs, fmt.Errorf("PARTNERD_TRUSTED_PROXIES: %w", err))
 	}

@@ -29,6 +29,33 @@ func TestEveryFaultOfTheConfigurationIsReportedAtOnce(t *testing.T) {
 	}
 }
 
+// What is wrong with the settings of phone calls is named, and no secret is repeated.
+func TestTheSettingsOfTelephonyAreExamined(t *testing.T) {
+	t.Parallel()
+	live := good()
+	live.Env, live.Telephony, live.TwilioAccountSID, live.TwilioAuthToken = "live", "twilio", "AC0123456789abcdef0123456789abcdef", "token1"
+	live.TwilioAPIKey, live.TwilioAPISecret, live.TwilioCallerID, live.TwilioRegion = "SK0123456789abcdef0123456789abcdef", "secret1", "+33199000000", "dublin.ie1"
+	if err := live.Check(); err != nil {
+		t.Fatal(err)
+	}
+	for name, change := range map[string]func(c *Config){
+		"PARTNERD_TELEPHONY":          func(c *Config) { c.Env = "sandbox" },
+		"PARTNERD_TWILIO_ACCOUNT_SID": func(c *Config) { c.TwilioAccountSID = "SK0123456789abcdef0123456789abcdef" },
+		"PARTNERD_TWILIO_AUTH_TOKEN":  func(c *Config) { c.TwilioAuthToken = "" },
+		"PARTNERD_TWILIO_API_KEY":     func(c *Config) { c.TwilioAPIKey = "key" },
+		"PARTNERD_TWILIO_API_SECRET":  func(c *Config) { c.TwilioAPISecret = "" },
+		"PARTNERD_TWILIO_CALLER_ID":   func(c *Config) { c.TwilioCallerID = "0199000000" },
+		"PARTNERD_TWILIO_REGION":      func(c *Config) { c.TwilioRegion = "evil.example/" },
+		"PARTNERD_TWILIO_URL":         func(c *Config) { c.TwilioRegion, c.TwilioURL = "", "http://provider.example" },
+	} {
+		c := live
+		change(&c)
+		if err := c.Check(); err == nil || !strings.Contains(err.Error(), name+":") || strings.Contains(err.Error(), "token1") || strings.Contains(err.Error(), "secret1") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 func TestBaseURLs(t *testing.T) {
 	t.Parallel()
 	for url, want := range map[string][2]bool{ // sandbox, live

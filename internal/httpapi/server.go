@@ -23,6 +23,7 @@ import (
 	"partnerd/internal/postgres"
 	"partnerd/internal/problem"
 	"partnerd/internal/ratelimit"
+	"partnerd/internal/telephony/twilio"
 	"partnerd/internal/wallet"
 	"partnerd/internal/webhook"
 	"partnerd/openapi"
@@ -42,6 +43,7 @@ type Deps struct {
 	Wallet        *wallet.Service
 	Payments      *payment.Service
 	Consultations *consultation.Service
+	Twilio        *twilio.Driver // nil without that provider
 	Idempotency   *idempotency.Service
 	Limiter       *ratelimit.Limiter
 	Quotas        Quotas
@@ -139,6 +141,7 @@ func (s *Server) Register(e *echo.Echo) {
 	e.Match(read, "/readyz", s.ready)
 	e.Match(read, "/status", s.status)
 	e.POST("/payments/notices/:provider", s.paymentNotice)
+	e.POST(twilio.CallbackPath+":command/:kind", s.callNotice)
 }
 
 // instead makes a middleware that answers with h and never calls on.

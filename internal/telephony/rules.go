@@ -266,7 +266,11 @@ func (m *machine) bridgingOver() {
 	m.talkOver()
 }
 
-func (m *machine) talkOver() { m.finish(m.event.At, by(m.event.By)) }
+// talkOver tells the provider to hang up too: who stayed on the line is not left there alone.
+func (m *machine) talkOver() {
+	m.finish(m.event.At, by(m.event.By))
+	m.hangUp(m.call.Reason)
+}
 
 func by(r Role) string {
 	switch r {

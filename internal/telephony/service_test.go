@@ -197,7 +197,7 @@ func TestACallDialsTheLawyerThenTheClientsNumberAndNobodyElse(t *testing.T) {
 		t.Errorf("lasted %d s, %v", got.DurationSec(f.clock.Now()), err)
 	}
 	f.work()
-	f.wantSaid(setup...)
+	f.wantSaid(append(slices.Clone(setup), "hang up by_provider")...) // whoever is still on the line
 }
 
 func TestRecordingOnlyWhenTheCallerSaidSoAndAnnounced(t *testing.T) {

@@ -1,0 +1,272 @@
+package sandbox_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"partnerd/internal/postgres"
+	"partnerd/internal/sandbox"
+	"partnerd/internal/telephony"
+	"partnerd/internal/telephony/twilio"
+	"partnerd/internal/telephony/twilio/twiliotest"
+)
+
+// mortal is a driver whose process dies at its nth command: before the command, or after it and before that is noted.
+type mortal struct {
+	telephony.Adapter
+	kill   func()
+	at     int
+	after  bool
+	number int
+}
+
+var errKilled = errors.New("killed")
+
+func (m *mortal) die(send func() error) error {
+	m.number++
+	if m.number != m.at {
+		return send()
+	}
+	if m.after {
+		_ = send()
+	}
+	m.kill()
+	return errKilled
+}
+
+func (m *mortal) PlaceLeg(ctx context.Context, c telephony.PlaceLeg) error {
+	return m.die(func() error { return m.Adapter.PlaceLeg(ctx, c) })
+}
+func (m *mortal) Play(ctx context.Context, c telephony.Play) error {
+	return m.die(func() error { return m.Adapter.Play(ctx, c) })
+}
+func (m *mortal) Collect(ctx context.Context, c telephony.Collect) error {
+	return m.die(func() error { return m.Adapter.Collect(ctx, c) })
+}
+func (m *mortal) Bridge(ctx context.Context, c telephony.Bridge) error {
+	return m.die(func() error { return m.Adapter.Bridge(ctx, c) })
+}
+func (m *mortal) Hangup(ctx context.Context, c telephony.Hangup) error {
+	return m.die(func() error { return m.Adapter.Hangup(ctx, c) })
+}
+
+// A process may die at any command, before the provider hears of it or before what it answered is noted: another one goes
+// on, nobody is dialled twice, nobody is left on the line, and the call starts and ends.
+func TestNobodyIsDialledTwiceWhoeverDies(t *testing.T) {
+	t.Parallel()
+	script := translated(talk(nil))
+	script.Phones[theLawyer] = twiliotest.Phone{AnswerAfter: 1, HangUpAfter: 120}
+	script.Phones[theClient] = twiliotest.Phone{AnswerAfter: 1, Press: "1", PressAfter: 2}
+	const commands = 6 // lawyer, client, prompt, digits, bridge, hang-up
+	for _, lost := range [][]string{nil, {"initiated", "ringing", "answered", "completed", "participant-join", "machine"}} {
+		for at := 1; at <= commands; at++ {
+			for _, after := range []bool{false, true} {
+				t.Run(fmt.Sprintf("command %d, sent %v, notices lost %v", at, after, lost != nil), func(t *testing.T) {
+					t.Parallel()
+					script := script
+					script.Lose = lost
+					s := openSwitchboard(t, standIn(script))
+					board := s.provider.(rented)
+					ctx, kill := context.WithCancel(s.ctx)
+					m := &mortal{Adapter: board.driver, kill: kill, at: at, after: after}
+					dying := telephony.New(s.db, m, fixedNumbers{}, silent)
+					c := s.place(false)
+					for ctx.Err() == nil {
+						if _, err := dying.Execute(ctx); err != nil && ctx.Err() == nil {
+							t.Fatal(err)
+						}
+						board.due()
+						if ctx.Err() == nil {
+							if err := s.service.Poll(s.ctx, s.deliver); err != nil {
+								t.Logf("poll: %v", err)
+							}
+							s.pass()
+						}
+					}
+					s.play(c)
+					got, _ := told(s.outcomes)
+					// A client who answered waits for 33 s in silence, and another process takes over after 30: he may be gone.
+					waiting := at >= 3 && at <= 5
+					if got != "STARTED, FINISHED by_lawyer" && !(waiting && (got == "NOT_REACHED hung_up" || got == "NOT_REACHED not_confirmed")) {
+						t.Errorf("got %s", got)
+					}
+					for _, number := range []string{theLawyer, theClient} {
+						if n := board.dialled(number); n != 1 {
+							t.Errorf("%s was dialled %d times", number, n)
+						}
+					}
+				})
+			}
+		}
+	}
+}
+
+// The answer to a dial may be lost. The call is known by its first notice, or found in the list of calls.
+func TestALostAnswerDialsNobodyTwice(t *testing.T) {
+	t.Parallel()
+	base := translated(talk(func(s *sandbox.Script) { s.ClientHangUpAt = 90 * time.Second }))
+	all := []string{"initiated", "ringing", "answered", "completed", "participant-join", "machine"}
+	for name, change := range map[string]func(*twiliotest.Script){
+		"known by a notice":                   func(*twiliotest.Script) {},
+		"found in the list":                   func(s *twiliotest.Script) { s.Lose = all },
+		"found in the list, listed 5 s later": func(s *twiliotest.Script) { s.Lose, s.ListAfter = all, 5 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			script := base
+			script.LoseAnswers = 2 // both legs
+			change(&script)
+			s := openSwitchboard(t, standIn(script))
+			s.play(s.place(false))
+			if got, _ := told(s.outcomes); got != "STARTED, FINISHED by_client" {
+				t.Errorf("got %s", got)
+			}
+			board := s.provider.(rented)
+			for _, number := range []string{theLawyer, theClient} {
+				if n := board.dialled(number); n != 1 {
+					t.Errorf("%s was dialled %d times", number, n)
+				}
+			}
+		})
+	}
+}
+
+// The window that remains: the provider took the call, posts nothing and lists it late. Then both ring, and the second one is hung
+// up as soon as a notice of it comes.
+func TestASecondLegOfTheSameCommandIsHungUp(t *testing.T) {
+	t.Parallel()
+	script := translated(talk(func(s *sandbox.Script) { s.ClientHangUpAt = 90 * time.Second }))
+	script.Phones[theLawyer] = twiliotest.Phone{AnswerAfter: 27}
+	script.LoseAnswers, script.ListAfter, script.Late = 1, 60, 25
+	s := openSwitchboard(t, standIn(script))
+	s.play(s.place(false))
+	board := s.provider.(rented)
+	if n := board.dialled(theLawyer); n != 2 {
+		t.Fatalf("the lawyer was dialled %d times: the window is not tried", n)
+	}
+	talked := 0
+	for _, c := range board.standIn.Calls() {
+		if c.To == theLawyer && c.Status == "completed" {
+			talked++
+		}
+	}
+	if got, _ := told(s.outcomes); got != "STARTED, FINISHED by_client" || talked != 1 {
+		t.Errorf("got %s, with %d legs of the lawyer answered", got, talked)
+	}
+}
+
+// A leg that is to end before it is known which call it is ends with its first notice.
+func TestACallThatIsCancelledWhileAnAnswerIsOutstandingEnds(t *testing.T) {
+	t.Parallel()
+	script := translated(talk(nil))
+	script.Phones[theLawyer] = twiliotest.Phone{AnswerAfter: 15}
+	script.LoseAnswers, script.Late = 1, 3
+	s := openSwitchboard(t, standIn(script))
+	c := s.place(false)
+	s.execute()
+	if err := s.db.InTx(s.ctx, func(tx postgres.Tx) error { return s.service.Hangup(s.ctx, tx, c.ID, "cancelled") }); err != nil {
+		t.Fatal(err)
+	}
+	s.play(c)
+	board := s.provider.(rented)
+	if board.dialled(theLawyer) != 1 || board.dialled(theClient) != 0 {
+		t.Errorf("dialled: %d and %d", board.dialled(theLawyer), board.dialled(theClient))
+	}
+}
+
+// What the client hears is in the language of his consultation; nobody is told of a recording, and none is asked for, also with
+// consent: this driver cannot record. The provider holds the longest times, too.
+func TestWhatTheProviderIsTold(t *testing.T) {
+	t.Parallel()
+	var log bytes.Buffer
+	s := openSwitchboard(t, func(s *switchboard) provider {
+		script := translated(talk(func(s *sandbox.Script) { s.ClientHangUpAt = 30 * time.Second }))
+		return connectTwilio(s, script, slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})))
+	})
+	s.play(s.place(true))
+	calls := s.provider.(rented).standIn.Calls()
+	if len(calls) != 2 {
+		t.Fatalf("%d legs", len(calls))
+	}
+	lawyer, client := calls[0], calls[1]
+	if lawyer.To != theLawyer || client.To != theClient || len(lawyer.Said) != 0 {
+		t.Errorf("dialled %s, who heard %q, then %s", lawyer.To, lawyer.Said, client.To)
+	}
+	if len(client.Said) != 1 || client.Said[0] != "Un avocat vous appelle. Appuyez sur 1 pour lui parler." {
+		t.Errorf("the client heard %q", client.Said)
+	}
+	all := strings.Join(append(lawyer.Documents, client.Documents...), "\n")
+	for _, never := range []string{theLawyer, theClient, theLawyer[1:], theClient[1:], "enregistr", `record="record`} {
+		if strings.Contains(all, never) {
+			t.Errorf("the provider is told %q in %s", never, all)
+		}
+	}
+	if !strings.Contains(client.Documents[len(client.Documents)-1], `timeLimit="1200"`) {
+		t.Errorf("the talk has no limit in %q", client.Documents)
+	}
+	for _, never := range []string{theLawyer[1:], theClient[1:], twilioToken} {
+		if strings.Contains(log.String(), never) {
+			t.Errorf("the log has %s: %s", never, log.String())
+		}
+	}
+}
+
+// A notice counts only with the signature of the account, over the very address and body.
+func TestOnlySignedNoticesCount(t *testing.T) {
+	t.Parallel()
+	s := openSwitchboard(t, standIn(translated(talk(nil))))
+	s.place(false)
+	s.execute()
+	board := s.provider.(rented)
+	leg, sid := "", board.standIn.Calls()[0].SID
+	if err := s.db.Pool().QueryRow(s.ctx, "SELECT command_id FROM twilio_legs").Scan(&leg); err != nil {
+		t.Fatal(err)
+	}
+	path := twilio.CallbackPath + leg + "/status"
+	good := map[string][]string{"AccountSid": {twilioAccount}, "CallSid": {sid}, "CallStatus": {"in-progress"}, "Timestamp": {"Mon, 05 Jan 2026 09:00:00 +0000"}}
+	with := func(field, value string) map[string][]string {
+		form := map[string][]string{}
+		for k, v := range good {
+			form[k] = v
+		}
+		form[field] = []string{value}
+		return form
+	}
+	for name, tt := range map[string]struct {
+		form   map[string][]string
+		signed map[string][]string
+		token  string
+		path   string
+		want   error
+	}{
+		"right":                {good, good, twilioToken, path, nil},
+		"another token":        {good, good, "another", path, twilio.ErrSignature},
+		"another status":       {with("CallStatus", "completed"), good, twilioToken, path, twilio.ErrSignature},
+		"a field more":         {with("Digits", "1"), good, twilioToken, path, twilio.ErrSignature},
+		"another address":      {good, good, twilioToken, path + "?a=b", twilio.ErrSignature},
+		"another account":      {with("AccountSid", "AC1"), with("AccountSid", "AC1"), twilioToken, path, twilio.ErrMalformed},
+		"no call":              {with("CallSid", "\x00"), with("CallSid", "\x00"), twilioToken, path, twilio.ErrMalformed},
+		"an unknown leg":       {good, good, twilioToken, twilio.CallbackPath + "cmd_unknown/status", twilio.ErrUnknown},
+		"an unknown kind":      {good, good, twilioToken, twilio.CallbackPath + leg + "/other", twilio.ErrMalformed},
+		"no time and a status": {with("Timestamp", "\xff"), with("Timestamp", "\xff"), twilioToken, path, nil},
+	} {
+		address := board.base + tt.path
+		if name == "another address" {
+			address = board.base + path
+		}
+		parts := strings.Split(strings.TrimPrefix(tt.path, twilio.CallbackPath), "/")
+		kind, _, _ := strings.Cut(parts[1], "?")
+		_, err := board.driver.Handle(s.ctx, twilio.Notice{CommandID: parts[0], Kind: kind, Address: tt.path,
+			Body: []byte(url.Values(tt.form).Encode()), Signature: twiliotest.Sign(tt.token, address, tt.signed)})
+		if !errors.Is(err, tt.want) || tt.want == nil && err != nil {
+			t.Errorf("%s: %v, want %v", name, err, tt.want)
+		}
+	}
+}

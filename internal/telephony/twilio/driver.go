@@ -1,0 +1,456 @@
+package twilio
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	api "github.com/twilio/twilio-go/rest/api/v2010"
+
+	"partnerd/internal/postgres"
+	"partnerd/internal/telephony"
+)
+
+// Config is how the provider is reached, and how it reaches this program.
+type Config struct {
+	AccountSID string
+	AuthToken  string // signs the provider's notices; signs in, unless there is a key
+	APIKey     string
+	APISecret  string
+	CallerID   string // E.164: the number that people see
+	Region     string // "edge.region", like dublin.ie1: where the provider keeps and mixes calls; empty for the United States
+	URL        string // of the interface, instead of the provider's own; empty for that
+	BaseURL    string // public address of this program
+
+	base *url.URL
+}
+
+// edge and mixer are the two halves of the region.
+func (c Config) edge() string {
+	edge, _, _ := strings.Cut(c.Region, ".")
+	return edge
+}
+
+func (c Config) mixer() string {
+	_, region, _ := strings.Cut(c.Region, ".")
+	return region
+}
+
+// Driver is a [telephony.Adapter] for Twilio, and for who speaks its protocol.
+type Driver struct {
+	db        *postgres.DB
+	api       *api.ApiService
+	cfg       Config
+	log       *slog.Logger
+	callbacks *prometheus.CounterVec
+
+	// Deliver takes what the provider reports (consultation.Service.HandleCallEvent). It is set before the first command.
+	Deliver func(context.Context, telephony.Event) error
+}
+
+var _ telephony.Adapter = (*Driver)(nil)
+
+// New makes the driver.
+func New(db *postgres.DB, cfg Config, log *slog.Logger) (*Driver, error) {
+	if cfg.URL != "" {
+		var err error
+		if cfg.base, err = url.Parse(cfg.URL); err != nil {
+			return nil, fmt.Errorf("address of the telephony provider: %w", err)
+		}
+	}
+	return &Driver{db: db, api: newAPI(cfg), cfg: cfg, log: log, callbacks: newCallbacks()}, nil
+}
+
+// Limits of a leg's whole life, which the provider holds in any case. The talk itself is held by the conference's limit.
+const (
+	lawyerLife = telephony.MaxDuration + 10*time.Minute
+	clientLife = telephony.MaxDuration + 2*time.Minute
+)
+
+const (
+	// ringSlack is what the provider adds to the time that a phone rings.
+	ringSlack = 5 * time.Second
+	// settling is how long a call may need to appear in the provider's list, and in its first notice.
+	settling = 8 * time.Second
+	// skew is how far the provider's clock may be behind.
+	skew = 10 * time.Second
+)
+
+var errDoubt = errors.New("it is not known yet whether the leg was dialled")
+
+// PlaceLeg implements [telephony.Adapter]. The provider knows no ids of commands, so a leg whose dialling was begun before is
+// looked for first, and dialled again only when it appears neither in a notice nor in the list of calls.
+func (d *Driver) PlaceLeg(ctx context.Context, cmd telephony.PlaceLeg) error {
+	l, err := d.begin(ctx, cmd)
+	if err != nil || l.SID != "" || l.Status != "" || l.HangUp {
+		return err
+	}
+	if l.TriedAt != nil {
+		found, err := d.find(ctx, l, cmd.To)
+		if err != nil {
+			return err
+		}
+		if found != "" {
+			return d.adopt(ctx, l, found)
+		}
+		if d.db.Read().Now.Before(l.TriedAt.Add(settling)) {
+			return errDoubt
+		}
+	}
+	return d.dial(ctx, l, cmd)
+}
+
+func (d *Driver) begin(ctx context.Context, cmd telephony.PlaceLeg) (l leg, err error) {
+	err = d.db.InTx(ctx, func(tx postgres.Tx) error {
+		l, err = begin(ctx, tx, cmd)
+		return err
+	})
+	return l, err
+}
+
+func (d *Driver) dial(ctx context.Context, l leg, cmd telephony.PlaceLeg) error {
+	document, err := d.entry(cmd).String()
+	if err != nil {
+		return err
+	}
+	life := clientLife
+	if cmd.Role == telephony.Lawyer {
+		life = lawyerLife
+	}
+	p := (&api.CreateCallParams{}).SetTo(cmd.To).SetFrom(d.cfg.CallerID).SetTwiml(document).
+		SetTimeout(int(max(cmd.Timeout-ringSlack, ringSlack) / time.Second)).SetTimeLimit(int(life / time.Second)).
+		SetStatusCallback(d.callback(l.CommandID, kindStatus)).SetStatusCallbackMethod("POST").
+		SetStatusCallbackEvent([]string{"initiated", "ringing", "answered", "completed"})
+	if cmd.MachineDetection {
+		p.SetMachineDetection("Enable").SetAsyncAmd("true").SetAsyncAmdStatusCallback(d.callback(l.CommandID, kindMachine)).SetAsyncAmdStatusCallbackMethod("POST")
+	}
+	var over bool
+	if _, err := d.change(ctx, l.CallID, func(tx postgres.Tx, legs []leg) {
+		if l := named(legs, l.CommandID); l != nil {
+			l.TriedAt, over = &tx.Now, l.HangUp
+		}
+	}); err != nil || over {
+		return err
+	}
+	call, err := d.api.CreateCall(p)
+	if err = judge(err); err == nil {
+		return d.adopt(ctx, l, value(call.Sid))
+	}
+	var f fault
+	errors.As(err, &f)
+	news, failed := d.change(ctx, l.CallID, func(tx postgres.Tx, legs []leg) {
+		l := named(legs, l.CommandID)
+		switch status := refused[f.code]; {
+		case l == nil:
+		case status != "":
+			l.learn(fact{status: status, at: tx.Now})
+		case certain(err):
+			l.TriedAt = nil
+		}
+	})
+	if failed != nil || refused[f.code] == "" {
+		return errors.Join(err, failed)
+	}
+	return d.tell(ctx, news)
+}
+
+// find looks for a call that was dialled without an answer having come: to the same number from the same one, created since,
+// and of no other leg. Calls that are not dialled yet have no time of start, so the list is not narrowed by it.
+func (d *Driver) find(ctx context.Context, l leg, to string) (sid string, err error) {
+	page, err := d.api.PageCall((&api.ListCallParams{}).SetTo(to).SetFrom(d.cfg.CallerID).SetPageSize(50), "", "")
+	if err = judge(err); err != nil {
+		return "", err
+	}
+	var sids []string
+	for _, c := range page.Calls {
+		created, err := time.Parse(time.RFC1123Z, value(c.DateCreated))
+		if err == nil && !created.Before(l.TriedAt.Add(-skew)) && isSID(value(c.Sid)) {
+			sids = append(sids, value(c.Sid))
+		}
+	}
+	taken, err := known(ctx, d.db.Read(), sids)
+	if err != nil {
+		return "", err
+	}
+	for _, s := range slices.Backward(sids) { // the list begins with the newest
+		if !taken[s] {
+			return s, nil
+		}
+	}
+	return "", nil
+}
+
+// adopt writes down which call of the provider a leg is.
+func (d *Driver) adopt(ctx context.Context, l leg, sid string) error {
+	if !isSID(sid) {
+		return errNoAnswer
+	}
+	var drop bool
+	_, err := d.change(ctx, l.CallID, func(_ postgres.Tx, legs []leg) {
+		if l := named(legs, l.CommandID); l != nil {
+			if l.SID == "" {
+				l.SID = sid
+			}
+			drop = l.HangUp || l.SID != sid
+		}
+	})
+	if err == nil && drop {
+		err = d.hangUp(sid)
+	}
+	return err
+}
+
+// Play implements [telephony.Adapter]. The provider speaks and listens in one, so this is kept for [Driver.Collect].
+func (d *Driver) Play(ctx context.Context, cmd telephony.Play) error {
+	_, err := d.change(ctx, cmd.CallID, func(_ postgres.Tx, legs []leg) {
+		if l := current(legs, cmd.Role); l != nil {
+			l.Prompt, l.Language = cmd.Prompt, cmd.Language
+		}
+	})
+	return err
+}
+
+// Collect implements [telephony.Adapter]: what [Driver.Play] was given is said, and digits are awaited.
+func (d *Driver) Collect(ctx context.Context, cmd telephony.Collect) error {
+	legs, err := legsOf(ctx, d.db.Read(), cmd.CallID)
+	if err != nil {
+		return err
+	}
+	l := current(legs, cmd.Role)
+	if l == nil || l.PressedAt != nil {
+		return nil
+	}
+	return d.redirect(ctx, *l, d.question(*l, cmd.Digits, cmd.Timeout))
+}
+
+// Bridge implements [telephony.Adapter]: the client enters the conference in which the lawyer is, or will be.
+func (d *Driver) Bridge(ctx context.Context, cmd telephony.Bridge) error {
+	var l *leg
+	_, err := d.change(ctx, cmd.CallID, func(tx postgres.Tx, legs []leg) {
+		if l = current(legs, telephony.Client); l == nil || l.JoinedAt != nil {
+			l = nil
+			return
+		}
+		if l.BridgedAt == nil {
+			l.BridgedAt = &tx.Now
+		}
+		l.LimitSec = int(cmd.MaxDuration / time.Second)
+	})
+	if err != nil || l == nil {
+		return err
+	}
+	return d.redirect(ctx, *l, response{Dial: d.room(cmd.CallID, l.CommandID, telephony.Client, cmd.MaxDuration)})
+}
+
+// redirect gives a leg that was answered something else to do. When it is over meanwhile, that is told.
+func (d *Driver) redirect(ctx context.Context, l leg, r response) error {
+	document, err := r.String()
+	if err != nil {
+		return err
+	}
+	_, err = d.api.UpdateCall(l.SID, (&api.UpdateCallParams{}).SetTwiml(document))
+	err = judge(err)
+	if !hasCode(err, codeNotInProgress) {
+		return err
+	}
+	return errors.Join(err, d.refresh(ctx, l.CallID))
+}
+
+// StartRecording implements [telephony.Adapter]. This driver records nothing, and announces no recording: there is no place
+// of ours to keep one, and none is left with the provider.
+func (d *Driver) StartRecording(context.Context, telephony.Command) error { return nil }
+
+// StopRecording implements [telephony.Adapter].
+func (d *Driver) StopRecording(context.Context, telephony.Command) error { return nil }
+
+// Hangup implements [telephony.Adapter]. A leg of which nothing is known yet ends with its first notice.
+func (d *Driver) Hangup(ctx context.Context, cmd telephony.Hangup) error {
+	var sids []string
+	_, err := d.change(ctx, cmd.CallID, func(_ postgres.Tx, legs []leg) {
+		sids = nil
+		for i := range legs {
+			legs[i].HangUp = true
+			if legs[i].SID != "" && legs[i].EndedAt == nil {
+				sids = append(sids, legs[i].SID)
+			}
+		}
+	})
+	for _, sid := range sids {
+		err = errors.Join(err, d.hangUp(sid))
+	}
+	return err
+}
+
+// hangUp ends one leg, whether it rings or is answered.
+func (d *Driver) hangUp(sid string) error {
+	_, err := d.api.UpdateCall(sid, (&api.UpdateCallParams{}).SetStatus(statusCompleted))
+	if err = judge(err); hasCode(err, codeNotInProgress) || hasCode(err, codeNotFound) {
+		return nil // it is over
+	}
+	return err
+}
+
+// Report implements [telephony.Adapter]: it asks for what has not been told, and returns all that is known then.
+func (d *Driver) Report(ctx context.Context, callID string) ([]telephony.Event, error) {
+	all, _, err := d.ask(ctx, callID)
+	return all, err
+}
+
+// refresh tells what [Driver.Report] finds.
+func (d *Driver) refresh(ctx context.Context, callID string) error {
+	_, news, err := d.ask(ctx, callID)
+	if err != nil {
+		return err
+	}
+	return d.tell(ctx, news)
+}
+
+func (d *Driver) ask(ctx context.Context, callID string) (all, news []telephony.Event, err error) {
+	legs, err := legsOf(ctx, d.db.Read(), callID)
+	if err != nil {
+		return nil, nil, err
+	}
+	now := d.db.Read().Now
+	facts := map[string][]fact{}
+	for _, l := range legs {
+		if l.SID != "" && l.EndedAt == nil {
+			f, err := d.fetch(l.SID, now)
+			if err != nil {
+				return nil, nil, err
+			}
+			facts[l.CommandID] = append(facts[l.CommandID], f)
+			l.learn(f)
+		}
+		if l.uncertain() {
+			f, err := d.whereabouts(l, now)
+			if err != nil {
+				return nil, nil, err
+			}
+			facts[l.CommandID] = append(facts[l.CommandID], f)
+		}
+	}
+	news, err = d.change(ctx, callID, func(_ postgres.Tx, legs []leg) {
+		for i := range legs {
+			for _, f := range facts[legs[i].CommandID] {
+				legs[i].learn(f)
+			}
+		}
+		all = events(callID, legs)
+	})
+	return all, news, err
+}
+
+// fetch asks for one call resource.
+func (d *Driver) fetch(sid string, now time.Time) (fact, error) {
+	c, err := d.api.FetchCall(sid, nil)
+	if err = judge(err); hasCode(err, codeNotFound) {
+		return fact{status: statusFailed, at: now}, nil
+	}
+	if err != nil {
+		return fact{}, err
+	}
+	f := fact{status: value(c.Status), at: now, answeredBy: value(c.AnsweredBy)}
+	if f.status == statusInProgress || f.status == statusCompleted {
+		started := instant(value(c.StartTime), now)
+		f.startedAt = &started
+	}
+	if final(f.status) {
+		f.at = instant(value(c.EndTime), now)
+	}
+	return f, nil
+}
+
+// whereabouts asks whether a client's leg is, or was, in the conference. The provider lists who is in one, and not who was: a
+// leg that is over and had been sent there at least [entering] earlier is taken to have been in it from then on.
+func (d *Driver) whereabouts(l leg, now time.Time) (fact, error) {
+	rooms, err := d.api.PageConference((&api.ListConferenceParams{}).SetFriendlyName(l.CallID).SetPageSize(20), "", "")
+	if err = judge(err); err != nil {
+		return fact{}, err
+	}
+	begun := false
+	for _, room := range rooms.Conferences {
+		begun = begun || value(room.Status) != "init"
+		if value(room.Status) != statusInProgress || l.EndedAt != nil {
+			continue
+		}
+		inside, err := d.api.PageParticipant(value(room.Sid), (&api.ListParticipantParams{}).SetPageSize(20), "", "")
+		if err = judge(err); err != nil {
+			return fact{}, err
+		}
+		for _, p := range inside.Participants {
+			if value(p.CallSid) == l.SID {
+				return fact{joined: true, at: instant(value(p.DateCreated), now)}, nil
+			}
+		}
+	}
+	switch {
+	case l.EndedAt == nil:
+		return fact{}, nil
+	case begun && l.EndedAt.Sub(*l.BridgedAt) >= entering:
+		return fact{joined: true, at: *l.BridgedAt}, nil
+	default:
+		return fact{apart: true}, nil
+	}
+}
+
+// entering is more than a leg needs to get into a conference.
+const entering = 2 * time.Second
+
+// change lets f change what is known of a call's legs and returns what of it is new to the service. Others who change them
+// wait.
+func (d *Driver) change(ctx context.Context, callID string, f func(tx postgres.Tx, legs []leg)) (news []telephony.Event, err error) {
+	err = d.db.InTx(ctx, func(tx postgres.Tx) error {
+		legs, err := lockLegs(ctx, tx, callID)
+		if err != nil {
+			return err
+		}
+		before, was := slices.Clone(legs), events(callID, legs)
+		f(tx, legs)
+		for i := range legs {
+			if legs[i] == before[i] {
+				continue
+			}
+			if err := save(ctx, tx, legs[i]); err != nil {
+				return err
+			}
+		}
+		news = fresh(was, events(callID, legs))
+		return nil
+	})
+	return news, err
+}
+
+// tell hands events to the service. One that is not taken is found again by [Driver.Report].
+func (d *Driver) tell(ctx context.Context, news []telephony.Event) error {
+	for _, e := range news {
+		if err := d.Deliver(ctx, e); err != nil {
+			return fmt.Errorf("event %s of call %s: %w", e.Kind, e.CallID, err)
+		}
+	}
+	return nil
+}
+
+func named(legs []leg, commandID string) *leg {
+	for i := range legs {
+		if legs[i].CommandID == commandID {
+			return &legs[i]
+		}
+	}
+	return nil
+}
+
+// current is the leg of a role that can be given something to do.
+func current(legs []leg, role telephony.Role) *leg {
+	for i := range slices.Backward(legs) {
+		if l := &legs[i]; l.Role == role && l.SID != "" && l.EndedAt == nil {
+			return l
+		}
+	}
+	return nil
+}

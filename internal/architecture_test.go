@@ -24,7 +24,7 @@ var level = map[string]int{
 	"gen/platform/models": 1, "gen/platform/server": 1,
 
 	"internal/problem": 1, "internal/money": 1, "internal/id": 1, "internal/seal": 1, "internal/password": 1,
-	"internal/mail": 4, "internal/sms": 4, "internal/text": 1, "internal/poll": 1,
+	"internal/mail": 4, "internal/sms": 4, "internal/text": 1, "internal/poll": 1, "internal/passkey": 1,
 	"internal/seal/sealtest": 2, "internal/postgres": 2, "internal/cluster": 2, "internal/queue": 3, "internal/dbtest": 3, "internal/dbtest/stop": 4,
 
 	"internal/account": 5, "internal/application": 5, "internal/catalog": 5, "internal/wallet": 5, "internal/webhook": 5, "internal/idempotency": 5,
@@ -73,8 +73,8 @@ var fence = []struct{ dependency, places, reason string }{
 	{"github.com/go-oauth2", "internal/oauth", "the policy is ours, the library is a part"},
 	{"github.com/tink-crypto", "internal/seal", "one way to encrypt"},
 	{"filippo.io/age", "internal/note", "a file that a lawyer opens with tools of his own"},
-	{"github.com/go-webauthn", "internal/account", "one domain knows passkeys"},
-
+	{"github.com/go-webauthn", "internal/passkey", "one way to speak WebAuthn"},
+	{"github.com/pquerna/otp", "internal/staff", "one domain knows codes of devices"},
 	{"github.com/twilio/", "internal/telephony/twilio", "a provider is a part that can be changed"},
 	{"github.com/stripe/", "internal/payment", "a provider is a part that can be changed"},
 	{"github.com/riverqueue", "internal/queue internal/postgres", "the engine of the queue is a part"},

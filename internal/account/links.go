@@ -181,19 +181,8 @@ func CheckNewPassword(plain string) error {
 	if err := checkPassword(plain); err != nil {
 		return err
 	}
-	if commonPasswords[strings.ToLower(plain)] {
+	if password.Common(plain) {
 		return fmt.Errorf("%w: the password is one that everybody tries first", ErrInvalid)
 	}
 	return nil
 }
-
-// commonPasswords have the allowed length and top every list of leaked ones.
-var commonPasswords = func() map[string]bool {
-	m := map[string]bool{}
-	for p := range strings.FieldsSeq(`12345678 123456789 1234567890 11111111 00000000 password password1 password12 password123 motdepasse azertyuiop
-		azerty123 qwertyuiop qwerty123 1q2w3e4r iloveyou sunshine princess football baseball superman welcome1 abcd1234 aaaaaaaa partnerd
-		letmein1 trustno1 doudou123 marseille chocolat loulou123 soleil123 jetaime1 87654321 123123123 administrator`) {
-		m[p] = true
-	}
-	return m
-}()

@@ -18,7 +18,7 @@ type passkeyRow struct {
 	ID           string          `gorm:"column:id;primaryKey"`
 	ClientID     string          `gorm:"column:client_id"`
 	CredentialID []byte          `gorm:"column:credential_id"`
-	Credential   json.RawMessage `gorm:"column:credential"` // public key, counter and flags, as package webauthn writes them
+	Credential   json.RawMessage `gorm:"column:credential"` // public key, counter and flags, as package passkey writes them
 	Name         string          `gorm:"column:name"`
 	CreatedAt    time.Time       `gorm:"column:created_at;autoCreateTime:false"`
 	LastUsedAt   *time.Time      `gorm:"column:last_used_at"`

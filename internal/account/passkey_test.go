@@ -15,6 +15,7 @@ import (
 
 	"github.com/go-webauthn/webauthn/protocol/webauthncbor"
 
+	"partnerd/internal/passkey"
 	"partnerd/internal/postgres"
 )
 
@@ -275,7 +276,7 @@ func TestAChallengeIsAnsweredOnce(t *testing.T) {
 func TestASiteWithoutANameHasNoPasskeys(t *testing.T) {
 	t.Parallel()
 	for url, want := range map[string]bool{"http://127.0.0.1:8080": false, "http://[::1]:8080": false, "http://localhost:8080": true, "https://partner.example": true} {
-		w, err := newPasskeys(url)
+		w, err := passkey.New(url)
 		if err != nil || (w != nil) != want {
 			t.Errorf("%s: %v %v", url, w != nil, err)
 		}

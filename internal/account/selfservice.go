@@ -8,9 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-webauthn/webauthn/webauthn"
-
 	"partnerd/internal/mail"
+	"partnerd/internal/passkey"
 	"partnerd/internal/postgres"
 	"partnerd/internal/queue"
 	"partnerd/internal/seal"
@@ -40,7 +39,7 @@ var (
 	ErrTooMany   = errors.New("too many messages were sent; try again later")
 	ErrNoMobile  = fmt.Errorf("%w: the number cannot receive text messages", ErrInvalid)
 	ErrCountry   = fmt.Errorf("%w: numbers of this country cannot be verified", ErrInvalid)
-	ErrPasskey   = errors.New("the passkey was not accepted")
+	ErrPasskey   = passkey.ErrRefused
 )
 
 // Numbers says which phone numbers clients may verify, and how many codes may be sent.
@@ -82,7 +81,7 @@ type SelfService struct {
 	deps     SelfServiceDeps
 	keys     *vault.Keys
 	texts    text.Catalogue
-	passkeys *webauthn.WebAuthn // nil when the site has no name that passkeys could be bound to
+	passkeys *passkey.Site // nil when the site has no name that passkeys could be bound to
 }
 
 const (
@@ -104,7 +103,7 @@ func NewSelfService(d SelfServiceDeps) (*SelfService, error) {
 		d.Numbers.PerDay = CodesPerDay
 	}
 	s := &SelfService{deps: d, keys: vault.New(d.Box), texts: texts}
-	if s.passkeys, err = newPasskeys(d.BaseURL); err != nil {
+	if s.passkeys, err = passkey.New(d.BaseURL); err != nil {
 		return nil, err
 	}
 	queue.Handle(d.Queue, signUpJob, s.sealedJob(signUpJob, s.mailSignUp))

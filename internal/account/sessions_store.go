@@ -9,9 +9,8 @@ import (
 
 	"partnerd/internal/id"
 	"partnerd/internal/postgres"
+	"partnerd/internal/text"
 )
-
-const maxUserAgent = 300 // bytes
 
 // sessionRow is a row of browser_sessions.
 type sessionRow struct {
@@ -36,7 +35,7 @@ var insertSessionSQL = postgres.SQL(postgres.Atomic, `WITH client AS (SELECT id 
 		SELECT $3, id, $2, $4, $5, $6, $2, nullif($7, '') FROM client`)
 
 func insertSession(ctx context.Context, tx postgres.Tx, token id.Digest, clientID string, d Device) error {
-	n, err := tx.Exec(ctx, insertSessionSQL, clientID, tx.Now, token, tx.Now.Add(SessionLifetime), Printable(d.UserAgent), Printable(d.Address), d.PasskeyID)
+	n, err := tx.Exec(ctx, insertSessionSQL, clientID, tx.Now, token, tx.Now.Add(SessionLifetime), text.Printable(d.UserAgent), text.Printable(d.Address), d.PasskeyID)
 	if postgres.IsForeignKey(err, "browser_sessions_passkey_id_fkey") {
 		return ErrBadCredentials
 	}
@@ -47,17 +46,6 @@ func insertSession(ctx context.Context, tx postgres.Tx, token id.Digest, clientI
 		return ErrBadCredentials
 	}
 	return nil
-}
-
-// Printable keeps visible ASCII: what a browser says of itself is no more trustworthy than any other input.
-func Printable(s string) string {
-	b := make([]byte, 0, min(len(s), maxUserAgent))
-	for i := 0; i < len(s) && len(b) < maxUserAgent; i++ {
-		if s[i] >= ' ' && s[i] <= '~' {
-			b = append(b, s[i])
-		}
-	}
-	return string(b)
 }
 
 // touchSession notes that a session is used, at most once a minute.

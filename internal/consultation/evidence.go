@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"time"
 
-	"partnerd/internal/account"
 	"partnerd/internal/clock"
 	"partnerd/internal/id"
 	"partnerd/internal/postgres"
 	"partnerd/internal/problem"
+	"partnerd/internal/text"
 )
 
 // ChainEvery is how often to call [Service.ChainEvidence].
@@ -41,7 +41,7 @@ func (e Evidence) row() (evidenceRow, error) {
 		return evidenceRow{}, err
 	}
 	return evidenceRow{TextVersion: version, TextSHA256: digest, RequestID: e.RequestID, IdempotencyKeySHA256: id.DigestOf(e.IdempotencyKey),
-		Address: e.Address, UserAgent: account.Printable(e.UserAgent), StatedVersion: e.StatedVersion, StatedLanguage: e.StatedLanguage}, nil
+		Address: e.Address, UserAgent: text.Printable(e.UserAgent), StatedVersion: e.StatedVersion, StatedLanguage: e.StatedLanguage}, nil
 }
 
 // Proof is what is kept of the client's request for an immediate start (requirement R42), with its link in the chain over

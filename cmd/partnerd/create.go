@@ -89,7 +89,9 @@ func (c *clientCreateCmd) Run(ctx context.Context, cfg *app.Config) error {
 }
 
 type lawyerCmd struct {
-	Create   lawyerCreateCmd   `cmd:"" help:"Register a lawyer."`
+	Invite   lawyerInviteCmd   `cmd:"" help:"Register a lawyer and invite him by mail."`
+	Reinvite lawyerReinviteCmd `cmd:"" help:"Invite a lawyer again, who chooses password and second factor afresh: everything before ends."`
+	Create   lawyerCreateCmd   `cmd:"" help:"Register a lawyer that the sandbox plays."`
 	SetPhone lawyerSetPhoneCmd `cmd:"" help:"Replace the phone number of a lawyer."`
 	Suspend  lawyerSuspendCmd  `cmd:"" help:"Keep a lawyer from work and from signing on. An open offer and an assigned consultation go to others; a call goes on."`
 	Resume   lawyerResumeCmd   `cmd:"" help:"Let a suspended lawyer sign on again."`
@@ -143,27 +145,21 @@ func (c *lawyerSetPhoneCmd) Run(ctx context.Context, cfg *app.Config) error {
 type lawyerCreateCmd struct {
 	output
 	Email      string   `required:""`
-	Password   string   `help:"Only as --password - or --password-file; asked for when left out."`
 	Name       string   `required:""`
 	Phone      string   `required:"" help:"Phone number that consultations are made from; French unless it starts with +."`
 	Competence []string `required:"" help:"Competence code; may be repeated."`
 	Language   []string `required:"" help:"Language code; may be repeated. Every competence is served in every language."`
-	Simulated  bool     `help:"Played by the sandbox."`
 	Reason     string   `default:"New lawyer." help:"Why; kept in the audit."`
 	By         string   `help:"Who does it. Default: PARTNERD_OPERATOR, or the account at this machine."`
 }
 
 func (c *lawyerCreateCmd) Run(ctx context.Context, cfg *app.Config) error {
-	if c.Simulated && !cfg.Sandbox() {
-		return errors.New("--simulated exists in a sandbox only")
-	}
-	password, err := askPassword(c.Password)
-	if err != nil {
-		return err
+	if !cfg.Sandbox() {
+		return errors.New("simulated lawyers exist in a sandbox only; partnerd lawyer invite is for people")
 	}
 	return withNew(ctx, cfg, func(a *app.App) error {
 		made, err := a.Operator.CreateLawyer(ctx, act{By: c.By, Reason: c.Reason}.by(), lawyer.NewLawyer{
-			Email: c.Email, Password: password, Name: c.Name, Phone: c.Phone, Competences: c.Competence, Languages: c.Language, Simulated: c.Simulated})
+			Email: c.Email, Name: c.Name, Phone: c.Phone, Competences: c.Competence, Languages: c.Language, Simulated: true})
 		if err != nil {
 			return err
 		}

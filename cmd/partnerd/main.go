@@ -26,6 +26,7 @@ type cli struct {
 	App          appCmd          `cmd:"" name:"app" help:"Partners' applications."`
 	Client       clientCmd       `cmd:"" help:"End clients."`
 	Lawyer       lawyerCmd       `cmd:"" help:"Lawyers."`
+	Operator     operatorCmd     `cmd:"" help:"People who operate the service."`
 	Consultation consultationCmd `cmd:"" help:"Consultations."`
 	Webhook      webhookCmd      `cmd:"" help:"Endpoints, events and deliveries of an application."`
 	Wallet       walletCmd       `cmd:"" help:"Clients' wallets."`

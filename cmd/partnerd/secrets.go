@@ -22,7 +22,6 @@ var secretFlags = map[string]struct {
 	"password":              {},
 	"master-key":            {variable: "PARTNERD_MASTER_KEY"},
 	"metrics-token":         {variable: "PARTNERD_METRICS_TOKEN"},
-	"ops-password":          {variable: "PARTNERD_OPS_PASSWORD"},
 	"stripe-secret-key":     {variable: "PARTNERD_STRIPE_SECRET_KEY"},
 	"twilio-auth-token":     {variable: "PARTNERD_TWILIO_AUTH_TOKEN"},
 	"twilio-api-key":        {variable: "PARTNERD_TWILIO_API_KEY"},

@@ -30,32 +30,25 @@ func run(ctx context.Context, cfg *app.Config, serve, work bool) error {
 	}
 	defer a.Close()
 	var demo *app.Demo
+	var invited []app.Invitation
 	if serve && a.Config.Sandbox() {
 		if demo, err = a.Seed(ctx); err != nil {
+			return err
+		}
+		if invited, err = a.SeedStaff(ctx); err != nil {
 			return err
 		}
 	}
 	return a.Run(ctx, serve, work, func() {
 		if serve {
-			welcome(a, demo)
+			welcome(a, demo, invited)
 		}
 		a.Logger.Info("started", "environment", a.Config.Env, "address", a.Config.Addr, "baseUrl", a.Config.BaseURL)
 	})
 }
 
-// ops says where the operators' page is and what opens it.
-func ops(a *app.App) string {
-	switch {
-	case a.Config.OpsPassword != "":
-		return a.Config.BaseURL + "/ops"
-	case a.Config.Sandbox():
-		return a.Config.BaseURL + "/ops   password in " + filepath.Join(a.Config.DataDir, "ops-password")
-	}
-	return "no page without PARTNERD_OPS_PASSWORD"
-}
-
 // welcome tells where to go next.
-func welcome(a *app.App, d *app.Demo) {
+func welcome(a *app.App, d *app.Demo, invited []app.Invitation) {
 	base := a.Config.BaseURL
 	fmt.Fprintf(os.Stdout, `
 partnerd (%s) is ready at %s
@@ -63,9 +56,10 @@ partnerd (%s) is ready at %s
   Documentation    %s/docs
   Contract         %s/openapi.yaml
   Client account   %s/account
-  Operators        %s
+  Operators        %s/ops
+  Lawyers          %s/desk
   Health           %s/readyz
-`, a.Config.Env, base, base, base, base, ops(a), base)
+`, a.Config.Env, base, base, base, base, base, base, base)
 	kept := filepath.Join(a.Config.DataDir, "demo.json")
 	switch {
 	case d == nil:
@@ -82,7 +76,19 @@ partnerd (%s) is ready at %s
   (kept in %s; make demo plays a CRM of its own against this server)
 `, d.ClientEmail, d.ClientPassword, d.ClientID, d.ClientSecret, d.WebhookSecret, d.RedirectURI, d.WebhookURL, kept)
 	}
+	invitations(a, invited)
 	fmt.Fprintln(os.Stdout)
+}
+
+// invitations tells how a developer becomes operator and lawyer of a sandbox.
+func invitations(a *app.App, invited []app.Invitation) {
+	for _, i := range invited {
+		where := i.Link
+		if !isTerminal(os.Stdout) {
+			where = "the newest mail to " + i.Person.Email + " in " + filepath.Join(a.Config.DataDir, "mail")
+		}
+		fmt.Fprintf(os.Stdout, "\n  %s: choose a password and a second factor with\n                   %s\n", i.Person.Name, where)
+	}
 }
 
 // isTerminal tells whether a person reads along.

@@ -205,6 +205,7 @@ func (a *App) wire(ctx context.Context, k keys) (err error) {
 	if a.Staff, err = staff.New(staff.Deps{DB: a.DB, Box: k.box, Queue: a.Queue, Mail: a.Mail, BaseURL: cfg.BaseURL}); err != nil {
 		return err
 	}
+	a.purgeEvery("links and sessions of the people who work here", time.Hour, a.Staff.Purge)
 	a.Access = access.New(a.DB)
 	a.purgeEvery("the log of uses", 24*time.Hour, a.Access.Purge)
 	a.Idempotency = idempotency.New(a.DB, k.box)
@@ -254,7 +255,7 @@ func (a *App) wire(ctx context.Context, k keys) (err error) {
 	a.Queue.Every("examination of the books", books.CheckEvery, a.Books.ExamineIfDue)
 	a.sayWhatIsMissing()
 	a.Operator = &operator.Service{DB: a.DB, Sandbox: cfg.Sandbox(), Accounts: a.Accounts, Applications: a.Applications, OAuth: a.OAuth, Wallet: a.Wallet,
-		Payments: a.Payments, Webhooks: a.Webhooks, Lawyers: a.Lawyers, Consultations: a.Consultations, Mail: a.Mail}
+		Payments: a.Payments, Webhooks: a.Webhooks, Lawyers: a.Lawyers, Staff: a.Staff, Consultations: a.Consultations, Mail: a.Mail}
 	if err := a.sayWhatIsTooMuch(ctx); err != nil {
 		return err
 	}
@@ -356,13 +357,9 @@ func (a *App) routes() (*echo.Echo, error) {
 	e.HideBanner, e.HidePort = true, true
 	e.IPExtractor = a.addressOf()
 	limiter := ratelimit.New()
-	ops, err := a.Config.opsPassword()
-	if err != nil {
-		return nil, err
-	}
 	d := web.Deps{
-		OpsPassword: ops, SecurityContact: a.Config.SecurityContact,
-		DB: a.DB, Accounts: a.Accounts, Applications: a.Applications, OAuth: a.OAuth, Wallet: a.Wallet, Payments: a.Payments, Books: a.Books,
+		SecurityContact: a.Config.SecurityContact,
+		DB:              a.DB, Accounts: a.Accounts, Applications: a.Applications, OAuth: a.OAuth, Wallet: a.Wallet, Payments: a.Payments, Books: a.Books,
 		SelfService: a.SelfService, Staff: a.Staff, Access: a.Access, Privacy: a.Privacy, Consultations: a.Consultations, Catalog: a.Catalog,
 		Limiter: limiter, Logger: a.Logger, BaseURL: a.Config.BaseURL, Sandbox: a.Config.Sandbox(),
 		Contract: openapi.Published(openapi.Partner, a.Config.BaseURL), Platform: openapi.Published(openapi.Platform, a.Config.BaseURL),

@@ -54,7 +54,6 @@ type Config struct {
 
 	StripeSecretKey     string `env:"PARTNERD_STRIPE_SECRET_KEY" help:"Secret key at Stripe, whose Checkout takes the money then; a test key in a sandbox. Empty: the sandbox simulates payments, live takes none."`
 	StripeWebhookSecret string `env:"PARTNERD_STRIPE_WEBHOOK_SECRET" help:"Signing secret of the webhook endpoint at Stripe that posts to /payments/notices/stripe."`
-	OpsPassword         string `env:"PARTNERD_OPS_PASSWORD" help:"Password of the operators' page /ops. Empty: a sandbox makes one in the data folder, live has no such page."`
 
 	SMSServer string `env:"PARTNERD_SMS_SERVER" help:"Provider of text messages with Twilio's interface, like https://account:token@api.twilio.com. Empty: a sandbox keeps text messages in the data folder."`
 	SMSFrom   string `env:"PARTNERD_SMS_FROM" help:"Sender of text messages: a number, a name, or the identifier of a messaging service."`
@@ -125,9 +124,6 @@ func (c *Config) Check() error {
 	errs = append(errs, c.checkMoney(), c.checkPhones(), c.checkTelephony())
 	if _, err := c.proxies(); err != nil {
 		errs = append(errs, fmt.Errorf("PARTNERD_TRUSTED_PROXIES: %w", err))
-	}
-	if c.OpsPassword != "" && len(c.OpsPassword) < minOpsPassword {
-		errs = append(errs, fmt.Errorf("PARTNERD_OPS_PASSWORD: must have %d characters or more", minOpsPassword))
 	}
 	for name, address := range map[string]string{"PARTNERD_DATABASE_URL": c.DatabaseURL, "PARTNERD_DATABASE_OWNER_URL": c.DatabaseOwnerURL} {
 		if c.Sandbox() || address == "" {

@@ -186,23 +186,20 @@ func TestLiveIsCareful(t *testing.T) {
 		change func(*Config)
 		fault  string
 	}{
-		"all is said":              {func(*Config) {}, ""},
-		"no proxy":                 {func(c *Config) { c.TrustedProxies = nil }, "PARTNERD_TRUSTED_PROXIES"},
-		"none, said":               {func(c *Config) { c.TrustedProxies = []string{"none"} }, ""},
-		"none and one":             {func(c *Config) { c.TrustedProxies = []string{"none", "10.0.0.0/8"} }, "PARTNERD_TRUSTED_PROXIES"},
-		"no proxy in front":        {func(c *Config) { c.TrustedProxies, c.BaseURL = nil, "http://localhost:1" }, ""},
-		"a sandbox":                {func(c *Config) { c.TrustedProxies, c.Env = nil, "sandbox" }, ""},
-		"a short password":         {func(c *Config) { c.OpsPassword = "fifteen letters" }, "PARTNERD_OPS_PASSWORD"},
-		"a long one":               {func(c *Config) { c.OpsPassword = "sixteen letters." }, ""},
-		"a short one of a sandbox": {func(c *Config) { c.Env, c.OpsPassword = "sandbox", "a" }, "PARTNERD_OPS_PASSWORD"},
-		"a database in clear":      {func(c *Config) { c.DatabaseURL = "postgres://u:hush@db.example/x" }, "sslmode=require"},
-		"perhaps in clear":         {func(c *Config) { c.DatabaseURL = "postgres://db.example/x?sslmode=allow" }, "sslmode=require"},
-		"one of two in clear":      {func(c *Config) { c.DatabaseURL = "postgres://localhost,db.example/x?sslmode=disable" }, "sslmode=require"},
-		"in clear, in words":       {func(c *Config) { c.DatabaseURL = "host=10.0.0.1 dbname=x sslmode=disable" }, "sslmode=require"},
-		"encrypted":                {func(c *Config) { c.DatabaseURL = "postgres://db.example/x?sslmode=require" }, ""},
-		"on this machine":          {func(c *Config) { c.DatabaseURL = "postgres://[::1]/x?sslmode=disable" }, ""},
-		"by a socket":              {func(c *Config) { c.DatabaseURL = "host=/run/postgresql dbname=x" }, ""},
-		"a sandbox's in clear":     {func(c *Config) { c.Env, c.DatabaseURL = "sandbox", "postgres://db.example/x" }, ""},
+		"all is said":          {func(*Config) {}, ""},
+		"no proxy":             {func(c *Config) { c.TrustedProxies = nil }, "PARTNERD_TRUSTED_PROXIES"},
+		"none, said":           {func(c *Config) { c.TrustedProxies = []string{"none"} }, ""},
+		"none and one":         {func(c *Config) { c.TrustedProxies = []string{"none", "10.0.0.0/8"} }, "PARTNERD_TRUSTED_PROXIES"},
+		"no proxy in front":    {func(c *Config) { c.TrustedProxies, c.BaseURL = nil, "http://localhost:1" }, ""},
+		"a sandbox":            {func(c *Config) { c.TrustedProxies, c.Env = nil, "sandbox" }, ""},
+		"a database in clear":  {func(c *Config) { c.DatabaseURL = "postgres://u:hush@db.example/x" }, "sslmode=require"},
+		"perhaps in clear":     {func(c *Config) { c.DatabaseURL = "postgres://db.example/x?sslmode=allow" }, "sslmode=require"},
+		"one of two in clear":  {func(c *Config) { c.DatabaseURL = "postgres://localhost,db.example/x?sslmode=disable" }, "sslmode=require"},
+		"in clear, in words":   {func(c *Config) { c.DatabaseURL = "host=10.0.0.1 dbname=x sslmode=disable" }, "sslmode=require"},
+		"encrypted":            {func(c *Config) { c.DatabaseURL = "postgres://db.example/x?sslmode=require" }, ""},
+		"on this machine":      {func(c *Config) { c.DatabaseURL = "postgres://[::1]/x?sslmode=disable" }, ""},
+		"by a socket":          {func(c *Config) { c.DatabaseURL = "host=/run/postgresql dbname=x" }, ""},
+		"a sandbox's in clear": {func(c *Config) { c.Env, c.DatabaseURL = "sandbox", "postgres://db.example/x" }, ""},
 	} {
 		cfg := good()
 		cfg.Env, cfg.BaseURL, cfg.TrustedProxies = "live", "https://api.example", []string{"10.0.0.0/8", "fd00::/8"}

@@ -40,7 +40,7 @@ func TestActsOfOperatorsAreAudited(t *testing.T) {
 	must(err)
 	c, err := o.CreateClient(ctx, by, account.NewClient{Email: "a@client.example", Password: "for the tests only, please", Name: "A Client"}, 5000)
 	must(err)
-	l, err := o.CreateLawyer(ctx, by, lawyer.NewLawyer{Email: "l@bar.example", Password: "for the tests only, please", Name: "A Lawyer", Phone: "+33199000001",
+	l, err := o.CreateLawyer(ctx, by, lawyer.NewLawyer{Email: "l@bar.example", Name: "A Lawyer", Phone: "+33199000001",
 		Competences: []string{"TAX"}, Languages: []string{"FR"}})
 	must(err)
 	token, err := a.Accounts.SignIn(ctx, a.DB.Read(), c.ID)

@@ -2,10 +2,7 @@ package app
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -39,41 +36,6 @@ func TestStripeKeysFitTheDeployment(t *testing.T) {
 		if err != nil && c.key != "" && strings.Contains(err.Error(), c.key) {
 			t.Errorf("%s: the message holds the key: %v", name, err)
 		}
-	}
-}
-
-// A sandbox makes one password, whoever asks first and at once; live makes none.
-func TestOpsPassword(t *testing.T) {
-	t.Parallel()
-	c := good()
-	c.DataDir = filepath.Join(t.TempDir(), "data")
-	got := make([]string, 8)
-	var all sync.WaitGroup
-	for i := range got {
-		all.Go(func() {
-			var err error
-			if got[i], err = c.opsPassword(); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	all.Wait()
-	kept, err := os.ReadFile(filepath.Join(c.DataDir, "ops-password"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, p := range got {
-		if len(p) < 20 || p != strings.TrimSpace(string(kept)) {
-			t.Errorf("password %q, kept %q", p, kept)
-		}
-	}
-	c.OpsPassword = "mine"
-	if p, err := c.opsPassword(); p != "mine" || err != nil {
-		t.Errorf("configured: %q, %v", p, err)
-	}
-	c.OpsPassword, c.Env = "", "live"
-	if p, err := c.opsPassword(); p != "" || err != nil {
-		t.Errorf("live: %q, %v", p, err)
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 func TestASubscriberIsOneCallerEverywhere(t *testing.T) {
 	t.Parallel()
 	b := openBank(t, func(c *Config) {
-		c.RateUnauthorized, c.RateTokenFailures, c.OpsPassword = 3, 3, "for operators only"
+		c.RateUnauthorized, c.RateTokenFailures = 3, 3
 	})
 	from := func(address, method, path, authorization, body string) int {
 		r := httptest.NewRequest(method, path, strings.NewReader(body))
@@ -36,7 +36,6 @@ func TestASubscriberIsOneCallerEverywhere(t *testing.T) {
 		{"GET", "/api/oauth/authorize", "", "", 3},
 		{"POST", "/api/oauth/token", "", wrong, 3},
 		{"GET", "/api/platform/v1/endpoint", basic, "", 3},
-		{"GET", "/ops", basic, "", 20},
 	} {
 		for n := range c.tries + 1 {
 			status := from(fmt.Sprintf("2001:db8:0:%x::%x", i, n+1), c.method, c.path, c.authorization, c.body)

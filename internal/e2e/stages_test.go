@@ -78,8 +78,7 @@ func (s *session) hasWallet(t testing.TB, when string, balance, held int64) {
 // lawyer signs a lawyer on who waits for what the test does in his place.
 func (w *world) lawyer(t testing.TB, email string) string {
 	t.Helper()
-	l, err := w.CreateLawyer(t.Context(), lawyer.NewLawyer{Email: email + "@lawyer.example", Name: "Lawyer " + email, Password: "password of a lawyer",
-		Phone: "+33639980099", Competences: []string{"HOUSING"}, Languages: []string{"FR"}})
+	l, err := w.CreateLawyer(t.Context(), lawyer.NewLawyer{Email: email + "@lawyer.example", Name: "Lawyer " + email, Phone: "+33639980099", Competences: []string{"HOUSING"}, Languages: []string{"FR"}})
 	if err != nil {
 		t.Fatalf("create lawyer: %v", err)
 	}

@@ -63,7 +63,6 @@ type Lease struct {
 // NewLawyer is what [Service.Create] needs.
 type NewLawyer struct {
 	Email     string // unique, whatever the case
-	Password  string // at least 8 characters; ignored for a simulated lawyer
 	Name      string
 	Phone     string // E.164: consultations are made from it
 	Simulated bool

@@ -6,16 +6,14 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"partnerd/internal/id"
-	"partnerd/internal/password"
 	"partnerd/internal/postgres"
 	"partnerd/internal/seal"
 	"partnerd/internal/text"
 )
 
-// noPassword is no hash of any password, so nobody signs in with it.
+// noPassword is no hash of any password: lawyers sign in as the people that package staff keeps.
 const noPassword = "!"
 
 // Service reads and changes lawyers. Safe for concurrent use.
@@ -50,16 +48,12 @@ func (s *Service) Create(ctx context.Context, tx postgres.Tx, n NewLawyer) (Lawy
 	if err := checkCodes(ctx, tx, n.Competences, n.Languages); err != nil {
 		return Lawyer{}, err
 	}
-	hash := noPassword
-	if !n.Simulated {
-		hash = password.Hash(n.Password)
-	}
 	l := Lawyer{ID: tx.NewID(id.Lawyer), Email: n.Email, Name: n.Name, State: Offline, Simulated: n.Simulated, CreatedAt: tx.Now}
 	phone, err := s.box.Seal(phonePlace(l.ID), []byte(n.Phone))
 	if err != nil {
 		return Lawyer{}, err
 	}
-	if err := insert(ctx, tx, l, hash, phone); err != nil {
+	if err := insert(ctx, tx, l, noPassword, phone); err != nil {
 		return Lawyer{}, err
 	}
 	return l, insertPairs(ctx, tx, l.ID, n.Competences, n.Languages)
@@ -236,9 +230,6 @@ func check(n NewLawyer) error {
 	}
 	if !text.IsName(n.Name, 200) {
 		return fmt.Errorf("%w: the name must have 1 to 200 characters", ErrInvalid)
-	}
-	if !n.Simulated && utf8.RuneCountInString(n.Password) < 8 {
-		return fmt.Errorf("%w: the password must have at least 8 characters", ErrInvalid)
 	}
 	if err := checkPhone(n.Phone); err != nil {
 		return err

@@ -21,7 +21,7 @@ func service(t *testing.T) *lawyer.Service {
 }
 
 func valid() lawyer.NewLawyer {
-	return lawyer.NewLawyer{Email: "lawyer@example.com", Password: "long enough", Name: "A Lawyer", Phone: "+33199000001",
+	return lawyer.NewLawyer{Email: "lawyer@example.com", Name: "A Lawyer", Phone: "+33199000001",
 		Competences: []string{"TAX", "FAMILY", "TAX"}, Languages: []string{"FR", "EN"}}
 }
 
@@ -45,8 +45,8 @@ func TestCreateWritesEveryPairAndSealsThePhone(t *testing.T) {
 	var hash string
 	err = db.Pool().QueryRow(t.Context(), `SELECT (SELECT count(*) FROM lawyer_pairs WHERE lawyer_id = l.id),
 		position('199000001' in encode(phone_sealed, 'escape')), password_hash FROM lawyers l WHERE id = $1`, l.ID).Scan(&pairs, &plain, &hash)
-	if err != nil || pairs != 4 || plain != 0 || !strings.HasPrefix(hash, "$argon2id$") {
-		t.Errorf("%d pairs, phone in the clear at %d, hash %.10s, %v; want 4, 0, argon2id", pairs, plain, hash, err)
+	if err != nil || pairs != 4 || plain != 0 || hash != "!" {
+		t.Errorf("%d pairs, phone in the clear at %d, hash %.10s, %v; want 4, 0, and none", pairs, plain, hash, err)
 	}
 	if phone, err := s.Phone(t.Context(), db.Read(), l.ID); err != nil || phone != "+33199000001" {
 		t.Errorf("phone %q, %v", phone, err)
@@ -69,7 +69,6 @@ func TestCreateRefuses(t *testing.T) {
 			lawyer.ErrUnknownCode, "competence MAGIC, language XX"},
 		{"no language", func(n *lawyer.NewLawyer) { n.Languages = nil }, lawyer.ErrInvalid, "language"},
 		{"no address", func(n *lawyer.NewLawyer) { n.Email = "nobody" }, lawyer.ErrInvalid, "e-mail"},
-		{"short password", func(n *lawyer.NewLawyer) { n.Password = "short" }, lawyer.ErrInvalid, "password"},
 		{"no phone", func(n *lawyer.NewLawyer) { n.Phone = "" }, lawyer.ErrInvalid, "phone"},
 		{"phone of a country", func(n *lawyer.NewLawyer) { n.Phone = "0199000001" }, lawyer.ErrInvalid, "phone"},
 		{"no name", func(n *lawyer.NewLawyer) { n.Name = " " }, lawyer.ErrInvalid, "name"},

@@ -13,7 +13,7 @@ import (
 func TestEveryActIsRecorded(t *testing.T) {
 	t.Parallel()
 	others := map[string]string{
-		"KnownClient": "reads", "Client": "reads", "LinkHistory": "reads",
+		"KnownClient": "reads", "Client": "reads", "LinkHistory": "reads", "Operators": "reads",
 		"AdjustWallet": "wallet.Correct records it", "RefundTopUps": "payment.Refund records it",
 	}
 	names, err := filepath.Glob("*.go")

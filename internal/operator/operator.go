@@ -16,6 +16,7 @@ import (
 	"partnerd/internal/payment"
 	"partnerd/internal/postgres"
 	"partnerd/internal/problem"
+	"partnerd/internal/staff"
 	"partnerd/internal/wallet"
 	"partnerd/internal/webhook"
 )
@@ -38,6 +39,7 @@ type Service struct {
 	Payments      *payment.Service
 	Webhooks      *webhook.Service
 	Lawyers       *lawyer.Service
+	Staff         *staff.Service
 	Consultations *consultation.Service
 	Mail          *mail.Service
 }

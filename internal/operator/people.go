@@ -56,12 +56,15 @@ func (s *Service) SetLawyerPhone(ctx context.Context, by Act, lawyerID, phone st
 	})
 }
 
-// SuspendLawyer keeps a lawyer from work and from signing on; see [consultation.Service.SuspendLawyer]. Fault:
+// SuspendLawyer keeps a lawyer from work and from going on duty, and ends his sessions; see [consultation.Service.SuspendLawyer]. Fault:
 // [lawyer.ErrNotFound].
 func (s *Service) SuspendLawyer(ctx context.Context, by Act, lawyerID string) (l lawyer.Lawyer, err error) {
 	err = s.DB.InTx(ctx, func(tx postgres.Tx) error {
 		var offered string
 		if l, offered, err = s.Consultations.SuspendLawyer(ctx, tx, lawyerID); err != nil {
+			return err
+		}
+		if err := s.Staff.EndLawyerSessions(ctx, tx, lawyerID); err != nil {
 			return err
 		}
 		return by.Record(ctx, tx, "lawyer.suspend", lawyerID, map[string]any{"state": l.State, "offerTakenBack": offered})
@@ -79,7 +82,7 @@ func (s *Service) ResumeLawyer(ctx context.Context, by Act, lawyerID string) err
 	})
 }
 
-// CreateLawyer registers a lawyer, who is offline until signing in at the desk (or at once when simulated).
+// CreateLawyer registers a lawyer whom nobody invites: a simulated one.
 func (s *Service) CreateLawyer(ctx context.Context, by Act, n lawyer.NewLawyer) (l lawyer.Lawyer, err error) {
 	if n.Phone, err = account.E164(n.Phone); err != nil {
 		return l, errLawyerPhone

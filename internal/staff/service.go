@@ -9,6 +9,7 @@ import (
 
 	"partnerd/internal/id"
 	"partnerd/internal/mail"
+	"partnerd/internal/passkey"
 	"partnerd/internal/postgres"
 	"partnerd/internal/queue"
 	"partnerd/internal/seal"
@@ -34,6 +35,8 @@ type Deps struct {
 type Service struct {
 	deps  Deps
 	texts text.Catalogue
+
+	passkeys *passkey.Site // nil when the site has no name that passkeys could be bound to
 }
 
 // New makes the service.
@@ -42,7 +45,12 @@ func New(d Deps) (*Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Service{deps: d, texts: texts}, nil
+	s := &Service{deps: d, texts: texts}
+	if s.passkeys, err = passkey.New(d.BaseURL); err != nil {
+		return nil, err
+	}
+	queue.Handle(d.Queue, resetJob, s.mailReset)
+	return s, nil
 }
 
 // Invite adds a person and mails the link with which he chooses a password. It returns [ErrInvalid], or [ErrEmailTaken], after
@@ -71,8 +79,8 @@ func (s *Service) Reinvite(ctx context.Context, tx postgres.Tx, staffID string) 
 	if err != nil {
 		return Person{}, "", err
 	}
-	r.PasswordHash, r.TOTPSealed, r.TOTPConfirmedAt, r.DisabledAt = "", nil, nil, nil
-	if err := update(ctx, tx, r.ID, r, "password_hash", "totp_sealed", "totp_confirmed_at", "disabled_at"); err != nil {
+	r.PasswordHash, r.TOTPSealed, r.TOTPStep, r.TOTPConfirmedAt, r.DisabledAt = "", nil, 0, nil, nil
+	if err := update(ctx, tx, r.ID, r, "password_hash", "totp_sealed", "totp_step", "totp_confirmed_at", "disabled_at"); err != nil {
 		return Person{}, "", err
 	}
 	if err := s.endAll(ctx, tx, r.ID); err != nil {
@@ -174,3 +182,23 @@ func (s *Service) send(ctx context.Context, tx postgres.Tx, to staffRow, key str
 	}
 	return s.deps.Mail.Send(ctx, tx, mail.Message{To: to.Email, Subject: subject, Text: body})
 }
+
+// notify tells a person that something about the way to sign in changed.
+func (s *Service) notify(ctx context.Context, tx postgres.Tx, to staffRow, what string) error {
+	event, err := s.texts.Get(to.Language, "staff.notice."+what)
+	if err != nil {
+		return err
+	}
+	subject, err := s.texts.Get(to.Language, "notice.subject", event)
+	if err != nil {
+		return err
+	}
+	body, err := s.texts.Get(to.Language, "staff.notice.text", to.Name, event, tx.Now.Format("2006-01-02 15:04 UTC"), s.deps.BaseURL+"/staff/security")
+	if err != nil {
+		return err
+	}
+	return s.deps.Mail.Send(ctx, tx, mail.Message{To: to.Email, Subject: subject, Text: body})
+}
+
+// Purge deletes links, challenges and sessions that are over.
+func (s *Service) Purge(ctx context.Context) (int, error) { return purge(ctx, s.deps.DB.Read()) }

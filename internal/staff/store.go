@@ -158,3 +158,75 @@ func deleteRecoveryCodes(ctx context.Context, tx postgres.Tx, staffID string) er
 	}
 	return nil
 }
+
+func insertRecoveryCode(ctx context.Context, tx postgres.Tx, staffID string, code id.Digest) error {
+	if err := gorm.G[recoveryRow](tx.Gorm(ctx)).Create(ctx, &recoveryRow{CodeHash: code, StaffID: staffID, CreatedAt: tx.Now}); err != nil {
+		return fmt.Errorf("insert recovery code: %w", err)
+	}
+	return nil
+}
+
+func countRecoveryCodes(ctx context.Context, tx postgres.Tx, staffID string) (int64, error) {
+	n, err := gorm.G[recoveryRow](tx.Gorm(ctx)).Where("staff_id = ? AND used_at IS NULL", staffID).Count(ctx, "*")
+	if err != nil {
+		return 0, fmt.Errorf("count recovery codes: %w", err)
+	}
+	return n, nil
+}
+
+// useRecoveryCode tells whether the code was there to be used.
+func useRecoveryCode(ctx context.Context, tx postgres.Tx, staffID string, code id.Digest) (bool, error) {
+	n, err := gorm.G[recoveryRow](tx.Gorm(ctx)).Where("code_hash = ? AND staff_id = ? AND used_at IS NULL", code, staffID).Update(ctx, "used_at", tx.Now)
+	if err != nil {
+		return false, fmt.Errorf("use recovery code: %w", err)
+	}
+	return n == 1, nil
+}
+
+// linkWorks chooses a link that can be used.
+const linkWorks = "token_hash = ? AND kind = ? AND expires_at > ?"
+
+func findLink(ctx context.Context, tx postgres.Tx, kind string, token id.Digest) (linkRow, error) {
+	r, err := gorm.G[linkRow](tx.Gorm(ctx)).Where(linkWorks, token, kind, tx.Now).Take(ctx)
+	if postgres.IsNotFound(err) {
+		return linkRow{}, ErrBadLink
+	}
+	if err != nil {
+		return linkRow{}, fmt.Errorf("read link: %w", err)
+	}
+	return r, nil
+}
+
+// useLink ends a link: of several at once, one gets it.
+func useLink(ctx context.Context, tx postgres.Tx, kind string, token id.Digest) error {
+	n, err := gorm.G[linkRow](tx.Gorm(ctx)).Where(linkWorks, token, kind, tx.Now).Update(ctx, "expires_at", tx.Now)
+	if err != nil {
+		return fmt.Errorf("use link: %w", err)
+	}
+	if n == 0 {
+		return ErrBadLink
+	}
+	return nil
+}
+
+// countLinks counts the links of a kind that were mailed to a person within the last hour.
+func countLinks(ctx context.Context, tx postgres.Tx, kind, staffID string) (int64, error) {
+	n, err := gorm.G[linkRow](tx.Gorm(ctx)).Where("kind = ? AND staff_id = ? AND created_at > ?", kind, staffID, tx.Now.Add(-time.Hour)).Count(ctx, "*")
+	if err != nil {
+		return 0, fmt.Errorf("count links: %w", err)
+	}
+	return n, nil
+}
+
+// purge deletes what is over for a day.
+func purge(ctx context.Context, tx postgres.Tx) (int, error) {
+	n := 0
+	for _, model := range []any{&linkRow{}, &challengeRow{}, &sessionRow{}} {
+		r := tx.Gorm(ctx).Where("expires_at < ?", tx.Now.Add(-24*time.Hour)).Delete(model)
+		if r.Error != nil {
+			return n, fmt.Errorf("purge: %w", r.Error)
+		}
+		n += int(r.RowsAffected)
+	}
+	return n, nil
+}

@@ -27,6 +27,11 @@ func (p *Pages) chooseLanguage(c echo.Context) {
 	if languageNames[lang] == "" {
 		return
 	}
+	p.keepLanguage(c, lang)
+}
+
+// keepLanguage lets the browser's pages have a language from now on.
+func (p *Pages) keepLanguage(c echo.Context, lang string) {
 	c.Set(languageCookie, lang)
 	c.SetCookie(&http.Cookie{Name: languageCookie, Value: lang, Path: "/", MaxAge: 365 * 24 * 3600,
 		Secure: p.secure, HttpOnly: true, SameSite: http.SameSiteLaxMode})

@@ -1,8 +1,6 @@
 package web
 
 import (
-	"crypto/sha256"
-	"crypto/subtle"
 	"net/http"
 	"time"
 
@@ -13,14 +11,12 @@ import (
 	"partnerd/internal/consultation"
 	"partnerd/internal/money"
 	"partnerd/internal/payment"
-	"partnerd/internal/ratelimit"
+	"partnerd/internal/staff"
 )
 
 const (
-	opsAttempts = 20  // wrong passwords at once from one network; one more every hour
-	opsOfAll    = 100 // a minute, from everywhere
-	opsRows     = 20
-	opsStale    = 26 * time.Hour // a nightly examination that is older was missed
+	opsRows  = 20
+	opsStale = 26 * time.Hour // a nightly examination that is older was missed
 )
 
 type opsView struct {
@@ -36,11 +32,8 @@ type opsView struct {
 	Notes     []consultation.Consultation // whose note is missing for a day or longer
 }
 
-// ops shows operators the state of the money. It changes nothing. The route exists only with a password.
-func (p *Pages) ops(c echo.Context) error {
-	if err := p.askOperator(c); err != nil {
-		return err
-	}
+// ops shows operators the state of the money. It changes nothing.
+func (p *Pages) ops(c echo.Context, s staff.Session) error {
 	ctx, tx := c.Request().Context(), p.deps.DB.Read()
 	v := opsView{Threshold: books.EMoneyThreshold}
 	var err error
@@ -62,31 +55,5 @@ func (p *Pages) ops(c echo.Context) error {
 	if v.Notes, err = p.deps.Consultations.MissingNotes(ctx, tx, opsRows); err != nil {
 		return err
 	}
-	return p.render(c, http.StatusOK, "ops", view{Title: "ops.title", Data: v})
-}
-
-// askOperator lets whoever knows the password pass (HTTP Basic, any name). Tries are counted before they are judged, so
-// that above the bound a guess tells nothing; whoever guesses from many networks keeps operators out meanwhile.
-func (p *Pages) askOperator(c echo.Context) error {
-	if _, given, ok := c.Request().BasicAuth(); ok {
-		ctx, network := c.Request().Context(), from(c, "ops", opsAttempts)
-		g := guess{tries: []try{network, {"ops", opsOfAll}}, key: network.bucket, quota: ratelimit.Quota{Burst: opsAttempts, Interval: time.Hour}}
-		wait, err := p.guess(ctx, g)
-		if err != nil {
-			return err
-		}
-		if wait > 0 {
-			if p.deps.Limiter.Allow("ops warn", 1, p.deps.DB.Clock().Now()).Allowed {
-				p.deps.Logger.Warn("many wrong passwords at the operators' page", "address", c.RealIP())
-			}
-			return tooMany(c, wait)
-		}
-		want, got := sha256.Sum256([]byte(p.deps.OpsPassword)), sha256.Sum256([]byte(given))
-		if subtle.ConstantTimeCompare(want[:], got[:]) == 1 {
-			return p.forgive(ctx, g)
-		}
-		p.deps.Logger.Warn("wrong password at the operators' page", "address", c.RealIP())
-	}
-	c.Response().Header().Set("WWW-Authenticate", `Basic realm="operators", charset="UTF-8"`)
-	return statusError(http.StatusUnauthorized)
+	return p.renderStaff(c, http.StatusOK, s, "ops", view{Title: "ops.title", Data: v})
 }

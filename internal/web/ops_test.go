@@ -1,7 +1,6 @@
 package web
 
 import (
-	"encoding/base64"
 	"net/http"
 	"strings"
 	"testing"
@@ -9,54 +8,24 @@ import (
 
 	"partnerd/internal/payment"
 	"partnerd/internal/postgres"
+	"partnerd/internal/staff"
 	"partnerd/internal/wallet"
 )
 
-const opsPassword = "for operators only"
-
-func (b *browser) as(user, password string) *browser {
-	b.header.Set("Authorization", "Basic "+base64.StdEncoding.EncodeToString([]byte(user+":"+password)))
-	return b
-}
-
-// The page exists only with a password, asks for it, and slows down who guesses.
+// The page is for operators who are signed in, whatever their role.
 func TestOpsIsForOperators(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	f.browser().as("ops", "").get("/ops").want(t, 404)
-
-	f = newFixture(t, func(d *Deps) { d.OpsPassword = opsPassword })
-	p := f.browser().get("/ops")
-	p.want(t, 401, "for operators")
-	if got := p.Header.Get("WWW-Authenticate"); !strings.HasPrefix(got, "Basic ") {
-		t.Errorf("WWW-Authenticate %q", got)
-	}
-	f.browser().as("ops", opsPassword).get("/ops").want(t, 200)
-	guesser := f.browser().as("ops", "guess")
-	status := 401
-	for range opsAttempts {
-		p := guesser.get("/ops")
-		if p.StatusCode != status {
-			t.Fatalf("status %d, want %d", p.StatusCode, status)
-		}
-	}
-	for _, b := range []*browser{guesser, f.browser().as("ops", opsPassword)} { // a guess above the bound tells nothing
-		p = b.get("/ops")
-		if p.StatusCode != http.StatusTooManyRequests || p.Header.Get("Retry-After") == "" {
-			t.Errorf("after %d guesses: %d, Retry-After %q", opsAttempts, p.StatusCode, p.Header.Get("Retry-After"))
-		}
-	}
-	f.replica().as("ops", opsPassword).get("/ops").want(t, http.StatusTooManyRequests) // no other process has forgotten
-	f.clock.Advance(time.Hour)
-	for range 2 * opsOfAll { // the right password costs nothing
-		f.browser().as("ops", opsPassword).get("/ops").want(t, 200)
-	}
+	f.browser().get("/ops").wantRedirect(t, http.StatusSeeOther, "/staff/login?next=%2Fops")
+	f.browser().signIn(f.client.Email).get("/ops").wantRedirect(t, http.StatusSeeOther, "/staff/login?next=%2Fops")
+	f.operator(staff.Support).get("/ops").want(t, 200, "never been examined", "Olga Operator")
+	f.lawyer().get("/ops").want(t, 403, "réservée à d’autres")
 }
 
 func TestOpsShowsTheBooks(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, func(d *Deps) { d.OpsPassword = opsPassword })
-	b := f.browser().as("ops", opsPassword)
+	f := newFixture(t)
+	b := f.operator(staff.Finance)
 	b.get("/ops").want(t, 200, "never been examined")
 
 	s := f.newCheckout(4550)
@@ -90,8 +59,8 @@ func TestOpsShowsTheBooks(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.clock.Advance(27 * time.Hour)
-	b.header.Set("Accept-Language", "fr")
-	b.get("/ops").want(t, 200, "Erreurs trouvées dans les comptes : 1.", "has 90004000 available", "n’a pas eu lieu", "quatre cinquièmes", "amount_mismatch")
+	b = f.operator(staff.Finance)
+	b.get("/ops?lang=fr").want(t, 200, "Erreurs trouvées dans les comptes : 1.", "has 90004000 available", "n’a pas eu lieu", "quatre cinquièmes", "amount_mismatch")
 }
 
 func TestCountsAreWrittenInGroups(t *testing.T) {

@@ -65,7 +65,6 @@ type Deps struct {
 	Platform        []byte // the one that /docs/platform shows
 
 	SecurityContact string // where to report a weakness, a URL; empty: nobody says
-	OpsPassword     string // of the operators' page /ops; empty: there is no such page
 	LoginPerAccount int    // sign-in attempts a minute for one e-mail address; 0 means 10
 	LoginPerAddress int    // sign-in attempts a minute from one network address; 0 means 60
 }
@@ -132,11 +131,10 @@ func (p *Pages) Register(e *echo.Echo) {
 	e.POST("/logout", p.page(p.logout))
 	e.POST("/oauth/consent", p.page(p.consent))
 	p.registerAccount(e, read)
+	p.registerStaff(e, read)
 	e.Match(read, "/checkout/:id", p.page(p.checkout))
 	e.POST("/checkout/:id", p.page(p.decideCheckout))
-	if p.deps.OpsPassword != "" {
-		e.Match(read, "/ops", p.page(p.ops))
-	}
+	e.Match(read, operatorDesk, p.withOperator(nil, p.ops))
 }
 
 // registerAccount adds what clients do for themselves.

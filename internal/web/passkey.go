@@ -27,15 +27,20 @@ type passkeyView struct {
 }
 
 func (p *Pages) showPasskey(c echo.Context, status int, client *account.Client, v passkeyView) error {
+	return p.renderPasskey(c, status, view{Client: client, CSRF: p.csrf(c)}, v)
+}
+
+// renderPasskey renders the page for the person that of names, or for nobody.
+func (p *Pages) renderPasskey(c echo.Context, status int, of view, v passkeyView) error {
 	c.Response().Header().Set("Content-Security-Policy", policy+"; script-src 'self'")
 	if leadsToApplication(v.Next) {
 		allowFormsToLeave(c)
 	}
-	title := v.Heading
+	of.Title, of.Narrow, of.Script, of.Data = v.Heading, true, p.passkeyScript.path, v
 	if v.Error != "" {
-		title += ".error"
+		of.Title += ".error"
 	}
-	return p.render(c, status, "passkey", view{Title: title, Client: client, CSRF: p.csrf(c), Narrow: true, Script: p.passkeyScript.path, Data: v})
+	return p.render(c, status, "passkey", of)
 }
 
 // passkeyLoginForm asks the browser for any passkey of this site; it knows whose it is.

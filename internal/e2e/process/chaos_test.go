@@ -182,8 +182,7 @@ func (in *installation) databaseURL() string {
 
 func (c *chaos) lawyer(i int) (id string) {
 	err := c.desk.DB.InTx(c.Context(), func(tx postgres.Tx) error {
-		l, err := c.desk.Lawyers.Create(c.Context(), tx, lawyer.NewLawyer{Email: fmt.Sprintf("chaos-%d@lawyer.example", i), Password: "a password for the test",
-			Name: "Demo Lawyer", Phone: "+33639980002", Competences: []string{"HOUSING", "TAX"}, Languages: []string{"FR"}})
+		l, err := c.desk.Lawyers.Create(c.Context(), tx, lawyer.NewLawyer{Email: fmt.Sprintf("chaos-%d@lawyer.example", i), Name: "Demo Lawyer", Phone: "+33639980002", Competences: []string{"HOUSING", "TAX"}, Languages: []string{"FR"}})
 		id = l.ID
 		return err
 	})

@@ -42,7 +42,7 @@ func TestCommandsKeepToTheirEnvironment(t *testing.T) {
 				"serve", "serve --no-work", "work", "migrate", "ledger verify", "key list", "key rotate", "app list", "deployment show", "deployment move --reason Test",
 				"app create --name CRM --redirect-uri https://crm.example/cb",
 				"client create --email second@client.example --password " + strings.ReplaceAll(password, " ", "_") + " --name Demo",
-				"lawyer create --email l@firm.example --password " + strings.ReplaceAll(password, " ", "_") + " --name Demo --phone +33639980003 --competence TAX --language FR",
+				"lawyer invite --email l@firm.example --name Demo --phone +33639980003 --competence TAX --language FR",
 				"wallet adjust --reason Test --amount-cents 500 --client " + made.ID,
 				"wallet statement --month 2026-03 --client " + made.ID,
 				"webhook endpoint app_1",

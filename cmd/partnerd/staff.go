@@ -1,0 +1,139 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"partnerd/internal/app"
+	"partnerd/internal/lawyer"
+	"partnerd/internal/staff"
+)
+
+type operatorCmd struct {
+	Invite   operatorInviteCmd   `cmd:"" help:"Invite an operator by mail."`
+	Reinvite operatorReinviteCmd `cmd:"" help:"Invite an operator again, who chooses password and second factor afresh: everything before ends."`
+	Disable  operatorDisableCmd  `cmd:"" help:"Keep an operator out. Sessions end; the way back is reinvite."`
+	List     operatorListCmd     `cmd:"" help:"List the operators."`
+}
+
+type operatorInviteCmd struct {
+	output
+	act
+	Email    string   `required:""`
+	Name     string   `required:""`
+	Role     []string `required:"" enum:"support,finance,security,admin" help:"support, finance, security or admin, who may everything; may be repeated."`
+	Language string   `default:"fr" enum:"fr,en" help:"Language of mails and pages: fr or en."`
+}
+
+func (c *operatorInviteCmd) Run(ctx context.Context, cfg *app.Config) error {
+	n := staff.NewPerson{Email: c.Email, Name: c.Name, Language: c.Language}
+	for _, r := range c.Role {
+		n.Roles = append(n.Roles, staff.Role(r))
+	}
+	return withNew(ctx, cfg, func(a *app.App) error {
+		p, link, err := a.Operator.InviteOperator(ctx, c.by(), n)
+		if err != nil {
+			return err
+		}
+		return c.invited(p.ID, link)
+	})
+}
+
+// invited says who was invited, and in a sandbox the link that was mailed.
+func (o output) invited(id, link string) error {
+	result, lines := map[string]string{"id": id}, []string{id}
+	if link != "" {
+		result["link"], lines = link, append(lines, link)
+	}
+	return o.print(result, lines...)
+}
+
+type operatorReinviteCmd struct {
+	output
+	act
+	ID string `arg:"" help:"Identifier of the operator."`
+}
+
+func (c *operatorReinviteCmd) Run(ctx context.Context, cfg *app.Config) error {
+	return reinvite(ctx, cfg, c.output, c.act, c.ID, "")
+}
+
+func reinvite(ctx context.Context, cfg *app.Config, o output, by act, whom, language string) error {
+	return with(ctx, cfg, func(a *app.App) error {
+		p, link, err := a.Operator.Reinvite(ctx, by.by(), whom, language)
+		if err != nil {
+			return err
+		}
+		return o.invited(p.ID, link)
+	})
+}
+
+type operatorDisableCmd struct {
+	act
+	ID string `arg:"" help:"Identifier of the operator."`
+}
+
+func (c *operatorDisableCmd) Run(ctx context.Context, cfg *app.Config) error {
+	return with(ctx, cfg, func(a *app.App) error { return a.Operator.DisablePerson(ctx, c.by(), c.ID) })
+}
+
+type operatorListCmd struct{ output }
+
+func (c *operatorListCmd) Run(ctx context.Context, cfg *app.Config) error {
+	return with(ctx, cfg, func(a *app.App) error {
+		people, err := a.Operator.Operators(ctx)
+		if err != nil {
+			return err
+		}
+		type listed struct {
+			ID, Email, Name string
+			Roles           []staff.Role
+			State           staff.State
+		}
+		result, lines := make([]listed, len(people)), make([]string, len(people))
+		for i, p := range people {
+			result[i] = listed{p.ID, p.Email, p.Name, p.Roles, p.State}
+			roles := make([]string, len(p.Roles))
+			for j, r := range p.Roles {
+				roles[j] = string(r)
+			}
+			lines[i] = fmt.Sprintf("%s  %-8s  %s <%s>  %s", p.ID, p.State, p.Name, p.Email, strings.Join(roles, ", "))
+		}
+		return c.print(result, lines...)
+	})
+}
+
+type lawyerInviteCmd struct {
+	output
+	Email      string   `required:""`
+	Name       string   `required:""`
+	Phone      string   `required:"" help:"Phone number that consultations are made from; French unless it starts with +."`
+	Competence []string `required:"" help:"Competence code; may be repeated."`
+	Language   []string `required:"" help:"Language code; may be repeated. Every competence is served in every language."`
+	Correspond string   `default:"fr" enum:"fr,en" help:"Language of mails and pages: fr or en."`
+	Reason     string   `default:"New lawyer." help:"Why; kept in the audit."`
+	By         string   `help:"Who does it. Default: PARTNERD_OPERATOR, or the account at this machine."`
+}
+
+func (c *lawyerInviteCmd) Run(ctx context.Context, cfg *app.Config) error {
+	return withNew(ctx, cfg, func(a *app.App) error {
+		l, link, err := a.Operator.InviteLawyer(ctx, act{By: c.By, Reason: c.Reason}.by(), lawyer.NewLawyer{
+			Email: c.Email, Name: c.Name, Phone: c.Phone, Competences: c.Competence, Languages: c.Language}, c.Correspond)
+		if err != nil {
+			return err
+		}
+		return c.invited(l.ID, link)
+	})
+}
+
+type lawyerReinviteCmd struct {
+	output
+	act
+	ID         string `arg:"" help:"Identifier of the lawyer."`
+	Correspond string `default:"fr" enum:"fr,en" help:"Language of mails and pages, of a lawyer who was never invited: fr or en."`
+}
+
+func (c *lawyerReinviteCmd) Run(ctx context.Context, cfg *app.Config) error {
+	return reinvite(ctx, cfg, c.output, c.act, c.ID, c.Correspond)
+}

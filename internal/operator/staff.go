@@ -1,0 +1,105 @@
+package operator
+
+import (
+	"context"
+	"errors"
+
+	"partnerd/internal/account"
+	"partnerd/internal/lawyer"
+	"partnerd/internal/postgres"
+	"partnerd/internal/staff"
+)
+
+// InviteOperator adds an operator and mails the invitation. The link is empty in live: nobody but the invited sees it. Faults are those of
+// [staff.Service.Invite].
+func (s *Service) InviteOperator(ctx context.Context, by Act, n staff.NewPerson) (p staff.Person, link string, err error) {
+	n.Kind = staff.Operator
+	err = s.DB.InTx(ctx, func(tx postgres.Tx) error {
+		if p, link, err = s.Staff.Invite(ctx, tx, n); err != nil {
+			return err
+		}
+		return by.Record(ctx, tx, "operator.invite", p.ID, map[string]any{"roles": p.Roles})
+	})
+	return p, s.shown(link), err
+}
+
+// InviteLawyer registers a lawyer, who is offline until he goes on duty at the desk, and mails the invitation. The link is as that
+// of [Service.InviteOperator].
+func (s *Service) InviteLawyer(ctx context.Context, by Act, n lawyer.NewLawyer, language string) (l lawyer.Lawyer, link string, err error) {
+	if n.Phone, err = account.E164(n.Phone); err != nil {
+		return l, "", errLawyerPhone
+	}
+	err = s.DB.InTx(ctx, func(tx postgres.Tx) error {
+		if l, err = s.Lawyers.Create(ctx, tx, n); err != nil {
+			return err
+		}
+		var p staff.Person
+		if p, link, err = s.Staff.Invite(ctx, tx, personOf(l, language)); err != nil {
+			return err
+		}
+		return by.Record(ctx, tx, "lawyer.invite", l.ID, map[string]any{"person": p.ID, "competences": n.Competences, "languages": n.Languages})
+	})
+	return l, s.shown(link), err
+}
+
+// Reinvite ends everything with which a person signs in and mails a new invitation: see [staff.Service.Reinvite]. whom is the
+// identifier of a person or of a lawyer, who need not have been invited before; language is that of his first invitation. The link
+// is as that of [Service.InviteOperator]. Faults: [staff.ErrNotFound], [lawyer.ErrNotFound].
+func (s *Service) Reinvite(ctx context.Context, by Act, whom, language string) (p staff.Person, link string, err error) {
+	err = s.DB.InTx(ctx, func(tx postgres.Tx) error {
+		p, err = s.Staff.OfLawyer(ctx, tx, whom)
+		switch {
+		case err == nil:
+			p, link, err = s.Staff.Reinvite(ctx, tx, p.ID)
+		case !errors.Is(err, staff.ErrNotFound):
+		default:
+			if p, link, err = s.Staff.Reinvite(ctx, tx, whom); errors.Is(err, staff.ErrNotFound) {
+				p, link, err = s.inviteKnownLawyer(ctx, tx, whom, language)
+			}
+		}
+		if err != nil {
+			return err
+		}
+		return by.Record(ctx, tx, "staff.reinvite", p.ID, nil)
+	})
+	return p, s.shown(link), err
+}
+
+func (s *Service) inviteKnownLawyer(ctx context.Context, tx postgres.Tx, lawyerID, language string) (staff.Person, string, error) {
+	l, err := s.Lawyers.Get(ctx, tx, lawyerID)
+	if errors.Is(err, lawyer.ErrNotFound) || err == nil && l.Simulated {
+		err = staff.ErrNotFound
+	}
+	if err != nil {
+		return staff.Person{}, "", err
+	}
+	return s.Staff.Invite(ctx, tx, personOf(l, language))
+}
+
+func personOf(l lawyer.Lawyer, language string) staff.NewPerson {
+	return staff.NewPerson{Kind: staff.Lawyer, LawyerID: l.ID, Email: l.Email, Name: l.Name, Language: language}
+}
+
+// DisablePerson keeps an operator, or a lawyer's person, out and ends the sessions. It takes no work from a lawyer: see
+// [Service.SuspendLawyer]. Fault: [staff.ErrNotFound].
+func (s *Service) DisablePerson(ctx context.Context, by Act, staffID string) error {
+	return s.DB.InTx(ctx, func(tx postgres.Tx) error {
+		if _, err := s.Staff.Disable(ctx, tx, staffID); err != nil {
+			return err
+		}
+		return by.Record(ctx, tx, "staff.disable", staffID, nil)
+	})
+}
+
+// Operators lists the operators.
+func (s *Service) Operators(ctx context.Context) ([]staff.Person, error) {
+	return s.Staff.List(ctx, s.DB.Read(), staff.Operator)
+}
+
+// shown is a link as its maker may see it.
+func (s *Service) shown(link string) string {
+	if !s.Sandbox {
+		return ""
+	}
+	return link
+}

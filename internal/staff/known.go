@@ -1,0 +1,60 @@
+package staff
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"partnerd/internal/id"
+	"partnerd/internal/postgres"
+	"partnerd/internal/text"
+)
+
+// KnownLifetime is how long after a sign-in a person's sign-in knows the browser.
+const KnownLifetime = 180 * 24 * time.Hour
+
+const knownPlace = "staff.known"
+
+// knownMark is what a browser keeps, sealed. It counts no more when the person has another password.
+type knownMark struct {
+	Browser  string    `json:"browser"`
+	StaffID  string    `json:"staff"`
+	Password id.Digest `json:"password"` // of the hash
+	At       time.Time `json:"at"`
+}
+
+// KnownBrowser returns a value for a cookie of a browser in which the person has signed in. For [KnownLifetime] tries to sign in
+// from there are counted apart, so that strangers who guess cannot keep the person out.
+func (s *Service) KnownBrowser(ctx context.Context, tx postgres.Tx, staffID string) (string, error) {
+	r, err := personByID(ctx, tx, staffID)
+	if err != nil {
+		return "", err
+	}
+	plain, err := json.Marshal(knownMark{tx.NewSecret("bro"), r.ID, id.DigestOf(r.PasswordHash), tx.Now})
+	if err != nil {
+		return "", fmt.Errorf("write the mark of a browser: %w", err)
+	}
+	sealed, err := s.deps.Box.Seal(knownPlace, plain)
+	return base64.RawURLEncoding.EncodeToString(sealed), err
+}
+
+// Knows tells whether the person of the address has signed in from a browser with that cookie, and names the browser.
+func (s *Service) Knows(ctx context.Context, tx postgres.Tx, cookie, email string) (browser string, ok bool, err error) {
+	sealed, err := base64.RawURLEncoding.DecodeString(cookie)
+	if email = strings.TrimSpace(email); err != nil || len(sealed) == 0 || !text.IsEmail(email) {
+		return "", false, nil
+	}
+	var m knownMark
+	if plain, err := s.deps.Box.Open(knownPlace, sealed); err != nil || json.Unmarshal(plain, &m) != nil {
+		return "", false, nil
+	}
+	r, err := personByEmail(ctx, tx, email)
+	if errors.Is(err, ErrNotFound) {
+		return "", false, nil
+	}
+	return m.Browser, err == nil && m.StaffID == r.ID && m.Password == id.DigestOf(r.PasswordHash) && tx.Now.Sub(m.At) < KnownLifetime, err
+}

@@ -1,0 +1,369 @@
+package staff
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/pquerna/otp/totp"
+
+	"partnerd/internal/clock"
+	"partnerd/internal/dbtest"
+	"partnerd/internal/mail"
+	"partnerd/internal/postgres"
+	"partnerd/internal/queue"
+	"partnerd/internal/seal"
+)
+
+const phrase = "a long phrase for the desk"
+
+type house struct {
+	*testing.T
+	*Service
+	db    *postgres.DB
+	clock *clock.Manual
+}
+
+type nowhere struct{}
+
+func (nowhere) Send(context.Context, mail.Message) error { return nil }
+
+func newHouse(t *testing.T) *house {
+	t.Helper()
+	h := &house{T: t, clock: clock.NewManual(time.Date(2026, 6, 1, 8, 30, 0, 0, time.UTC))}
+	h.db = dbtest.NewWithClock(t, h.clock)
+	key, err := seal.NewKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	box, err := seal.OpenBox(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	q, err := queue.New(h.db, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if h.Service, err = New(Deps{DB: h.db, Box: box, Queue: q, Mail: mail.New(q, box, nowhere{}), BaseURL: "https://partner.example"}); err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+func (h *house) tx(do func(tx postgres.Tx) error) error { return h.db.InTx(h.Context(), do) }
+
+func (h *house) ok(do func(tx postgres.Tx) error) {
+	h.Helper()
+	if err := h.tx(do); err != nil {
+		h.Fatal(err)
+	}
+}
+
+// invite returns a person and the token of the invitation.
+func (h *house) invite() (p Person, token string) {
+	h.Helper()
+	h.ok(func(tx postgres.Tx) (err error) {
+		p, token, err = h.Invite(h.Context(), tx, NewPerson{Kind: Operator, Email: "o@partners.example", Name: "O", Language: "en", Roles: []Role{Admin}})
+		return err
+	})
+	return p, tokenOf(token)
+}
+
+func tokenOf(link string) string { return link[strings.Index(link, "token=")+len("token="):] }
+
+// member has accepted the invitation and set up a device.
+type member struct {
+	Person
+	secret   string
+	recovery []string
+	session  string
+}
+
+func (h *house) join() (m member) {
+	h.Helper()
+	var invitation string
+	m.Person, invitation = h.invite()
+	m.enrol(h, invitation)
+	return m
+}
+
+func (m *member) enrol(h *house, invitation string) {
+	h.Helper()
+	h.ok(func(tx postgres.Tx) error {
+		half, err := h.AcceptInvitation(h.Context(), tx, invitation, phrase, Device{})
+		if err != nil {
+			return err
+		}
+		f, _, err := h.SetUpFactor(h.Context(), tx, half)
+		if err != nil {
+			return err
+		}
+		m.secret = strings.ReplaceAll(f.Secret, " ", "")
+		m.session, _, m.recovery, err = h.ConfirmFactor(h.Context(), tx, half, m.code(h), Device{})
+		return err
+	})
+	h.clock.Advance(time.Minute) // past the code that was used
+}
+
+func (m *member) code(h *house) string {
+	code, err := totp.GenerateCode(m.secret, h.clock.Now())
+	if err != nil {
+		h.Fatal(err)
+	}
+	return code
+}
+
+// half shows the password and returns the token of a session that waits for the second factor.
+func (h *house) half(m member) (token string, err error) {
+	proof, err := h.CheckPassword(h.Context(), h.db.Read(), m.Email, phrase)
+	if err != nil {
+		return "", err
+	}
+	err = h.tx(func(tx postgres.Tx) error { token, err = h.Begin(h.Context(), tx, proof, Device{}); return err })
+	return token, err
+}
+
+func (h *house) enter(half, code string) error {
+	return h.tx(func(tx postgres.Tx) error {
+		_, _, err := h.EnterCode(h.Context(), tx, half, code, Device{})
+		return err
+	})
+}
+
+func (h *house) signedIn(token string) bool {
+	h.Helper()
+	_, err := h.Session(h.Context(), h.db.Read(), token)
+	if err != nil && !errors.Is(err, ErrNoSession) {
+		h.Fatal(err)
+	}
+	return err == nil
+}
+
+// atOnce counts how many of n acts that begin together succeed; each other one fails with one of the faults.
+func (h *house) atOnce(n int, act func(i int) error, faults ...error) int {
+	h.Helper()
+	errs := make([]error, n)
+	var all sync.WaitGroup
+	for i := range n {
+		all.Go(func() { errs[i] = act(i) })
+	}
+	all.Wait()
+	succeeded := 0
+	for _, err := range errs {
+		if err == nil {
+			succeeded++
+			continue
+		}
+		expected := false
+		for _, f := range faults {
+			expected = expected || errors.Is(err, f)
+		}
+		if !expected {
+			h.Error(err)
+		}
+	}
+	return succeeded
+}
+
+const racers = 8
+
+func TestACodeOfTheDeviceIsAcceptedOnce(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	m := h.join()
+	halves := make([]string, racers)
+	for i := range halves {
+		var err error
+		if halves[i], err = h.half(m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	code := m.code(h)
+	if n := h.atOnce(racers, func(i int) error { return h.enter(halves[i], code) }, ErrCode); n != 1 {
+		t.Errorf("%d sign-ins by one code", n)
+	}
+	h.clock.Advance(30 * time.Second) // the next period takes codes of the one before
+	half, err := h.half(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := h.enter(half, code); !errors.Is(err, ErrCode) {
+		t.Errorf("the same code later: %v", err)
+	}
+	if err := h.enter(half, m.code(h)); err != nil {
+		t.Errorf("the next code: %v", err)
+	}
+	if err := h.enter(half, m.recovery[0]); !errors.Is(err, ErrNoSession) {
+		t.Errorf("the token of a step that is over: %v", err)
+	}
+}
+
+func TestARecoveryCodeIsAcceptedOnce(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	m := h.join()
+	halves := make([]string, racers)
+	for i := range halves {
+		halves[i], _ = h.half(m)
+	}
+	if n := h.atOnce(racers, func(i int) error { return h.enter(halves[i], m.recovery[4]) }, ErrCode); n != 1 {
+		t.Errorf("%d sign-ins by one recovery code", n)
+	}
+	if n, err := h.RecoveryCodesLeft(t.Context(), h.db.Read(), m.ID); n != recoveryCodes-1 || err != nil {
+		t.Errorf("%d codes left, %v", n, err)
+	}
+}
+
+func TestAnInvitationIsAcceptedOnce(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	_, invitation := h.invite()
+	accept := func(int) error {
+		return h.tx(func(tx postgres.Tx) error {
+			_, err := h.AcceptInvitation(t.Context(), tx, invitation, phrase, Device{})
+			return err
+		})
+	}
+	if err := h.tx(func(tx postgres.Tx) error {
+		_, err := h.AcceptInvitation(t.Context(), tx, invitation, "short", Device{})
+		return err
+	}); !errors.Is(err, ErrInvalid) {
+		t.Errorf("a weak password: %v", err)
+	}
+	if n := h.atOnce(racers, accept, ErrBadLink); n != 1 {
+		t.Errorf("%d used one invitation", n)
+	}
+	h = newHouse(t)
+	_, invitation = h.invite()
+	h.clock.Advance(InvitationLifetime)
+	if err := accept(0); !errors.Is(err, ErrBadLink) {
+		t.Errorf("after 72 hours: %v", err)
+	}
+}
+
+// Whoever is disabled while he signs in is not signed in afterwards, whichever comes first.
+func TestDisablingCrossesASignIn(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	m := h.join()
+	for range 10 {
+		half, err := h.half(m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		proof, err := h.CheckPassword(t.Context(), h.db.Read(), m.Email, phrase)
+		if err != nil {
+			t.Fatal(err)
+		}
+		full, begun, code := "", "", m.code(h)
+		h.atOnce(3, func(i int) error {
+			return h.tx(func(tx postgres.Tx) (err error) {
+				switch i {
+				case 0:
+					_, err = h.Disable(t.Context(), tx, m.ID)
+				case 1:
+					full, _, err = h.EnterCode(t.Context(), tx, half, code, Device{})
+				default:
+					begun, err = h.Begin(t.Context(), tx, proof, Device{})
+				}
+				return err
+			})
+		}, ErrNoSession, ErrBadCredentials)
+		var sessions int
+		if err := h.db.Pool().QueryRow(t.Context(), `SELECT count(*) FROM staff_sessions`).Scan(&sessions); err != nil || sessions != 0 {
+			t.Errorf("%d sessions of one who is disabled (%q, %q), %v", sessions, full, begun, err)
+		}
+		var link string
+		h.ok(func(tx postgres.Tx) (err error) { _, link, err = h.Reinvite(t.Context(), tx, m.ID); return err })
+		m.enrol(h, tokenOf(link))
+	}
+}
+
+func TestWhatEndsSessions(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]func(h *house, tx postgres.Tx, m member) error{
+		"a new invitation": func(h *house, tx postgres.Tx, m member) error {
+			_, _, err := h.Reinvite(h.Context(), tx, m.ID)
+			return err
+		},
+		"disabling": func(h *house, tx postgres.Tx, m member) error { _, err := h.Disable(h.Context(), tx, m.ID); return err },
+		"a new password": func(h *house, tx postgres.Tx, m member) error {
+			return h.ChangePassword(h.Context(), tx, m.ID, phrase, phrase+"!", "")
+		},
+		"signing out":  func(h *house, tx postgres.Tx, m member) error { return h.SignOut(h.Context(), tx, m.session) },
+		"half an hour": func(h *house, _ postgres.Tx, _ member) error { h.clock.Advance(OperatorIdle); return nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := newHouse(t)
+			m := h.join()
+			half, err := h.half(m)
+			if err != nil || !h.signedIn(m.session) || h.signedIn(half) {
+				t.Fatalf("before: %v", err)
+			}
+			h.ok(func(tx postgres.Tx) error { return end(h, tx, m) })
+			if h.signedIn(m.session) {
+				t.Error("the session lasts")
+			}
+		})
+	}
+}
+
+func TestANewInvitationEndsEverything(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	m := h.join()
+	var link string
+	h.ok(func(tx postgres.Tx) (err error) { _, link, err = h.Reinvite(t.Context(), tx, m.ID); return err })
+	if _, err := h.half(m); !errors.Is(err, ErrBadCredentials) {
+		t.Errorf("the old password: %v", err)
+	}
+	if n, err := h.RecoveryCodesLeft(t.Context(), h.db.Read(), m.ID); n != 0 || err != nil {
+		t.Errorf("%d old recovery codes, %v", n, err)
+	}
+	old := m.secret
+	if m.enrol(h, tokenOf(link)); m.secret == old {
+		t.Error("the secret is the same")
+	}
+}
+
+func TestASessionCarriesTheLease(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	m := h.join()
+	s, err := h.Session(t.Context(), h.db.Read(), m.session)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.ok(func(tx postgres.Tx) error { return h.KeepLease(t.Context(), tx, s.ID, 7) })
+	s, err = h.Session(t.Context(), h.db.Read(), m.session)
+	if _, epoch := s.Lease(); err != nil || epoch != 7 {
+		t.Errorf("epoch %d, %v", epoch, err)
+	}
+	if err := h.KeepLease(t.Context(), h.db.Read(), strings.Repeat("0", 64), 1); !errors.Is(err, ErrNoSession) {
+		t.Errorf("a session that there is not: %v", err)
+	}
+}
+
+func TestRoles(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		p    Person
+		may  []Role
+		want bool
+	}{
+		{Person{Kind: Operator, Roles: []Role{Support}}, []Role{Support}, true},
+		{Person{Kind: Operator, Roles: []Role{Support}}, []Role{Finance, Security}, false},
+		{Person{Kind: Operator, Roles: []Role{Support}}, nil, true},
+		{Person{Kind: Operator, Roles: []Role{Admin}}, []Role{Finance}, true},
+		{Person{Kind: Lawyer}, nil, false},
+	} {
+		if got := c.p.May(c.may...); got != c.want {
+			t.Errorf("%+v may %v: %t", c.p, c.may, got)
+		}
+	}
+}

@@ -1,0 +1,200 @@
+package web
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"partnerd/internal/postgres"
+	"partnerd/internal/staff"
+)
+
+// freshSignIn is how long after a sign-in a person may change what signs in.
+const freshSignIn = 15 * time.Minute
+
+// freshStaff is [Pages.withStaff] for what opens the desk: it asks who signed in a while ago to do so again.
+func (p *Pages) freshStaff(h func(echo.Context, staff.Session) error) echo.HandlerFunc {
+	return p.withStaff(func(c echo.Context, s staff.Session) error {
+		if p.deps.DB.Clock().Now().Sub(s.SignedInAt) > freshSignIn {
+			return c.Redirect(http.StatusSeeOther, staffLogin+"?again=1&next="+url.QueryEscape(staffSafety))
+		}
+		return h(c, s)
+	})
+}
+
+type staffSecurityView struct {
+	Password    []field
+	Code        field // for new recovery codes
+	CodesLeft   int64
+	Passkeys    []staff.Passkey
+	HasPasskeys bool
+	Sessions    []staffSessionView
+	Languages   []languageChoice
+}
+
+type staffSessionView struct {
+	staff.OpenSession
+	Browser string // as far as it can be recognised
+	Current bool
+}
+
+type languageChoice struct {
+	Code, Name string
+	Chosen     bool
+}
+
+var staffDone = map[string]string{"password": "security.password.done", "passkey": "security.passkey.done", "passkey-gone": "security.passkey.gone",
+	"session": "security.session.done", "sessions": "security.sessions.done", "language": "staff.language.done"}
+
+func (p *Pages) staffSecurity(c echo.Context, s staff.Session) error {
+	return p.showStaffSecurity(c, http.StatusOK, s, nil)
+}
+
+// showStaffSecurity shows the page with the faults of its fields.
+func (p *Pages) showStaffSecurity(c echo.Context, status int, s staff.Session, faults map[string]string) error {
+	ctx, tx := c.Request().Context(), p.deps.DB.Read()
+	present, chosen, code := presentPasswordField(faults["present"]), newPasswordField(), codeField("staff.codes.code", "staff.code.hint")
+	chosen.Hint = "staff.password.rule"
+	chosen.Fault, chosen.Focus = faults["password"], faults["password"] != ""
+	code.Fault, code.Focus = faults["code"], faults["code"] != ""
+	v := staffSecurityView{Password: []field{present, chosen}, Code: code, HasPasskeys: p.deps.Staff.HasPasskeys()}
+	var err error
+	if v.CodesLeft, err = p.deps.Staff.RecoveryCodesLeft(ctx, tx, s.Person.ID); err != nil {
+		return err
+	}
+	if v.Passkeys, err = p.deps.Staff.Passkeys(ctx, tx, s.Person.ID); err != nil {
+		return err
+	}
+	sessions, err := p.deps.Staff.Sessions(ctx, tx, s.Person.ID)
+	if err != nil {
+		return err
+	}
+	for _, open := range sessions {
+		v.Sessions = append(v.Sessions, staffSessionView{open, browserName(open.Device.UserAgent), open.ID == s.ID})
+	}
+	for _, lang := range languages {
+		v.Languages = append(v.Languages, languageChoice{lang, languageNames[lang], lang == s.Person.Language})
+	}
+	title := "security.title"
+	if len(faults) > 0 {
+		title = "security.title.error"
+	}
+	return p.renderStaff(c, status, s, "staff_security", view{Title: title, Done: staffDone[c.QueryParam("done")], Data: v})
+}
+
+func (p *Pages) changeStaffPassword(c echo.Context, s staff.Session) error {
+	form := c.Request().PostForm
+	wait, err := p.withCode(c, s.Person.ID, func(ctx context.Context, tx postgres.Tx) error {
+		return p.deps.Staff.ChangePassword(ctx, tx, s.Person.ID, form.Get("present"), form.Get("password"), s.ID)
+	})
+	switch {
+	case wait > 0:
+		return tooMany(c, wait)
+	case errors.Is(err, staff.ErrBadCredentials):
+		return p.showStaffSecurity(c, http.StatusUnprocessableEntity, s, map[string]string{"present": "security.password.wrong"})
+	case errors.Is(err, staff.ErrInvalid):
+		return p.showStaffSecurity(c, http.StatusUnprocessableEntity, s, map[string]string{"password": "staff.password.weak"})
+	case err != nil:
+		return fmt.Errorf("change password: %w", err)
+	}
+	return c.Redirect(http.StatusSeeOther, staffSafety+"?done=password")
+}
+
+func (p *Pages) renewCodes(c echo.Context, s staff.Session) error {
+	var codes []string
+	wait, err := p.withCode(c, s.Person.ID, func(ctx context.Context, tx postgres.Tx) (err error) {
+		codes, err = p.deps.Staff.RenewRecoveryCodes(ctx, tx, s.Person.ID, c.Request().PostForm.Get("code"))
+		return err
+	})
+	switch {
+	case wait > 0:
+		return tooMany(c, wait)
+	case errors.Is(err, staff.ErrCode):
+		return p.showStaffSecurity(c, http.StatusUnprocessableEntity, s, map[string]string{"code": "staff.code.wrong"})
+	case err != nil:
+		return fmt.Errorf("renew recovery codes: %w", err)
+	}
+	return p.showCodes(c, staffSafety, codes)
+}
+
+func (p *Pages) setStaffLanguage(c echo.Context, s staff.Session) error {
+	lang := c.Request().PostForm.Get("language")
+	if !slices.Contains(languages, lang) {
+		return statusError(http.StatusBadRequest)
+	}
+	if err := p.deps.Staff.SetLanguage(c.Request().Context(), p.deps.DB.Read(), s.Person.ID, lang); err != nil {
+		return err
+	}
+	p.keepLanguage(c, lang)
+	return c.Redirect(http.StatusSeeOther, staffSafety+"?done=language")
+}
+
+func (p *Pages) endStaffSession(c echo.Context, s staff.Session) error {
+	if err := p.deps.Staff.EndSession(c.Request().Context(), p.deps.DB.Read(), s.Person.ID, c.Param("id")); err != nil {
+		return err
+	}
+	return c.Redirect(http.StatusSeeOther, staffSafety+"?done=session")
+}
+
+func (p *Pages) endOtherStaffSessions(c echo.Context, s staff.Session) error {
+	if _, err := p.deps.Staff.EndSessions(c.Request().Context(), p.deps.DB.Read(), s.Person.ID, s.ID); err != nil {
+		return err
+	}
+	return c.Redirect(http.StatusSeeOther, staffSafety+"?done=sessions")
+}
+
+func (p *Pages) newStaffPasskeyForm(c echo.Context, s staff.Session) error {
+	return p.showNewStaffPasskey(c, http.StatusOK, s, "", "")
+}
+
+func (p *Pages) showNewStaffPasskey(c echo.Context, status int, s staff.Session, fault, nameFault string) error {
+	name := field{ID: "name", Label: "passkey.name", Type: "text", Autocomplete: "off", Hint: "passkey.name.hint", Fault: nameFault, Focus: nameFault != ""}
+	v := passkeyView{Heading: "passkey.new.title", Lead: "passkey.new.lead", Button: "passkey.new.submit", Do: "create", Action: staffSafety + "/passkeys",
+		Fields: []field{name}, Error: fault, Back: link{staffSafety, "passkey.new.back"}}
+	challenge, err := p.deps.Staff.BeginPasskey(c.Request().Context(), p.deps.DB.Read(), s.Person.ID)
+	if errors.Is(err, staff.ErrTooMany) {
+		v.Error, status = "passkey.enough", http.StatusConflict
+	} else if err != nil {
+		return err
+	}
+	v.Token, v.Options = challenge.Token, string(challenge.Options)
+	return p.renderPasskey(c, status, view{Staff: &s.Person, CSRF: p.staffCSRF(c)}, v)
+}
+
+func (p *Pages) addStaffPasskey(c echo.Context, s staff.Session) error {
+	form, ctx := c.Request().PostForm, c.Request().Context()
+	err := p.deps.DB.InTx(ctx, func(tx postgres.Tx) error {
+		return p.deps.Staff.AddPasskey(ctx, tx, s.Person.ID, form.Get("token"), form.Get("name"), []byte(form.Get("answer")))
+	})
+	switch {
+	case errors.Is(err, staff.ErrInvalid):
+		return p.showNewStaffPasskey(c, http.StatusUnprocessableEntity, s, "", "passkey.name.missing")
+	case errors.Is(err, staff.ErrTooMany):
+		return p.showNewStaffPasskey(c, http.StatusConflict, s, "", "")
+	case errors.Is(err, staff.ErrPasskey):
+		p.deps.Logger.InfoContext(ctx, "passkey refused", "reason", err)
+		return p.showNewStaffPasskey(c, http.StatusUnprocessableEntity, s, "passkey.refused", "")
+	case err != nil:
+		return fmt.Errorf("add passkey: %w", err)
+	}
+	return c.Redirect(http.StatusSeeOther, staffSafety+"?done=passkey")
+}
+
+func (p *Pages) removeStaffPasskey(c echo.Context, s staff.Session) error {
+	id := c.Param("id")
+	if !identifier.MatchString(id) {
+		return statusError(http.StatusNotFound)
+	}
+	ctx := c.Request().Context()
+	err := p.deps.DB.InTx(ctx, func(tx postgres.Tx) error { return p.deps.Staff.RemovePasskey(ctx, tx, s.Person.ID, id) })
+	if err != nil {
+		return fmt.Errorf("remove passkey: %w", err)
+	}
+	return c.Redirect(http.StatusSeeOther, staffSafety+"?done=passkey-gone")
+}

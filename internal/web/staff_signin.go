@@ -1,0 +1,492 @@
+package web
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"partnerd/internal/postgres"
+	"partnerd/internal/staff"
+)
+
+const knownStaffCookie = "partnerd-staff-known"
+
+// registerStaff adds the pages on which the people who work here sign in, and look after it.
+func (p *Pages) registerStaff(e *echo.Echo, read []string) {
+	for _, path := range []string{lawyersDesk + "/login", operatorDesk + "/login", "/staff"} {
+		e.Match(read, path, func(c echo.Context) error { return c.Redirect(http.StatusSeeOther, staffLogin) })
+	}
+	e.Match(read, staffLogin, p.page(p.staffLoginForm))
+	e.POST(staffLogin, p.page(p.staffLogin))
+	e.Match(read, "/staff/login/code", p.page(p.staffCodeForm))
+	e.POST("/staff/login/code", p.page(p.staffCode))
+	e.Match(read, "/staff/login/factor", p.page(p.factorForm))
+	e.POST("/staff/login/factor", p.page(p.confirmFactor))
+	e.POST("/staff/logout", p.page(p.staffLogout))
+	e.Match(read, "/staff/invitation", p.page(p.openStaffLink(p.invitation())))
+	e.POST("/staff/invitation", p.page(p.useStaffLink(p.invitation())))
+	e.Match(read, "/staff/password/forgot", p.page(p.staffForgotForm))
+	e.POST("/staff/password/forgot", p.page(p.staffForgot))
+	e.Match(read, "/staff/password/reset", p.page(p.openStaffLink(p.staffReset())))
+	e.POST("/staff/password/reset", p.page(p.useStaffLink(p.staffReset())))
+	e.Match(read, staffSafety, p.withStaff(p.staffSecurity))
+	e.POST(staffSafety+"/password", p.withStaff(p.changeStaffPassword))
+	e.POST(staffSafety+"/codes", p.withStaff(p.renewCodes))
+	e.POST(staffSafety+"/language", p.withStaff(p.setStaffLanguage))
+	e.POST(staffSafety+"/sessions/end", p.withStaff(p.endOtherStaffSessions))
+	e.POST(staffSafety+"/sessions/:id/end", p.withStaff(p.endStaffSession))
+	if p.deps.Staff.HasPasskeys() {
+		e.Match(read, "/staff/login/passkey", p.page(p.staffPasskeyForm))
+		e.POST("/staff/login/passkey", p.page(p.staffPasskey))
+		e.Match(read, staffSafety+"/passkeys", p.freshStaff(p.newStaffPasskeyForm))
+		e.POST(staffSafety+"/passkeys", p.freshStaff(p.addStaffPasskey))
+		e.POST(staffSafety+"/passkeys/:id/remove", p.freshStaff(p.removeStaffPasskey))
+	}
+}
+
+// showStaffForm is [Pages.showForm] for the people who work here.
+func (p *Pages) showStaffForm(c echo.Context, status int, v formView) error {
+	title := v.Heading
+	if v.faulty() {
+		title += ".error"
+	}
+	return p.render(c, status, "form", view{Title: title, CSRF: p.staffCSRF(c), Narrow: true, Data: v})
+}
+
+func (p *Pages) staffLoginView(next, email string) formView {
+	v := formView{Heading: "staff.login.title", Lead: "staff.login.lead", Action: staffLogin, Button: "login.submit", Hidden: map[string]string{"next": next},
+		Fields: []field{emailField(email), {ID: "password", Label: "login.password", Type: "password", Autocomplete: "current-password"}},
+		Links:  []link{{"/staff/password/forgot", "login.forgot"}}}
+	if p.deps.Staff.HasPasskeys() {
+		v.Links = append([]link{{"/staff/login/passkey?next=" + queryEscape(next), "login.passkey"}}, v.Links...)
+	}
+	return v
+}
+
+// staffLoginForm leads on who is signed in already, unless it is asked to show it again.
+func (p *Pages) staffLoginForm(c echo.Context) error {
+	next := c.QueryParam("next")
+	s, err := p.deps.Staff.Session(c.Request().Context(), p.deps.DB.Read(), p.staffToken(c))
+	if err != nil && !errors.Is(err, staff.ErrNoSession) {
+		return err
+	}
+	v := p.staffLoginView(safeNext(next), s.Person.Email)
+	if err == nil && c.QueryParam("again") != "1" {
+		return c.Redirect(http.StatusSeeOther, staffNext(next, s.Person))
+	}
+	if err == nil {
+		v.Lead = "login.again"
+	}
+	return p.showStaffForm(c, http.StatusOK, v)
+}
+
+// staffLogin checks the password. It says the same for an unknown address and a wrong password, and takes the same time.
+func (p *Pages) staffLogin(c echo.Context) error {
+	form, ctx := c.Request().PostForm, c.Request().Context()
+	email, next := strings.TrimSpace(form.Get("email")), safeNext(form.Get("next"))
+	v := p.staffLoginView(next, email)
+	if !p.ownStaffForm(c) {
+		v.Error = "login.stale"
+		return p.showStaffForm(c, http.StatusForbidden, v)
+	}
+	g, err := p.staffGuess(c, email)
+	if err != nil {
+		return err
+	}
+	wait, err := p.guess(ctx, g)
+	if err != nil {
+		return err
+	}
+	if wait > 0 {
+		return tooMany(c, wait)
+	}
+	proof, err := p.deps.Staff.CheckPassword(ctx, p.deps.DB.Read(), email, form.Get("password"))
+	if errors.Is(err, staff.ErrBadCredentials) {
+		return p.staffRefused(c, v)
+	}
+	if err != nil {
+		return fmt.Errorf("check password: %w", err)
+	}
+	if err := p.forgive(ctx, g); err != nil {
+		return err
+	}
+	var token string
+	err = p.deps.DB.InTx(ctx, func(tx postgres.Tx) (err error) {
+		if err := p.deps.Staff.SignOut(ctx, tx, p.staffToken(c)); err != nil {
+			return err
+		}
+		token, err = p.deps.Staff.Begin(ctx, tx, proof, deviceOf(c))
+		return err
+	})
+	if errors.Is(err, staff.ErrBadCredentials) {
+		return p.staffRefused(c, v)
+	}
+	if err != nil {
+		return fmt.Errorf("begin a sign-in: %w", err)
+	}
+	p.setStaffToken(c, token)
+	return c.Redirect(http.StatusSeeOther, "/staff/login/code?next="+queryEscape(next))
+}
+
+func (p *Pages) staffRefused(c echo.Context, v formView) error {
+	v.Error = "login.failed"
+	return p.showStaffForm(c, http.StatusUnprocessableEntity, v)
+}
+
+// staffGuess is [Pages.loginGuess] for the people who work here.
+func (p *Pages) staffGuess(c echo.Context, email string) (guess, error) {
+	account := "staff account " + digest(email)
+	browser, ok, err := p.deps.Staff.Knows(c.Request().Context(), p.deps.DB.Read(), p.cookie(c, knownStaffCookie), email)
+	if err != nil {
+		return guess{}, fmt.Errorf("recognise the browser: %w", err)
+	}
+	if ok {
+		account = "staff browser " + browser
+	}
+	return guess{tries: []try{from(c, "login", p.deps.LoginPerAddress), {account, p.deps.LoginPerAccount}}, key: account, quota: guessQuota}, nil
+}
+
+func deviceOf(c echo.Context) staff.Device {
+	return staff.Device{UserAgent: c.Request().UserAgent(), Address: c.RealIP()}
+}
+
+func staffCodeView(next string) formView {
+	return formView{Heading: "staff.code.title", Lead: "staff.code.lead", Action: "/staff/login/code", Button: "login.submit", Hidden: map[string]string{"next": next},
+		Fields: []field{codeField("staff.code", "staff.code.hint")}, Links: []link{{staffLogin, "forgot.back"}}}
+}
+
+func codeField(label, hint string) field {
+	return field{ID: "code", Label: label, Type: "text", Autocomplete: "one-time-code", Hint: hint}
+}
+
+// pendingStaff returns whose second factor this browser has to show, or nil after sending it to sign in.
+func (p *Pages) pendingStaff(c echo.Context) (*staff.Person, error) {
+	person, err := p.deps.Staff.Pending(c.Request().Context(), p.deps.DB.Read(), p.staffToken(c))
+	if errors.Is(err, staff.ErrNoSession) {
+		return nil, c.Redirect(http.StatusSeeOther, staffLogin)
+	}
+	return &person, err
+}
+
+func (p *Pages) staffCodeForm(c echo.Context) error {
+	person, err := p.pendingStaff(c)
+	if err != nil || person == nil {
+		return err
+	}
+	if !person.SecondFactor {
+		return c.Redirect(http.StatusSeeOther, "/staff/login/factor")
+	}
+	return p.showStaffForm(c, http.StatusOK, staffCodeView(safeNext(c.QueryParam("next"))))
+}
+
+func (p *Pages) staffCode(c echo.Context) error {
+	person, err := p.pendingStaff(c)
+	if err != nil || person == nil {
+		return err
+	}
+	form := c.Request().PostForm
+	v := staffCodeView(safeNext(form.Get("next")))
+	if !p.ownStaffForm(c) {
+		v.Error = "login.stale"
+		return p.showStaffForm(c, http.StatusForbidden, v)
+	}
+	var token string
+	wait, err := p.withCode(c, person.ID, func(ctx context.Context, tx postgres.Tx) (err error) {
+		token, _, err = p.deps.Staff.EnterCode(ctx, tx, p.staffToken(c), form.Get("code"), deviceOf(c))
+		return err
+	})
+	switch {
+	case wait > 0:
+		return tooMany(c, wait)
+	case errors.Is(err, staff.ErrCode):
+		v.Fields[0].Fault, v.Fields[0].Focus = "staff.code.wrong", true
+		return p.showStaffForm(c, http.StatusUnprocessableEntity, v)
+	case errors.Is(err, staff.ErrNoSession):
+		return c.Redirect(http.StatusSeeOther, staffLogin)
+	case err != nil:
+		return fmt.Errorf("enter code: %w", err)
+	}
+	if err := p.signStaffIn(c, *person, token); err != nil {
+		return err
+	}
+	return c.Redirect(http.StatusSeeOther, staffNext(form.Get("next"), *person))
+}
+
+// withCode does in a transaction what a code is shown for. Wrong ones are counted for the person, whatever they are asked for,
+// and wait is how long no other one is looked at.
+func (p *Pages) withCode(c echo.Context, staffID string, do func(ctx context.Context, tx postgres.Tx) error) (wait time.Duration, err error) {
+	ctx, key := c.Request().Context(), "staff code "+staffID
+	g := guess{tries: []try{{key, passwordsPerMinute}}, key: key, quota: guessQuota}
+	if wait, err = p.guess(ctx, g); err != nil || wait > 0 {
+		return wait, err
+	}
+	err = p.deps.DB.InTx(ctx, func(tx postgres.Tx) error { return do(ctx, tx) })
+	if errors.Is(err, staff.ErrCode) || errors.Is(err, staff.ErrBadCredentials) {
+		return 0, err
+	}
+	if forgiven := p.forgive(ctx, g); forgiven != nil {
+		return 0, forgiven
+	}
+	return 0, err
+}
+
+// signStaffIn gives the browser the token of a complete session, and the person's language.
+func (p *Pages) signStaffIn(c echo.Context, person staff.Person, token string) error {
+	known, err := p.deps.Staff.KnownBrowser(c.Request().Context(), p.deps.DB.Read(), person.ID)
+	if err != nil {
+		return fmt.Errorf("mark the browser: %w", err)
+	}
+	p.setStaffToken(c, token)
+	p.setCookie(c, browserCookie, "")
+	p.keepCookie(c, knownStaffCookie, known, staff.KnownLifetime)
+	p.keepLanguage(c, person.Language)
+	return nil
+}
+
+type factorView struct {
+	staff.Factor
+	Fields []field
+	Fault  bool
+}
+
+// Side is how wide the picture is, with the margin that readers of QR codes need.
+func (v factorView) Side() int { return v.Size + 8 }
+
+func (p *Pages) factorForm(c echo.Context) error { return p.showFactor(c, http.StatusOK, "") }
+
+func (p *Pages) showFactor(c echo.Context, status int, fault string) error {
+	ctx := c.Request().Context()
+	v := factorView{Fields: []field{codeField("staff.factor.code", "")}, Fault: fault != ""}
+	err := p.deps.DB.InTx(ctx, func(tx postgres.Tx) (err error) {
+		v.Factor, _, err = p.deps.Staff.SetUpFactor(ctx, tx, p.staffToken(c))
+		return err
+	})
+	if errors.Is(err, staff.ErrNoSession) {
+		return c.Redirect(http.StatusSeeOther, staffLogin)
+	}
+	if err != nil {
+		return fmt.Errorf("set up the second factor: %w", err)
+	}
+	title := "staff.factor.title"
+	if v.Fields[0].Fault, v.Fields[0].Focus = fault, v.Fault; v.Fault {
+		title = "staff.factor.title.error"
+	}
+	return p.render(c, status, "staff_factor", view{Title: title, CSRF: p.staffCSRF(c), Narrow: true, Data: v})
+}
+
+func (p *Pages) confirmFactor(c echo.Context) error {
+	person, err := p.pendingStaff(c)
+	if err != nil || person == nil {
+		return err
+	}
+	if !p.ownStaffForm(c) {
+		return statusError(http.StatusForbidden)
+	}
+	var token string
+	var codes []string
+	wait, err := p.withCode(c, person.ID, func(ctx context.Context, tx postgres.Tx) (err error) {
+		token, _, codes, err = p.deps.Staff.ConfirmFactor(ctx, tx, p.staffToken(c), c.Request().PostForm.Get("code"), deviceOf(c))
+		return err
+	})
+	switch {
+	case wait > 0:
+		return tooMany(c, wait)
+	case errors.Is(err, staff.ErrCode):
+		return p.showFactor(c, http.StatusUnprocessableEntity, "staff.code.wrong")
+	case errors.Is(err, staff.ErrNoSession):
+		return c.Redirect(http.StatusSeeOther, staffLogin)
+	case err != nil:
+		return fmt.Errorf("confirm the second factor: %w", err)
+	}
+	if err := p.signStaffIn(c, *person, token); err != nil {
+		return err
+	}
+	return p.showCodes(c, deskOf(*person), codes)
+}
+
+type codesView struct {
+	Codes []string
+	Next  string
+}
+
+// showCodes shows recovery codes, which nobody sees again.
+func (p *Pages) showCodes(c echo.Context, next string, codes []string) error {
+	return p.render(c, http.StatusOK, "staff_codes", view{Title: "staff.codes.title", Narrow: true, Data: codesView{codes, next}})
+}
+
+func (p *Pages) staffLogout(c echo.Context) error {
+	if !p.ownStaffForm(c) {
+		return statusError(http.StatusForbidden)
+	}
+	if err := p.deps.Staff.SignOut(c.Request().Context(), p.deps.DB.Read(), p.staffToken(c)); err != nil {
+		return err
+	}
+	p.setStaffToken(c, "")
+	return c.Redirect(http.StatusSeeOther, staffLogin)
+}
+
+// staffLinkPage is what stands behind a link in a mail: a form that asks for a password, and then for the second factor.
+type staffLinkPage struct {
+	heading, lead, action string
+	read                  func(ctx context.Context, tx postgres.Tx, token string) (staff.Person, error)
+	use                   func(ctx context.Context, tx postgres.Tx, token, plain string, d staff.Device) (string, error)
+}
+
+func (p *Pages) invitation() staffLinkPage {
+	return staffLinkPage{"staff.invitation.title", "staff.invitation.lead", "/staff/invitation", p.deps.Staff.PendingInvitation, p.deps.Staff.AcceptInvitation}
+}
+
+func (p *Pages) staffReset() staffLinkPage {
+	return staffLinkPage{"reset.title", "staff.reset.lead", "/staff/password/reset", p.deps.Staff.PendingReset, p.deps.Staff.Reset}
+}
+
+func (page staffLinkPage) form(person staff.Person, token string) formView {
+	password := newPasswordField()
+	password.Hint = "staff.password.rule"
+	return formView{Heading: page.heading, Lead: page.lead, Args: []any{person.Email}, Action: page.action, Button: "reset.submit",
+		Hidden: map[string]string{"token": token, "username": person.Email}, Fields: []field{password}}
+}
+
+// openStaffLink shows the form. Opening the link uses nothing up: programs that look into mails do that.
+func (p *Pages) openStaffLink(page staffLinkPage) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		token := c.QueryParam("token")
+		person, err := page.read(c.Request().Context(), p.deps.DB.Read(), token)
+		if errors.Is(err, staff.ErrBadLink) {
+			return p.badStaffLink(c)
+		}
+		if err != nil {
+			return err
+		}
+		return p.showStaffForm(c, http.StatusOK, page.form(person, token))
+	}
+}
+
+func (p *Pages) useStaffLink(page staffLinkPage) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		if wait := p.attempt(from(c, "link", linksPerAddress)); wait > 0 {
+			return tooMany(c, wait)
+		}
+		ctx, form := c.Request().Context(), c.Request().PostForm
+		token := form.Get("token")
+		person, err := page.read(ctx, p.deps.DB.Read(), token)
+		if errors.Is(err, staff.ErrBadLink) {
+			return p.badStaffLink(c)
+		}
+		if err != nil {
+			return err
+		}
+		v := page.form(person, token)
+		if !p.ownStaffForm(c) {
+			v.Error = "login.stale"
+			return p.showStaffForm(c, http.StatusForbidden, v)
+		}
+		var session string
+		err = p.deps.DB.InTx(ctx, func(tx postgres.Tx) (err error) {
+			session, err = page.use(ctx, tx, token, form.Get("password"), deviceOf(c))
+			return err
+		})
+		switch {
+		case errors.Is(err, staff.ErrInvalid):
+			v.Fields[0].Fault, v.Fields[0].Focus = "staff.password.weak", true
+			return p.showStaffForm(c, http.StatusUnprocessableEntity, v)
+		case errors.Is(err, staff.ErrBadLink):
+			return p.badStaffLink(c)
+		case err != nil:
+			return fmt.Errorf("use a link of a mail: %w", err)
+		}
+		p.setStaffToken(c, session)
+		p.keepLanguage(c, person.Language)
+		return c.Redirect(http.StatusSeeOther, "/staff/login/code")
+	}
+}
+
+func (p *Pages) badStaffLink(c echo.Context) error {
+	return p.badLink(c, link{staffLogin, "staff.login.title"})
+}
+
+func staffForgotView(email string) formView {
+	return formView{Heading: "forgot.title", Lead: "forgot.lead", Action: "/staff/password/forgot", Button: "forgot.submit", Fields: []field{emailField(email)},
+		Links: []link{{staffLogin, "forgot.back"}}}
+}
+
+func (p *Pages) staffForgotForm(c echo.Context) error {
+	return p.showStaffForm(c, http.StatusOK, staffForgotView(""))
+}
+
+// staffForgot has a mail sent and says the same whether there is a person for the address or not.
+func (p *Pages) staffForgot(c echo.Context) error {
+	email := strings.TrimSpace(c.Request().PostForm.Get("email"))
+	v := staffForgotView(email)
+	if !p.ownStaffForm(c) {
+		v.Error = "login.stale"
+		return p.showStaffForm(c, http.StatusForbidden, v)
+	}
+	if wait := p.attempt(from(c, "mail", mailsPerAddress), try{"staff reset " + digest(email), mailsPerAccount}); wait > 0 {
+		return tooMany(c, wait)
+	}
+	ctx := c.Request().Context()
+	err := p.deps.DB.InTx(ctx, func(tx postgres.Tx) error { return p.deps.Staff.RequestReset(ctx, tx, email) })
+	if errors.Is(err, staff.ErrInvalid) {
+		v.Fields[0].Fault, v.Fields[0].Focus = "login.email.missing", true
+		return p.showStaffForm(c, http.StatusUnprocessableEntity, v)
+	}
+	if err != nil {
+		return fmt.Errorf("request reset: %w", err)
+	}
+	return p.mailSent(c, "forgot.sent", email)
+}
+
+func (p *Pages) staffPasskeyForm(c echo.Context) error {
+	return p.showStaffPasskey(c, http.StatusOK, safeNext(c.QueryParam("next")), "")
+}
+
+func (p *Pages) showStaffPasskey(c echo.Context, status int, next, fault string) error {
+	if wait := p.attempt(from(c, "passkey", challengesPerAddress)); wait > 0 {
+		return tooMany(c, wait)
+	}
+	challenge, err := p.deps.Staff.BeginPasskeySignIn(c.Request().Context(), p.deps.DB.Read())
+	if err != nil {
+		return err
+	}
+	return p.renderPasskey(c, status, view{CSRF: p.staffCSRF(c)}, passkeyView{Heading: "passkey.login.title", Lead: "passkey.login.lead", Button: "passkey.login.submit",
+		Do: "get", Action: "/staff/login/passkey", Token: challenge.Token, Options: string(challenge.Options), Next: next, Error: fault,
+		Back: link{staffLogin + "?next=" + queryEscape(next), "passkey.login.password"}})
+}
+
+func (p *Pages) staffPasskey(c echo.Context) error {
+	form, ctx := c.Request().PostForm, c.Request().Context()
+	next := safeNext(form.Get("next"))
+	if !p.ownStaffForm(c) {
+		return p.showStaffPasskey(c, http.StatusForbidden, next, "login.stale")
+	}
+	var token string
+	var person staff.Person
+	var refused error
+	err := p.deps.DB.InTx(ctx, func(tx postgres.Tx) (err error) {
+		if err := p.deps.Staff.SignOut(ctx, tx, p.staffToken(c)); err != nil {
+			return err
+		}
+		token, person, err = p.deps.Staff.PasskeySignIn(ctx, tx, form.Get("token"), []byte(form.Get("answer")), deviceOf(c))
+		if refused = nil; errors.Is(err, staff.ErrPasskey) {
+			refused, err = err, nil // the challenge is spent all the same
+		}
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("sign in with passkey: %w", err)
+	}
+	if refused != nil {
+		p.deps.Logger.InfoContext(ctx, "passkey refused", "reason", refused)
+		return p.showStaffPasskey(c, http.StatusUnprocessableEntity, next, "passkey.refused")
+	}
+	if err := p.signStaffIn(c, person, token); err != nil {
+		return err
+	}
+	return c.Redirect(http.StatusSeeOther, staffNext(next, person))
+}

@@ -1,0 +1,206 @@
+package web
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pquerna/otp/totp"
+
+	"partnerd/internal/dbtest"
+	"partnerd/internal/postgres"
+	"partnerd/internal/staff"
+)
+
+// worker is somebody who works here, in a browser.
+type worker struct {
+	*browser
+	f      *fixture
+	email  string
+	secret string   // of the device
+	codes  []string // for recovery
+}
+
+const staffPassword = "a long phrase for the desk"
+
+var (
+	secretShown = regexp.MustCompile(`<code>([A-Z2-7 ]{32,})</code>`)
+	codeShown   = regexp.MustCompile(`<code>([0-9a-z]{4}(?:-[0-9a-z]{4}){3})</code>`)
+)
+
+// join accepts an invitation as people do: password, device, recovery codes.
+func (f *fixture) join(n staff.NewPerson) *worker {
+	f.t.Helper()
+	w := &worker{browser: f.browser(), f: f, email: n.Email}
+	var link string
+	f.tx(func(tx postgres.Tx) {
+		var err error
+		if _, link, err = f.staff.Invite(f.t.Context(), tx, n); err != nil {
+			f.t.Fatal(err)
+		}
+	})
+	form := w.get(strings.TrimPrefix(link, f.base)).form("/staff/invitation")
+	form.Set("password", staffPassword)
+	w.post("/staff/invitation", form).wantRedirect(f.t, http.StatusSeeOther, "/staff/login/code")
+	w.get("/staff/login/code").wantRedirect(f.t, http.StatusSeeOther, "/staff/login/factor")
+	page := w.get("/staff/login/factor")
+	w.secret = strings.ReplaceAll(secretShown.FindStringSubmatch(page.body)[1], " ", "")
+	form = page.form("/staff/login/factor")
+	form.Set("code", w.code())
+	page = w.post("/staff/login/factor", form)
+	for _, m := range codeShown.FindAllStringSubmatch(page.body, -1) {
+		w.codes = append(w.codes, m[1])
+	}
+	if page.StatusCode != 200 || len(w.codes) != 10 {
+		f.t.Fatalf("%d, recovery codes %v\n%s", page.StatusCode, w.codes, page.body)
+	}
+	return w
+}
+
+// code is what the device shows now.
+func (w *worker) code() string { return must(totp.GenerateCode(w.secret, w.f.clock.Now())) }
+
+func (f *fixture) operator(roles ...staff.Role) *worker {
+	return f.join(staff.NewPerson{Kind: staff.Operator, Email: fmt.Sprintf("operator-%d@partners.example", f.clock.Now().Unix()), Name: "Olga Operator", Language: "en", Roles: roles})
+}
+
+func (f *fixture) lawyer() *worker {
+	f.t.Helper()
+	f.tx(func(tx postgres.Tx) {
+		err := dbtest.Exec(f.t.Context(), tx, `INSERT INTO lawyers (id, email, name, password_hash, state, created_at, updated_at) VALUES ('law_1', 'l@bar.example', 'L', '!', 'OFFLINE', $1, $1)`, f.clock.Now())
+		if err != nil {
+			f.t.Fatal(err)
+		}
+	})
+	return f.join(staff.NewPerson{Kind: staff.Lawyer, LawyerID: "law_1", Email: "l@bar.example", Name: "Lea Lawyer", Language: "fr"})
+}
+
+// password shows the password in the browser b.
+func (w *worker) password(b *browser, password string) page {
+	form := b.get("/staff/login?next=/ops").form("/staff/login")
+	form.Set("email", w.email)
+	form.Set("password", password)
+	return b.post("/staff/login", form)
+}
+
+func (w *worker) enter(b *browser, code string) page {
+	form := b.get("/staff/login/code?next=/ops").form("/staff/login/code")
+	form.Set("code", code)
+	return b.post("/staff/login/code", form)
+}
+
+func TestStaffSignInTakesTwoFactors(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	w := f.operator(staff.Support)
+	first := w.cookie("partnerd_staff")
+	w.get("/staff/security").want(t, 200, "Codes that can still be used: 10.", "this browser")
+	w.post("/staff/logout", w.get("/ops").form("/staff/logout")).wantRedirect(t, http.StatusSeeOther, "/staff/login")
+	if w.cookie("partnerd_staff") != "" {
+		t.Error("the cookie stays")
+	}
+	w.get("/ops").wantRedirect(t, http.StatusSeeOther, "/staff/login?next=%2Fops")
+
+	b := f.browser()
+	w.password(b, "a wrong phrase for it").want(t, 422, "do not go together")
+	other := *w
+	other.email = "nobody@partners.example"
+	other.password(b, staffPassword).want(t, 422, "do not go together")
+	w.password(b, staffPassword).wantRedirect(t, http.StatusSeeOther, "/staff/login/code?next=%2Fops")
+	half := b.cookie("partnerd_staff")
+	b.get("/ops").wantRedirect(t, http.StatusSeeOther, "/staff/login?next=%2Fops") // the password alone opens nothing
+	b.get("/staff/security").wantRedirect(t, http.StatusSeeOther, "/staff/login?next=%2Fstaff%2Fsecurity")
+	b.get("/staff/login/factor").wantRedirect(t, http.StatusSeeOther, "/staff/login") // and shows no secret
+	w.enter(b, w.code()).want(t, 422, "wrong or was used")                            // by the sign-in at the invitation
+	f.clock.Advance(30 * time.Second)
+	w.enter(b, w.code()).wantRedirect(t, http.StatusSeeOther, "/ops")
+	if full := b.cookie("partnerd_staff"); full == half || full == first || full == "" {
+		t.Errorf("tokens %q %q %q", first, half, full)
+	}
+	b.get("/ops").want(t, 200)
+	f.clock.Advance(31 * time.Minute)
+	b.get("/ops").wantRedirect(t, http.StatusSeeOther, "/staff/login?next=%2Fops")
+
+	w.password(b, staffPassword)
+	w.enter(b, strings.ToUpper(w.codes[3])).wantRedirect(t, http.StatusSeeOther, "/ops")
+	b.get("/staff/security").want(t, 200, "Codes that can still be used: 9.")
+	b = f.browser()
+	w.password(b, staffPassword)
+	w.enter(b, w.codes[3]).want(t, 422, "wrong or was used")
+}
+
+func TestStaffFormsAreOfTheSignIn(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	w := f.operator(staff.Admin)
+	for _, path := range []string{"/staff/logout", "/staff/security/password", "/staff/security/codes", "/staff/security/language", "/staff/security/sessions/end"} {
+		w.post(path, url.Values{"csrf": {"x"}, "language": {"fr"}}).want(t, 403)
+	}
+	w.get("/staff/security").want(t, 200)
+}
+
+// Strangers who guess keep out each other, and not the browser that has signed in before.
+func TestGuessingKeepsNoWorkerOut(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, func(d *Deps) { d.LoginPerAccount, d.LoginPerAddress = 1000, 1000 })
+	w := f.operator(staff.Admin)
+	stranger := f.browser()
+	for range guessQuota.Burst {
+		w.password(stranger, "a wrong phrase for it").want(t, 422)
+	}
+	w.password(stranger, staffPassword).want(t, http.StatusTooManyRequests)
+	w.post("/staff/logout", w.get("/ops").form("/staff/logout"))
+	w.password(w.browser, staffPassword).wantRedirect(t, http.StatusSeeOther, "/staff/login/code?next=%2Fops")
+	for range guessQuota.Burst {
+		w.enter(w.browser, "000000").want(t, 422)
+	}
+	w.enter(w.browser, w.codes[0]).want(t, http.StatusTooManyRequests)
+}
+
+func TestWorkersLookAfterTheirSignIn(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t).work()
+	w := f.operator(staff.Admin)
+	f.clock.Advance(time.Minute)
+	form := w.get("/staff/security").form("/staff/security/codes")
+	form.Set("code", w.code())
+	page := w.post("/staff/security/codes", form)
+	page.want(t, 200, "Your recovery codes")
+	if strings.Contains(page.body, w.codes[0]) {
+		t.Error("an old code is shown")
+	}
+	form = w.get("/staff/security").form("/staff/security/language")
+	form.Set("language", "fr")
+	w.post("/staff/security/language", form)
+	w.get("/staff/security").want(t, 200, "Langue", `<html lang="fr">`)
+	form = w.get("/staff/security?lang=en").form("/staff/security/password")
+	form.Set("present", "a wrong phrase for it")
+	form.Set("password", "another phrase for the desk")
+	w.post("/staff/security/password", form).want(t, 422, "not your present password")
+	form.Set("present", staffPassword)
+	w.post("/staff/security/password", form).wantRedirect(t, http.StatusSeeOther, "/staff/security?done=password")
+
+	b := f.browser()
+	form = b.get("/staff/password/forgot").form("/staff/password/forgot")
+	form.Set("email", w.email)
+	b.post("/staff/password/forgot", form).want(t, 200, "message")
+	link := ""
+	for n := 1; link == ""; n++ {
+		if m := regexp.MustCompile(`\S+/staff/password/reset\?token=\S+`).FindString(f.mail(n).Text); m != "" {
+			link = strings.TrimPrefix(m, f.base)
+		}
+	}
+	form = b.get(link).form("/staff/password/reset")
+	form.Set("password", "short")
+	b.post("/staff/password/reset", form).want(t, 422, "12 to 256")
+	form.Set("password", staffPassword)
+	b.post("/staff/password/reset", form).wantRedirect(t, http.StatusSeeOther, "/staff/login/code")
+	b.get(link).want(t, 410)
+	w.get("/ops").wantRedirect(t, http.StatusSeeOther, "/staff/login?next=%2Fops") // signed out by it
+	f.clock.Advance(time.Minute)
+	w.enter(b, w.code()).wantRedirect(t, http.StatusSeeOther, "/ops") // the second factor is the same
+}

@@ -2,7 +2,7 @@
 import { after, before, test } from 'node:test'
 import { examine } from './examine.js'
 import { beginLink, call, discover } from './partner.js'
-import { password, start, startSite } from './program.js'
+import { password, start, startSite, totp } from './program.js'
 import { launch, narrow, open, signIn, wide } from './window.js'
 
 let program, site, browser, app, config
@@ -31,9 +31,19 @@ for (const language of ['en', 'fr']) {
       await visit('/', 'home')
       await visit('/docs', 'docs')
       await visit('/docs/platform', 'docs-platform')
-      await page.setExtraHTTPHeaders(await program.operator())
+      await visit('/staff/login', 'staff-login')
+      await visit('/staff/password/forgot', 'staff-forgot')
+      const operator = await program.operator(language)
+      await page.goto(operator.link)
+      await examine(page, name('staff-invitation'))
+      await page.fill('#password', password)
+      await page.click('main button[type=submit]')
+      await examine(page, name('staff-factor'))
+      await page.fill('#code', totp(await page.textContent('main code')))
+      await page.click('main button[type=submit]')
+      await examine(page, name('staff-codes'))
+      await visit('/staff/security', 'staff-security')
       await visit('/ops', 'ops')
-      await page.setExtraHTTPHeaders({})
       await visit('/login', 'login')
       await page.click('main button[type=submit]')
       await examine(page, name('login-empty'))

@@ -1,7 +1,7 @@
 // The program under test: bin/partnerd serving from an empty data folder, and what an operator registers in it.
 import assert from 'node:assert/strict'
 import { execFile, spawn } from 'node:child_process'
-import { randomBytes, randomInt } from 'node:crypto'
+import { createHmac, randomBytes, randomInt } from 'node:crypto'
 import { once } from 'node:events'
 import { mkdtemp, readFile, readdir, rm } from 'node:fs/promises'
 import { createServer } from 'node:http'
@@ -78,10 +78,11 @@ export async function start() {
         '--phone', '+33639980002', '--phone-verified', '--balance-cents', String(balanceCents))
       return email
     },
-    /** The header that opens the operators' page. */
-    async operator() {
-      const secret = (await readFile(join(dir, 'data', 'ops-password'), 'utf8')).trim()
-      return { authorization: `Basic ${Buffer.from(`operator:${secret}`).toString('base64')}` }
+    /** Invites an operator and returns the link of the invitation. */
+    async operator(language = 'fr') {
+      const email = `operator-${randomBytes(5).toString('hex')}@partners.example`
+      const { link } = await cli('operator', 'invite', '--email', email, '--name', 'Demo Operator', '--role', 'admin', '--language', language, '--reason', 'Test')
+      return { email, link }
     },
     /** Waits for the newest mail, or text message, to somebody that was not handed out before. */
     mail: (to, seen = new Set()) => newest(join(dir, 'data', 'mail'), to, seen),
@@ -115,4 +116,15 @@ export async function startSite() {
       await once(server, 'close')
     }
   }
+}
+
+/** What a device with the secret (base32, spaces allowed) shows at an instant, in milliseconds (RFC 6238). */
+export function totp(secret, at = Date.now()) {
+  const bits = [...secret.replaceAll(' ', '')].map(c => 'ABCDEFGHIJKLMNOPQRSTUVWXYZ234567'.indexOf(c).toString(2).padStart(5, '0')).join('')
+  const key = Buffer.from(bits.match(/.{8}/g).map(b => parseInt(b, 2)))
+  const step = Buffer.alloc(8)
+  step.writeBigUInt64BE(BigInt(Math.floor(at / 30_000)))
+  const mac = createHmac('sha1', key).update(step).digest()
+  const code = mac.readUInt32BE(mac[19] & 15) & 0x7fffffff
+  return String(code % 1_000_000).padStart(6, '0')
 }

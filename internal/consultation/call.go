@@ -11,7 +11,7 @@ import (
 )
 
 // StartCall begins the first call of an assignment: the lawyer's phone rings, then the client's. Later attempts follow
-// by themselves, 5 and 15 minutes after the first. While one is being set up it does nothing.
+// by themselves, 5 and 15 minutes after the first, if he waits for them ([Service.ChooseRedial]). While one is being set up it does nothing.
 // Faults: [telephony.ErrLineBusy] (the client is on another call; the next attempts begin by themselves, until the dial deadline),
 // [ErrTooEarly], [ErrPhoneLost], [ErrNotYours], [ErrForbidden], [lawyer.ErrLeaseLost].
 func (s *Service) StartCall(ctx context.Context, lease lawyer.Lease, consultationID string) error {
@@ -67,7 +67,7 @@ func (s *Service) dial(ctx context.Context, tx postgres.Tx, c *Consultation) err
 		return fmt.Errorf("read application: %w", err)
 	}
 	start := telephony.Start{
-		ConsultationID: c.ID, ClientID: c.ClientID, LawyerID: c.LawyerID, Attempt: c.DialAttempts + 1,
+		ConsultationID: c.ID, ClientID: c.ClientID, LawyerID: c.LawyerID, Attempt: c.Attempts() + 1,
 		Record: c.RecordingConsent && app.RecordingEnabled, Language: c.Language,
 	}
 	_, err = s.deps.Telephony.Place(ctx, tx, start)
@@ -96,14 +96,37 @@ func (s *Service) dial(ctx context.Context, tx postgres.Tx, c *Consultation) err
 	if c.FirstDialAt == nil {
 		c.FirstDialAt = &now
 	}
-	c.DialAttempts, c.LastDialAt, c.NextDialAt = c.DialAttempts+1, &now, nil
+	c.DialAttempts, c.LastDialAt, c.NextDialAt, c.ChooseBy = c.DialAttempts+1, &now, nil, nil
 	return s.save(ctx, tx, c)
+}
+
+// ChooseRedial is what the lawyer does after an attempt that the client did not answer: wait for the next one, or leave it to
+// others, at no cost to him. One who says nothing for [ChooseLimit] leaves it. Who waits may still leave.
+// Faults: [ErrNotYours], [ErrForbidden] when no attempt is to come, [lawyer.ErrLeaseLost].
+func (s *Service) ChooseRedial(ctx context.Context, lease lawyer.Lease, consultationID string, wait bool) error {
+	return s.deps.DB.InTx(ctx, func(tx postgres.Tx) error {
+		c, err := s.lockOf(ctx, tx, lease, consultationID, Assigned)
+		if err != nil {
+			return err
+		}
+		if c.NextDialAt == nil || c.DialAttempts == 0 {
+			return fmt.Errorf("%w: no attempt is to come", ErrForbidden)
+		}
+		if !wait {
+			return s.giveBack(ctx, tx, &c, lawyer.Available)
+		}
+		c.ChooseBy = nil
+		return s.save(ctx, tx, &c)
+	})
 }
 
 // attemptFailed sets the next attempt to reach the client, or closes the consultation after the last (X9).
 func (s *Service) attemptFailed(ctx context.Context, tx postgres.Tx, c *Consultation) error {
 	if next, ok := nextAttempt(*c, tx.Now); ok {
 		c.NextDialAt = &next
+		if by := tx.Now.Add(ChooseLimit); by.Before(next) {
+			c.ChooseBy = &by
+		}
 		return s.save(ctx, tx, c)
 	}
 	if err := s.letGo(ctx, tx, *c, lawyer.Available); err != nil {

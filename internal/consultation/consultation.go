@@ -71,7 +71,9 @@ type Consultation struct {
 	DialAttempts    int       // calls begun in this assignment
 	FirstDialAt     *time.Time
 	LastDialAt      *time.Time
-	NextDialAt      *time.Time // the client was not reached and is called again then
+	NextDialAt      *time.Time // the client was not reached and is called again then; while it is searched, nobody is asked before
+	ChooseBy        *time.Time // until when his lawyer may say that he waits for that
+	EarlierAttempts int        // unanswered ones with lawyers who had it before
 	CallableFrom    *time.Time // hours of the client's day in which a callback may be offered: the present ones, or the next
 	CallableUntil   *time.Time
 	CallCapAt       *time.Time // when 20 minutes of joined time are reached
@@ -92,6 +94,9 @@ func (c Consultation) NoteDueAt() time.Time { return c.CallEndedAt.Add(NoteLimit
 func (c Consultation) Dialling() bool {
 	return c.Status == Assigned && c.DialAttempts > 0 && c.NextDialAt == nil
 }
+
+// Attempts counts the calls that were begun to reach the client, whoever began them.
+func (c Consultation) Attempts() int { return c.EarlierAttempts + c.DialAttempts }
 
 // Reason is why a consultation ended without being completed, or why a lawyer gave it back.
 type Reason string

@@ -314,8 +314,16 @@ func (w *world) completed(lawyerID string) string {
 	return id
 }
 
-// unreached plays an attempt in which the client does not answer.
+// unreached plays an attempt in which the client does not answer, and his lawyer says that he waits for the next.
 func (w *world) unreached(id string) {
+	w.Helper()
+	w.unanswered(id)
+	if c := w.read(id); c.ChooseBy != nil {
+		w.do(w.ChooseRedial(w.Context(), w.lease(c.LawyerID), id, true))
+	}
+}
+
+func (w *world) unanswered(id string) {
 	w.Helper()
 	w.do(w.provider(id, telephony.Event{Kind: telephony.LegAnswered, Role: telephony.Lawyer}))
 	w.do(w.provider(id, telephony.Event{Kind: telephony.LegFailed, Role: telephony.Client, Reason: telephony.NoAnswer}))

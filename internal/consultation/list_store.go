@@ -90,12 +90,14 @@ func postpone(ctx context.Context, tx postgres.Tx, consultationID string, until 
 }
 
 // waiting chooses consultations c that can be offered now: a callback only in the hours of the client's day. A client is
-// served one at a time: while one of his consultations is on offer, assigned or in call, the others wait their turn.
+// served one at a time: while one of his consultations is on offer, assigned or in call, the others wait their turn. One who
+// did not answer is not called before the time of the next attempt.
 func waiting(now time.Time) func(*gorm.DB) *gorm.DB {
 	return func(q *gorm.DB) *gorm.DB {
 		return q.Where(`c.status IN ('MATCHING', 'PENDING_CALLBACK') AND (c.status = 'MATCHING' OR c.callable_from <= ? AND c.callable_until > ?)
+			AND (c.next_dial_at IS NULL OR c.next_dial_at <= ?)
 			AND NOT EXISTS (SELECT FROM offers o WHERE o.client_id = c.client_id AND o.state = 'OPEN')
-			AND NOT EXISTS (SELECT FROM consultations e WHERE e.client_id = c.client_id AND e.status IN ('ASSIGNED', 'IN_CALL'))`, now, now)
+			AND NOT EXISTS (SELECT FROM consultations e WHERE e.client_id = c.client_id AND e.status IN ('ASSIGNED', 'IN_CALL'))`, now, now, now)
 	}
 }
 

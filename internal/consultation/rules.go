@@ -16,6 +16,7 @@ const (
 	DialDeadline      = 2 * time.Minute    // from the assignment to the first dial
 	DialLimit         = 3 * time.Minute    // for one attempt to be joined or to fail
 	CallLimit         = 20 * time.Minute   // of joined time
+	ChooseLimit       = time.Minute        // for the lawyer to say that he waits for the next attempt
 	LineRestore       = 3 * time.Minute    // for a line that dropped
 	UsefulCall        = time.Minute        // a call shorter than this may be declared useless for that alone
 	lineBusyRetry     = 10 * time.Second   // the client is on the line with another lawyer
@@ -71,7 +72,7 @@ func callbackDue(c Consultation, now time.Time) bool {
 func callbackInTime(c Consultation, now time.Time) bool {
 	return !callbackDue(c, now) && !quiet(c, now)
 }
-func attemptsSpent(c Consultation, _ time.Time) bool { return c.DialAttempts >= len(dialSchedule) }
+func attemptsSpent(c Consultation, _ time.Time) bool { return c.Attempts() >= len(dialSchedule) }
 func hasDuration(c Consultation, _ time.Time) bool {
 	return c.DurationSec != nil && *c.DurationSec >= 0 && *c.DurationSec <= int(CallLimit/time.Second)
 }
@@ -144,6 +145,8 @@ func nextTimer(c Consultation) *time.Time {
 		switch {
 		case c.DialAttempts == 0 && (c.NextDialAt == nil || dialDeadline(c).Before(*c.NextDialAt)):
 			return at(dialDeadline(c))
+		case c.ChooseBy != nil:
+			return c.ChooseBy
 		case c.NextDialAt != nil:
 			return c.NextDialAt
 		default:
@@ -175,6 +178,7 @@ const (
 	taskNextDay      task = "next_day"     // the hours for a callback are over until the next day
 	taskNotDialled   task = "not_dialled"  // assigned, and no dial was begun in time
 	taskDial         task = "dial"         // next attempt to reach the client
+	taskNotChosen    task = "not_chosen"   // the lawyer does not say that he waits for the next attempt
 	taskDialStuck    task = "dial_stuck"   // an attempt that neither joined nor failed
 	taskLineLost     task = "line_lost"    // not restored
 	taskCallCap      task = "call_cap"     // 20 minutes are over
@@ -200,6 +204,8 @@ func dueTask(c Consultation, now time.Time) task {
 		switch {
 		case c.DialAttempts == 0 && !now.Before(dialDeadline(c)):
 			return taskNotDialled
+		case c.ChooseBy != nil:
+			return taskNotChosen
 		case c.NextDialAt != nil:
 			return taskDial
 		default:
@@ -223,10 +229,16 @@ func dueTask(c Consultation, now time.Time) task {
 
 // nextAttempt says when the client is called again after the attempts so far; ok is false when they are spent.
 func nextAttempt(c Consultation, now time.Time) (at time.Time, ok bool) {
-	if c.DialAttempts >= len(dialSchedule) || c.FirstDialAt == nil {
+	n := c.Attempts()
+	if n == 0 || n >= len(dialSchedule) || c.FirstDialAt == nil {
 		return time.Time{}, false
 	}
-	at = c.FirstDialAt.Add(dialSchedule[c.DialAttempts])
+	at = c.FirstDialAt.Add(dialSchedule[n])
+	if c.LastDialAt != nil { // the one before may have been late, or with another lawyer
+		if gap := c.LastDialAt.Add(dialSchedule[n] - dialSchedule[n-1]); gap.After(at) {
+			at = gap
+		}
+	}
 	if at.Before(now) {
 		at = now
 	}

@@ -25,6 +25,9 @@ func TestTimers(t *testing.T) {
 		{"no dial", base(Assigned), DialDeadline, taskNotDialled},
 		{"dialling", with(base(Assigned), func(c *Consultation) { c.DialAttempts, c.LastDialAt = 1, at(time.Minute) }), time.Minute + DialLimit, taskDialStuck},
 		{"next attempt", with(base(Assigned), func(c *Consultation) { c.DialAttempts, c.NextDialAt = 1, at(5*time.Minute) }), 5 * time.Minute, taskDial},
+		{"lawyer may choose", with(base(Assigned), func(c *Consultation) {
+			c.DialAttempts, c.NextDialAt, c.ChooseBy = 1, at(5*time.Minute), at(time.Minute)
+		}), time.Minute, taskNotChosen},
 		{"line was busy at the first attempt", with(base(Assigned), func(c *Consultation) { c.NextDialAt = at(time.Minute) }), time.Minute, taskDial},
 		{"line busy until after the deadline", with(base(Assigned), func(c *Consultation) { c.NextDialAt = at(DialDeadline + time.Second) }), DialDeadline, taskNotDialled},
 		{"in call", with(base(InCall), func(c *Consultation) { c.CallCapAt = at(CallLimit) }), CallLimit, taskCallCap},
@@ -70,7 +73,11 @@ func TestClientIsCalledThreeTimes(t *testing.T) {
 	if at, ok := nextAttempt(c, noon.Add(time.Hour)); !ok || !at.Equal(noon.Add(time.Hour)) {
 		t.Errorf("late third attempt at %v %v", at, ok)
 	}
-	c.DialAttempts = 3
+	c.LastDialAt = ptr(noon.Add(8 * time.Minute)) // with another lawyer
+	if at, ok := nextAttempt(c, noon.Add(9*time.Minute)); !ok || !at.Equal(noon.Add(18*time.Minute)) {
+		t.Errorf("third attempt after a late second one at %v %v", at, ok)
+	}
+	c.EarlierAttempts = 1
 	if at, ok := nextAttempt(c, noon); ok {
 		t.Errorf("fourth attempt at %v", at)
 	}

@@ -237,6 +237,76 @@ func TestClientWhoIsNotReached(t *testing.T) { // X9
 	}
 }
 
+// No lawyer is held by a client who does not answer, unless he says that he waits. The client has three attempts all the same,
+// each not before its time.
+func TestUnansweredAttemptIsLeftToOthers(t *testing.T) { // X7, X8, X9
+	t.Parallel()
+	for name, leave := range map[string]func(w *world, l, id string){
+		"by choice": func(w *world, l, id string) { w.do(w.ChooseRedial(t.Context(), w.lease(l), id, false)) },
+		"after having waited": func(w *world, l, id string) {
+			w.do(w.ChooseRedial(t.Context(), w.lease(l), id, true))
+			w.pass(ChooseLimit)
+			w.expectLawyer(l, lawyer.Busy)
+			w.do(w.ChooseRedial(t.Context(), w.lease(l), id, false))
+		},
+		"saying nothing": func(w *world, l, id string) {
+			w.pass(ChooseLimit - time.Microsecond)
+			w.expectLawyer(l, lawyer.Busy)
+			w.pass(time.Microsecond)
+		},
+		"lost": func(w *world, l, id string) {
+			w.do(w.ChooseRedial(t.Context(), w.lease(l), id, true))
+			w.clock.Advance(lawyer.LeaseLost + time.Second)
+			w.sweep()
+			_, err := w.Lawyers.GoOnline(t.Context(), w.DB.Read(), l)
+			w.do(err)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			first := w.online()
+			id := w.assigned(first)
+			began := w.clock.Now()
+			w.do(w.StartCall(t.Context(), w.lease(first), id))
+			if err := w.ChooseRedial(t.Context(), w.lease(first), id, true); !errors.Is(err, ErrForbidden) {
+				t.Errorf("choice while it rings: %v", err)
+			}
+			w.unanswered(id)
+			leave(w, first, id)
+			if name != "lost" {
+				w.expectLawyer(first, lawyer.Available)
+			}
+			if err := w.ChooseRedial(t.Context(), w.lease(first), id, true); !errors.Is(err, ErrNotYours) {
+				t.Errorf("choice of one who has left it: %v", err)
+			}
+			second := w.online()
+			w.pass(began.Add(5*time.Minute - time.Microsecond).Sub(w.clock.Now()))
+			w.expectOffered(id)
+			w.pass(time.Microsecond)
+			for _, by := range w.askedFor(id) {
+				w.do(w.DeclineOffer(t.Context(), w.lease(by), w.offerOf(by).ID, "busy"))
+			}
+			w.pass(2 * time.Minute) // nobody takes it when it is due
+			third := w.online()
+			w.sweep()
+			w.do(w.AcceptOffer(t.Context(), w.lease(third), w.offerOf(third).ID))
+			w.do(w.StartCall(t.Context(), w.lease(third), id))
+			again := w.clock.Now()
+			w.unanswered(id)
+			c := w.read(id)
+			if c.Attempts() != 2 || c.NextDialAt == nil || !c.NextDialAt.Equal(again.Add(10*time.Minute)) {
+				t.Errorf("%d attempts, the next at %v", c.Attempts(), c.NextDialAt)
+			}
+			w.do(w.ChooseRedial(t.Context(), w.lease(third), id, true))
+			w.pass(10 * time.Minute)
+			w.unanswered(id)
+			w.expect(id, Expired, "assigned[ASSIGNED] matching[MATCHING] assigned[ASSIGNED] expired[EXPIRED] refunded[EXPIRED]", 10_000, 0)
+			w.expectLawyer(second, lawyer.Available)
+		})
+	}
+}
+
 func TestSilentProviderIsGivenUp(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -128,7 +128,7 @@ func advance(c Consultation, t trigger, now time.Time) (Consultation, step, erro
 
 func setSearching(c *Consultation, now time.Time) { c.CreatedAt, c.SearchStartedAt = now, now }
 
-func setAssigned(c *Consultation, now time.Time) { c.AssignedAt = &now }
+func setAssigned(c *Consultation, now time.Time) { c.AssignedAt, c.NextDialAt = &now, nil }
 
 func setCallbackDue(c *Consultation, now time.Time) {
 	if c.CallbackDueAt == nil {
@@ -137,9 +137,18 @@ func setCallbackDue(c *Consultation, now time.Time) {
 	}
 }
 
-func setUnassigned(c *Consultation, _ time.Time) {
-	c.LawyerID, c.AssignedAt = "", nil
-	c.DialAttempts, c.FirstDialAt, c.LastDialAt, c.NextDialAt = 0, nil, nil, nil
+// setUnassigned keeps the attempts that the client did not answer: the next lawyer makes those that are left.
+func setUnassigned(c *Consultation, now time.Time) {
+	if c.NextDialAt == nil && c.DialAttempts > 0 {
+		c.DialAttempts-- // it has not failed, it was given up
+	}
+	c.LawyerID, c.AssignedAt, c.ChooseBy, c.NextDialAt = "", nil, nil, nil
+	c.EarlierAttempts, c.DialAttempts = c.Attempts(), 0
+	if next, ok := nextAttempt(*c, now); ok {
+		c.NextDialAt = &next
+	} else {
+		c.FirstDialAt, c.LastDialAt = nil, nil
+	}
 }
 
 func setUnassignedLate(c *Consultation, now time.Time) {
@@ -149,7 +158,7 @@ func setUnassignedLate(c *Consultation, now time.Time) {
 
 func setInCall(c *Consultation, now time.Time) {
 	limit := now.Add(CallLimit)
-	c.CallStartedAt, c.CallCapAt, c.NextDialAt = &now, &limit, nil
+	c.CallStartedAt, c.CallCapAt, c.NextDialAt, c.ChooseBy = &now, &limit, nil, nil
 }
 
 func setCallEnded(c *Consultation, now time.Time) {
@@ -159,12 +168,12 @@ func setCallEnded(c *Consultation, now time.Time) {
 func setCompleted(c *Consultation, now time.Time) { c.CompletedAt = &now }
 
 func setCancelled(c *Consultation, now time.Time) {
-	c.CancelledAt, c.NextDialAt = &now, nil
+	c.CancelledAt, c.NextDialAt, c.ChooseBy = &now, nil, nil
 	setReleased(c, now)
 }
 
 func setExpired(c *Consultation, now time.Time) {
-	c.ExpiredAt, c.NextDialAt = &now, nil
+	c.ExpiredAt, c.NextDialAt, c.ChooseBy = &now, nil, nil
 	setReleased(c, now)
 }
 

@@ -208,7 +208,7 @@ func TestCallbackDueIsKeptOverX8(t *testing.T) {
 	if err != nil || !after.CallbackDueAt.Equal(noon.Add(CallbackGuarantee)) {
 		t.Errorf("due %v (%v), want 24 h from now", after.CallbackDueAt, err)
 	}
-	if after.LawyerID != "" || after.AssignedAt != nil || after.DialAttempts != 0 || after.FirstDialAt != nil {
+	if after.LawyerID != "" || after.AssignedAt != nil || after.DialAttempts != 0 {
 		t.Errorf("the assignment is not cleared: %+v", after)
 	}
 }

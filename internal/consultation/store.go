@@ -53,9 +53,11 @@ type row struct {
 	NextDialAt        *time.Time   `gorm:"column:next_dial_at"`
 	CallCapAt         *time.Time   `gorm:"column:call_cap_at"` // when the call's 20 minutes are over
 	LineLostAt        *time.Time   `gorm:"column:line_lost_at"`
-	Reminders         int          `gorm:"column:reminders"`      // sent for a note that is missing
-	CallableFrom      *time.Time   `gorm:"column:callable_from"`  // the hours of the client's day for a callback
-	CallableUntil     *time.Time   `gorm:"column:callable_until"` // their end, exclusive
+	Reminders         int          `gorm:"column:reminders"`        // sent for a note that is missing
+	CallableFrom      *time.Time   `gorm:"column:callable_from"`    // the hours of the client's day for a callback
+	CallableUntil     *time.Time   `gorm:"column:callable_until"`   // their end, exclusive
+	EarlierAttempts   int          `gorm:"column:earlier_attempts"` // unanswered, with lawyers who had it before
+	ChooseBy          *time.Time   `gorm:"column:choose_by"`        // until when the lawyer may say that he waits for the next attempt
 	ErasedAt          *time.Time   `gorm:"column:erased_at;<-:create"`
 }
 
@@ -78,6 +80,7 @@ func toRow(c Consultation) row {
 		ExpiredAt: c.ExpiredAt, EndReason: c.EndReason, RefundedAt: c.RefundedAt, DialAttempts: c.DialAttempts,
 		FirstDialAt: c.FirstDialAt, LastDialAt: c.LastDialAt, NextDialAt: c.NextDialAt, CallCapAt: c.CallCapAt,
 		LineLostAt: c.LineLostAt, Reminders: c.Reminders, CallableFrom: c.CallableFrom, CallableUntil: c.CallableUntil,
+		EarlierAttempts: c.EarlierAttempts, ChooseBy: c.ChooseBy,
 	}
 	if c.RefundedAt != nil {
 		r.RefundedCents = &c.Refunded
@@ -97,6 +100,7 @@ func fromRow(r row) Consultation {
 		FirstDialAt: r.FirstDialAt, LastDialAt: r.LastDialAt, NextDialAt: r.NextDialAt, CallCapAt: r.CallCapAt,
 		LineLostAt: r.LineLostAt, Reminders: r.Reminders, ErasedAt: r.ErasedAt,
 		CallableFrom: r.CallableFrom, CallableUntil: r.CallableUntil,
+		EarlierAttempts: r.EarlierAttempts, ChooseBy: r.ChooseBy,
 	}
 	if r.RefundedCents != nil {
 		c.Refunded = *r.RefundedCents

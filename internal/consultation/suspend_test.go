@@ -124,7 +124,7 @@ func TestASuspensionCutsNoCall(t *testing.T) {
 	w.expect(id, Matching, "assigned[ASSIGNED] matching[MATCHING]", 8000, 2000)
 	w.expectOut(l)
 	w.resume(l)
-	w.pass(matching.RepeatAfter + time.Second)
+	w.pass(5 * time.Minute) // the next attempt
 	w.do(w.AcceptOffer(t.Context(), w.lease(l), w.offerOf(l).ID))
 	w.confirmed(l, id)
 	w.suspend(l)

@@ -300,6 +300,8 @@ func (s *Service) fire(ctx context.Context, tx postgres.Tx, c *Consultation) err
 		return s.giveBack(ctx, tx, c, to)
 	case taskDial:
 		return s.redial(ctx, tx, c)
+	case taskNotChosen:
+		return s.giveBack(ctx, tx, c, lawyer.Available)
 	case taskDialStuck:
 		return s.giveUpAttempt(ctx, tx, c)
 	case taskLineLost:

@@ -230,6 +230,7 @@ func (w *world) notReached(t testing.TB, lawyerID, consultationID string) {
 		w.report(t, call.ID, telephony.Event{ID: "t1", Kind: telephony.LegAnswered, Role: telephony.Lawyer})
 		w.report(t, call.ID, telephony.Event{ID: "t2", Kind: telephony.LegFailed, Role: telephony.Client, Reason: telephony.Busy})
 		if n < 3 {
+			w.must(t, w.Consultations.ChooseRedial(t.Context(), w.lease(t, lawyerID), consultationID, true))
 			w.exec(t, "UPDATE consultations SET next_dial_at = now(), timer_at = now() WHERE id = $1 AND next_dial_at IS NOT NULL", consultationID)
 		}
 	}

@@ -23,6 +23,7 @@ import (
 // the desk.
 type Consultations interface {
 	AcceptOffer(ctx context.Context, lease lawyer.Lease, offerID string) error
+	ChooseRedial(ctx context.Context, lease lawyer.Lease, consultationID string, wait bool) error
 	StartCall(ctx context.Context, lease lawyer.Lease, consultationID string) error
 	EndCall(ctx context.Context, lease lawyer.Lease, consultationID string) error
 	SubmitNote(ctx context.Context, lease lawyer.Lease, consultationID, note, preview string) error
@@ -191,6 +192,8 @@ func (l *Lawyers) act(ctx context.Context, c chore) error {
 		return l.consultations.AcceptOffer(ctx, c.lease, c.subjectID)
 	case dial:
 		return l.consultations.StartCall(ctx, c.lease, c.subjectID)
+	case wait:
+		return l.consultations.ChooseRedial(ctx, c.lease, c.subjectID, true)
 	case hangUp:
 		return l.consultations.EndCall(ctx, c.lease, c.subjectID)
 	case write:

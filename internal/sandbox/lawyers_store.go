@@ -7,6 +7,7 @@ import (
 
 	"gorm.io/gorm/clause"
 
+	"partnerd/internal/consultation"
 	"partnerd/internal/lawyer"
 	"partnerd/internal/postgres"
 )
@@ -25,6 +26,7 @@ type choreKind string
 const (
 	accept choreKind = "accept"
 	dial   choreKind = "dial"
+	wait   choreKind = "wait"
 	hangUp choreKind = "hang_up"
 	write  choreKind = "write"
 )
@@ -34,7 +36,8 @@ func (c chore) key() string { return string(c.kind) + " " + c.subjectID }
 // choresSQL looks each lawyer up (OFFSET 0 keeps it from beginning with all of them) for what is open, by the partial
 // indexes on that.
 //
-// Parameters: now; seconds from the offer to its acceptance, from the assignment to the call, of the call, to the note.
+// Parameters: now; seconds from the offer to its acceptance, from the assignment to the call, of the call, to the note, and of the choice to wait for
+// another attempt.
 var choresSQL = postgres.SQL(postgres.Report, `
 	SELECT 'accept' AS kind, o.lawyer_id, l.lease_epoch AS epoch, o.id AS subject_id, '' AS language, o.created_at + make_interval(secs => $2) AS due
 	FROM offers o`+simulatedSQL("o.lawyer_id", "l.suspended_at IS NULL")+`
@@ -44,6 +47,10 @@ var choresSQL = postgres.SQL(postgres.Report, `
 	FROM consultations c`+simulatedSQL("c.lawyer_id", "l.suspended_at IS NULL")+`
 	WHERE c.status = 'ASSIGNED' AND c.dial_attempts = 0 AND c.next_dial_at IS NULL
 		AND NOT EXISTS (SELECT FROM calls k WHERE k.client_id = c.client_id AND k.state <> 'ENDED')
+	UNION ALL
+	SELECT 'wait', c.lawyer_id, l.lease_epoch, c.id, c.language, c.choose_by - make_interval(secs => $6)
+	FROM consultations c`+simulatedSQL("c.lawyer_id", "l.suspended_at IS NULL")+`
+	WHERE c.status = 'ASSIGNED' AND c.choose_by IS NOT NULL
 	UNION ALL
 	SELECT 'hang_up', c.lawyer_id, l.lease_epoch, c.id, c.language, k.bridged_at + make_interval(secs => $4)
 	FROM calls k JOIN consultations c ON c.id = k.consultation_id AND c.status = 'IN_CALL'`+simulatedSQL("c.lawyer_id", "true")+`
@@ -71,7 +78,7 @@ func chores(ctx context.Context, tx postgres.Tx, p Pace) ([]chore, error) {
 		Language  string
 		Due       time.Time
 	}
-	rows, err := postgres.Query[row](ctx, tx, choresSQL, tx.Now, p.Accept.Seconds(), p.Dial.Seconds(), p.Talk.Seconds(), p.Write.Seconds())
+	rows, err := postgres.Query[row](ctx, tx, choresSQL, tx.Now, p.Accept.Seconds(), p.Dial.Seconds(), p.Talk.Seconds(), p.Write.Seconds(), consultation.ChooseLimit.Seconds())
 	if err != nil {
 		return nil, fmt.Errorf("list what simulated lawyers have to do: %w", err)
 	}

@@ -47,7 +47,10 @@ type Notice struct {
 // MaxNotice is the longest body of a notice, in bytes.
 const MaxNotice = 64 << 10
 
-var callSID = regexp.MustCompile(`^CA[0-9a-f]{32}$`)
+var (
+	callSID    = regexp.MustCompile(`^CA[0-9a-f]{32}$`)
+	identifier = regexp.MustCompile(`^[0-9A-Za-z_]{1,64}$`)
+)
 
 func isSID(s string) bool { return callSID.MatchString(s) }
 
@@ -84,6 +87,9 @@ func (d *Driver) handle(ctx context.Context, n Notice) (string, error) {
 	sid := form.Get("CallSid")
 	if err != nil || !ok || !isSID(sid) || form.Get("AccountSid") != d.cfg.AccountSID {
 		return "", ErrMalformed
+	}
+	if !identifier.MatchString(n.CommandID) {
+		return "", ErrUnknown
 	}
 	callID, err := callOf(ctx, d.db.Read(), n.CommandID)
 	if err != nil {

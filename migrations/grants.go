@@ -45,6 +45,7 @@ var Grants = []Grant{
 	{"public.lawyer_pairs", "SELECT, INSERT, UPDATE"},
 	{"public.lawyers", "SELECT, INSERT, UPDATE"},
 	{"public.offers", "SELECT, INSERT, UPDATE"},
+	{"public.operator_proposals", "SELECT, INSERT, UPDATE"},
 	{"public.payment_reversals", "SELECT, INSERT, UPDATE"},
 	{"public.sandbox_payment_notices", "SELECT, INSERT, UPDATE"},
 	{"public.staff", "SELECT, INSERT, UPDATE"},

@@ -313,6 +313,7 @@ CREATE INDEX consultations_history ON public.consultations USING btree (lawyer_i
 CREATE INDEX consultations_list ON public.consultations USING btree (application_id, client_id, created_at DESC, id DESC);
 CREATE INDEX consultations_note_missing ON public.consultations USING btree (call_ended_at) WHERE (status = 'CALL_ENDED'::text);
 CREATE INDEX consultations_of_lawyer ON public.consultations USING btree (lawyer_id) WHERE (status = ANY (ARRAY['ASSIGNED'::text, 'IN_CALL'::text, 'CALL_ENDED'::text]));
+CREATE INDEX consultations_reference ON public.consultations USING btree (external_ref) WHERE (external_ref IS NOT NULL);
 CREATE INDEX consultations_timer ON public.consultations USING btree (timer_at) WHERE (timer_at IS NOT NULL);
 CREATE INDEX consultations_waiting ON public.consultations USING btree (competence, language, search_started_at) WHERE (status = ANY (ARRAY['MATCHING'::text, 'PENDING_CALLBACK'::text]));
 CREATE UNIQUE INDEX consultations_one_call_per_client ON public.consultations USING btree (client_id) WHERE (status = 'IN_CALL'::text);
@@ -628,6 +629,31 @@ CREATE INDEX offers_expiry ON public.offers USING btree (expires_at) WHERE (stat
 CREATE UNIQUE INDEX offers_open_client ON public.offers USING btree (client_id, slot) WHERE (state = 'OPEN'::text);
 CREATE UNIQUE INDEX offers_open_consultation ON public.offers USING btree (consultation_id, slot) WHERE (state = 'OPEN'::text);
 CREATE UNIQUE INDEX offers_open_lawyer ON public.offers USING btree (lawyer_id) WHERE (state = 'OPEN'::text);
+
+CREATE TABLE operator_proposals (
+    amount_cents bigint NOT NULL,
+    created_at timestamp with time zone NOT NULL,
+    decided_at timestamp with time zone,
+    decided_by text,
+    expires_at timestamp with time zone NOT NULL,
+    id text NOT NULL,
+    kind text NOT NULL,
+    proposed_by text NOT NULL,
+    reason text NOT NULL,
+    state text NOT NULL,
+    subject text NOT NULL,
+    CONSTRAINT operator_proposals_amount_cents_check CHECK ((amount_cents <> 0)),
+    CONSTRAINT operator_proposals_check CHECK (((state <> 'CONFIRMED'::text) OR ((decided_by <> proposed_by) AND (decided_by IS NOT NULL)))),
+    CONSTRAINT operator_proposals_check1 CHECK (((decided_by IS NULL) = (decided_at IS NULL))),
+    CONSTRAINT operator_proposals_decided_by_fkey FOREIGN KEY (decided_by) REFERENCES staff(id),
+    CONSTRAINT operator_proposals_kind_check CHECK ((kind = ANY (ARRAY['REFUND'::text, 'ADJUSTMENT'::text]))),
+    CONSTRAINT operator_proposals_pkey PRIMARY KEY (id),
+    CONSTRAINT operator_proposals_proposed_by_fkey FOREIGN KEY (proposed_by) REFERENCES staff(id),
+    CONSTRAINT operator_proposals_reason_check CHECK ((reason <> ''::text)),
+    CONSTRAINT operator_proposals_state_check CHECK ((state = ANY (ARRAY['OPEN'::text, 'CONFIRMED'::text, 'REFUSED'::text, 'EXPIRED'::text])))
+);
+CREATE INDEX operator_proposals_subject ON public.operator_proposals USING btree (subject);
+CREATE UNIQUE INDEX operator_proposals_open ON public.operator_proposals USING btree (kind, subject) WHERE (state = 'OPEN'::text);
 
 CREATE TABLE passkey_challenges (
     challenge jsonb NOT NULL,

@@ -75,13 +75,13 @@ func TestActsOfOperatorsAreAudited(t *testing.T) {
 			return err
 		},
 	} {
-		before, err := audit.List(ctx, a.DB.Read(), 100)
+		before, err := audit.List(ctx, a.DB.Read(), "", 0, 100)
 		must(err)
 		if err := act(operator.Act{Actor: "cli:demo", Reason: " "}); !errors.Is(err, operator.ErrNoReason) {
 			t.Errorf("%s without a reason: %v", action, err)
 		}
 		must(act(by))
-		after, err := audit.List(ctx, a.DB.Read(), 100)
+		after, err := audit.List(ctx, a.DB.Read(), "", 0, 100)
 		must(err)
 		if len(after) != len(before)+1 || after[0].Action != action || after[0].Actor != "cli:demo" || after[0].Reason != "A test" {
 			t.Errorf("%s: %d entries after %d, the newest %+v", action, len(after), len(before), after[0])

@@ -37,7 +37,7 @@ func TestAChangedEntryIsNamed(t *testing.T) {
 	if findings, err := audit.Verify(t.Context(), db.Read()); err != nil || len(findings) > 0 {
 		t.Fatalf("findings %q, %v", findings, err)
 	}
-	list, err := audit.List(t.Context(), db.Read(), 50)
+	list, err := audit.List(t.Context(), db.Read(), "", 0, 50)
 	if err != nil || len(list) != 20 || list[0].Actor != "cli:demo" || list[0].CreatedAt.Before(list[19].CreatedAt) {
 		t.Fatalf("list %+v, %v", list, err)
 	}

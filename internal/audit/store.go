@@ -46,11 +46,15 @@ var (
 		SELECT id, seq, created_at, lag(created_at) OVER (ORDER BY seq) AS earlier FROM audit_entries) e
 		WHERE created_at < earlier - interval '1 minute' -- transactions that end in another order than they began
 	LIMIT 100`)
+
+	linksSQL = postgres.SQL(postgres.Report, `SELECT seq, `+hashed+` AS hashed, hash FROM audit_entries WHERE seq > $1 ORDER BY seq LIMIT $2`)
 )
 
 // hash is over an entry with a column previous.
-const hash = `sha256(coalesce(previous, '') || convert_to(jsonb_build_array(seq, id, actor, action, subject, reason, details,
-	to_char(created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'))::text, 'UTF8'))`
+const hash = `sha256(coalesce(previous, '') || convert_to(` + hashed + `, 'UTF8'))`
+
+const hashed = `jsonb_build_array(seq, id, actor, action, subject, reason, details,
+	to_char(created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'))::text`
 
 // insert queues behind other transactions that add an entry, so that numbers have no gap. Two statements: the second
 // must see what the first one waited for.
@@ -62,14 +66,33 @@ func insert(ctx context.Context, tx postgres.Tx, e Entry, details string) error 
 	return err
 }
 
-func newest(ctx context.Context, tx postgres.Tx, limit int) ([]Entry, error) {
-	rows, err := gorm.G[entryRow](tx.Gorm(ctx)).Order("seq DESC").Limit(limit).Find(ctx)
+func newest(ctx context.Context, tx postgres.Tx, subject string, before int64, limit int) ([]Entry, error) {
+	q := gorm.G[entryRow](tx.Gorm(ctx)).Order("seq DESC").Limit(limit)
+	if subject != "" {
+		q = q.Where("subject = ?", subject)
+	}
+	if before > 0 {
+		q = q.Where("seq < ?", before)
+	}
+	rows, err := q.Find(ctx)
 	entries := make([]Entry, len(rows))
 	for i, r := range rows {
-		entries[i] = Entry{ID: r.ID, Actor: r.Actor, Action: r.Action, Subject: r.Subject, Reason: r.Reason,
+		entries[i] = Entry{ID: r.ID, Seq: r.Seq, Actor: r.Actor, Action: r.Action, Subject: r.Subject, Reason: r.Reason,
 			Details: json.RawMessage(r.Details), CreatedAt: r.CreatedAt}
 	}
 	return entries, err
+}
+
+func has(ctx context.Context, tx postgres.Tx, entryID string) (bool, error) {
+	_, err := gorm.G[entryRow](tx.Gorm(ctx)).Select("id").Where("id = ?", entryID).Take(ctx)
+	if postgres.IsNotFound(err) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+func links(ctx context.Context, tx postgres.Tx, after int64, limit int) ([]Link, error) {
+	return postgres.Query[Link](ctx, tx, linksSQL, after, limit)
 }
 
 func broken(ctx context.Context, tx postgres.Tx) ([]string, error) {

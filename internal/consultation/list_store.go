@@ -34,6 +34,28 @@ func list(ctx context.Context, tx postgres.Tx, applicationID, clientID string, s
 	return page(q, before, limit)
 }
 
+// find goes by the identifiers, which sort by the time they were made.
+func find(ctx context.Context, tx postgres.Tx, f Filter, limit int) ([]Consultation, error) {
+	q := rows(ctx, tx)
+	for column, value := range map[string]string{"c.status": string(f.Status), "c.application_id": f.ApplicationID, "c.client_id": f.ClientID, "c.external_ref": f.ExternalRef} {
+		if value != "" {
+			q = q.Where(column+" = ?", value)
+		}
+	}
+	if f.Age > 0 {
+		q = q.Where("c.created_at <= ?", tx.Now.Add(-f.Age))
+	}
+	if f.After != "" {
+		q = q.Where("c.id < ?", f.After)
+	}
+	return many(q.Order("c.id DESC").Limit(limit))
+}
+
+func promised(ctx context.Context, tx postgres.Tx, limit int) ([]Consultation, error) {
+	return many(rows(ctx, tx).Where("c.status IN ('PENDING_CALLBACK', 'ASSIGNED') AND c.callback_due_at IS NOT NULL").
+		Order("c.callback_due_at, c.id").Limit(limit))
+}
+
 func inHands(ctx context.Context, tx postgres.Tx, lawyerIDs []string) ([]Consultation, error) {
 	return many(rows(ctx, tx).Where("c.status IN ('ASSIGNED', 'IN_CALL', 'CALL_ENDED') AND c.lawyer_id IN ?", lawyerIDs).Order("c.assigned_at, c.id"))
 }

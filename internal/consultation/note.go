@@ -29,10 +29,16 @@ func (s *Service) remind(ctx context.Context, tx postgres.Tx, c *Consultation) e
 	return nil
 }
 
-// remindLawyer writes in the language of the consultation, which its lawyer speaks, if that is one of the product's.
+// remindLawyer writes to a lawyer who could write the note.
 func (s *Service) remindLawyer(ctx context.Context, tx postgres.Tx, c Consultation) error {
+	return s.mailLawyer(ctx, tx, c, "note.missing", c.ID, c.CallEndedAt.Format("2006-01-02 15:04 UTC"), c.NoteDueAt().Format("2006-01-02 15:04 UTC"))
+}
+
+// mailLawyer writes to the lawyer of c, unless he could do nothing about it. The language is that of the consultation, which he
+// speaks, if it is one of the product's. The wording of key takes his name, then args.
+func (s *Service) mailLawyer(ctx context.Context, tx postgres.Tx, c Consultation, key string, args ...any) error {
 	l, err := s.deps.Lawyers.Get(ctx, tx, c.LawyerID)
-	if err != nil || l.Simulated || l.Suspended { // he could not write it
+	if err != nil || l.Simulated || l.Suspended {
 		return err
 	}
 	texts, err := text.Messages()
@@ -40,11 +46,11 @@ func (s *Service) remindLawyer(ctx context.Context, tx postgres.Tx, c Consultati
 		return err
 	}
 	lang := text.Known(strings.ToLower(c.Language))
-	subject, err := texts.Get(lang, "note.missing.subject")
+	subject, err := texts.Get(lang, key+".subject")
 	if err != nil {
 		return err
 	}
-	body, err := texts.Get(lang, "note.missing.text", l.Name, c.ID, c.CallEndedAt.Format("2006-01-02 15:04 UTC"), c.NoteDueAt().Format("2006-01-02 15:04 UTC"))
+	body, err := texts.Get(lang, key+".text", append([]any{l.Name}, args...)...)
 	if err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"partnerd/internal/lawyer"
 	"partnerd/internal/money"
@@ -19,6 +20,8 @@ var (
 	ErrNotClosable   = errors.New("only a consultation whose call has ended without a note can be closed")
 	ErrNotRefundable = errors.New("only a completed consultation can be refunded, once, with 1 cent up to its price")
 	ErrNotWithdrawn  = errors.New("the client has not declared a withdrawal from this consultation")
+
+	ErrNotCorrectable = errors.New("only the note of a completed consultation whose texts are kept can be corrected")
 )
 
 // Close ends a consultation whose call was over, with the money back (X12): WrongPerson, TechnicalFault, TooShort for less
@@ -124,4 +127,48 @@ func (s *Service) ProposeRefund(ctx context.Context, tx postgres.Tx, consultatio
 		return 0, err
 	}
 	return WithdrawalRefund(c, w), nil
+}
+
+// Filter chooses among the consultations of everybody. Empty fields choose all.
+type Filter struct {
+	Status        Status
+	ApplicationID string
+	ClientID      string
+	ExternalRef   string        // exactly as the partner gave it
+	Age           time.Duration // begun at least so long ago
+	After         string        // identifier of the last one that was seen
+}
+
+// Find lists consultations, the newest first, at most limit of them, without what clients wrote; more tells whether others
+// follow.
+func (s *Service) Find(ctx context.Context, tx postgres.Tx, f Filter, limit int) (items []Consultation, more bool, err error) {
+	for _, v := range []string{string(f.Status), f.ApplicationID, f.ClientID, f.ExternalRef, f.After} {
+		if !storable(v) {
+			return nil, false, nil
+		}
+	}
+	if items, err = find(ctx, tx, f, limit+1); err != nil || len(items) <= limit {
+		return items, false, err
+	}
+	return items[:limit], true, nil
+}
+
+// Promised lists the consultations whose client waits for a call that was promised, the one that is due first at first:
+// PENDING_CALLBACK, and ASSIGNED after it.
+func (s *Service) Promised(ctx context.Context, tx postgres.Tx, limit int) ([]Consultation, error) {
+	return promised(ctx, tx, limit)
+}
+
+// AskForCorrection writes to the lawyer of a completed consultation that his note should be looked at again (X16), which he
+// does at his desk or not. Nothing of the consultation but its identifier is in the mail. It returns [problem.ErrNotFound], or
+// [ErrNotCorrectable].
+func (s *Service) AskForCorrection(ctx context.Context, tx postgres.Tx, consultationID string) (Consultation, error) {
+	c, err := s.Peek(ctx, tx, consultationID)
+	if err != nil {
+		return c, err
+	}
+	if c.Status != Completed || c.ErasedAt != nil {
+		return c, fmt.Errorf("%w: it is %s", ErrNotCorrectable, c.Status)
+	}
+	return c, s.mailLawyer(ctx, tx, c, "note.correct", c.ID)
 }

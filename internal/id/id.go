@@ -34,6 +34,7 @@ const (
 	Passkey      = "pky"
 	Staff        = "stf"
 	TextMessage  = "sms"
+	Proposal     = "prp"
 )
 
 // Minter makes identifiers of one deployment. Test marks those of a sandbox, so that nobody mistakes them for live ones.

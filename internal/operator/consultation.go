@@ -53,3 +53,14 @@ func (s *Service) RefundConsultation(ctx context.Context, by Act, consultationID
 	})
 	return c, err
 }
+
+// AskForCorrection writes to the lawyer that his note should be looked at again; see [consultation.Service.AskForCorrection].
+func (s *Service) AskForCorrection(ctx context.Context, by Act, consultationID string) error {
+	return s.DB.InTx(ctx, func(tx postgres.Tx) error {
+		c, err := s.Consultations.AskForCorrection(ctx, tx, consultationID)
+		if err != nil {
+			return err
+		}
+		return by.Record(ctx, tx, "consultation.ask_correction", consultationID, map[string]any{"lawyer": c.LawyerID})
+	})
+}

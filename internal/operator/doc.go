@@ -1,16 +1,23 @@
-// Package operator is what operators do by hand, through the command line: the one door to acts that no partner and no
-// client can do.
+// Package operator is what operators do by hand, at their desk or through the command line: the one door to acts that no
+// partner and no client can do.
 //
-// Owns nothing: each act calls the domains that own the rule.
+// Tables: operator_proposals.
+//
+// Each act calls the domains that own the rule. Its own is the one of four eyes: at the desk, money above [FourEyes] is
+// given by one person and confirmed by another.
 //
 // Invariants:
 //   - An act has a name (who) and a reason, and its audit entry is written in the transaction of what it does: there is
 //     neither one without the other. Entries hold no secret.
+//   - A proposal ends once: it is confirmed by another person than the one who made it, refused, or runs out after
+//     [ProposalLifetime]. What was confirmed was done in the same transaction. Of one thing one proposal is open at a time.
+//   - The command line is not held to four eyes: who has it has the machine.
 //   - Money is given by hand only as an adjustment with a reason: opening balances exist in a sandbox alone.
 //   - A consultation moves through its state table only, with its money and its events ([Service.CancelConsultation],
 //     [Service.CloseConsultation], [Service.RefundConsultation]).
 //   - Shutting a client out ends the browser sessions and the links to applications in the same transaction, for good.
 //   - A partner is told by mail when an operator changes where its webhooks go, or their signing secret.
 //
-// Does not do: reading notes, which operators cannot, nor correcting them, which is for the lawyer; retention; pages.
+// Does not do: reading notes, which operators cannot, nor correcting them, which the lawyer can be asked for; retention;
+// pages.
 package operator

@@ -12,11 +12,13 @@ import (
 	"partnerd/internal/consultation"
 	"partnerd/internal/lawyer"
 	"partnerd/internal/mail"
+	"partnerd/internal/matching"
 	"partnerd/internal/oauth"
 	"partnerd/internal/payment"
 	"partnerd/internal/postgres"
 	"partnerd/internal/problem"
 	"partnerd/internal/staff"
+	"partnerd/internal/telephony"
 	"partnerd/internal/wallet"
 	"partnerd/internal/webhook"
 )
@@ -41,13 +43,16 @@ type Service struct {
 	Lawyers       *lawyer.Service
 	Staff         *staff.Service
 	Consultations *consultation.Service
+	Matching      *matching.Service
+	Telephony     *telephony.Service
 	Mail          *mail.Service
 }
 
 // Act is who does something by hand, and why: what the audit keeps of it.
 type Act struct {
-	Actor  string // for example "cli:anna"
+	Actor  string // for example "cli:anna", or the identifier of a person who works here
 	Reason string
+	Entry  string // identifier of its audit entry, for whoever must not do it twice; empty: a new one
 }
 
 // Record adds the entry, last in the transaction.
@@ -55,7 +60,7 @@ func (by Act) Record(ctx context.Context, tx postgres.Tx, action, subject string
 	if strings.TrimSpace(by.Reason) == "" {
 		return ErrNoReason
 	}
-	return audit.Record(ctx, tx, audit.Entry{Actor: by.Actor, Action: action, Subject: subject, Reason: by.Reason, Details: details})
+	return audit.Record(ctx, tx, audit.Entry{ID: by.Entry, Actor: by.Actor, Action: action, Subject: subject, Reason: by.Reason, Details: details})
 }
 
 // KnownClient is nil for a client that there is, and otherwise tells an operator that there is none.

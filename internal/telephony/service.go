@@ -55,6 +55,11 @@ func (s *Service) Active(ctx context.Context, tx postgres.Tx, consultationID str
 	return active(ctx, tx, consultationID)
 }
 
+// History lists the calls of a consultation with what the provider reported of each, in the order of time.
+func (s *Service) History(ctx context.Context, tx postgres.Tx, consultationID string) ([]Told, error) {
+	return history(ctx, tx, consultationID)
+}
+
 // Attempts counts the calls of a consultation in which the client was dialled and not reached.
 func (s *Service) Attempts(ctx context.Context, tx postgres.Tx, consultationID string) (int, error) {
 	return attempts(ctx, tx, consultationID)

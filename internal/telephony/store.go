@@ -100,6 +100,26 @@ func active(ctx context.Context, tx postgres.Tx, consultationID string) (Call, b
 	return one(ctx, gorm.G[callRow](tx.Gorm(ctx)).Where("consultation_id = ? AND state <> 'ENDED'", consultationID))
 }
 
+func history(ctx context.Context, tx postgres.Tx, consultationID string) ([]Told, error) {
+	calls, err := gorm.G[callRow](tx.Gorm(ctx)).Where("consultation_id = ?", consultationID).Order("started_at, id").Find(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("list calls: %w", err)
+	}
+	list, ids, at := make([]Told, len(calls)), make([]string, len(calls)), map[string]int{}
+	for i, c := range calls {
+		list[i].Call, ids[i], at[c.ID] = fromRow(c), c.ID, i
+	}
+	events, err := gorm.G[eventRow](tx.Gorm(ctx)).Where("call_id IN ?", ids).Order("at, event_id").Find(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("list call events: %w", err)
+	}
+	for _, e := range events {
+		told := &list[at[e.CallID]]
+		told.Events = append(told.Events, Report{e.Kind, e.At, e.Fitted})
+	}
+	return list, nil
+}
+
 func one(ctx context.Context, q gorm.ChainInterface[callRow]) (Call, bool, error) {
 	r, err := q.Take(ctx)
 	if postgres.IsNotFound(err) {

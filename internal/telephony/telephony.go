@@ -119,6 +119,19 @@ type Call struct {
 	RecordingRef                           string
 }
 
+// Told is a call with the reports of its provider.
+type Told struct {
+	Call
+	Events []Report
+}
+
+// Report is an event as it is kept.
+type Report struct {
+	Kind   EventKind
+	At     time.Time // by the provider's clock
+	Fitted bool      // it meant something when it came
+}
+
 // Start is what [Service.Place] needs.
 type Start struct {
 	ConsultationID, ClientID, LawyerID string

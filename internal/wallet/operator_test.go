@@ -33,7 +33,7 @@ func TestCorrectionsAreAudited(t *testing.T) {
 	if err := correct(wallet.Correction{ClientID: client, Amount: -601, Actor: "cli:demo", Reason: "Too much"}); !errors.Is(err, wallet.ErrInsufficientFunds) {
 		t.Errorf("more than there is: %v", err)
 	}
-	entries, err := audit.List(t.Context(), f.db.Read(), 10)
+	entries, err := audit.List(t.Context(), f.db.Read(), "", 0, 10)
 	if err != nil || len(entries) != 1 || entries[0].Subject != client || entries[0].Reason != "Charged back" || f.balance(client).Balance != 600 {
 		t.Errorf("balance %+v, audit %+v, %v", f.balance(client), entries, err)
 	}

@@ -130,7 +130,7 @@ func (s *Service) Correct(ctx context.Context, tx postgres.Tx, c Correction) err
 		return err
 	}
 	return audit.Record(ctx, tx, audit.Entry{
-		Actor: c.Actor, Action: "wallet.adjust", Subject: c.ClientID, Reason: c.Reason, Details: map[string]any{"amountCents": c.Amount},
+		ID: c.Entry, Actor: c.Actor, Action: "wallet.adjust", Subject: c.ClientID, Reason: c.Reason, Details: map[string]any{"amountCents": c.Amount},
 	})
 }
 
@@ -180,4 +180,9 @@ func outcome(what string, moved bool, err, refusal error) error {
 		return refusal
 	}
 	return nil
+}
+
+// OfConsultation lists what a consultation has moved, in order: for operators.
+func (s *Service) OfConsultation(ctx context.Context, tx postgres.Tx, consultationID string) ([]Transaction, error) {
+	return transactionsOf(ctx, tx, consultationID)
 }

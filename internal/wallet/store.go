@@ -165,3 +165,13 @@ var linesSQL = postgres.SQL(postgres.Report, `WITH lines AS (
 func listLines(ctx context.Context, tx postgres.Tx, clientID string, beforeSeq int64, limit int) ([]Line, error) {
 	return postgres.Query[Line](ctx, tx, linesSQL, clientID, before(beforeSeq), limit)
 }
+
+func transactionsOf(ctx context.Context, tx postgres.Tx, consultationID string) ([]Transaction, error) {
+	rows, err := gorm.G[transactionRow](tx.Gorm(ctx)).Where("consultation_id = ?", consultationID).Order("seq").Find(ctx)
+	list := make([]Transaction, len(rows))
+	for i, r := range rows {
+		list[i] = Transaction{ID: r.ID, Type: r.Type, Seq: r.Seq, Amount: r.AmountCents, BalanceAfter: r.BalanceAfterCents, AvailableAfter: r.AvailableAfterCents,
+			ApplicationID: r.ApplicationID, ConsultationID: r.ConsultationID, Description: r.Description, CreatedAt: r.CreatedAt}
+	}
+	return list, err
+}

@@ -44,6 +44,7 @@ type Correction struct {
 	Amount   money.Cents // up or down
 	Actor    string      // who corrects
 	Reason   string      // why; not shown to the client
+	Entry    string      // identifier of the audit entry, for whoever must not correct twice; empty: a new one
 }
 
 // Type is the kind of a ledger transaction (decision H1).

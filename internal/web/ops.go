@@ -49,7 +49,7 @@ func (p *Pages) ops(c echo.Context, s staff.Session) error {
 	if v.Refunds, err = p.deps.Payments.OpenRefunds(ctx, tx, opsRows); err != nil {
 		return err
 	}
-	if v.Audit, err = audit.List(ctx, tx, opsRows); err != nil {
+	if v.Audit, err = audit.List(ctx, tx, "", 0, opsRows); err != nil {
 		return err
 	}
 	if v.Notes, err = p.deps.Consultations.MissingNotes(ctx, tx, opsRows); err != nil {

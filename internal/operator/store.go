@@ -1,0 +1,105 @@
+package operator
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
+
+	"partnerd/internal/money"
+	"partnerd/internal/postgres"
+)
+
+// proposalRow is a row of operator_proposals.
+type proposalRow struct {
+	ID          string        `gorm:"column:id;primaryKey"`
+	Kind        Kind          `gorm:"column:kind"`
+	Subject     string        `gorm:"column:subject"`
+	AmountCents money.Cents   `gorm:"column:amount_cents"`
+	ProposedBy  string        `gorm:"column:proposed_by"`
+	Reason      string        `gorm:"column:reason"`
+	State       ProposalState `gorm:"column:state"` // OPEN also for a while after it has run out
+	CreatedAt   time.Time     `gorm:"column:created_at;autoCreateTime:false"`
+	ExpiresAt   time.Time     `gorm:"column:expires_at"`
+	DecidedBy   string        `gorm:"column:decided_by;serializer:zeronull"`
+	DecidedAt   *time.Time    `gorm:"column:decided_at"`
+}
+
+// TableName implements [schema.Tabler].
+func (proposalRow) TableName() string { return "operator_proposals" }
+
+func fromRow(r proposalRow) Proposal {
+	return Proposal{ID: r.ID, Kind: r.Kind, Subject: r.Subject, Amount: r.AmountCents, By: r.ProposedBy, Reason: r.Reason, State: r.State,
+		CreatedAt: r.CreatedAt, ExpiresAt: r.ExpiresAt, DecidedBy: r.DecidedBy, DecidedAt: r.DecidedAt}
+}
+
+func insertProposal(ctx context.Context, tx postgres.Tx, p Proposal) error {
+	err := gorm.G[proposalRow](tx.Gorm(ctx)).Create(ctx, &proposalRow{ID: p.ID, Kind: p.Kind, Subject: p.Subject, AmountCents: p.Amount, ProposedBy: p.By,
+		Reason: p.Reason, State: p.State, CreatedAt: p.CreatedAt, ExpiresAt: p.ExpiresAt})
+	if postgres.IsUnique(err, "operator_proposals_open") {
+		return ErrProposed
+	}
+	if err != nil {
+		return fmt.Errorf("insert proposal: %w", err)
+	}
+	return nil
+}
+
+// endOverdue makes room for a new proposal when the one before has run out.
+func endOverdue(ctx context.Context, tx postgres.Tx, kind Kind, subject string) error {
+	_, err := gorm.G[proposalRow](tx.Gorm(ctx)).Where("kind = ? AND subject = ? AND state = ? AND expires_at <= ?", kind, subject, Open, tx.Now).
+		Update(ctx, "state", RanOut)
+	if err != nil {
+		return fmt.Errorf("end proposals that ran out: %w", err)
+	}
+	return nil
+}
+
+func proposalByID(ctx context.Context, tx postgres.Tx, proposalID string, lock ...clause.Expression) (Proposal, error) {
+	r, err := gorm.G[proposalRow](tx.Gorm(ctx), lock...).Where("id = ?", proposalID).Take(ctx)
+	if postgres.IsNotFound(err) {
+		return Proposal{}, ErrNoProposal
+	}
+	if err != nil {
+		return Proposal{}, fmt.Errorf("read proposal: %w", err)
+	}
+	return fromRow(r), nil
+}
+
+func lockProposal(ctx context.Context, tx postgres.Tx, proposalID string) (Proposal, error) {
+	return proposalByID(ctx, tx, proposalID, postgres.ForUpdate)
+}
+
+func endProposal(ctx context.Context, tx postgres.Tx, p Proposal) error {
+	n, err := gorm.G[proposalRow](tx.Gorm(ctx)).Where("id = ? AND state = ?", p.ID, Open).
+		Updates(ctx, proposalRow{State: p.State, DecidedBy: p.DecidedBy, DecidedAt: p.DecidedAt})
+	if err != nil {
+		return fmt.Errorf("end proposal: %w", err)
+	}
+	if n == 0 {
+		return ErrDecided
+	}
+	return nil
+}
+
+func openProposals(ctx context.Context, tx postgres.Tx) ([]Proposal, error) {
+	return proposals(ctx, gorm.G[proposalRow](tx.Gorm(ctx)).Where("state = ? AND expires_at > ?", Open, tx.Now))
+}
+
+func proposalsFor(ctx context.Context, tx postgres.Tx, subject string) ([]Proposal, error) {
+	return proposals(ctx, gorm.G[proposalRow](tx.Gorm(ctx)).Where("subject = ?", subject))
+}
+
+func proposals(ctx context.Context, q gorm.ChainInterface[proposalRow]) ([]Proposal, error) {
+	rows, err := q.Order("id").Limit(100).Find(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("list proposals: %w", err)
+	}
+	list := make([]Proposal, len(rows))
+	for i, r := range rows {
+		list[i] = fromRow(r)
+	}
+	return list, nil
+}

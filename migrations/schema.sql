@@ -238,6 +238,7 @@ CREATE TABLE consultation_withdrawals (
 CREATE TRIGGER consultation_withdrawals_append_only BEFORE DELETE OR UPDATE ON public.consultation_withdrawals FOR EACH ROW EXECUTE FUNCTION append_only();
 
 CREATE TABLE consultations (
+    alarmed_at timestamp with time zone,
     application_id text NOT NULL,
     assigned_at timestamp with time zone,
     call_cap_at timestamp with time zone,

@@ -76,6 +76,7 @@ type Consultation struct {
 	EarlierAttempts int        // unanswered ones with lawyers who had it before
 	CallableFrom    *time.Time // hours of the client's day in which a callback may be offered: the present ones, or the next
 	CallableUntil   *time.Time
+	AlarmedAt       *time.Time // when operators were told that the callback is due soon
 	CallCapAt       *time.Time // when 20 minutes of joined time are reached
 	LineLostAt      *time.Time // the line dropped and may be restored
 	Reminders       int        // reminders of a missing note so far

@@ -129,15 +129,31 @@ type searching struct {
 	failures int
 }
 
+// searchingRow is a row of consultations with that number.
+type searchingRow struct {
+	Row      row `gorm:"embedded"`
+	Failures int
+}
+
+var searchingColumns = columns + `, (SELECT count(*) FROM offers o WHERE o.consultation_id = c.id
+	AND (o.state IN ('DECLINED', 'EXPIRED') OR o.returned_at IS NOT NULL)) AS failures`
+
+func manySearching(q *gorm.DB) ([]searching, error) {
+	var list []searchingRow
+	if err := q.Find(&list).Error; err != nil {
+		return nil, fmt.Errorf("list waiting consultations: %w", err)
+	}
+	out := make([]searching, len(list))
+	for i, r := range list {
+		out[i] = searching{fromRow(r.Row), r.Failures}
+	}
+	return out, nil
+}
+
 // lockWaiting locks a consultation that can be offered; ok is false when it cannot, or somebody else is at it.
 func lockWaiting(ctx context.Context, tx postgres.Tx, consultationID string) (c searching, ok bool, err error) {
 	free := clause.Locking{Strength: clause.LockingStrengthUpdate, Table: clause.Table{Name: "c"}, Options: clause.LockingOptionsSkipLocked}
-	r, err := one[struct {
-		Row      row `gorm:"embedded"`
-		Failures int
-	}](rows(ctx, tx, free).Select(columns+`, (SELECT count(*) FROM offers o WHERE o.consultation_id = c.id
-			AND (o.state IN ('DECLINED', 'EXPIRED') OR o.returned_at IS NOT NULL)) AS failures`).
-		Where("c.id = ?", consultationID).Scopes(waiting(tx.Now)))
+	r, err := one[searchingRow](tx.Gorm(ctx).Clauses(free).Table("consultations c").Select(searchingColumns).Where("c.id = ?", consultationID).Scopes(waiting(tx.Now)))
 	if errors.Is(err, problem.ErrNotFound) {
 		return searching{}, false, nil
 	}
@@ -178,8 +194,8 @@ func waitingPairs(ctx context.Context, tx postgres.Tx) ([]matching.Pair, error) 
 }
 
 // waitingOf lists the oldest waiting work of a pair.
-func waitingOf(ctx context.Context, tx postgres.Tx, p matching.Pair, limit int) ([]Consultation, error) {
-	return many(rows(ctx, tx).Where("c.competence = ? AND c.language = ?", p.Competence, p.Language).Scopes(waiting(tx.Now)).
+func waitingOf(ctx context.Context, tx postgres.Tx, p matching.Pair, limit int) ([]searching, error) {
+	return manySearching(tx.Gorm(ctx).Table("consultations c").Select(searchingColumns).Where("c.competence = ? AND c.language = ?", p.Competence, p.Language).Scopes(waiting(tx.Now)).
 		Order("c.search_started_at").Limit(limit))
 }
 
@@ -189,12 +205,12 @@ func waitingOfClient(ctx context.Context, tx postgres.Tx, clientID string, limit
 }
 
 // waitingFor lists the oldest waiting work that may be offered to a lawyer, of each of his pairs at most limit.
-func waitingFor(ctx context.Context, tx postgres.Tx, lawyerID string, limit int) ([]Consultation, error) {
-	ofPair := rows(ctx, tx).Where("c.competence = p.competence AND c.language = p.language").Scopes(waiting(tx.Now)).
+func waitingFor(ctx context.Context, tx postgres.Tx, lawyerID string, limit int) ([]searching, error) {
+	ofPair := tx.Gorm(ctx).Table("consultations c").Select(searchingColumns).Where("c.competence = p.competence AND c.language = p.language").Scopes(waiting(tx.Now)).
 		Where("NOT EXISTS (SELECT FROM offers o WHERE o.consultation_id = c.id AND o.lawyer_id = p.lawyer_id AND "+matching.Barred("?")+")",
 			matching.Repeat(tx.Now)).
 		Order("c.search_started_at").Limit(limit)
-	return many(tx.Gorm(ctx).Table("lawyer_pairs p").Joins("CROSS JOIN LATERAL (?) c", ofPair).Select(columns).
+	return manySearching(tx.Gorm(ctx).Table("lawyer_pairs p").Joins("CROSS JOIN LATERAL (?) c", ofPair).Select(columns+", c.failures").
 		Where("p.lawyer_id = ?", lawyerID).Order("c.search_started_at").Limit(limit))
 }
 

@@ -19,6 +19,8 @@ import (
 var (
 	ErrNotClosable   = errors.New("only a consultation whose call has ended without a note can be closed")
 	ErrNotRefundable = errors.New("only a completed consultation can be refunded, once, with 1 cent up to its price")
+	ErrNotAssignable = errors.New("only a consultation that searches a lawyer can be offered by hand, to one client one at a time, and a callback in the hours of the client's day")
+	ErrLawyerUnable  = errors.New("the lawyer cannot be offered it: not signed on and available, not of the pair, or has refused it")
 	ErrNotWithdrawn  = errors.New("the client has not declared a withdrawal from this consultation")
 
 	ErrNotCorrectable = errors.New("only the note of a completed consultation whose texts are kept can be corrected")
@@ -72,6 +74,38 @@ func (s *Service) CancelForOperator(ctx context.Context, tx postgres.Tx, consult
 	}
 	err = s.cancelLocked(ctx, tx, &c, CancelledByUs)
 	return c, err
+}
+
+// AssignByHand offers a waiting consultation to the lawyer whom an operator chose, and to nobody else: offers that are open are
+// taken back. He must be AVAILABLE and has [matching.ByHandTime] to accept, because he alone can look for a conflict of interest,
+// and whoever is not at his desk could neither read the question nor write the note. Call him first. It returns
+// [problem.ErrNotFound], [lawyer.ErrNotFound], [ErrNotAssignable] or [ErrLawyerUnable]; after those tx must be rolled back.
+func (s *Service) AssignByHand(ctx context.Context, tx postgres.Tx, consultationID, lawyerID string) error {
+	c, err := s.lockForOperator(ctx, tx, consultationID)
+	if err != nil {
+		return err
+	}
+	if !storable(lawyerID) {
+		return lawyer.ErrNotFound
+	}
+	if err := s.revoke(ctx, tx, c); err != nil {
+		return err
+	}
+	work, ok, err := lockWaiting(ctx, tx, consultationID)
+	if err != nil {
+		return err
+	}
+	if !ok {
+		return ErrNotAssignable
+	}
+	if _, err := s.deps.Lawyers.Lock(ctx, tx, lawyerID); err != nil {
+		return err
+	}
+	found, err := s.deps.Matching.OfferByHand(ctx, tx, s.workOf(tx, work), lawyerID)
+	if err == nil && !found {
+		err = ErrLawyerUnable
+	}
+	return err
 }
 
 // SuspendLawyer keeps a lawyer from work and ends his connection. His open offer is taken back, and its client searched for; a

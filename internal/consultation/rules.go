@@ -23,6 +23,8 @@ const (
 	NoteLimit         = 7 * 24 * time.Hour // from the end of the call: without a note it is closed with the money back
 	retryUnserved     = 5 * time.Minute    // to be asked again where calls cannot be made: a provider comes with a new start
 	callbackBoost     = 12 * time.Hour     // before it is due, a callback starts to overtake
+	callbackAlarm     = 2 * time.Hour      // before it is due, operators are told
+	refusedBoost      = 5 * time.Minute    // what was offered in vain overtakes by as much
 )
 
 // dialSchedule says when each attempt to reach the client begins, from the first one on.
@@ -137,10 +139,14 @@ func nextTimer(c Consultation) *time.Time {
 	case Matching:
 		return at(searchEnds(c))
 	case PendingCallback:
-		if end := hoursEnd(c); end.Before(*c.CallbackDueAt) {
-			return at(end)
+		next := *c.CallbackDueAt
+		if end := hoursEnd(c); end.Before(next) {
+			next = end
 		}
-		return c.CallbackDueAt
+		if alarm := c.CallbackDueAt.Add(-callbackAlarm); c.AlarmedAt == nil && alarm.Before(next) {
+			next = alarm
+		}
+		return at(next)
 	case Assigned:
 		switch {
 		case c.DialAttempts == 0 && (c.NextDialAt == nil || dialDeadline(c).Before(*c.NextDialAt)):
@@ -175,6 +181,7 @@ const (
 	taskNone         task = ""
 	taskSearchOver   task = "search_over"
 	taskCallbackOver task = "callback_over"
+	taskAlarm        task = "alarm"        // the callback is due soon, and nobody has it
 	taskNextDay      task = "next_day"     // the hours for a callback are over until the next day
 	taskNotDialled   task = "not_dialled"  // assigned, and no dial was begun in time
 	taskDial         task = "dial"         // next attempt to reach the client
@@ -198,6 +205,9 @@ func dueTask(c Consultation, now time.Time) task {
 	case PendingCallback:
 		if callbackDue(c, now) {
 			return taskCallbackOver
+		}
+		if c.AlarmedAt == nil && !now.Before(c.CallbackDueAt.Add(-callbackAlarm)) {
+			return taskAlarm
 		}
 		return taskNextDay
 	case Assigned:
@@ -259,10 +269,14 @@ func joinedSec(c Consultation, now time.Time) int {
 
 func clampSec(sec int) int { return min(max(sec, 0), int(CallLimit/time.Second)) }
 
-// effectiveAge orders waiting work: the oldest first, and a callback overtakes as it comes near its due time. There
+// effectiveAge orders waiting work: the oldest first, a callback overtakes as it comes near its due time, and what was offered
+// in vain overtakes a little. There
 // are no strict classes, which would let the lower one starve.
-func effectiveAge(c Consultation, now time.Time) time.Duration {
+func effectiveAge(c searching, now time.Time) time.Duration {
 	age := now.Sub(c.SearchStartedAt)
+	if c.failures > 0 {
+		age += refusedBoost
+	}
 	if c.Status == PendingCallback && c.CallbackDueAt != nil {
 		if left := c.CallbackDueAt.Sub(now); left < callbackBoost {
 			age += callbackBoost - left
@@ -271,8 +285,8 @@ func effectiveAge(c Consultation, now time.Time) time.Duration {
 	return age
 }
 
-func byAge(work []Consultation, now time.Time) {
-	slices.SortStableFunc(work, func(a, b Consultation) int {
+func byAge(work []searching, now time.Time) {
+	slices.SortStableFunc(work, func(a, b searching) int {
 		return int(effectiveAge(b, now)/time.Microsecond - effectiveAge(a, now)/time.Microsecond)
 	})
 }

@@ -20,8 +20,11 @@ func TestTimers(t *testing.T) {
 		task task
 	}{
 		{"search", base(Matching), SearchLimit, taskSearchOver},
-		{"callback", with(base(PendingCallback), func(c *Consultation) { c.CallbackDueAt, c.CallableUntil = at(time.Hour), at(2*time.Hour) }), time.Hour, taskCallbackOver},
-		{"callback across the night", with(base(PendingCallback), func(c *Consultation) { c.CallbackDueAt, c.CallableUntil = at(3*time.Hour), at(2*time.Hour) }), 2 * time.Hour, taskNextDay},
+		{"callback", with(base(PendingCallback), func(c *Consultation) {
+			c.CallbackDueAt, c.CallableUntil, c.AlarmedAt = at(time.Hour), at(2*time.Hour), at(0)
+		}), time.Hour, taskCallbackOver},
+		{"callback due soon", with(base(PendingCallback), func(c *Consultation) { c.CallbackDueAt, c.CallableUntil = at(3*time.Hour), at(2*time.Hour) }), time.Hour, taskAlarm},
+		{"callback across the night", with(base(PendingCallback), func(c *Consultation) { c.CallbackDueAt, c.CallableUntil = at(5*time.Hour), at(2*time.Hour) }), 2 * time.Hour, taskNextDay},
 		{"no dial", base(Assigned), DialDeadline, taskNotDialled},
 		{"dialling", with(base(Assigned), func(c *Consultation) { c.DialAttempts, c.LastDialAt = 1, at(time.Minute) }), time.Minute + DialLimit, taskDialStuck},
 		{"next attempt", with(base(Assigned), func(c *Consultation) { c.DialAttempts, c.NextDialAt = 1, at(5*time.Minute) }), 5 * time.Minute, taskDial},
@@ -106,9 +109,10 @@ func TestCallbacksOvertakeAsTheyComeNear(t *testing.T) {
 	old := Consultation{ID: "old", Status: Matching, SearchStartedAt: noon.Add(-20 * time.Minute)}
 	far := Consultation{ID: "far", Status: PendingCallback, SearchStartedAt: noon.Add(-10 * time.Minute), CallbackDueAt: ptr(noon.Add(13 * time.Hour))}
 	near := Consultation{ID: "near", Status: PendingCallback, SearchStartedAt: noon.Add(-5 * time.Minute), CallbackDueAt: ptr(noon.Add(time.Hour))}
-	work := []Consultation{far, old, near}
+	refused := Consultation{ID: "refused", Status: Matching, SearchStartedAt: noon.Add(-16 * time.Minute)}
+	work := []searching{{far, 0}, {old, 0}, {near, 0}, {refused, 1}}
 	byAge(work, noon)
-	if got := work[0].ID + work[1].ID + work[2].ID; got != "nearoldfar" {
+	if got := work[0].ID + work[1].ID + work[2].ID + work[3].ID; got != "nearrefusedoldfar" {
 		t.Errorf("order %s", got)
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"partnerd/internal/note"
 	"partnerd/internal/postgres"
 	"partnerd/internal/seal"
+	"partnerd/internal/staff"
 	"partnerd/internal/telephony"
 	"partnerd/internal/vault"
 	"partnerd/internal/wallet"
@@ -48,6 +49,7 @@ type Deps struct {
 	Notes        *note.Service
 	Telephony    *telephony.Service
 	Mail         *mail.Service
+	Staff        *staff.Service // whose operators are told of alarms; nil where there are none
 	Logger       *slog.Logger
 }
 

@@ -58,6 +58,7 @@ type row struct {
 	CallableUntil     *time.Time   `gorm:"column:callable_until"`   // their end, exclusive
 	EarlierAttempts   int          `gorm:"column:earlier_attempts"` // unanswered, with lawyers who had it before
 	ChooseBy          *time.Time   `gorm:"column:choose_by"`        // until when the lawyer may say that he waits for the next attempt
+	AlarmedAt         *time.Time   `gorm:"column:alarmed_at"`       // when operators were told that the callback is due soon
 	ErasedAt          *time.Time   `gorm:"column:erased_at;<-:create"`
 }
 
@@ -80,7 +81,7 @@ func toRow(c Consultation) row {
 		ExpiredAt: c.ExpiredAt, EndReason: c.EndReason, RefundedAt: c.RefundedAt, DialAttempts: c.DialAttempts,
 		FirstDialAt: c.FirstDialAt, LastDialAt: c.LastDialAt, NextDialAt: c.NextDialAt, CallCapAt: c.CallCapAt,
 		LineLostAt: c.LineLostAt, Reminders: c.Reminders, CallableFrom: c.CallableFrom, CallableUntil: c.CallableUntil,
-		EarlierAttempts: c.EarlierAttempts, ChooseBy: c.ChooseBy,
+		EarlierAttempts: c.EarlierAttempts, ChooseBy: c.ChooseBy, AlarmedAt: c.AlarmedAt,
 	}
 	if c.RefundedAt != nil {
 		r.RefundedCents = &c.Refunded
@@ -100,7 +101,7 @@ func fromRow(r row) Consultation {
 		FirstDialAt: r.FirstDialAt, LastDialAt: r.LastDialAt, NextDialAt: r.NextDialAt, CallCapAt: r.CallCapAt,
 		LineLostAt: r.LineLostAt, Reminders: r.Reminders, ErasedAt: r.ErasedAt,
 		CallableFrom: r.CallableFrom, CallableUntil: r.CallableUntil,
-		EarlierAttempts: r.EarlierAttempts, ChooseBy: r.ChooseBy,
+		EarlierAttempts: r.EarlierAttempts, ChooseBy: r.ChooseBy, AlarmedAt: r.AlarmedAt,
 	}
 	if r.RefundedCents != nil {
 		c.Refunded = *r.RefundedCents

@@ -285,6 +285,8 @@ func (s *Service) fire(ctx context.Context, tx postgres.Tx, c *Consultation) err
 	switch dueTask(*c, tx.Now) {
 	case taskSearchOver:
 		return s.endSearch(ctx, tx, c)
+	case taskAlarm:
+		return s.alarm(ctx, tx, c)
 	case taskNextDay:
 		if err := s.setHours(ctx, tx, c); err != nil {
 			return err

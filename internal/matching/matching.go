@@ -8,6 +8,9 @@ import (
 // OfferTime is how long a lawyer may look at an offer.
 const OfferTime = 30 * time.Second
 
+// ByHandTime is the same for an offer that an operator made by hand, after a call perhaps.
+const ByHandTime = 2 * time.Minute
+
 // RepeatAfter is how long after he missed an offer, or had to give the work back, the same lawyer may be offered the same
 // consultation again.
 const RepeatAfter = time.Minute

@@ -49,19 +49,32 @@ const maxQuarantine = 16
 // returns no offer when there is nobody, or when the consultation or its client has an open offer already. The caller holds
 // the consultation's row lock.
 func (s *Service) Offer(ctx context.Context, tx postgres.Tx, w Work) ([]Offer, error) {
-	return s.search(ctx, tx, w, "")
+	return s.search(ctx, tx, w, chosen{})
 }
 
 // OfferTo offers w to one lawyer if he may and can take it. The caller holds the locks of the lawyer and of the
 // consultation.
 func (s *Service) OfferTo(ctx context.Context, tx postgres.Tx, w Work, lawyerID string) (found bool, err error) {
-	offers, err := s.search(ctx, tx, w, lawyerID)
+	offers, err := s.search(ctx, tx, w, chosen{lawyerID: lawyerID})
 	return len(offers) > 0, err
 }
 
-func (s *Service) search(ctx context.Context, tx postgres.Tx, w Work, only string) ([]Offer, error) {
+// OfferByHand is [Service.OfferTo] for an operator: the lawyer has [ByHandTime], and it may be soon after he missed the same. One
+// who has refused it does not get it again.
+func (s *Service) OfferByHand(ctx context.Context, tx postgres.Tx, w Work, lawyerID string) (found bool, err error) {
+	offers, err := s.search(ctx, tx, w, chosen{lawyerID: lawyerID, byHand: true})
+	return len(offers) > 0, err
+}
+
+// chosen is the lawyer whom a search is for; zero: whoever comes first.
+type chosen struct {
+	lawyerID string
+	byHand   bool
+}
+
+func (s *Service) search(ctx context.Context, tx postgres.Tx, w Work, to chosen) ([]Offer, error) {
 	for range maxQuarantine {
-		candidate, offers, err := offerNext(ctx, tx, w, only)
+		candidate, offers, err := offerNext(ctx, tx, w, to)
 		for _, o := range offers {
 			s.lawyers.Changed(tx, o.LawyerID)
 		}

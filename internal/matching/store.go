@@ -105,12 +105,13 @@ var (
 	offerToLawyerSQL = offerSQL("p.lawyer_id = $11", 1)
 )
 
-// offerNext offers w to as many of the longest idle lawyers who may take it (to none but only, unless that is empty) as
-// its search asks for. candidate is the first of them, empty when there is none; offers is empty when none could be offered it.
-func offerNext(ctx context.Context, tx postgres.Tx, w Work, only string) (candidate string, offers []Offer, err error) {
-	statement, why, width := offerToQueueSQL, LongestIdle, 1
+// offerNext offers w to as many of the longest idle lawyers who may take it, or to none but the chosen one, as its search asks for. candidate is the first of them, empty when there is none; offers is empty when none could be offered it.
+func offerNext(ctx context.Context, tx postgres.Tx, w Work, to chosen) (candidate string, offers []Offer, err error) {
+	statement, why, width, open, repeat := offerToQueueSQL, LongestIdle, 1, OfferTime, Repeat(tx.Now)
 	switch {
-	case only != "":
+	case to.byHand:
+		statement, why, open, repeat = offerToLawyerSQL, ByHand, ByHandTime, tx.Now
+	case to.lawyerID != "":
 		statement, why = offerToLawyerSQL, LawyerFree
 	case w.widened(tx.Now):
 		statement, why, width = offerAtOnceSQL, ThreeAtOnce, AtOnce
@@ -119,11 +120,11 @@ func offerNext(ctx context.Context, tx postgres.Tx, w Work, only string) (candid
 	for i := range ids {
 		ids[i] = tx.NewID(id.Offer)
 	}
-	o := Offer{ConsultationID: w.ConsultationID, Why: why, State: Open, CreatedAt: tx.Now, ExpiresAt: tx.Now.Add(OfferTime)}
-	args := []any{w.Pair.Competence, w.Pair.Language, w.ConsultationID, w.ClientID, tx.Now.Add(-lawyer.PresenceFresh), Repeat(tx.Now),
+	o := Offer{ConsultationID: w.ConsultationID, Why: why, State: Open, CreatedAt: tx.Now, ExpiresAt: tx.Now.Add(open)}
+	args := []any{w.Pair.Competence, w.Pair.Language, w.ConsultationID, w.ClientID, tx.Now.Add(-lawyer.PresenceFresh), repeat,
 		ids, o.CreatedAt, o.ExpiresAt, why}
-	if only != "" {
-		args = append(args, only)
+	if to.lawyerID != "" {
+		args = append(args, to.lawyerID)
 	}
 	err = tx.Rows(ctx, statement, func(rows *sql.Rows) error {
 		var slot int

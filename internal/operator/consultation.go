@@ -32,6 +32,16 @@ func (s *Service) CloseConsultation(ctx context.Context, by Act, consultationID 
 	return c, err
 }
 
+// AssignByHand offers a waiting consultation to a lawyer whom an operator chose. See [consultation.Service.AssignByHand].
+func (s *Service) AssignByHand(ctx context.Context, by Act, consultationID, lawyerID string) error {
+	return s.DB.InTx(ctx, func(tx postgres.Tx) error {
+		if err := s.Consultations.AssignByHand(ctx, tx, consultationID, lawyerID); err != nil {
+			return err
+		}
+		return by.Record(ctx, tx, "consultation.assign", consultationID, map[string]any{"lawyer": lawyerID})
+	})
+}
+
 // RefundConsultation gives a completed consultation's money back, once, all or in part (X15). Without an amount it is what a
 // withdrawal that was declared during the call leaves to be given back ([consultation.WithdrawalRefund]); [ErrNoAmount] when
 // there was none. Problem: NOT_FOUND; see [consultation.Service.Refund].

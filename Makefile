@@ -4,7 +4,7 @@ OAPI_CODEGEN := go run github.com/oapi-codegen/oapi-codegen/v2/cmd/oapi-codegen
 GOLANGCI := go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 GOVULNCHECK := go run golang.org/x/vuln/cmd/govulncheck@v1.8.0
 
-.PHONY: help build run demo test test-long race generate verify-generated lint lint-go vuln browser sdk ci bench
+.PHONY: help build run demo test test-long race generate verify-generated lint lint-go vuln browser sdk ci bench simulate
 
 help:
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -41,6 +41,9 @@ race: ## pass the tests of whatever runs concurrently under the race detector (n
 
 bench: ## measure the program on this machine (make bench ARGS="--only webhooks --load 5s")
 	@go run ./cmd/bench $(ARGS)
+
+simulate: ## play a day of consultations on a simulated clock and write a report (make simulate ARGS="--consultations 5000 --lawyers 500 --pairs 6")
+	@go run ./cmd/simulate $(ARGS)
 
 # Code from the contracts. Run from the root of the project, so that go.mod decides the version of the generator.
 generate: ## generate gen/ from openapi/

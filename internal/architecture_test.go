@@ -42,7 +42,9 @@ var level = map[string]int{
 	"cmd/partnerd":         11,
 	"cmd/democrm":          11,
 	"internal/bench":       11,
+	"internal/simulate":    9, // it plays people, as the edges serve them
 	"cmd/bench":            12,
+	"cmd/simulate":         12,
 	"internal/e2e":         13,
 	"internal/e2e/process": 13,
 	"internal":             13,
@@ -78,7 +80,7 @@ var fence = []struct{ dependency, places, reason string }{
 	{"github.com/twilio/", "internal/telephony/twilio", "a provider is a part that can be changed"},
 	{"github.com/stripe/", "internal/payment", "a provider is a part that can be changed"},
 	{"github.com/riverqueue", "internal/queue internal/postgres", "the engine of the queue is a part"},
-	{"github.com/jackc/pgx", "internal/postgres internal/cluster internal/dbtest internal/queue internal/bench", "one door to the database"},
+	{"github.com/jackc/pgx", "internal/postgres internal/cluster internal/dbtest internal/queue internal/bench internal/simulate", "one door to the database"},
 }
 
 type listed struct {

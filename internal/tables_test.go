@@ -77,7 +77,7 @@ func sources(t *testing.T) (list []source) {
 	t.Helper()
 	for _, p := range packages(t) {
 		pkg := strings.TrimPrefix(p.ImportPath, module)
-		if !strings.HasPrefix(pkg, "internal/") || slices.Contains([]string{"internal/bench", "internal/dbtest", "internal/postgres", "internal/cluster"}, pkg) {
+		if !strings.HasPrefix(pkg, "internal/") || slices.Contains([]string{"internal/bench", "internal/simulate", "internal/dbtest", "internal/postgres", "internal/cluster"}, pkg) {
 			continue
 		}
 		for i, files := range [][]string{p.GoFiles, p.TestGoFiles, p.XTestGoFiles} {

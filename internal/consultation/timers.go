@@ -76,6 +76,22 @@ func (s *Service) searchAfterCommit(ctx context.Context) {
 	}
 }
 
+// SearchCommitted searches for what has committed in this process since the last time, in the caller's goroutine: for one who
+// moves the clock himself, instead of [Service.Run]. What commits before the first call is found by a sweep.
+func (s *Service) SearchCommitted(ctx context.Context) error {
+	s.working.Store(true)
+	for {
+		select {
+		case word := <-s.words:
+			if err := s.searchFor(ctx, word); err != nil {
+				return err
+			}
+		default:
+			return nil
+		}
+	}
+}
+
 // searchFor does what a word of [channel] asks for.
 func (s *Service) searchFor(ctx context.Context, word string) error {
 	if id, ok := strings.CutPrefix(word, wordWork); ok {

@@ -1,0 +1,291 @@
+package simulate
+
+import (
+	"bytes"
+	_ "embed"
+	"fmt"
+	"html/template"
+	"math"
+	"slices"
+	"time"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/plotutil"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+	"gonum.org/v1/plot/vg/vgsvg"
+
+	"partnerd/internal/consultation"
+)
+
+// The promises.
+const (
+	fairGini   = 0.15 // of assignments by hour on duty, inside a pair
+	withinTwo  = 0.8  // share of waits over a minute that the estimate met within a factor of two
+	leastAbove = 0.5  // share of waits that were not longer than the estimate, from
+	mostAbove  = 0.8  // to
+	giniServed = 200  // assignments of a pair below which chance decides
+)
+
+//go:embed report.html
+var page string
+
+// report is everything that was played.
+type report struct {
+	theory []Compared
+	day    *Day
+}
+
+// Figure is one line of the summary.
+type Figure struct {
+	What, Value, Target string
+	Kept                bool
+}
+
+func (r report) figures() (list []Figure) {
+	for _, t := range r.theory {
+		list = append(list, Figure{fmt.Sprintf("Erlang A: %d lawyers at %.2f of their capacity, mean wait", t.Lawyers, t.Load),
+			fmt.Sprintf("%.1f ± %.1f s", t.Simulated.Mean, t.Error.Mean), fmt.Sprintf("%.1f s", t.Theory.Mean), t.Agrees()})
+	}
+	if r.day == nil {
+		return list
+	}
+	d := r.day
+	completed, cancelled, late, open, broken := 0, 0, 0, 0, 0
+	for _, o := range d.All {
+		switch {
+		case o.Ended == consultation.Completed:
+			completed++
+		case o.Ended == consultation.Cancelled:
+			cancelled++
+		case !o.Ended.Terminal():
+			open++
+		case o.Reason == consultation.GuaranteeMissed:
+			broken++
+		}
+		if o.Callback != nil {
+			late++
+		}
+	}
+	n := len(d.All)
+	within, above, judged := d.calibration()
+	gini, worst := d.fairness()
+	add := func(what, value, target string, kept bool) { list = append(list, Figure{what, value, target, kept}) }
+	add("consultations, completed, cancelled by the client", fmt.Sprintf("%d, %d, %d", n, completed, cancelled), "", true)
+	add("waits until a lawyer accepted, p50 and p90", fmt.Sprintf("%s, %s", d.wait(0.5), d.wait(0.9)), "", true)
+	add("found nobody in 30 minutes and waited for a callback", fmt.Sprintf("%d (%.1f %%)", late, share(late, n)), "", true)
+	add("callbacks that were promised and did not come", fmt.Sprint(broken), "0", broken == 0)
+	add("left open at the end", fmt.Sprint(open), "0", open == 0)
+	add("idle lawyer beside waiting work, in all samples", fmt.Sprintf("%d in %d", d.Stranded, d.Samples), "0", d.Stranded == 0)
+	add(fmt.Sprintf("estimates within a factor of two, of %d waits over a minute", judged), fmt.Sprintf("%.2f", within), fmt.Sprintf("≥ %.2f", withinTwo), judged == 0 || within >= withinTwo)
+	add("waits that were not longer than their estimate", fmt.Sprintf("%.2f", above), fmt.Sprintf("%.2f to %.2f", leastAbove, mostAbove), judged == 0 || above >= leastAbove && above <= mostAbove)
+	add("Gini of assignments by hour on duty inside a pair, mean and worst", fmt.Sprintf("%.3f, %.3f", gini, worst), fmt.Sprintf("< %.2f", fairGini), gini < fairGini)
+	add("faults that the examination of the books found", fmt.Sprint(len(d.Findings)), "0", len(d.Findings) == 0)
+	return list
+}
+
+func share(part, of int) float64 { return 100 * float64(part) / float64(max(1, of)) }
+
+// waits are those of everybody whom a lawyer accepted within the search, the shortest first.
+func (d *Day) waits(of func(One) bool) (list []time.Duration) {
+	for _, o := range d.All {
+		if w, ok := o.Wait(); ok && of(o) {
+			list = append(list, w)
+		}
+	}
+	slices.Sort(list)
+	return list
+}
+
+func quantile(sorted []time.Duration, q float64) time.Duration {
+	if len(sorted) == 0 {
+		return 0
+	}
+	return sorted[int(q*float64(len(sorted)-1))]
+}
+
+func (d *Day) wait(q float64) time.Duration {
+	return quantile(d.waits(func(One) bool { return true }), q).Round(time.Second)
+}
+
+// calibration compares estimates with what came: within is the share of waits over a minute for which the estimate was right
+// within a factor of two, above that of all waits that were not longer than the estimate.
+func (d *Day) calibration() (within, above float64, judged int) {
+	estimated := 0
+	for _, o := range d.All {
+		w, ok := o.Wait()
+		if !ok || o.Estimate == nil || o.Callback != nil {
+			continue
+		}
+		estimated++
+		e := float64(*o.Estimate)
+		if w.Seconds() <= e {
+			above++
+		}
+		if w > time.Minute {
+			judged++
+			if e >= w.Seconds()/2 && e <= w.Seconds()*2 {
+				within++
+			}
+		}
+	}
+	return within / float64(max(1, judged)), above / float64(max(1, estimated)), judged
+}
+
+// fairness is the Gini coefficient of assignments by hour on duty among lawyers whose first pair is the same, over the pairs
+// with enough of them.
+func (d *Day) fairness() (mean, worst float64) {
+	ginis := d.ginis()
+	if len(ginis) == 0 {
+		return 0, 0
+	}
+	for _, g := range ginis {
+		mean += g.Y / float64(len(ginis))
+		worst = max(worst, g.Y)
+	}
+	return mean, worst
+}
+
+func (d *Day) ginis() (list plotter.XYs) {
+	for pair := range d.Plan.Pairs {
+		var rates []float64
+		served := 0
+		for _, p := range d.People {
+			if len(p.Pairs) == 1 && p.Pairs[0] == pair && p.OnDuty > time.Hour {
+				rates = append(rates, float64(p.Assignments)/p.OnDuty.Hours())
+				served += p.Assignments
+			}
+		}
+		if served >= giniServed {
+			list = append(list, plotter.XY{X: float64(pair), Y: gini(rates)})
+		}
+	}
+	return list
+}
+
+// gini is 0 when all have the same, and near 1 when one has everything.
+func gini(x []float64) float64 {
+	x = slices.Sorted(slices.Values(x))
+	var sum, weighted float64
+	for i, v := range x {
+		sum += v
+		weighted += float64(i+1) * v
+	}
+	if sum == 0 {
+		return 0
+	}
+	n := float64(len(x))
+	return 2*weighted/(n*sum) - (n+1)/n
+}
+
+// picture is a figure of the page.
+type picture struct {
+	Title, Text string
+	SVG         template.HTML
+}
+
+func (r report) html() ([]byte, error) {
+	data := struct {
+		Theory   []Compared
+		Day      *Day
+		Figures  []Figure
+		Pictures []picture
+	}{r.theory, r.day, r.figures(), nil}
+	if r.day != nil {
+		for _, draw := range []func() (picture, error){r.day.byHour, r.day.scatter, r.day.fairnessBars} {
+			p, err := draw()
+			if err != nil {
+				return nil, err
+			}
+			data.Pictures = append(data.Pictures, p)
+		}
+	}
+	t, err := template.New("report").Parse(page)
+	if err != nil {
+		return nil, err
+	}
+	var out bytes.Buffer
+	err = t.Execute(&out, data)
+	return out.Bytes(), err
+}
+
+func render(p *plot.Plot, title, text string) (picture, error) {
+	canvas := vgsvg.New(18*vg.Centimeter, 9*vg.Centimeter)
+	p.Draw(draw.New(canvas))
+	var out bytes.Buffer
+	if _, err := canvas.WriteTo(&out); err != nil {
+		return picture{}, err
+	}
+	svg := out.Bytes()
+	if i := bytes.Index(svg, []byte("<svg")); i > 0 {
+		svg = svg[i:]
+	}
+	return picture{title, text, template.HTML(svg)}, nil //nolint:gosec // drawn here, from numbers
+}
+
+func (d *Day) byHour() (picture, error) {
+	p := plot.New()
+	p.X.Label.Text, p.Y.Label.Text = "hour of arrival", "wait until a lawyer accepted, minutes"
+	var lines []any
+	for _, q := range []float64{0.5, 0.9, 0.99} {
+		var xy plotter.XYs
+		for h := range 24 {
+			from := monday.Add(time.Duration(h) * time.Hour)
+			list := d.waits(func(o One) bool {
+				return o.Callback == nil && !o.CreatedAt.Before(from) && o.CreatedAt.Before(from.Add(time.Hour))
+			})
+			if len(list) >= 20 {
+				xy = append(xy, plotter.XY{X: float64(h) + 0.5, Y: quantile(list, q).Minutes()})
+			}
+		}
+		lines = append(lines, fmt.Sprintf("p%.0f", q*100), xy)
+	}
+	if err := plotutil.AddLinePoints(p, lines...); err != nil {
+		return picture{}, err
+	}
+	return render(p, "Waits by hour", "Of those whom a lawyer accepted within the 30 minutes of the search.")
+}
+
+func (d *Day) scatter() (picture, error) {
+	p := plot.New()
+	p.X.Label.Text, p.Y.Label.Text = "estimate, seconds (log)", "wait, seconds (log)"
+	var xy plotter.XYs
+	for _, o := range d.All {
+		if w, ok := o.Wait(); ok && o.Estimate != nil && o.Callback == nil && w > time.Second {
+			xy = append(xy, plotter.XY{X: math.Log10(float64(*o.Estimate)), Y: math.Log10(w.Seconds())})
+		}
+	}
+	if step := len(xy) / 3000; step > 1 { // enough to be seen
+		for i := range len(xy) / step {
+			xy[i] = xy[i*step]
+		}
+		xy = xy[:len(xy)/step]
+	}
+	s, err := plotter.NewScatter(xy)
+	if err != nil {
+		return picture{}, err
+	}
+	s.Radius = 1
+	same := plotter.NewFunction(func(x float64) float64 { return x })
+	p.Add(s, same)
+	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = 0, 3.5, 0, 3.5
+	return render(p, "Estimates and what came", "Each point is a consultation; on the line the estimate was exact. Powers of ten.")
+}
+
+func (d *Day) fairnessBars() (picture, error) {
+	p := plot.New()
+	p.X.Label.Text, p.Y.Label.Text = "pair, the most wanted first", "Gini"
+	xy := d.ginis()
+	if len(xy) > 0 {
+		s, err := plotter.NewScatter(xy)
+		if err != nil {
+			return picture{}, err
+		}
+		p.Add(s)
+	}
+	limit := plotter.NewFunction(func(float64) float64 { return fairGini })
+	p.Add(limit)
+	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = 0, float64(d.Plan.Pairs), 0, 0.5
+	return render(p, "Fairness inside a pair", fmt.Sprintf("Assignments by hour on duty, of lawyers who serve one pair alone, in pairs with %d assignments or more. The line is the promise.", giniServed))
+}

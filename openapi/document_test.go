@@ -27,6 +27,7 @@ type contract struct {
 var documents = map[string]func() (*contract, error){
 	"partner":  sync.OnceValues(func() (*contract, error) { return parse(openapi.Partner) }),
 	"platform": sync.OnceValues(func() (*contract, error) { return parse(openapi.Platform) }),
+	"desk":     sync.OnceValues(func() (*contract, error) { return parse(openapi.Desk) }),
 }
 
 func parse(source []byte) (*contract, error) {
@@ -129,7 +130,7 @@ type operation struct {
 }
 
 func (o operation) isAPI() bool {
-	return strings.HasPrefix(o.path, "/api/v1/") || strings.HasPrefix(o.path, "/api/platform/v1/")
+	return strings.HasPrefix(o.path, "/api/v1/") || strings.HasPrefix(o.path, "/api/platform/v1/") || strings.HasPrefix(o.path, "/api/desk/v1/")
 }
 
 func (c *contract) operations(t *testing.T) []operation {

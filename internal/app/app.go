@@ -24,6 +24,7 @@ import (
 	"partnerd/internal/cluster"
 	"partnerd/internal/consultation"
 	"partnerd/internal/deployment"
+	"partnerd/internal/desk"
 	"partnerd/internal/edge"
 	"partnerd/internal/httpapi"
 	"partnerd/internal/idempotency"
@@ -86,6 +87,7 @@ type App struct {
 	Consultations *consultation.Service
 	Books         *books.Service
 	Operator      *operator.Service
+	Desk          *desk.Service
 
 	SimulatedPayments *sandbox.Payments // nil in live, like the next two
 	SimulatedLawyers  *sandbox.Lawyers
@@ -250,6 +252,8 @@ func (a *App) wire(ctx context.Context, k keys) (err error) {
 	if a.Twilio != nil {
 		a.Twilio.Deliver = a.Consultations.HandleCallEvent
 	}
+	a.Desk = desk.New(desk.Deps{DB: a.DB, Staff: a.Staff, Lawyers: a.Lawyers, Consultations: a.Consultations, Logger: a.Logger})
+	a.Metrics.MustRegister(a.Desk.Collector())
 	a.Books = books.New(a.DB, a.Logger)
 	a.Metrics.MustRegister(a.Books.Collector())
 	a.Queue.Every("examination of the books", books.CheckEvery, a.Books.ExamineIfDue)
@@ -350,7 +354,7 @@ func (a *App) Handler() (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	return edge.Handler(e, "/api/v1/", "/api/platform/v1/"), nil
+	return edge.Handler(e, "/api/v1/", "/api/platform/v1/", "/api/desk/v1/"), nil
 }
 
 func (a *App) routes() (*echo.Echo, error) {
@@ -374,7 +378,7 @@ func (a *App) routes() (*echo.Echo, error) {
 	}
 	api, err := httpapi.New(httpapi.Deps{
 		DB: a.DB, Logger: a.Logger, Metrics: a.requests, Twilio: a.Twilio, Accounts: a.Accounts, Access: a.Access, OAuth: a.OAuth, Catalog: a.Catalog, Wallet: a.Wallet, Payments: a.Payments,
-		Consultations: a.Consultations, Idempotency: a.Idempotency, Limiter: limiter, Applications: a.Applications, Webhooks: a.Webhooks,
+		Consultations: a.Consultations, Staff: a.Staff, Desk: a.Desk, Idempotency: a.Idempotency, Limiter: limiter, Applications: a.Applications, Webhooks: a.Webhooks,
 		Quotas: httpapi.Quotas{ApplicationPerMinute: a.Config.RateApplication, ClientPerMinute: a.Config.RateClient,
 			UnauthorizedPerMinute: a.Config.RateUnauthorized, TokenFailurePerMinute: a.Config.RateTokenFailures},
 		BaseURL: a.Config.BaseURL, CursorKey: a.cursor, Test: a.Config.Sandbox(), Authorize: pages.Authorize, ErrorPage: pages.Error,

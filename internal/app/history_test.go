@@ -26,6 +26,7 @@ import (
 	"partnerd/internal/application"
 	"partnerd/internal/books"
 	"partnerd/internal/dbtest"
+	"partnerd/internal/lawyer"
 	"partnerd/internal/money"
 	"partnerd/internal/oauth"
 	"partnerd/internal/payment"
@@ -84,6 +85,7 @@ type bank struct {
 	crm     application.Application
 	secret  string
 	notices string
+	lawyer  string // token of one's session
 	clients atomic.Int64
 
 	steps, crashed, undone int // operations, those with a crash, those whose crash undid them
@@ -125,6 +127,21 @@ func openBank(t testing.TB, change ...func(*Config)) *bank {
 		t.Fatal(err)
 	}
 	return b
+}
+
+// signLawyerIn gives the bank a lawyer who is signed in, and on duty for what nobody asks for.
+func (b *bank) signLawyerIn() {
+	b.t.Helper()
+	var l lawyer.Lawyer
+	err := b.app.DB.InTx(b.t.Context(), func(tx postgres.Tx) (err error) {
+		l, err = b.app.Lawyers.Create(b.t.Context(), tx, lawyer.NewLawyer{Email: "desk@lawyer.example", Name: "A Lawyer", Phone: "+33199000000",
+			Competences: []string{"TAX"}, Languages: []string{"PT"}})
+		return err
+	})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.lawyer = dbtest.SignIn(b.t, b.app.DB, l.ID)
 }
 
 // client is a new client who has linked the account to the CRM, and the access token.

@@ -16,6 +16,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"partnerd/internal/postgres"
+	"partnerd/internal/staff"
 	"partnerd/openapi"
 )
 
@@ -43,11 +44,11 @@ type describedParameter struct {
 
 const typeJSON, typeForm = "application/json", "application/x-www-form-urlencoded"
 
-// readContracts returns the operations of both contracts by method and path, as the router writes it.
+// readContracts returns the operations of all contracts by method and path, as the router writes it.
 func readContracts(t *testing.T) map[string]describedOperation {
 	t.Helper()
 	out := map[string]describedOperation{}
-	for _, source := range [][]byte{openapi.Partner, openapi.Platform} {
+	for _, source := range [][]byte{openapi.Partner, openapi.Platform, openapi.Desk} {
 		var document struct {
 			Paths      map[string]map[string]describedOperation
 			Components struct {
@@ -102,6 +103,7 @@ func (i *intruder) partner(b *bank) *partner {
 	}); err != nil {
 		i.t.Fatal(err)
 	}
+	b.signLawyerIn()
 	receiver := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	i.t.Cleanup(receiver.Close)
 	p.real = map[string]string{"app_": b.crm.ID, "sk_": b.secret, "https://crm.example/callback": b.crm.RedirectURIs[0], "https://crm.example/webhooks": receiver.URL}
@@ -146,6 +148,8 @@ func (p *partner) valid(op describedOperation, contentType string, example map[s
 		r.header.Set("Authorization", "Bearer "+p.token)
 	case strings.HasPrefix(op.path, "/api/platform/"):
 		setBasic(r.header, p.bank.crm.ID, p.bank.secret)
+	case strings.HasPrefix(op.path, "/api/desk/"):
+		r.header.Set("Cookie", staff.CookieName(false)+"="+p.bank.lawyer)
 	}
 	for _, parameter := range op.Parameters {
 		switch value := p.value(parameter.Example); {
@@ -154,6 +158,8 @@ func (p *partner) valid(op describedOperation, contentType string, example map[s
 			r.path = strings.Replace(r.path, ":"+parameter.Name, value, 1)
 		case parameter.In == "query":
 			r.query.Set(parameter.Name, value)
+		case parameter.Name == "X-CSRF-Token":
+			r.header.Set(parameter.Name, staff.FormToken(p.bank.lawyer))
 		case parameter.Name == "Idempotency-Key":
 			r.header.Set(parameter.Name, fmt.Sprint("key", p.keys))
 		default:

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"net/http"
@@ -52,7 +53,9 @@ func (i *intruder) send(r *http.Request) *httptest.ResponseRecorder {
 	i.sent++
 	r.RemoteAddr = netip.AddrPortFrom(netip.AddrFrom4([4]byte{100, byte(64 + i.sent>>16), byte(i.sent >> 8), byte(i.sent)}), 1234).String()
 	w := httptest.NewRecorder()
-	i.handler.ServeHTTP(w, r)
+	ctx, leave := context.WithCancel(r.Context())
+	defer leave()
+	i.handler.ServeHTTP(&listener{w, leave}, r.WithContext(ctx))
 	i.seen[w.Code]++
 	what := fmt.Sprintf("%s %.200s", r.Method, r.URL)
 	switch {
@@ -66,6 +69,15 @@ func (i *intruder) send(r *http.Request) *httptest.ResponseRecorder {
 	}
 	return w
 }
+
+// listener leaves a stream once it has begun.
+type listener struct {
+	*httptest.ResponseRecorder
+	leave func()
+}
+
+// Flush implements http.Flusher: only a stream sends what it has before it is complete.
+func (l *listener) Flush() { l.leave() }
 
 // R156: every route there is, with hostile values in each place where it reads one: as nobody, as a client who is signed
 // in and as a partner. No answer is a fault of the server. What the contracts describe is asked by them: see

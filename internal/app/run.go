@@ -31,8 +31,10 @@ func (a *App) Run(ctx context.Context, serve, work bool, started func()) error {
 	if work {
 		background = a.workers()
 	}
+	background["desk announcements"] = a.Desk.Announce
 	if serve {
 		background["log of uses"] = a.Access.Run
+		background["desks"] = a.Desk.Run
 	}
 	for name, run := range background {
 		wg.Go(func() { a.keepRunning(workers, name, run) })

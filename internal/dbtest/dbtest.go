@@ -32,6 +32,7 @@ import (
 
 	"partnerd/internal/clock"
 	"partnerd/internal/cluster"
+	"partnerd/internal/id"
 	"partnerd/internal/postgres"
 	"partnerd/migrations"
 )
@@ -81,6 +82,24 @@ func Owner(t testing.TB, db *postgres.DB) *postgres.DB {
 func Exec(ctx context.Context, tx postgres.Tx, sql string, args ...any) error {
 	_, err := tx.Exec(ctx, postgres.SQL(postgres.Batch, sql), args...)
 	return err
+}
+
+// SignIn signs a lawyer in as a person who works here, and returns the token of the session.
+func SignIn(t testing.TB, db *postgres.DB, lawyerID string) (token string) {
+	t.Helper()
+	err := db.InTx(t.Context(), func(tx postgres.Tx) error {
+		token = tx.NewSecret("test")
+		if err := Exec(t.Context(), tx, `INSERT INTO staff (id, kind, lawyer_id, email, name, language, roles, password_hash, totp_step, created_at, updated_at)
+			VALUES ('stf_' || $1::text, 'LAWYER', $1, $1::text || '@staff.example', 'Lawyer', 'en', '{}', '', 0, $2, $2) ON CONFLICT (id) DO NOTHING`, lawyerID, tx.Now); err != nil {
+			return err
+		}
+		return Exec(t.Context(), tx, `INSERT INTO staff_sessions (token_hash, staff_id, complete, lease_epoch, user_agent, address, created_at, last_used_at, expires_at)
+			VALUES ($1, 'stf_' || $2::text, true, 0, 'test', '192.0.2.1', $3, $3, $4)`, id.DigestOf(token), lawyerID, tx.Now, tx.Now.Add(12*time.Hour))
+	})
+	if err != nil {
+		t.Fatalf("sign a lawyer in: %v", err)
+	}
+	return token
 }
 
 // AwaitWaiters waits until n statements of the test's database at least wait for a lock. The test fails when they do not

@@ -16,8 +16,19 @@ import (
 	texts "partnerd/internal/text"
 )
 
-// maxBody is the largest request body in bytes: more than any valid one, however it is escaped. begin enforces it.
-const maxBody = 64 << 10
+// The largest request bodies in bytes: more than any valid one, however it is escaped. begin enforces them. A lawyer's note is
+// longer than anything else.
+const (
+	maxBody     = 64 << 10
+	maxNoteBody = 512 << 10
+)
+
+func bodyLimit(path string) int64 {
+	if isDesk(path) || strings.HasPrefix(path, "/desk/") {
+		return maxNoteBody
+	}
+	return maxBody
+}
 
 // readBody returns the raw JSON of a request and its value. Faults are 400: media type, size, syntax (decision H48).
 func readBody(r *http.Request) ([]byte, map[string]any, error) {
@@ -28,11 +39,11 @@ func readBody(r *http.Request) ([]byte, map[string]any, error) {
 	if encoding := strings.Join(r.Header.Values("Content-Encoding"), ","); encoding != "" && !strings.EqualFold(encoding, "identity") {
 		return nil, nil, problem.ErrMalformed.Because("Content-Encoding is not supported; send the body as it is.")
 	}
-	raw, err := io.ReadAll(r.Body)
+	raw, err := io.ReadAll(r.Body) // as much as begin lets through
 	var tooLarge *http.MaxBytesError
 	switch {
 	case errors.As(err, &tooLarge):
-		return nil, nil, problem.ErrMalformed.Because("The request body is larger than %d bytes.", maxBody)
+		return nil, nil, problem.ErrMalformed.Because("The request body is larger than %d bytes.", tooLarge.Limit)
 	case err != nil:
 		return nil, nil, problem.ErrMalformed.Because("The request body could not be read.")
 	case !utf8.Valid(raw):

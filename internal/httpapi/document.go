@@ -17,8 +17,9 @@ import (
 )
 
 const (
-	schemePartner     = "oauth2" // security scheme of the Partner API
-	schemePlatform    = "basic"  // of the Platform API
+	schemePartner     = "oauth2"  // security scheme of the Partner API
+	schemePlatform    = "basic"   // of the Platform API
+	schemeDesk        = "session" // of the Desk API
 	idempotencyHeader = "Idempotency-Key"
 )
 

@@ -34,7 +34,7 @@ func (s *Server) begin(next echo.HandlerFunc) echo.HandlerFunc {
 		r := &request{ID: s.ids.New("req"), Address: c.RealIP(), UserAgent: c.Request().UserAgent()}
 		c.SetRequest(c.Request().WithContext(context.WithValue(c.Request().Context(), requestKey{}, r)))
 		if c.Request().ContentLength != 0 { // who sends more is answered at once, and the connection ends
-			c.Request().Body = http.MaxBytesReader(c.Response().Writer, c.Request().Body, maxBody)
+			c.Request().Body = http.MaxBytesReader(c.Response().Writer, c.Request().Body, bodyLimit(c.Request().URL.Path))
 		}
 		// Set at the last moment: the generated responses write zeros of their own.
 		c.Response().Before(func() { s.writeHeaders(c, r) })
@@ -54,7 +54,7 @@ func (s *Server) writeHeaders(c echo.Context, r *request) {
 	}
 	h.Set("X-Request-Id", r.ID)
 	h.Set("X-Content-Type-Options", "nosniff")
-	if c.Request().ContentLength > maxBody {
+	if c.Request().ContentLength > bodyLimit(c.Request().URL.Path) {
 		h.Set("Connection", "close")
 	}
 	path := c.Request().URL.Path
@@ -78,7 +78,9 @@ func (s *Server) accessLog(next echo.HandlerFunc) echo.HandlerFunc {
 		}
 		r := requestOf(c.Request().Context())
 		method, status, took := edge.Method(c.Request()), c.Response().Status, s.deps.DB.Clock().Now().Sub(start)
-		s.deps.Metrics.observe(c.Path(), method, status, took)
+		if !r.stream {
+			s.deps.Metrics.observe(c.Path(), method, status, took)
+		}
 		s.deps.Logger.Info("request", "requestId", r.ID, "method", method, "route", c.Path(), "status", status,
 			"durationMs", float64(took.Microseconds())/1000, "applicationId", r.Principal.ApplicationID, "clientId", r.Principal.ClientID)
 		return nil
@@ -114,7 +116,7 @@ func unlessVersioned(m echo.MiddlewareFunc) echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		other := m(next)
 		return func(c echo.Context) error {
-			if path := c.Request().URL.Path; isPartner(path) || isPlatform(path) {
+			if path := c.Request().URL.Path; isPartner(path) || isPlatform(path) || isDesk(path) {
 				return next(c)
 			}
 			return other(c)

@@ -102,8 +102,12 @@ const basicChallenge = `Basic realm="partnerd", charset="UTF-8"`
 
 func (s *Server) writeProblem(c echo.Context, p *problem.Error) error {
 	h := c.Response().Header()
-	switch p.Kind {
-	case problem.Unauthorized:
+	switch {
+	case isDesk(c.Request().URL.Path):
+		if p.Kind == problem.Unauthorized || p.Kind == problem.Forbidden {
+			h.Set("WWW-Authenticate", sessionChallenge)
+		}
+	case p.Kind == problem.Unauthorized:
 		if isPlatform(c.Request().URL.Path) {
 			h.Set("WWW-Authenticate", basicChallenge)
 			break
@@ -113,7 +117,7 @@ func (s *Server) writeProblem(c echo.Context, p *problem.Error) error {
 			challenge += `, error="invalid_token"`
 		}
 		h.Set("WWW-Authenticate", challenge)
-	case problem.Forbidden:
+	case p.Kind == problem.Forbidden:
 		h.Set("WWW-Authenticate", fmt.Sprintf(`Bearer realm="partnerd", error="insufficient_scope", scope=%q`, requestOf(c.Request().Context()).scope))
 	default: // the others have no challenge
 	}

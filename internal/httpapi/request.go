@@ -6,17 +6,21 @@ import (
 	"partnerd/internal/idempotency"
 	"partnerd/internal/oauth"
 	"partnerd/internal/ratelimit"
+	"partnerd/internal/staff"
 )
 
 // request is what the middlewares learn of a call to /api/v1 and the handlers use.
 type request struct {
-	ID          string // X-Request-Id
-	Address     string
-	UserAgent   string
-	Principal   oauth.Principal
-	Idempotency idempotency.Request // zero when the caller sent no key
-	rate        ratelimit.Decision  // what the X-RateLimit headers say
-	scope       string              // that the operation needs, when the token lacks it
+	ID           string // X-Request-Id
+	Address      string
+	UserAgent    string
+	Principal    oauth.Principal
+	Idempotency  idempotency.Request // zero when the caller sent no key
+	Session      staff.Session       // of a lawyer, in the Desk API
+	sessionToken string
+	stream       bool               // the answer goes on, so its length is no latency
+	rate         ratelimit.Decision // what the X-RateLimit headers say
+	scope        string             // that the operation needs, when the token lacks it
 }
 
 // network is what the address counts as.

@@ -15,6 +15,7 @@ import (
 	"partnerd/internal/application"
 	"partnerd/internal/catalog"
 	"partnerd/internal/consultation"
+	"partnerd/internal/desk"
 	"partnerd/internal/edge"
 	"partnerd/internal/id"
 	"partnerd/internal/idempotency"
@@ -23,6 +24,7 @@ import (
 	"partnerd/internal/postgres"
 	"partnerd/internal/problem"
 	"partnerd/internal/ratelimit"
+	"partnerd/internal/staff"
 	"partnerd/internal/telephony/twilio"
 	"partnerd/internal/wallet"
 	"partnerd/internal/webhook"
@@ -44,6 +46,8 @@ type Deps struct {
 	Payments      *payment.Service
 	Consultations *consultation.Service
 	Twilio        *twilio.Driver // nil without that provider
+	Staff         *staff.Service
+	Desk          *desk.Service
 	Idempotency   *idempotency.Service
 	Limiter       *ratelimit.Limiter
 	Quotas        Quotas
@@ -67,6 +71,7 @@ type Server struct {
 	deps     Deps
 	doc      *document // Partner API
 	platform *document // Platform API
+	desk     *document // Desk API
 	ids      id.Minter
 	cursors  cursors
 	copies   map[string]edge.Document // published contracts, by path
@@ -84,7 +89,10 @@ func New(d Deps) (*Server, error) {
 	if s.platform, err = readDocument(openapi.Platform, schemePlatform); err != nil {
 		return nil, err
 	}
-	for path, source := range map[string][]byte{"/openapi": openapi.Partner, "/openapi/platform": openapi.Platform} {
+	if s.desk, err = readDocument(openapi.Desk, schemeDesk); err != nil {
+		return nil, err
+	}
+	for path, source := range map[string][]byte{"/openapi": openapi.Partner, "/openapi/platform": openapi.Platform, "/openapi/desk": openapi.Desk} {
 		if err := s.publish(path, source); err != nil {
 			return nil, err
 		}
@@ -137,6 +145,7 @@ func (s *Server) Register(e *echo.Echo) {
 		e.Match(read, path, func(c echo.Context) error { return public(c, "no-cache", content) })
 	}
 	s.registerPlatform(e)
+	s.registerDesk(e)
 	e.Match(read, "/healthz", s.health)
 	e.Match(read, "/readyz", s.ready)
 	e.Match(read, "/status", s.status)

@@ -11,6 +11,7 @@ import (
 	"partnerd/internal/account"
 	"partnerd/internal/catalog"
 	"partnerd/internal/consultation"
+	"partnerd/internal/desk"
 	"partnerd/internal/lawyer"
 	"partnerd/internal/mail"
 	"partnerd/internal/matching"
@@ -64,10 +65,12 @@ func (f *fixture) newServices(box *seal.Box) {
 	f.self = must(account.NewSelfService(account.SelfServiceDeps{DB: f.db, Accounts: f.accounts, Box: box, Queue: f.queue, Mail: f.post,
 		SMS: sms.New(f.db, f.queue, box, textOut{&f.outbox}, log), BaseURL: f.base, Opened: f.wallet.Open}))
 	f.staff = must(staff.New(staff.Deps{DB: f.db, Box: box, Queue: f.queue, Mail: f.post, BaseURL: f.base}))
-	lawyers := lawyer.New(box)
+	f.lawyers = lawyer.New(box)
+	lawyers := f.lawyers
 	f.consultations = consultation.New(consultation.Deps{DB: f.db, Box: box, Accounts: f.accounts, Applications: f.apps, Catalog: f.catalog, Wallet: f.wallet,
 		Matching: matching.New(lawyers), Lawyers: lawyers, Webhooks: webhook.New(f.db, box, webhook.Config{Sandbox: true}), Notes: note.New(box, newDrop()),
 		Telephony: telephony.New(f.db, nil, nil, nil)})
+	f.desk = desk.New(desk.Deps{DB: f.db, Staff: f.staff, Lawyers: f.lawyers, Consultations: f.consultations, Logger: log})
 }
 
 // work lets the queue run until the test ends.

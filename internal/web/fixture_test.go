@@ -28,8 +28,10 @@ import (
 	"partnerd/internal/clock"
 	"partnerd/internal/consultation"
 	"partnerd/internal/dbtest"
+	"partnerd/internal/desk"
 	"partnerd/internal/id"
 	"partnerd/internal/idempotency"
+	"partnerd/internal/lawyer"
 	"partnerd/internal/mail"
 	"partnerd/internal/money"
 	"partnerd/internal/oauth"
@@ -75,6 +77,8 @@ type fixture struct {
 	self          *account.SelfService
 	staff         *staff.Service
 	consultations *consultation.Service
+	lawyers       *lawyer.Service
+	desk          *desk.Service
 	outbox        outbox
 	post          *mail.Service
 	catalog       *catalog.Service
@@ -114,7 +118,7 @@ func newFixture(t testing.TB, change ...func(*Deps)) *fixture {
 	uses := access.New(f.db)
 	private := must(privacy.New(privacy.Deps{Accounts: f.accounts, SelfService: f.self, Access: uses, OAuth: f.oauth, Wallet: f.wallet, Payments: f.payments,
 		Consultations: f.consultations, Idempotency: idempotency.New(f.db, box), Mail: f.post}))
-	d := Deps{Access: uses, SelfService: f.self, Staff: f.staff, Privacy: private, Consultations: f.consultations, Catalog: f.catalog, DB: f.db, Accounts: f.accounts, Applications: f.apps, OAuth: f.oauth, Wallet: f.wallet, Payments: f.payments, Books: f.books,
+	d := Deps{Access: uses, SelfService: f.self, Staff: f.staff, Privacy: private, Consultations: f.consultations, Desk: f.desk, Catalog: f.catalog, DB: f.db, Accounts: f.accounts, Applications: f.apps, OAuth: f.oauth, Wallet: f.wallet, Payments: f.payments, Books: f.books,
 		SandboxPayments: f.provider, Limiter: ratelimit.New(), Logger: slog.New(slog.DiscardHandler), BaseURL: f.base, Sandbox: true,
 		Contract: openapi.Partner, Platform: openapi.Platform}
 	for _, c := range change {

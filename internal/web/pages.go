@@ -18,6 +18,7 @@ import (
 	"partnerd/internal/books"
 	"partnerd/internal/catalog"
 	"partnerd/internal/consultation"
+	"partnerd/internal/desk"
 	"partnerd/internal/manual"
 	"partnerd/internal/oauth"
 	"partnerd/internal/payment"
@@ -28,7 +29,7 @@ import (
 	"partnerd/internal/wallet"
 )
 
-//go:embed templates/*.html assets/style.css assets/passkey.js texts.json texts_account.json texts_staff.json
+//go:embed templates/*.html assets/style.css assets/passkey.js assets/desk.js texts.json texts_account.json texts_staff.json texts_desk.json
 var files embed.FS
 
 // SandboxPayments is the provider's side of the built-in checkout; it exists only in a sandbox.
@@ -50,6 +51,7 @@ type Deps struct {
 	Access          *access.Log
 	Privacy         *privacy.Service
 	Consultations   *consultation.Service
+	Desk            *desk.Service
 	Catalog         *catalog.Service
 	Applications    *application.Service
 	OAuth           *oauth.Service
@@ -76,6 +78,7 @@ type Pages struct {
 	views         views
 	style         asset
 	passkeyScript asset
+	deskScript    asset
 	docs          docsPage // of the Partner API
 	platformDocs  docsPage
 	origin        *http.CrossOriginProtection
@@ -102,6 +105,9 @@ func New(d Deps) (*Pages, error) {
 		return nil, err
 	}
 	if p.passkeyScript, err = loadAsset("assets/passkey.js", "text/javascript; charset=utf-8"); err != nil {
+		return nil, err
+	}
+	if p.deskScript, err = loadAsset("assets/desk.js", "text/javascript; charset=utf-8"); err != nil {
 		return nil, err
 	}
 	if p.views, err = parseViews(p.style.path); err != nil {
@@ -131,6 +137,7 @@ func (p *Pages) Register(e *echo.Echo) {
 	e.POST("/logout", p.page(p.logout))
 	e.POST("/oauth/consent", p.page(p.consent))
 	p.registerAccount(e, read)
+	p.registerDesk(e, read)
 	p.registerStaff(e, read)
 	e.Match(read, "/checkout/:id", p.page(p.checkout))
 	e.POST("/checkout/:id", p.page(p.decideCheckout))
@@ -191,8 +198,11 @@ func (p *Pages) registerAccount(e *echo.Echo, read []string) {
 	e.POST("/account/privacy/erase", p.fresh(p.erase))
 }
 
-// maxForm bounds the body of a form, in bytes.
-const maxForm = 64 << 10
+// What bounds the body of a form, in bytes: that of a note, which is longer than any other, and of all others.
+const (
+	maxForm     = 64 << 10
+	maxNoteForm = 512 << 10
+)
 
 // page wraps a handler with what every page has: headers, the language, and for a POST the checks that the form is
 // ours. A handler's error that is a status becomes the page for it; any other error is the caller's to log.
@@ -226,7 +236,11 @@ func (p *Pages) readForm(c echo.Context) error {
 	if err := p.origin.Check(r); err != nil {
 		return statusError(http.StatusForbidden)
 	}
-	r.Body = http.MaxBytesReader(c.Response(), r.Body, maxForm)
+	limit := int64(maxForm)
+	if strings.HasPrefix(r.URL.Path, lawyersDesk+"/") {
+		limit = maxNoteForm
+	}
+	r.Body = http.MaxBytesReader(c.Response(), r.Body, limit)
 	if err := r.ParseForm(); err != nil || !sane(r.PostForm) {
 		return statusError(http.StatusBadRequest)
 	}

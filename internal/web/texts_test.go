@@ -63,6 +63,15 @@ func usedKeys(t *testing.T) map[string]bool {
 	for _, category := range access.Categories {
 		used[useView{Category: category}.Label()] = true
 	}
+	for prefix, names := range map[string]string{"desk.presence.": "OFFLINE AVAILABLE OFFERED BUSY WRAP_UP AWAY", "desk.callstate.": "LAWYER_RINGING CLIENT_RINGING CONFIRMING BRIDGING",
+		"desk.reason.": "wrong_person technical_fault too_short"} {
+		for _, name := range strings.Fields(names) {
+			used[prefix+name] = true
+		}
+	}
+	for _, m := range regexp.MustCompile(`"(desk\.[a-z.]+)" \$\.CSRF`).FindAllStringSubmatch(string(must(files.ReadFile("templates/desk.html")))+string(must(files.ReadFile("templates/desk_callbacks.html"))), -1) {
+		used[m[1]] = true
+	}
 	for _, s := range application.AllScopes {
 		used["scope."+string(s)] = true
 	}

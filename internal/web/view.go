@@ -34,6 +34,7 @@ type view struct {
 	Narrow    bool   // a page with one task, without navigation
 	Section   string // page of the account, for its navigation; empty elsewhere
 	Done      string // key of what just succeeded
+	Refresh   int    // seconds after which the page loads again where no script runs; 0 for not
 	Script    string // address of the page's script; empty on all but the pages for passkeys
 	Data      any
 }
@@ -89,9 +90,28 @@ func functions(lang string, texts text.Catalogue, stylePath string) template.Fun
 		"minutes": func(seconds *int) int { return *seconds / 60 },
 		"seconds": func(seconds *int) int { return *seconds % 60 },
 		"month":   func(t time.Time) string { return formatMonth(lang, t) },
-		"ym":      func(t time.Time) string { return t.UTC().Format("2006-01") },
+		"clockof": func(t time.Time) string { return t.UTC().Format("15:04:05") + "\u00a0UTC" },
+		"act": func(kind, action, name, value, text, csrf string) deskAct {
+			return deskAct{kind, action, name, value, text, csrf}
+		},
+		"notewith": func(c any, csrf string) any {
+			return struct {
+				Case any
+				CSRF string
+			}{c, csrf}
+		},
+		"pauseword": func(ready bool) string {
+			if ready {
+				return "desk.pause"
+			}
+			return "desk.pause.next"
+		},
+		"ym": func(t time.Time) string { return t.UTC().Format("2006-01") },
 	}
 }
+
+// deskAct is a form with one button.
+type deskAct struct{ Kind, Action, Name, Value, Text, CSRF string }
 
 // render writes one page. The body is complete before the status is sent.
 func (p *Pages) render(c echo.Context, status int, name string, v view) error {

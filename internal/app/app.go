@@ -242,6 +242,7 @@ func (a *App) wire(ctx context.Context, k keys) (err error) {
 	}
 	a.Notes = note.New(k.box, k.drop)
 	a.purgeEvery("copies of notes", time.Hour, func(ctx context.Context) (int, error) { return a.Notes.DropCopies(ctx, a.DB.Read()) })
+	a.purgeEvery("drafts of notes", 24*time.Hour, func(ctx context.Context) (int, error) { return a.Notes.PurgeDrafts(ctx, a.DB.Read()) })
 	a.Consultations = consultation.New(consultation.Deps{
 		DB: a.DB, Searches: a.queries, Box: k.box, Accounts: a.Accounts, Applications: a.Applications, Catalog: a.Catalog, Wallet: a.Wallet, Matching: a.Matching,
 		Lawyers: a.Lawyers, Webhooks: a.Webhooks, Notes: a.Notes, Telephony: a.Telephony, Mail: a.Mail, Staff: a.Staff, Logger: a.Logger,

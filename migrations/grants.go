@@ -42,7 +42,7 @@ var Grants = []Grant{
 	{"public.clients", "SELECT, INSERT, UPDATE"},
 	{"public.consultations", "SELECT, INSERT, UPDATE"},
 	{"public.holds", "SELECT, INSERT, UPDATE"},
-	{"public.lawyer_pairs", "SELECT, INSERT, UPDATE"},
+	{"public.lawyer_pairs", "SELECT, INSERT, UPDATE, DELETE"},
 	{"public.lawyers", "SELECT, INSERT, UPDATE"},
 	{"public.offers", "SELECT, INSERT, UPDATE"},
 	{"public.operator_proposals", "SELECT, INSERT, UPDATE"},

@@ -10,6 +10,7 @@ import (
 	"math/big"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/nyaruka/phonenumbers"
 
@@ -166,6 +167,26 @@ func MaskPhone(number string) string {
 		return strings.Repeat("•", len(number))
 	}
 	return number[:3] + " " + strings.Repeat("•", len(number)-5) + " " + number[len(number)-2:]
+}
+
+// MaskEmail hides all of an address but its first character and its domain.
+func MaskEmail(email string) string {
+	at := strings.LastIndexByte(email, '@')
+	first, _ := utf8.DecodeRuneInString(email)
+	if at < 1 {
+		return "•"
+	}
+	return string(first) + "•••" + email[at:]
+}
+
+// MaskName leaves the first word of a name, and the first letter of the last.
+func MaskName(name string) string {
+	words := strings.Fields(name)
+	if len(words) < 2 {
+		return name
+	}
+	last, _ := utf8.DecodeRuneInString(words[len(words)-1])
+	return words[0] + " " + string(last) + "."
 }
 
 // mobile is [E164] for numbers of some countries that may receive text messages.

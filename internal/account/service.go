@@ -54,6 +54,21 @@ func (s *Service) Get(ctx context.Context, tx postgres.Tx, clientID string) (Cli
 	return fromRow(row), err
 }
 
+// ByEmail returns the client of exactly that address, whatever the case, or [problem.ErrNotFound].
+func (s *Service) ByEmail(ctx context.Context, tx postgres.Tx, email string) (Client, error) {
+	if !text.IsEmail(email) {
+		return Client{}, problem.ErrNotFound
+	}
+	r, found, err := clientByEmail(ctx, tx, email)
+	if err == nil && !found {
+		err = problem.ErrNotFound
+	}
+	if err != nil {
+		return Client{}, err
+	}
+	return fromRow(r), nil
+}
+
 // VerifiedPhone returns the number to call the client on, in E.164; ok is false when there is none that was verified.
 func (s *Service) VerifiedPhone(ctx context.Context, tx postgres.Tx, clientID string) (e164 string, ok bool, err error) {
 	e164, ok, _, err = s.verifiedPhone(ctx, tx, clientID)

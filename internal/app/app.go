@@ -366,7 +366,7 @@ func (a *App) routes() (*echo.Echo, error) {
 	d := web.Deps{
 		SecurityContact: a.Config.SecurityContact,
 		DB:              a.DB, Accounts: a.Accounts, Applications: a.Applications, OAuth: a.OAuth, Wallet: a.Wallet, Payments: a.Payments, Books: a.Books,
-		SelfService: a.SelfService, Staff: a.Staff, Access: a.Access, Privacy: a.Privacy, Consultations: a.Consultations, Desk: a.Desk, Catalog: a.Catalog,
+		SelfService: a.SelfService, Staff: a.Staff, Operator: a.Operator, Lawyers: a.Lawyers, Webhooks: a.Webhooks, Access: a.Access, Privacy: a.Privacy, Consultations: a.Consultations, Desk: a.Desk, Catalog: a.Catalog,
 		Limiter: limiter, Logger: a.Logger, BaseURL: a.Config.BaseURL, Sandbox: a.Config.Sandbox(),
 		Contract: openapi.Published(openapi.Partner, a.Config.BaseURL), Platform: openapi.Published(openapi.Platform, a.Config.BaseURL),
 	}

@@ -108,6 +108,9 @@ func (s *Service) AssignByHand(ctx context.Context, tx postgres.Tx, consultation
 	return err
 }
 
+// LawyerChanged has work sought for a lawyer, of whom something has changed that matters for it, once tx has committed.
+func (s *Service) LawyerChanged(tx postgres.Tx, lawyerID string) { s.wakeLawyer(tx, lawyerID) }
+
 // SuspendLawyer keeps a lawyer from work and ends his connection. His open offer is taken back, and its client searched for; a
 // consultation that is assigned to him goes back at the next sweep, as from a lawyer who is lost. A call goes on. It returns
 // him as he is then, and the consultation that was on offer, if one was. Fault: [lawyer.ErrNotFound].

@@ -64,6 +64,39 @@ func (s *Service) Get(ctx context.Context, tx postgres.Tx, lawyerID string) (Law
 	return get(ctx, tx, lawyerID)
 }
 
+// List returns lawyers in the order of their registration, those after the one with the identifier after, at most limit.
+func (s *Service) List(ctx context.Context, tx postgres.Tx, after string, limit int) ([]Lawyer, error) {
+	return list(ctx, tx, after, limit)
+}
+
+// Skills are the codes of the catalog that a lawyer serves: every competence in every language.
+type Skills struct{ Competences, Languages []string }
+
+// Skills returns what a lawyer serves.
+func (s *Service) Skills(ctx context.Context, tx postgres.Tx, lawyerID string) (Skills, error) {
+	return skills(ctx, tx, lawyerID)
+}
+
+// SetSkills replaces what a lawyer serves, from the next search on: an offer that is open stays. The caller tells the search when
+// he is AVAILABLE. Faults: [ErrInvalid] when one list is empty, [ErrUnknownCode], [ErrNotFound].
+func (s *Service) SetSkills(ctx context.Context, tx postgres.Tx, lawyerID string, to Skills) (before Skills, err error) {
+	to.Competences, to.Languages = distinct(to.Competences), distinct(to.Languages)
+	if len(to.Competences) == 0 || len(to.Languages) == 0 {
+		return before, fmt.Errorf("%w: at least one competence and one language are needed", ErrInvalid)
+	}
+	if err := checkCodes(ctx, tx, to.Competences, to.Languages); err != nil {
+		return before, err
+	}
+	l, err := s.Lock(ctx, tx, lawyerID) // as the search does, before it looks at his place in the queues
+	if err != nil {
+		return before, err
+	}
+	if before, err = skills(ctx, tx, lawyerID); err != nil {
+		return before, err
+	}
+	return before, replacePairs(ctx, tx, l, to)
+}
+
 // Lock returns a lawyer and holds his row until the transaction ends, or [ErrNotFound].
 func (s *Service) Lock(ctx context.Context, tx postgres.Tx, lawyerID string) (Lawyer, error) {
 	return get(ctx, tx, lawyerID, lockLawyer)

@@ -123,6 +123,53 @@ func insertPairs(ctx context.Context, tx postgres.Tx, lawyerID string, competenc
 	return nil
 }
 
+// replacePairs gives a lawyer who is AVAILABLE his place in the queues of his new pairs.
+func replacePairs(ctx context.Context, tx postgres.Tx, l Lawyer, to Skills) error {
+	if _, err := gorm.G[pairRow](tx.Gorm(ctx)).Where("lawyer_id = ? AND NOT (competence = ANY (?) AND language = ANY (?))", l.ID,
+		postgres.Array[string](to.Competences), postgres.Array[string](to.Languages)).Delete(ctx); err != nil {
+		return fmt.Errorf("delete the lawyer's pairs: %w", err)
+	}
+	var pairs []pairRow
+	for _, c := range to.Competences {
+		for _, language := range to.Languages {
+			r := pairRow{Competence: c, Language: language, LawyerID: l.ID}
+			if l.State == Available {
+				r.IdleSince = &l.IdleSince
+			}
+			pairs = append(pairs, r)
+		}
+	}
+	if err := gorm.G[pairRow](tx.Gorm(ctx), clause.OnConflict{DoNothing: true}).CreateInBatches(ctx, &pairs, len(pairs)); err != nil {
+		return fmt.Errorf("insert the lawyer's pairs: %w", err)
+	}
+	return nil
+}
+
+func skills(ctx context.Context, tx postgres.Tx, lawyerID string) (s Skills, err error) {
+	pairs, err := gorm.G[pairRow](tx.Gorm(ctx)).Where("lawyer_id = ?", lawyerID).Find(ctx)
+	if err != nil {
+		return s, fmt.Errorf("read the lawyer's pairs: %w", err)
+	}
+	for _, p := range pairs {
+		s.Competences, s.Languages = append(s.Competences, p.Competence), append(s.Languages, p.Language)
+	}
+	return Skills{distinct(s.Competences), distinct(s.Languages)}, nil
+}
+
+func list(ctx context.Context, tx postgres.Tx, after string, limit int) ([]Lawyer, error) {
+	var rows []seenRow
+	err := tx.Gorm(ctx).Table("lawyers l").Joins("LEFT JOIN lawyer_presence h ON h.lawyer_id = l.id").Select(columns+", h.heartbeat_at").
+		Where("l.id > ?", after).Order("l.id").Limit(limit).Find(&rows).Error
+	if err != nil {
+		return nil, fmt.Errorf("list lawyers: %w", err)
+	}
+	lawyers := make([]Lawyer, len(rows))
+	for i, r := range rows {
+		lawyers[i] = fromRow(r)
+	}
+	return lawyers, nil
+}
+
 var lockLawyer = clause.Locking{Strength: clause.LockingStrengthUpdate, Table: clause.Table{Name: "l"}}
 
 func get(ctx context.Context, tx postgres.Tx, lawyerID string, lock ...clause.Expression) (Lawyer, error) {

@@ -40,13 +40,14 @@ func (s *Service) CreateClient(ctx context.Context, by Act, n account.NewClient,
 	return c, err
 }
 
-var errLawyerPhone = errors.New("the lawyer's phone number cannot be called")
+// ErrPhone refuses a number that nobody can dial.
+var ErrPhone = errors.New("the lawyer's phone number cannot be called")
 
 // SetLawyerPhone replaces the number that a lawyer's consultations are made from, in any usual notation.
 func (s *Service) SetLawyerPhone(ctx context.Context, by Act, lawyerID, phone string) error {
 	number, err := account.E164(phone)
 	if err != nil {
-		return errLawyerPhone
+		return ErrPhone
 	}
 	return s.DB.InTx(ctx, func(tx postgres.Tx) error {
 		if err := s.Lawyers.SetPhone(ctx, tx, lawyerID, number); err != nil {
@@ -72,6 +73,19 @@ func (s *Service) SuspendLawyer(ctx context.Context, by Act, lawyerID string) (l
 	return l, err
 }
 
+// SetLawyerSkills replaces the competences and languages of a lawyer; see [lawyer.Service.SetSkills]. One who waits for work is
+// found work at once.
+func (s *Service) SetLawyerSkills(ctx context.Context, by Act, lawyerID string, to lawyer.Skills) error {
+	return s.DB.InTx(ctx, func(tx postgres.Tx) error {
+		before, err := s.Lawyers.SetSkills(ctx, tx, lawyerID, to)
+		if err != nil {
+			return err
+		}
+		s.Consultations.LawyerChanged(tx, lawyerID)
+		return by.Record(ctx, tx, "lawyer.set_skills", lawyerID, map[string]any{"before": before, "after": to})
+	})
+}
+
 // ResumeLawyer lets a suspended lawyer sign on again, which he does himself. Fault: [lawyer.ErrNotFound].
 func (s *Service) ResumeLawyer(ctx context.Context, by Act, lawyerID string) error {
 	return s.DB.InTx(ctx, func(tx postgres.Tx) error {
@@ -85,7 +99,7 @@ func (s *Service) ResumeLawyer(ctx context.Context, by Act, lawyerID string) err
 // CreateLawyer registers a lawyer whom nobody invites: a simulated one.
 func (s *Service) CreateLawyer(ctx context.Context, by Act, n lawyer.NewLawyer) (l lawyer.Lawyer, err error) {
 	if n.Phone, err = account.E164(n.Phone); err != nil {
-		return l, errLawyerPhone
+		return l, ErrPhone
 	}
 	err = s.DB.InTx(ctx, func(tx postgres.Tx) error {
 		if l, err = s.Lawyers.Create(ctx, tx, n); err != nil {

@@ -27,7 +27,7 @@ func (s *Service) InviteOperator(ctx context.Context, by Act, n staff.NewPerson)
 // of [Service.InviteOperator].
 func (s *Service) InviteLawyer(ctx context.Context, by Act, n lawyer.NewLawyer, language string) (l lawyer.Lawyer, link string, err error) {
 	if n.Phone, err = account.E164(n.Phone); err != nil {
-		return l, "", errLawyerPhone
+		return l, "", ErrPhone
 	}
 	err = s.DB.InTx(ctx, func(tx postgres.Tx) error {
 		if l, err = s.Lawyers.Create(ctx, tx, n); err != nil {
@@ -80,14 +80,25 @@ func personOf(l lawyer.Lawyer, language string) staff.NewPerson {
 	return staff.NewPerson{Kind: staff.Lawyer, LawyerID: l.ID, Email: l.Email, Name: l.Name, Language: language}
 }
 
-// DisablePerson keeps an operator, or a lawyer's person, out and ends the sessions. It takes no work from a lawyer: see
-// [Service.SuspendLawyer]. Fault: [staff.ErrNotFound].
+// DisablePerson keeps an operator, or a lawyer's person, out and ends the sessions; not the last admin. It takes no work from a lawyer: see
+// [Service.SuspendLawyer]. Faults: [staff.ErrNotFound], [staff.ErrLastAdmin].
 func (s *Service) DisablePerson(ctx context.Context, by Act, staffID string) error {
 	return s.DB.InTx(ctx, func(tx postgres.Tx) error {
 		if _, err := s.Staff.Disable(ctx, tx, staffID); err != nil {
 			return err
 		}
 		return by.Record(ctx, tx, "staff.disable", staffID, nil)
+	})
+}
+
+// SetRoles replaces what an operator may do; see [staff.Service.SetRoles].
+func (s *Service) SetRoles(ctx context.Context, by Act, staffID string, roles []staff.Role) error {
+	return s.DB.InTx(ctx, func(tx postgres.Tx) error {
+		before, after, err := s.Staff.SetRoles(ctx, tx, staffID, roles)
+		if err != nil {
+			return err
+		}
+		return by.Record(ctx, tx, "operator.set_roles", staffID, map[string]any{"before": before.Roles, "after": after.Roles})
 	})
 }
 

@@ -90,9 +90,46 @@ func (s *Service) Reinvite(ctx context.Context, tx postgres.Tx, staffID string) 
 	return r.person(), link, err
 }
 
+// SetRoles replaces what an operator may do, from his next request on, and returns him as he was and as he is. It returns
+// [ErrNotFound], [ErrInvalid], or [ErrLastAdmin].
+func (s *Service) SetRoles(ctx context.Context, tx postgres.Tx, staffID string, roles []Role) (before, after Person, err error) {
+	if !slices.Contains(roles, Admin) {
+		if err := keepAnAdmin(ctx, tx, staffID); err != nil {
+			return before, after, err
+		}
+	}
+	r, err := lockPerson(ctx, tx, staffID)
+	if err != nil {
+		return before, after, err
+	}
+	before = r.person()
+	n, err := checked(NewPerson{Kind: r.Kind, LawyerID: r.LawyerID, Email: r.Email, Name: r.Name, Language: r.Language, Roles: roles})
+	if err != nil {
+		return before, after, err
+	}
+	r.Roles = n.Roles
+	return before, r.person(), update(ctx, tx, r.ID, r, "roles")
+}
+
+// keepAnAdmin is [ErrLastAdmin] when nobody would be one without this person. Whoever else takes a right away waits, and sees what
+// is left then. It comes before the lock of the person.
+func keepAnAdmin(ctx context.Context, tx postgres.Tx, staffID string) error {
+	admins, err := lockAdmins(ctx, tx)
+	if err != nil {
+		return err
+	}
+	if len(admins) == 1 && admins[0].ID == staffID {
+		return ErrLastAdmin
+	}
+	return nil
+}
+
 // Disable keeps a person out and ends his sessions and what was mailed to him. He comes back by [Service.Reinvite]. It returns
-// [ErrNotFound].
+// [ErrNotFound], or [ErrLastAdmin].
 func (s *Service) Disable(ctx context.Context, tx postgres.Tx, staffID string) (Person, error) {
+	if err := keepAnAdmin(ctx, tx, staffID); err != nil {
+		return Person{}, err
+	}
 	r, err := lockPerson(ctx, tx, staffID)
 	if err != nil {
 		return Person{}, err

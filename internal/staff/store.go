@@ -98,6 +98,15 @@ func people(ctx context.Context, tx postgres.Tx, kind Kind) ([]staffRow, error) 
 	return rows, nil
 }
 
+// lockAdmins locks the operators who are admins and not disabled, in one order, and lists them.
+func lockAdmins(ctx context.Context, tx postgres.Tx) ([]staffRow, error) {
+	rows, err := gorm.G[staffRow](tx.Gorm(ctx), locked...).Where("kind = ? AND ? = ANY (roles) AND disabled_at IS NULL", Operator, Admin).Order("id").Find(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("lock admins: %w", err)
+	}
+	return rows, nil
+}
+
 // update writes the named columns of a person.
 func update(ctx context.Context, tx postgres.Tx, staffID string, r staffRow, columns ...any) error {
 	r.UpdatedAt = tx.Now

@@ -16,6 +16,7 @@ import (
 	"partnerd/internal/mail"
 	"partnerd/internal/matching"
 	"partnerd/internal/note"
+	"partnerd/internal/operator"
 	"partnerd/internal/postgres"
 	"partnerd/internal/queue"
 	"partnerd/internal/seal"
@@ -66,10 +67,13 @@ func (f *fixture) newServices(box *seal.Box) {
 		SMS: sms.New(f.db, f.queue, box, textOut{&f.outbox}, log), BaseURL: f.base, Opened: f.wallet.Open}))
 	f.staff = must(staff.New(staff.Deps{DB: f.db, Box: box, Queue: f.queue, Mail: f.post, BaseURL: f.base}))
 	f.lawyers = lawyer.New(box)
-	lawyers := f.lawyers
+	f.webhooks = webhook.New(f.db, box, webhook.Config{Sandbox: true})
+	offers, calls := matching.New(f.lawyers), telephony.New(f.db, nil, nil, nil)
 	f.consultations = consultation.New(consultation.Deps{DB: f.db, Box: box, Accounts: f.accounts, Applications: f.apps, Catalog: f.catalog, Wallet: f.wallet,
-		Matching: matching.New(lawyers), Lawyers: lawyers, Webhooks: webhook.New(f.db, box, webhook.Config{Sandbox: true}), Notes: note.New(box, newDrop()),
-		Telephony: telephony.New(f.db, nil, nil, nil)})
+		Matching: offers, Lawyers: f.lawyers, Webhooks: f.webhooks, Notes: note.New(box, newDrop()),
+		Telephony: calls, Mail: f.post})
+	f.operators = &operator.Service{DB: f.db, Sandbox: true, Accounts: f.accounts, Applications: f.apps, OAuth: f.oauth, Wallet: f.wallet, Payments: f.payments, Webhooks: f.webhooks,
+		Lawyers: f.lawyers, Consultations: f.consultations, Matching: offers, Telephony: calls, Staff: f.staff, Mail: f.post}
 	f.desk = desk.New(desk.Deps{DB: f.db, Staff: f.staff, Lawyers: f.lawyers, Consultations: f.consultations, Logger: log})
 }
 

@@ -35,6 +35,7 @@ import (
 	"partnerd/internal/mail"
 	"partnerd/internal/money"
 	"partnerd/internal/oauth"
+	"partnerd/internal/operator"
 	"partnerd/internal/payment"
 	"partnerd/internal/postgres"
 	"partnerd/internal/privacy"
@@ -43,6 +44,7 @@ import (
 	"partnerd/internal/seal"
 	"partnerd/internal/staff"
 	"partnerd/internal/wallet"
+	"partnerd/internal/webhook"
 	"partnerd/openapi"
 )
 
@@ -76,8 +78,10 @@ type fixture struct {
 	queue         *queue.Queue
 	self          *account.SelfService
 	staff         *staff.Service
-	consultations *consultation.Service
+	operators     *operator.Service
 	lawyers       *lawyer.Service
+	webhooks      *webhook.Service
+	consultations *consultation.Service
 	desk          *desk.Service
 	outbox        outbox
 	post          *mail.Service
@@ -118,7 +122,7 @@ func newFixture(t testing.TB, change ...func(*Deps)) *fixture {
 	uses := access.New(f.db)
 	private := must(privacy.New(privacy.Deps{Accounts: f.accounts, SelfService: f.self, Access: uses, OAuth: f.oauth, Wallet: f.wallet, Payments: f.payments,
 		Consultations: f.consultations, Idempotency: idempotency.New(f.db, box), Mail: f.post}))
-	d := Deps{Access: uses, SelfService: f.self, Staff: f.staff, Privacy: private, Consultations: f.consultations, Desk: f.desk, Catalog: f.catalog, DB: f.db, Accounts: f.accounts, Applications: f.apps, OAuth: f.oauth, Wallet: f.wallet, Payments: f.payments, Books: f.books,
+	d := Deps{Access: uses, SelfService: f.self, Staff: f.staff, Operator: f.operators, Lawyers: f.lawyers, Webhooks: f.webhooks, Privacy: private, Consultations: f.consultations, Desk: f.desk, Catalog: f.catalog, DB: f.db, Accounts: f.accounts, Applications: f.apps, OAuth: f.oauth, Wallet: f.wallet, Payments: f.payments, Books: f.books,
 		SandboxPayments: f.provider, Limiter: ratelimit.New(), Logger: slog.New(slog.DiscardHandler), BaseURL: f.base, Sandbox: true,
 		Contract: openapi.Partner, Platform: openapi.Platform}
 	for _, c := range change {

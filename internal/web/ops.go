@@ -1,59 +1,373 @@
 package web
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"net/http"
+	"net/url"
+	"regexp"
+	"strings"
 	"time"
 
 	"github.com/labstack/echo/v4"
 
 	"partnerd/internal/audit"
-	"partnerd/internal/books"
 	"partnerd/internal/consultation"
+	"partnerd/internal/id"
+	"partnerd/internal/lawyer"
 	"partnerd/internal/money"
-	"partnerd/internal/payment"
+	"partnerd/internal/operator"
+	"partnerd/internal/postgres"
+	"partnerd/internal/problem"
 	"partnerd/internal/staff"
+	"partnerd/internal/wallet"
 )
 
-const (
-	opsRows  = 20
-	opsStale = 26 * time.Hour // a nightly examination that is older was missed
-)
+// everybody are all operators.
+var everybody []staff.Role
 
-type opsView struct {
-	Check     books.Check
-	Examined  bool
-	Stale     bool
-	Sound     bool
-	Threshold money.Cents
-	Near      struct{ Outstanding, Volume bool }
-	Incidents []payment.Incident
-	Refunds   []payment.RefundState
-	Audit     []audit.Entry
-	Notes     []consultation.Consultation // whose note is missing for a day or longer
+func only(roles ...staff.Role) []staff.Role { return roles }
+
+// opsRead is a page that operators see. Its section is the part of the desk where it belongs.
+type opsRead struct {
+	Path, Section string
+	Roles         []staff.Role
+	Show          func(echo.Context, staff.Session) error
 }
 
-// ops shows operators the state of the money. It changes nothing.
-func (p *Pages) ops(c echo.Context, s staff.Session) error {
+// opsAct is something that operators do: a page that asks for what it needs and for the reason, and the form that does it. Its
+// name is that of the texts "ops.do.NAME" (what it is called) and "ops.do.NAME.text" (what it means).
+type opsAct struct {
+	Name, Path string
+	Roles      []staff.Role
+	Danger     bool // it ends something or moves money
+	Fields     func(ctx context.Context, tx postgres.Tx, c opsCall) ([]opsField, error)
+	Do         func(ctx context.Context, c opsCall) (opsDone, error)
+	Back       func(subject string) string // the page it was asked for from
+}
+
+// opsCall is what an act is asked to do. Subject is the identifier in its address.
+type opsCall struct {
+	By      operator.Act
+	Subject string
+	Lang    string
+	Form    url.Values
+}
+
+// opsDone is what came of an act: secrets are shown once, on the page that answers.
+type opsDone struct {
+	Secrets []fact
+	To      string // where to go on instead of back
+}
+
+// opsField is a field of an act's form.
+type opsField struct {
+	Name, Label, Hint string
+	Type              string // of the input; or select, checks, lines
+	Value             string
+	Options           []opsOption
+	Optional          bool
+}
+
+type opsOption struct {
+	Value, Text string
+	Key         bool // Text is a key
+	Chosen      bool
+}
+
+// opsPage is a page made of blocks.
+type opsPage struct {
+	Heading string
+	Code    string // identifier, after the heading
+	Search  []opsField
+	Blocks  []opsBlock
+	Older   string
+}
+
+type opsBlock struct {
+	Title, Alert, Hint string // keys
+	Args               []any  // of Alert
+	Facts              []opsFact
+	Head               []string // keys
+	Rows               [][]opsCell
+	Table              bool // has rows, or says that there is none
+	Links              []opsLink
+}
+
+type opsFact struct {
+	Label string
+	Cell  opsCell
+}
+
+// opsCell is one value: text as it is, or the wording of a key; or an instant.
+type opsCell struct {
+	Text, Key string
+	Args      []any
+	URL       string
+	Code      bool
+	At        *time.Time
+}
+
+type opsLink struct {
+	URL, Key string
+	Danger   bool
+}
+
+func plain(s string) opsCell { return opsCell{Text: s} }
+func code(s string) opsCell  { return opsCell{Text: s, Code: s != ""} }
+func linked(url, s string) opsCell {
+	return opsCell{Text: s, URL: url, Code: true}
+}
+func worded(key string, args ...any) opsCell { return opsCell{Key: key, Args: args} }
+func at(t time.Time) opsCell                 { return opsCell{At: &t} }
+func maybeAt(t *time.Time) opsCell           { return opsCell{At: t} }
+
+// opsSection is a link of the desk's navigation.
+type opsSection struct {
+	URL, Name string
+	Current   bool
+}
+
+func (p *Pages) registerOps(e *echo.Echo, read []string) {
+	for _, r := range p.opsReads() {
+		e.Match(read, r.Path, p.withOperator(r.Roles, func(c echo.Context, s staff.Session) error {
+			if !sane(c.QueryParams()) || c.Param("id") != "" && !identifier.MatchString(c.Param("id")) {
+				return statusError(http.StatusNotFound)
+			}
+			c.Set(opsSectionKey, r.Section)
+			return opsMissing(r.Show(c, s))
+		}))
+	}
+	for _, a := range p.opsActs() {
+		e.Match(read, a.Path, p.withOperator(a.Roles, func(c echo.Context, s staff.Session) error { return p.askAct(c, s, a) }))
+		e.POST(a.Path, p.withOperator(a.Roles, func(c echo.Context, s staff.Session) error { return p.doAct(c, s, a) }))
+	}
+}
+
+const opsSectionKey = "ops section"
+
+// opsMissing makes a page of what there is not "not found".
+func opsMissing(err error) error {
+	for _, missing := range []error{problem.ErrNotFound, lawyer.ErrNotFound, staff.ErrNotFound, operator.ErrNoProposal} {
+		if errors.Is(err, missing) {
+			return statusError(http.StatusNotFound)
+		}
+	}
+	return err
+}
+
+// showOps renders a page of the operators' desk. done names the act that has just succeeded.
+func (p *Pages) showOps(c echo.Context, status int, s staff.Session, name, title string, data any) error {
+	section, _ := c.Get(opsSectionKey).(string)
+	v := view{Title: title, Data: data}
+	for _, r := range p.opsReads() {
+		if r.Section == r.Path && s.Person.May(r.Roles...) {
+			name := strings.TrimPrefix(r.Path, operatorDesk+"/")
+			if r.Path == operatorDesk {
+				name = "board"
+			}
+			v.Sections = append(v.Sections, opsSection{r.Path, "ops.section." + name, r.Path == section})
+		}
+	}
+	for _, a := range p.opsActs() {
+		if a.Name == c.QueryParam("done") {
+			v.Done = "ops.do." + a.Name
+		}
+	}
+	if c.QueryParam("done") == "proposed" {
+		v.Done = "ops.proposed"
+	}
+	return p.renderStaff(c, status, s, name, v)
+}
+
+// links are those acts of names that the person may do for a subject.
+func (p *Pages) links(s staff.Session, subject string, names ...string) (list []opsLink) {
+	for _, name := range names {
+		for _, a := range p.opsActs() {
+			if a.Name == name && s.Person.May(a.Roles...) {
+				list = append(list, opsLink{strings.Replace(a.Path, ":id", subject, 1), "ops.do." + name, a.Danger})
+			}
+		}
+	}
+	return list
+}
+
+// opsActView is the page of an act.
+type opsActView struct {
+	Act     string // key of its name
+	Subject string
+	Action  string
+	Back    string
+	Danger  bool
+	Entry   string // identifier of the audit entry that it will make: the same form acts once
+	Reason  string
+	Fields  []opsField
+	Fault   string // key
+	Detail  string // in English, for what the domain alone can say
+	Secrets []fact
+}
+
+func (p *Pages) askAct(c echo.Context, s staff.Session, a opsAct) error {
+	return p.showAct(c, http.StatusOK, s, a, opsActView{})
+}
+
+func (p *Pages) showAct(c echo.Context, status int, s staff.Session, a opsAct, v opsActView) error {
+	subject := c.Param("id")
+	if subject != "" && !identifier.MatchString(subject) {
+		return statusError(http.StatusNotFound)
+	}
 	ctx, tx := c.Request().Context(), p.deps.DB.Read()
-	v := opsView{Threshold: books.EMoneyThreshold}
-	var err error
-	if v.Check, v.Examined, err = p.deps.Books.LastCheck(ctx, tx); err != nil {
-		return err
+	v.Act, v.Subject, v.Action, v.Back, v.Danger = "ops.do."+a.Name, subject, c.Request().URL.Path, a.Back(subject), a.Danger
+	v.Entry = tx.NewID(id.Audit)
+	if a.Fields != nil {
+		fields, err := a.Fields(ctx, tx, opsCall{Subject: subject, Lang: p.language(c)})
+		if err != nil {
+			return opsMissing(err)
+		}
+		for i, f := range fields {
+			if sent, ok := c.Request().PostForm[f.Name]; ok && f.Type != "checks" && f.Type != "select" && f.Type != "tel" { // a number is not shown, not even to who sent it
+				fields[i].Value = strings.Join(sent, "\n")
+			}
+			for j, o := range f.Options {
+				if sent, ok := c.Request().PostForm[f.Name]; ok {
+					fields[i].Options[j].Chosen = strings.Contains("\x00"+strings.Join(sent, "\x00")+"\x00", "\x00"+o.Value+"\x00")
+				}
+			}
+		}
+		v.Fields = fields
 	}
-	v.Stale = v.Examined && tx.Now.Sub(v.Check.StartedAt) > opsStale
-	v.Sound = v.Examined && len(v.Check.Findings) == 0
-	v.Near.Outstanding, v.Near.Volume = books.NearThreshold(v.Check.Outstanding), books.NearThreshold(v.Check.Volume)
-	if v.Incidents, err = p.deps.Payments.Incidents(ctx, tx, opsRows); err != nil {
-		return err
+	v.Reason = c.Request().PostForm.Get("reason")
+	return p.showOps(c, status, s, "opsact", v.Act, v)
+}
+
+var auditEntry = regexp.MustCompile(`^aud_(test_)?[0-9a-z]{26}$`)
+
+const maxReason = 500
+
+// doAct does what the form asks, once: the audit keeps its entry.
+func (p *Pages) doAct(c echo.Context, s staff.Session, a opsAct) error {
+	form := c.Request().PostForm
+	subject := c.Param("id")
+	if subject != "" && !identifier.MatchString(subject) {
+		return statusError(http.StatusNotFound)
 	}
-	if v.Refunds, err = p.deps.Payments.OpenRefunds(ctx, tx, opsRows); err != nil {
-		return err
+	call := opsCall{Subject: subject, Lang: p.language(c), Form: form,
+		By: operator.Act{Actor: s.Person.ID, Reason: strings.TrimSpace(form.Get("reason")), Entry: form.Get("entry")}}
+	if !auditEntry.MatchString(call.By.Entry) {
+		return statusError(http.StatusBadRequest)
 	}
-	if v.Audit, err = audit.List(ctx, tx, "", 0, opsRows); err != nil {
-		return err
+	if call.By.Reason == "" || len([]rune(call.By.Reason)) > maxReason {
+		return p.showAct(c, http.StatusUnprocessableEntity, s, a, opsActView{Fault: "ops.fault.reason"})
 	}
-	if v.Notes, err = p.deps.Consultations.MissingNotes(ctx, tx, opsRows); err != nil {
-		return err
+	ctx := c.Request().Context()
+	done, err := a.Do(ctx, call)
+	if err == nil {
+		return p.actDone(c, s, a, call, done)
 	}
-	return p.renderStaff(c, http.StatusOK, s, "ops", view{Title: "ops.title", Data: v})
+	if again, known := audit.Has(ctx, p.deps.DB.Read(), call.By.Entry); known != nil || again {
+		return errors.Join(known, p.showAct(c, http.StatusConflict, s, a, opsActView{Fault: "ops.fault.again"}))
+	}
+	key, detail := opsFault(err)
+	var missing statusError
+	if key == "" && errors.As(opsMissing(err), &missing) {
+		return missing
+	}
+	if key == "" {
+		return fmt.Errorf("%s: %w", a.Name, err)
+	}
+	return p.showAct(c, http.StatusUnprocessableEntity, s, a, opsActView{Fault: key, Detail: detail})
+}
+
+func (p *Pages) actDone(c echo.Context, s staff.Session, a opsAct, call opsCall, done opsDone) error {
+	if done.Secrets != nil {
+		return p.showOps(c, http.StatusOK, s, "opsact", "ops.do."+a.Name, opsActView{Act: "ops.do." + a.Name, Subject: call.Subject, Back: a.Back(call.Subject), Secrets: done.Secrets})
+	}
+	to := done.To
+	if to == "" {
+		to = a.Back(call.Subject) + "?done=" + a.Name
+	}
+	return c.Redirect(http.StatusSeeOther, to)
+}
+
+// opsFaults are refusals that have words in both languages; the first that fits is said.
+var opsFaults = []struct {
+	err error
+	key string
+}{
+	{consultation.ErrNotCancellable, "ops.fault.cancel"}, {consultation.ErrNotClosable, "ops.fault.close"}, {consultation.ErrReason, "ops.fault.why"},
+	{consultation.ErrNotWithdrawn, "ops.fault.withdrawn"}, {consultation.ErrNotRefundable, "ops.fault.refund"}, {consultation.ErrNotCorrectable, "ops.fault.correct"},
+	{operator.ErrProposed, "ops.fault.proposed"}, {operator.ErrDecided, "ops.fault.decided"}, {operator.ErrOwn, "ops.fault.own"}, {operator.ErrNoAmount, "ops.fault.amount"},
+	{wallet.ErrTooMuch, "ops.fault.toomuch"}, {wallet.ErrInsufficientFunds, "ops.fault.funds"}, {errAmount, "ops.fault.amount"},
+	{staff.ErrEmailTaken, "ops.fault.email"}, {lawyer.ErrEmailTaken, "ops.fault.email"}, {staff.ErrLastAdmin, "ops.fault.admin"},
+	{consultation.ErrNotAssignable, "ops.fault.assign"}, {consultation.ErrLawyerUnable, "ops.fault.unable"}, {lawyer.ErrNotFound, "ops.fault.nolawyer"},
+	{errInput, "ops.fault.input"},
+}
+
+// errInput is wrapped by what only the domain can say of the form's values; the page shows it as it is.
+var errInput = errors.New("the form's values are refused")
+
+func opsFault(err error) (key, detail string) {
+	for _, f := range opsFaults {
+		if errors.Is(err, f.err) {
+			if f.err == errInput {
+				detail = strings.TrimPrefix(err.Error(), errInput.Error()+": ")
+			}
+			return f.key, detail
+		}
+	}
+	var declared *problem.Error
+	if errors.As(err, &declared) {
+		detail = declared.Message
+		for _, i := range declared.Issues {
+			detail += " " + i.Message
+		}
+		return "ops.fault.input", detail
+	}
+	return "", ""
+}
+
+// refusing marks the faults of values that were given.
+func refusing(err error, values ...error) error {
+	for _, v := range values {
+		if errors.Is(err, v) {
+			return fmt.Errorf("%w: %w", errInput, err)
+		}
+	}
+	return err
+}
+
+var errAmount = errors.New("not an amount")
+
+var amountForm = regexp.MustCompile(`^([+-]?)([0-9]{1,6})(?:[.,]([0-9]{2}))?$`)
+
+// amount reads euros with a point or a comma; an empty text is 0 where that is allowed.
+func amount(s string, empty bool) (money.Cents, error) {
+	s = strings.TrimSpace(s)
+	if s == "" && empty {
+		return 0, nil
+	}
+	m := amountForm.FindStringSubmatch(s)
+	if m == nil {
+		return 0, errAmount
+	}
+	var euros, cents int64
+	fmt.Sscan(m[2], &euros)
+	fmt.Sscan(m[3], &cents)
+	total := money.Cents(euros*100 + cents)
+	if m[1] == "-" {
+		total = -total
+	}
+	return total, nil
+}
+
+func opsPath(parts ...string) string { return operatorDesk + "/" + strings.Join(parts, "/") }
+
+// backTo names the page of a subject in a section.
+func backToSubject(section string) func(string) string {
+	return func(subject string) string { return opsPath(section, subject) }
+}
+
+func backToSection(section string) func(string) string {
+	return func(string) string { return opsPath(section) }
 }

@@ -18,7 +18,7 @@ func TestOpsIsForOperators(t *testing.T) {
 	f := newFixture(t)
 	f.browser().get("/ops").wantRedirect(t, http.StatusSeeOther, "/staff/login?next=%2Fops")
 	f.browser().signIn(f.client.Email).get("/ops").wantRedirect(t, http.StatusSeeOther, "/staff/login?next=%2Fops")
-	f.operator(staff.Support).get("/ops").want(t, 200, "never been examined", "Olga Operator")
+	f.operator(staff.Support).get("/ops").want(t, 200, "Calls that were promised", "The books need a look", "Olga Operator")
 	f.lawyer().get("/ops").want(t, 403, "réservée à d’autres")
 }
 
@@ -26,7 +26,7 @@ func TestOpsShowsTheBooks(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	b := f.operator(staff.Finance)
-	b.get("/ops").want(t, 200, "never been examined")
+	b.get("/ops/money").want(t, 200, "never been examined")
 
 	s := f.newCheckout(4550)
 	f.provider.decided[s.ID] = payment.CheckoutPaid
@@ -43,8 +43,8 @@ func TestOpsShowsTheBooks(t *testing.T) {
 	if _, err := f.books.Examine(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	p := b.get("/ops")
-	p.want(t, 200, "The books agree", "€40.00", "€45.50", "wallet.adjust", "Call <dropped>", "PENDING", "€6.00",
+	p := b.get("/ops/money")
+	p.want(t, 200, "The books agree", "€40.00", "€45.50", "PENDING", "€6.00",
 		"As of ", "when the books were examined last", "0 ms")
 	if strings.Contains(p.body, "<dropped>") || strings.Contains(p.body, `class="alert"`) {
 		t.Errorf("page\n%s", p.body)
@@ -60,7 +60,7 @@ func TestOpsShowsTheBooks(t *testing.T) {
 	}
 	f.clock.Advance(27 * time.Hour)
 	b = f.operator(staff.Finance)
-	b.get("/ops?lang=fr").want(t, 200, "Erreurs trouvées dans les comptes : 1.", "has 90004000 available", "n’a pas eu lieu", "quatre cinquièmes", "amount_mismatch")
+	b.get("/ops/money?lang=fr").want(t, 200, "Erreurs trouvées dans les comptes : 1.", "has 90004000 available", "n’a pas eu lieu", "quatre cinquièmes", "amount_mismatch")
 }
 
 func TestCountsAreWrittenInGroups(t *testing.T) {

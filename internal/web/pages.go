@@ -19,17 +19,20 @@ import (
 	"partnerd/internal/catalog"
 	"partnerd/internal/consultation"
 	"partnerd/internal/desk"
+	"partnerd/internal/lawyer"
 	"partnerd/internal/manual"
 	"partnerd/internal/oauth"
+	"partnerd/internal/operator"
 	"partnerd/internal/payment"
 	"partnerd/internal/postgres"
 	"partnerd/internal/privacy"
 	"partnerd/internal/ratelimit"
 	"partnerd/internal/staff"
 	"partnerd/internal/wallet"
+	"partnerd/internal/webhook"
 )
 
-//go:embed templates/*.html assets/style.css assets/passkey.js assets/desk.js texts.json texts_account.json texts_staff.json texts_desk.json
+//go:embed templates/*.html assets/style.css assets/passkey.js assets/desk.js texts.json texts_account.json texts_staff.json texts_desk.json texts_ops.json
 var files embed.FS
 
 // SandboxPayments is the provider's side of the built-in checkout; it exists only in a sandbox.
@@ -48,6 +51,9 @@ type Deps struct {
 	Accounts        *account.Service
 	SelfService     *account.SelfService
 	Staff           *staff.Service
+	Operator        *operator.Service
+	Lawyers         *lawyer.Service
+	Webhooks        *webhook.Service
 	Access          *access.Log
 	Privacy         *privacy.Service
 	Consultations   *consultation.Service
@@ -141,7 +147,7 @@ func (p *Pages) Register(e *echo.Echo) {
 	p.registerStaff(e, read)
 	e.Match(read, "/checkout/:id", p.page(p.checkout))
 	e.POST("/checkout/:id", p.page(p.decideCheckout))
-	e.Match(read, operatorDesk, p.withOperator(nil, p.ops))
+	p.registerOps(e, read)
 }
 
 // registerAccount adds what clients do for themselves.

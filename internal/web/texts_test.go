@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"io/fs"
 	"maps"
 	"os"
@@ -13,6 +14,9 @@ import (
 	"partnerd/internal/access"
 	"partnerd/internal/application"
 	"partnerd/internal/consultation"
+	"partnerd/internal/matching"
+	"partnerd/internal/operator"
+	"partnerd/internal/staff"
 	"partnerd/internal/wallet"
 )
 
@@ -60,6 +64,29 @@ func usedKeys(t *testing.T) map[string]bool {
 		used[key+".title"], used[key+".text"] = true, true
 	}
 	maps.Copy(used, namedKeys(t))
+	for _, act := range (&Pages{}).opsActs() {
+		used["ops.do."+act.Name], used["ops.do."+act.Name+".text"] = true, true
+	}
+	for _, r := range (&Pages{}).opsReads() {
+		if r.Section == r.Path {
+			used["ops.section."+cmp.Or(strings.TrimPrefix(strings.TrimPrefix(r.Path, operatorDesk), "/"), "board")] = true
+		}
+	}
+	for _, r := range staff.Roles() {
+		used["ops.role."+string(r)] = true
+	}
+	for _, o := range closeReasons().Options {
+		used[o.Text] = true
+	}
+	for _, k := range []operator.Kind{operator.Refund, operator.Adjustment} {
+		used["ops.kind."+string(k)] = true
+	}
+	for _, w := range []matching.Why{matching.LongestIdle, matching.LawyerFree, matching.ThreeAtOnce, matching.ByHand} {
+		used["ops.because."+string(w)] = true
+	}
+	for _, kind := range []string{"event", "offer", "answer", "returned", "call", "report", "callend", "money", "act", "proposal"} {
+		used["ops.line."+kind] = true
+	}
 	for _, category := range access.Categories {
 		used[useView{Category: category}.Label()] = true
 	}

@@ -31,11 +31,12 @@ type view struct {
 	Staff     *staff.Person   // the same for those who work here
 	CSRF      string          // value of the hidden field "csrf"; empty on pages without a form
 	Sandbox   bool
-	Narrow    bool   // a page with one task, without navigation
-	Section   string // page of the account, for its navigation; empty elsewhere
-	Done      string // key of what just succeeded
-	Refresh   int    // seconds after which the page loads again where no script runs; 0 for not
-	Script    string // address of the page's script; empty on all but the pages for passkeys
+	Narrow    bool         // a page with one task, without navigation
+	Sections  []opsSection // of the operators' desk, for its navigation
+	Section   string       // page of the account, for its navigation; empty elsewhere
+	Done      string       // key of what just succeeded
+	Refresh   int          // seconds after which the page loads again where no script runs; 0 for not
+	Script    string       // address of the page's script; empty on all but the pages for passkeys
 	Data      any
 }
 

@@ -285,6 +285,25 @@ type Delivery struct {
 	EndedAt                     *time.Time
 }
 
+// Health is how the deliveries of an application fared that were made in a span of time.
+type Health struct {
+	Delivered, Failed, Pending int
+	Oldest                     *time.Time // when the oldest that is pending was made
+}
+
+// Rate is the share of the ended ones that were delivered, in percent; 100 when none has ended.
+func (h Health) Rate() int {
+	if h.Delivered+h.Failed == 0 {
+		return 100
+	}
+	return 100 * h.Delivered / (h.Delivered + h.Failed)
+}
+
+// HealthOf counts the deliveries of an application that were made since.
+func (s *Service) HealthOf(ctx context.Context, tx postgres.Tx, applicationID string, since time.Time) (Health, error) {
+	return healthOf(ctx, tx, applicationID, since)
+}
+
 // Position is a place in the delivery log.
 type Position struct {
 	CreatedAt time.Time `json:"t"`

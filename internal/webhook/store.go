@@ -265,3 +265,27 @@ func selectAttempts(ctx context.Context, tx postgres.Tx, applicationID, delivery
 	}
 	return items, nil
 }
+
+func healthOf(ctx context.Context, tx postgres.Tx, applicationID string, since time.Time) (h Health, err error) {
+	var counts []struct {
+		State  State
+		Count  int
+		Oldest time.Time
+	}
+	err = tx.Gorm(ctx).Table("webhook_deliveries").Select("state, count(*) AS count, min(created_at) AS oldest").
+		Where("application_id = ? AND created_at >= ?", applicationID, since).Group("state").Find(&counts).Error
+	if err != nil {
+		return h, fmt.Errorf("count deliveries of %s: %w", applicationID, err)
+	}
+	for _, c := range counts {
+		switch c.State {
+		case Delivered:
+			h.Delivered = c.Count
+		case Failed:
+			h.Failed = c.Count
+		case Pending:
+			h.Pending, h.Oldest = c.Count, &c.Oldest
+		}
+	}
+	return h, nil
+}

@@ -1,0 +1,398 @@
+package web
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/text/language"
+
+	"partnerd/internal/application"
+	"partnerd/internal/catalog"
+	"partnerd/internal/consultation"
+	"partnerd/internal/lawyer"
+	"partnerd/internal/operator"
+	"partnerd/internal/postgres"
+	"partnerd/internal/staff"
+	"partnerd/internal/text"
+	"partnerd/internal/webhook"
+)
+
+// opsReads are the pages of the desk, with who may see them: see operators.md.
+func (p *Pages) opsReads() []opsRead {
+	page := func(name string) string { return opsPath(name) }
+	return []opsRead{
+		{operatorDesk, operatorDesk, everybody, p.opsBoard},
+		{page("consultations"), page("consultations"), everybody, p.opsConsultations},
+		{page("consultations") + "/:id", page("consultations"), everybody, p.opsConsultation},
+		{page("consultations") + "/:id/proof.json", page("consultations"), only(staff.Support, staff.Security), p.opsProof},
+		{page("clients"), page("clients"), everybody, p.opsClients},
+		{page("clients") + "/:id", page("clients"), everybody, p.opsClient},
+		{page("lawyers"), page("lawyers"), only(staff.Support, staff.Security), p.opsLawyers},
+		{page("lawyers") + "/:id", page("lawyers"), only(staff.Support, staff.Security), p.opsLawyer},
+		{page("applications"), page("applications"), only(staff.Support, staff.Security), p.opsApplications},
+		{page("applications") + "/:id", page("applications"), only(staff.Support, staff.Security), p.opsApplication},
+		{page("deliveries") + "/:id", page("applications"), only(staff.Support, staff.Security), p.opsDelivery},
+		{page("money"), page("money"), only(staff.Finance), p.opsMoney},
+		{page("people"), page("people"), only(staff.Security), p.opsPeople},
+		{page("people") + "/:id", page("people"), only(staff.Security), p.opsPerson},
+		{page("audit"), page("audit"), only(staff.Security), p.opsAudit},
+		{page("audit") + "/export.jsonl", page("audit"), only(staff.Security), p.opsAuditExport},
+	}
+}
+
+// opsActs are the acts of the desk, with who may do them: see operators.md.
+func (p *Pages) opsActs() []opsAct {
+	o := p.deps.Operator
+	at := func(section, act string) string { return opsPath(section, ":id", act) }
+	one := func(do func(context.Context, operator.Act, string) error) func(context.Context, opsCall) (opsDone, error) {
+		return func(ctx context.Context, c opsCall) (opsDone, error) { return opsDone{}, do(ctx, c.By, c.Subject) }
+	}
+	consultations, clients, lawyers, applications, people := backToSubject("consultations"), backToSubject("clients"), backToSubject("lawyers"), backToSubject("applications"), backToSubject("people")
+	return []opsAct{
+		{Name: "cancel", Path: at("consultations", "cancel"), Roles: only(staff.Support), Danger: true, Back: consultations,
+			Do: one(func(ctx context.Context, by operator.Act, id string) error {
+				_, err := o.CancelConsultation(ctx, by, id)
+				return err
+			})},
+		{Name: "assign", Path: at("consultations", "assign"), Roles: only(staff.Support), Back: consultations, Fields: fields(opsField{Name: "lawyer", Label: "ops.field.lawyer", Hint: "ops.field.lawyer.hint", Type: "text"}),
+			Do: func(ctx context.Context, c opsCall) (opsDone, error) {
+				return opsDone{}, o.AssignByHand(ctx, c.By, c.Subject, strings.TrimSpace(c.Form.Get("lawyer")))
+			}},
+		{Name: "close", Path: at("consultations", "close"), Roles: only(staff.Support), Danger: true, Back: consultations, Fields: fields(closeReasons()),
+			Do: func(ctx context.Context, c opsCall) (opsDone, error) {
+				_, err := o.CloseConsultation(ctx, c.By, c.Subject, consultation.Reason(c.Form.Get("why")))
+				return opsDone{}, err
+			}},
+		{Name: "refund", Path: at("consultations", "refund"), Roles: only(staff.Support, staff.Finance), Danger: true, Back: consultations, Fields: p.refundFields,
+			Do: func(ctx context.Context, c opsCall) (opsDone, error) {
+				cents, err := amount(c.Form.Get("amount"), true)
+				if err != nil || cents < 0 {
+					return opsDone{}, errAmount
+				}
+				proposal, err := o.GiveBack(ctx, c.By, c.Subject, cents)
+				return proposed(proposal, opsPath("consultations", c.Subject)), err
+			}},
+		{Name: "correct", Path: at("consultations", "correct"), Roles: only(staff.Support), Back: consultations, Do: one(o.AskForCorrection)},
+		{Name: "confirm", Path: at("proposals", "confirm"), Roles: only(staff.Finance), Danger: true, Back: func(string) string { return operatorDesk }, Fields: p.proposalFields,
+			Do: one(func(ctx context.Context, by operator.Act, id string) error {
+				_, err := o.Confirm(ctx, by, id)
+				return err
+			})},
+		{Name: "refuse", Path: at("proposals", "refuse"), Roles: only(staff.Finance), Back: func(string) string { return operatorDesk }, Fields: p.proposalFields,
+			Do: one(func(ctx context.Context, by operator.Act, id string) error {
+				_, err := o.Refuse(ctx, by, id)
+				return err
+			})},
+
+		{Name: "adjust", Path: at("clients", "adjust"), Roles: only(staff.Finance), Danger: true, Back: clients,
+			Fields: fields(opsField{Name: "amount", Label: "ops.field.amount", Hint: "ops.field.adjust.hint", Type: "text"}),
+			Do: func(ctx context.Context, c opsCall) (opsDone, error) {
+				cents, err := amount(c.Form.Get("amount"), false)
+				if err != nil {
+					return opsDone{}, err
+				}
+				proposal, err := o.Adjust(ctx, c.By, c.Subject, cents)
+				return proposed(proposal, opsPath("clients", c.Subject)), err
+			}},
+		{Name: "disable-client", Path: at("clients", "disable"), Roles: only(staff.Security), Danger: true, Back: clients, Do: one(o.DisableClient)},
+		{Name: "enable-client", Path: at("clients", "enable"), Roles: only(staff.Security), Back: clients, Do: one(o.EnableClient)},
+		{Name: "signout-client", Path: at("clients", "signout"), Roles: only(staff.Support, staff.Security), Danger: true, Back: clients,
+			Do: one(func(ctx context.Context, by operator.Act, id string) error {
+				_, err := o.SignOutClient(ctx, by, id)
+				return err
+			})},
+		{Name: "unlink-client", Path: at("clients", "unlink"), Roles: only(staff.Support, staff.Security), Danger: true, Back: clients, Fields: p.linkFields,
+			Do: func(ctx context.Context, c opsCall) (opsDone, error) {
+				_, err := o.UnlinkClient(ctx, c.By, c.Subject, c.Form.Get("application"))
+				return opsDone{}, err
+			}},
+
+		{Name: "invite-lawyer", Path: opsPath("lawyers", "invite"), Roles: only(staff.Security), Back: backToSection("lawyers"), Fields: p.newLawyerFields, Do: p.inviteLawyer},
+		{Name: "reinvite-lawyer", Path: at("lawyers", "reinvite"), Roles: only(staff.Security), Danger: true, Back: lawyers, Do: p.reinvite},
+		{Name: "skills", Path: at("lawyers", "skills"), Roles: only(staff.Support, staff.Security), Back: lawyers, Fields: p.skillFields,
+			Do: func(ctx context.Context, c opsCall) (opsDone, error) {
+				err := o.SetLawyerSkills(ctx, c.By, c.Subject, lawyer.Skills{Competences: c.Form["competences"], Languages: c.Form["languages"]})
+				return opsDone{}, refusing(err, lawyer.ErrInvalid, lawyer.ErrUnknownCode)
+			}},
+		{Name: "phone", Path: at("lawyers", "phone"), Roles: only(staff.Support, staff.Security), Back: lawyers,
+			Fields: fields(opsField{Name: "phone", Label: "ops.field.phone", Type: "tel"}),
+			Do: func(ctx context.Context, c opsCall) (opsDone, error) {
+				return opsDone{}, refusing(o.SetLawyerPhone(ctx, c.By, c.Subject, c.Form.Get("phone")), operator.ErrPhone, lawyer.ErrInvalid)
+			}},
+		{Name: "suspend-lawyer", Path: at("lawyers", "suspend"), Roles: only(staff.Support, staff.Security), Danger: true, Back: lawyers,
+			Do: one(func(ctx context.Context, by operator.Act, id string) error {
+				_, err := o.SuspendLawyer(ctx, by, id)
+				return err
+			})},
+		{Name: "resume-lawyer", Path: at("lawyers", "resume"), Roles: only(staff.Support, staff.Security), Back: lawyers, Do: one(o.ResumeLawyer)},
+
+		{Name: "create-application", Path: opsPath("applications", "new"), Roles: only(staff.Security), Back: backToSection("applications"), Fields: p.newApplicationFields, Do: p.createApplication},
+		{Name: "update-application", Path: at("applications", "edit"), Roles: only(staff.Security), Back: applications, Fields: p.applicationFields, Do: p.updateApplication},
+		{Name: "rotate-secret", Path: at("applications", "secret"), Roles: only(staff.Security), Danger: true, Back: applications,
+			Fields: fields(opsField{Name: "hours", Label: "ops.field.hours", Hint: "ops.field.hours.hint", Type: "number", Value: "24"}),
+			Do: func(ctx context.Context, c opsCall) (opsDone, error) {
+				hours, err := strconv.Atoi(c.Form.Get("hours"))
+				if err != nil || hours < 0 || hours > int(application.MaxSecretOverlap.Hours()) {
+					return opsDone{}, refusing(application.ErrInvalid, application.ErrInvalid)
+				}
+				secret, _, err := o.RotateApplicationSecret(ctx, c.By, c.Subject, time.Duration(hours)*time.Hour)
+				return opsDone{Secrets: []fact{{"ops.secret.client", secret}}}, refusing(err, application.ErrInvalid)
+			}},
+		{Name: "suspend-application", Path: at("applications", "suspend"), Roles: only(staff.Security), Danger: true, Back: applications,
+			Do: one(func(ctx context.Context, by operator.Act, id string) error {
+				_, err := o.SuspendApplication(ctx, by, id, true)
+				return err
+			})},
+		{Name: "resume-application", Path: at("applications", "resume"), Roles: only(staff.Security), Back: applications,
+			Do: one(func(ctx context.Context, by operator.Act, id string) error {
+				_, err := o.SuspendApplication(ctx, by, id, false)
+				return err
+			})},
+		{Name: "enable-webhooks", Path: at("applications", "webhooks"), Roles: only(staff.Support, staff.Security), Back: applications, Do: one(o.EnableWebhooks)},
+		{Name: "redeliver", Path: at("applications", "redeliver"), Roles: only(staff.Support, staff.Security), Back: applications,
+			Fields: fields(opsField{Name: "from", Label: "ops.field.from", Hint: "ops.field.utc", Type: "datetime-local"}, opsField{Name: "to", Label: "ops.field.to", Hint: "ops.field.utc", Type: "datetime-local"}),
+			Do: func(ctx context.Context, c opsCall) (opsDone, error) {
+				from, err := time.Parse("2006-01-02T15:04", c.Form.Get("from"))
+				to, fault := time.Parse("2006-01-02T15:04", c.Form.Get("to"))
+				if err != nil || fault != nil {
+					return opsDone{}, errInput
+				}
+				_, _, err = o.RedeliverRange(ctx, c.By, c.Subject, webhook.RedeliveryFilter{From: from, To: to})
+				return opsDone{}, err
+			}},
+
+		{Name: "invite", Path: opsPath("people", "invite"), Roles: only(staff.Admin), Back: backToSection("people"), Fields: p.newPersonFields, Do: p.inviteOperator},
+		{Name: "roles", Path: at("people", "roles"), Roles: only(staff.Admin), Danger: true, Back: people, Fields: p.roleFields,
+			Do: func(ctx context.Context, c opsCall) (opsDone, error) {
+				return opsDone{}, refusing(o.SetRoles(ctx, c.By, c.Subject, roles(c.Form["roles"])), staff.ErrInvalid)
+			}},
+		{Name: "reinvite", Path: at("people", "reinvite"), Roles: only(staff.Admin), Danger: true, Back: people, Do: p.reinvite},
+		{Name: "disable", Path: at("people", "disable"), Roles: only(staff.Admin), Danger: true, Back: people, Do: one(o.DisablePerson)},
+	}
+}
+
+func proposed(proposal operator.Proposal, back string) opsDone {
+	if proposal.ID == "" {
+		return opsDone{}
+	}
+	return opsDone{To: back + "?done=proposed"}
+}
+
+// fields are those of an act that knows nothing of its subject.
+func fields(list ...opsField) func(context.Context, postgres.Tx, opsCall) ([]opsField, error) {
+	return func(context.Context, postgres.Tx, opsCall) ([]opsField, error) {
+		own := make([]opsField, len(list))
+		for i, f := range list {
+			own[i] = f
+			own[i].Options = append([]opsOption(nil), f.Options...)
+		}
+		return own, nil
+	}
+}
+
+func closeReasons() opsField {
+	f := opsField{Name: "why", Label: "ops.field.why", Type: "select"}
+	for _, r := range []consultation.Reason{consultation.WrongPerson, consultation.TooShort, consultation.TechnicalFault, consultation.NoteMissing, consultation.WithdrawnFrom} {
+		f.Options = append(f.Options, opsOption{Value: string(r), Text: "ops.why." + string(r), Key: true})
+	}
+	return f
+}
+
+func (p *Pages) refundFields(ctx context.Context, tx postgres.Tx, c opsCall) ([]opsField, error) {
+	got, err := p.deps.Consultations.Peek(ctx, tx, c.Subject)
+	if err != nil {
+		return nil, err
+	}
+	cents, err := p.deps.Consultations.ProposeRefund(ctx, tx, c.Subject)
+	if cents == 0 {
+		cents = got.Price
+	}
+	value := strconv.FormatFloat(float64(cents)/100, 'f', 2, 64)
+	return []opsField{{Name: "amount", Label: "ops.field.amount", Hint: "ops.field.refund.hint", Type: "text", Value: value}}, err
+}
+
+// proposalFields shows what is decided about, and by whom it was proposed.
+func (p *Pages) proposalFields(ctx context.Context, tx postgres.Tx, c opsCall) ([]opsField, error) {
+	got, err := p.deps.Operator.Proposal(ctx, tx, c.Subject)
+	if err != nil {
+		return nil, err
+	}
+	by, err := p.deps.Staff.Get(ctx, tx, got.By)
+	return []opsField{
+		{Label: "ops.col.kind", Type: "shown", Value: string(got.Kind)}, {Label: "ops.col.subject", Type: "shown", Value: got.Subject},
+		{Label: "ops.col.amount", Type: "shown", Value: got.Amount.Format(c.Lang)}, {Label: "ops.col.by", Type: "shown", Value: by.Name},
+		{Label: "ops.col.reason", Type: "shown", Value: got.Reason},
+	}, err
+}
+
+func (p *Pages) linkFields(ctx context.Context, tx postgres.Tx, c opsCall) ([]opsField, error) {
+	connections, err := p.deps.OAuth.Connections(ctx, tx, c.Subject)
+	f := opsField{Name: "application", Label: "ops.field.application", Type: "select", Options: []opsOption{{Text: "ops.field.all", Key: true}}}
+	for _, link := range connections {
+		f.Options = append(f.Options, opsOption{Value: link.Application.ID, Text: link.Application.Name})
+	}
+	return []opsField{f}, err
+}
+
+func languageField(lang string) opsField {
+	f := opsField{Name: "tongue", Label: "ops.field.tongue", Type: "select"}
+	for _, l := range text.Languages {
+		f.Options = append(f.Options, opsOption{Value: l, Text: languageNames[l], Chosen: l == lang})
+	}
+	return f
+}
+
+var personFields = []opsField{{Name: "name", Label: "ops.field.name", Type: "text"}, {Name: "email", Label: "ops.field.email", Type: "email"}}
+
+func (p *Pages) newPersonFields(_ context.Context, _ postgres.Tx, c opsCall) ([]opsField, error) {
+	return append(append([]opsField(nil), personFields...), languageField(c.Lang), rolesField(nil)), nil
+}
+
+func rolesField(has []staff.Role) opsField {
+	f := opsField{Name: "roles", Label: "ops.field.roles", Type: "checks"}
+	for _, r := range staff.Roles() {
+		chosen := false
+		for _, h := range has {
+			chosen = chosen || h == r
+		}
+		f.Options = append(f.Options, opsOption{Value: string(r), Text: "ops.role." + string(r), Key: true, Chosen: chosen})
+	}
+	return f
+}
+
+func (p *Pages) roleFields(ctx context.Context, tx postgres.Tx, c opsCall) ([]opsField, error) {
+	person, err := p.deps.Staff.Get(ctx, tx, c.Subject)
+	return []opsField{rolesField(person.Roles)}, err
+}
+
+func roles(sent []string) (list []staff.Role) {
+	for _, r := range sent {
+		list = append(list, staff.Role(r))
+	}
+	return list
+}
+
+// invitation shows the link in a sandbox, where no mail comes.
+func invitation(link, to string) opsDone {
+	if link == "" {
+		return opsDone{To: to}
+	}
+	return opsDone{Secrets: []fact{{"ops.secret.link", link}}}
+}
+
+func (p *Pages) inviteOperator(ctx context.Context, c opsCall) (opsDone, error) {
+	person, link, err := p.deps.Operator.InviteOperator(ctx, c.By, staff.NewPerson{Email: c.Form.Get("email"), Name: c.Form.Get("name"), Language: c.Form.Get("tongue"), Roles: roles(c.Form["roles"])})
+	return invitation(link, opsPath("people", person.ID)+"?done=invite"), refusing(err, staff.ErrInvalid)
+}
+
+func (p *Pages) reinvite(ctx context.Context, c opsCall) (opsDone, error) {
+	person, link, err := p.deps.Operator.Reinvite(ctx, c.By, c.Subject, c.Lang)
+	to := opsPath("people", c.Subject) + "?done=reinvite"
+	if person.Kind == staff.Lawyer {
+		to = opsPath("lawyers", c.Subject) + "?done=reinvite-lawyer"
+	}
+	return invitation(link, to), err
+}
+
+func (p *Pages) newLawyerFields(ctx context.Context, tx postgres.Tx, c opsCall) ([]opsField, error) {
+	skills, err := p.skillChoices(ctx, tx, c.Lang, lawyer.Skills{})
+	list := append(append([]opsField(nil), personFields...), opsField{Name: "phone", Label: "ops.field.phone", Type: "tel"}, languageField(c.Lang))
+	return append(list, skills...), err
+}
+
+func (p *Pages) inviteLawyer(ctx context.Context, c opsCall) (opsDone, error) {
+	l, link, err := p.deps.Operator.InviteLawyer(ctx, c.By, lawyer.NewLawyer{Email: c.Form.Get("email"), Name: c.Form.Get("name"), Phone: c.Form.Get("phone"),
+		Competences: c.Form["competences"], Languages: c.Form["languages"]}, c.Form.Get("tongue"))
+	return invitation(link, opsPath("lawyers", l.ID)+"?done=invite-lawyer"), refusing(err, lawyer.ErrInvalid, lawyer.ErrUnknownCode, staff.ErrInvalid, operator.ErrPhone)
+}
+
+func (p *Pages) skillFields(ctx context.Context, tx postgres.Tx, c opsCall) ([]opsField, error) {
+	if _, err := p.deps.Lawyers.Get(ctx, tx, c.Subject); err != nil {
+		return nil, err
+	}
+	has, err := p.deps.Lawyers.Skills(ctx, tx, c.Subject)
+	if err != nil {
+		return nil, err
+	}
+	return p.skillChoices(ctx, tx, c.Lang, has)
+}
+
+func (p *Pages) skillChoices(ctx context.Context, tx postgres.Tx, lang string, has lawyer.Skills) ([]opsField, error) {
+	competences, err := p.deps.Catalog.Competences(ctx, tx, language.Make(lang))
+	if err != nil {
+		return nil, err
+	}
+	tongues, err := p.deps.Catalog.Languages(ctx, tx, language.Make(lang))
+	choices := func(name, label string, all []catalog.Entry, has []string) opsField {
+		f := opsField{Name: name, Label: label, Type: "checks"}
+		for _, e := range all {
+			o := opsOption{Value: e.Code, Text: e.Label}
+			for _, h := range has {
+				o.Chosen = o.Chosen || h == e.Code
+			}
+			f.Options = append(f.Options, o)
+		}
+		return f
+	}
+	return []opsField{choices("competences", "ops.field.competences", competences, has.Competences), choices("languages", "ops.field.languages", tongues, has.Languages)}, err
+}
+
+func (p *Pages) newApplicationFields(context.Context, postgres.Tx, opsCall) ([]opsField, error) {
+	return append(settingsFields(application.Application{Scopes: application.AllScopes}),
+		opsField{Name: "webhook", Label: "ops.field.webhook", Type: "url", Optional: true}), nil
+}
+
+func (p *Pages) applicationFields(ctx context.Context, tx postgres.Tx, c opsCall) ([]opsField, error) {
+	a, err := p.deps.Applications.Get(ctx, tx, c.Subject)
+	return settingsFields(a), err
+}
+
+func settingsFields(a application.Application) []opsField {
+	scopes := opsField{Name: "scopes", Label: "ops.field.scopes", Type: "checks"}
+	for _, s := range application.AllScopes {
+		scopes.Options = append(scopes.Options, opsOption{Value: string(s), Text: string(s), Chosen: application.Within([]application.Scope{s}, a.Scopes)})
+	}
+	return []opsField{
+		{Name: "name", Label: "ops.field.appname", Type: "text", Value: a.Name},
+		{Name: "redirects", Label: "ops.field.redirects", Hint: "ops.field.redirects.hint", Type: "lines", Value: strings.Join(a.RedirectURIs, "\n")},
+		scopes,
+		{Name: "contact", Label: "ops.field.contact", Type: "email", Value: a.ContactEmail, Optional: true},
+		{Name: "rate", Label: "ops.field.rate", Hint: "ops.field.rate.hint", Type: "number", Value: strconv.Itoa(a.RatePerMinute)},
+		{Name: "clientrate", Label: "ops.field.clientrate", Hint: "ops.field.rate.hint", Type: "number", Value: strconv.Itoa(a.ClientRatePerMinute)},
+	}
+}
+
+// settings reads the fields of an application.
+func settings(c opsCall) (n application.NewApplication, err error) {
+	n.Name, n.ContactEmail, n.RedirectURIs = c.Form.Get("name"), strings.TrimSpace(c.Form.Get("contact")), strings.Fields(c.Form.Get("redirects"))
+	if n.Scopes, err = application.ParseScopes(strings.Join(c.Form["scopes"], " ")); err == nil {
+		if n.RatePerMinute, err = strconv.Atoi(c.Form.Get("rate")); err == nil {
+			n.ClientRatePerMinute, err = strconv.Atoi(c.Form.Get("clientrate"))
+		}
+	}
+	if err != nil || len(n.Scopes) == 0 || len(n.RedirectURIs) == 0 {
+		return n, refusing(application.ErrInvalid, application.ErrInvalid)
+	}
+	return n, nil
+}
+
+func (p *Pages) createApplication(ctx context.Context, c opsCall) (opsDone, error) {
+	n, err := settings(c)
+	if err != nil {
+		return opsDone{}, err
+	}
+	made, err := p.deps.Operator.RegisterApplication(ctx, c.By, n, strings.TrimSpace(c.Form.Get("webhook")))
+	return opsDone{Secrets: []fact{{"ops.secret.id", made.ClientID}, {"ops.secret.client", made.ClientSecret}, {"ops.secret.webhook", made.WebhookSecret}}}, refusing(err, application.ErrInvalid)
+}
+
+func (p *Pages) updateApplication(ctx context.Context, c opsCall) (opsDone, error) {
+	n, err := settings(c)
+	if err != nil {
+		return opsDone{}, err
+	}
+	_, err = p.deps.Operator.UpdateApplication(ctx, c.By, c.Subject, application.Change{Name: &n.Name, RedirectURIs: n.RedirectURIs, Scopes: n.Scopes,
+		ContactEmail: &n.ContactEmail, RatePerMinute: &n.RatePerMinute, ClientRatePerMinute: &n.ClientRatePerMinute})
+	return opsDone{}, refusing(err, application.ErrInvalid)
+}

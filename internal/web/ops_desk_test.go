@@ -1,0 +1,256 @@
+package web
+
+import (
+	"flag"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"partnerd/internal/audit"
+	"partnerd/internal/consultation"
+	"partnerd/internal/dbtest"
+	"partnerd/internal/operator"
+	"partnerd/internal/postgres"
+	"partnerd/internal/staff"
+)
+
+var update = flag.Bool("update", false, "write operators.md")
+
+// completed is a consultation whose note has come and was paid.
+func (f *fixture) completed() consultation.Consultation {
+	f.t.Helper()
+	c := f.start()
+	f.tx(func(tx postgres.Tx) {
+		ctx := f.t.Context()
+		err := dbtest.Exec(ctx, tx, `UPDATE consultations SET status = 'COMPLETED', timer_at = NULL, assigned_at = $2, call_started_at = $2, call_ended_at = $2, duration_sec = 300,
+			completed_at = $2, lawyer_id = (SELECT id FROM lawyers LIMIT 1) WHERE id = $1`, c.ID, f.clock.Now())
+		if err == nil {
+			err = f.wallet.Capture(ctx, tx, c.ID)
+		}
+		if err != nil {
+			f.t.Fatal(err)
+		}
+	})
+	return c
+}
+
+// opsDesk is everything that the desk shows: identifiers by the section of their page.
+func (f *fixture) opsDesk() (subjects map[string]string, c consultation.Consultation) {
+	f.lawyer()
+	c = f.completed()
+	var other staff.Person
+	f.tx(func(tx postgres.Tx) {
+		var err error
+		if _, err = f.webhooks.CreateEndpoint(f.t.Context(), tx, f.app.ID, ""); err != nil {
+			f.t.Fatal(err)
+		}
+		other, _, err = f.staff.Invite(f.t.Context(), tx, staff.NewPerson{Kind: staff.Operator, Email: "other@partners.example", Name: "Oscar Other", Language: "en", Roles: []staff.Role{staff.Finance, staff.Admin}})
+		if err != nil {
+			f.t.Fatal(err)
+		}
+	})
+	p := must(f.operators.GiveBack(f.t.Context(), operator.Act{Actor: other.ID, Reason: "The line dropped"}, c.ID, consultation.Price))
+	var delivery string
+	if err := f.db.Pool().QueryRow(f.t.Context(), "SELECT id FROM webhook_deliveries LIMIT 1").Scan(&delivery); err != nil {
+		f.t.Fatal(err)
+	}
+	return map[string]string{"consultations": c.ID, "clients": f.client.ID, "lawyers": "law_1", "applications": f.app.ID, "people": other.ID, "proposals": p.ID, "deliveries": delivery}, c
+}
+
+func addressOf(path string, subjects map[string]string, app string) string {
+	section := strings.Split(path, "/")[min(2, strings.Count(path, "/"))]
+	path = strings.Replace(path, ":id", subjects[section], 1)
+	if section == "deliveries" {
+		path += "?application=" + app
+	}
+	return path
+}
+
+// Who may see and do what is one table, and every route follows it.
+func TestEveryRoleSeesAndDoesWhatTheTableSays(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	subjects, _ := f.opsDesk()
+	for i, role := range staff.Roles() {
+		w := f.join(staff.NewPerson{Kind: staff.Operator, Email: fmt.Sprintf("%s@partners.example", role), Name: "Olga Operator", Language: "en", Roles: staff.Roles()[i : i+1]})
+		may := func(roles []staff.Role) bool {
+			return role == staff.Admin || len(roles) == 0 || slices.Contains(roles, role)
+		}
+		for _, r := range f.pages.opsReads() {
+			want := 200
+			if !may(r.Roles) {
+				want = 403
+			}
+			if p := w.get(addressOf(r.Path, subjects, f.app.ID)); p.StatusCode != want {
+				t.Errorf("%s: %s is %d, want %d", role, r.Path, p.StatusCode, want)
+			}
+		}
+		for _, a := range f.pages.opsActs() {
+			path := addressOf(a.Path, subjects, f.app.ID)
+			form := url.Values{"csrf": {staff.FormToken(w.cookie(staff.CookieName(false)))}, "entry": {f.db.Read().NewID("aud")}}
+			ask, do := 200, 422 // the reason is missing
+			if !may(a.Roles) {
+				ask, do = 403, 403
+			}
+			if p := w.get(path); p.StatusCode != ask {
+				t.Errorf("%s: the page of %s is %d, want %d\n%s", role, a.Name, p.StatusCode, ask, p.body)
+			}
+			if p := w.post(path, form); p.StatusCode != do {
+				t.Errorf("%s: %s is %d, want %d", role, a.Name, p.StatusCode, do)
+			}
+			form.Del("csrf")
+			form.Set("reason", "A test")
+			if p := w.post(path, form); p.StatusCode != http.StatusForbidden {
+				t.Errorf("%s: %s without the token of the form is %d", role, a.Name, p.StatusCode)
+			}
+		}
+	}
+}
+
+// The table of roles is written down as the program has it.
+func TestOperatorsTableIsWrittenDown(t *testing.T) {
+	t.Parallel()
+	var b strings.Builder
+	b.WriteString("# Who may see and do what at the operators' desk\n\nWritten by a test (ops_desk_test.go -update) from the tables in ops_acts.go. An admin may everything; a lawyer nothing of it.\n\n")
+	row := func(what string, roles []staff.Role) {
+		fmt.Fprintf(&b, "| %s |", what)
+		for _, r := range staff.Roles() {
+			mark := " |"
+			if r == staff.Admin || len(roles) == 0 || slices.Contains(roles, r) {
+				mark = " x |"
+			}
+			b.WriteString(mark)
+		}
+		b.WriteString("\n")
+	}
+	b.WriteString("| | support | finance | security | admin |\n|---|---|---|---|---|\n")
+	for _, r := range (&Pages{}).opsReads() {
+		row("`"+r.Path+"`", r.Roles)
+	}
+	for _, a := range (&Pages{}).opsActs() {
+		row(a.Name, a.Roles)
+	}
+	if *update {
+		if err := os.WriteFile("operators.md", []byte(b.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := string(must(os.ReadFile("operators.md"))); got != b.String() {
+		t.Error("operators.md is not true any more: run this test with -update")
+	}
+}
+
+// Every act leaves one entry with the person and the reason, however often its form is sent; nothing that is secret is on any page.
+func TestEveryActOfTheDeskIsRecordedOnce(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	subjects, c := f.opsDesk()
+	w := f.join(staff.NewPerson{Kind: staff.Operator, Email: "admin@partners.example", Name: "Olga Operator", Language: "en", Roles: []staff.Role{staff.Admin}})
+	me := must(f.staff.ByEmail(t.Context(), f.db.Read(), w.email))
+	var pages strings.Builder
+	ended := func(status string) string { // a consultation in that status
+		started := f.start()
+		if status == "MATCHING" {
+			return started.ID
+		}
+		f.tx(func(tx postgres.Tx) {
+			err := dbtest.Exec(t.Context(), tx, `UPDATE consultations SET status = $2, call_started_at = $3, call_ended_at = $3, duration_sec = 20, assigned_at = $3,
+				lawyer_id = 'law_1' WHERE id = $1`, started.ID, status, f.clock.Now())
+			if err != nil {
+				t.Fatal(err)
+			}
+		})
+		return started.ID
+	}
+	values := map[string]url.Values{
+		"close": {"why": {"wrong_person"}}, "refund": {"amount": {"7,50"}}, "adjust": {"amount": {"-1.50"}}, "unlink-client": {"application": {""}},
+		"skills": {"competences": {"TAX", "FAMILY"}, "languages": {"FR"}}, "phone": {"phone": {"+33199000009"}},
+		"invite-lawyer":      {"name": {"New Lawyer"}, "email": {"new@bar.example"}, "phone": {"+33199000010"}, "tongue": {"fr"}, "competences": {"TAX"}, "languages": {"FR"}},
+		"create-application": {"name": {"New CRM"}, "redirects": {"https://new.example/cb"}, "scopes": {"profile:read"}, "rate": {"0"}, "clientrate": {"0"}},
+		"update-application": {"name": {"Demo CRM"}, "redirects": {redirectURI}, "scopes": {"profile:read"}, "rate": {"10"}, "clientrate": {"0"}},
+		"rotate-secret":      {"hours": {"24"}}, "redeliver": {"from": {"2026-05-31T00:00"}, "to": {"2026-06-02T00:00"}},
+		"invite": {"name": {"New Person"}, "email": {"new@partners.example"}, "tongue": {"en"}, "roles": {"support"}}, "roles": {"roles": {"support"}},
+	}
+	for _, a := range f.pages.opsActs() {
+		on := subjects
+		switch a.Name {
+		case "cancel":
+			on = map[string]string{"consultations": ended("MATCHING")}
+		case "assign": // one with a client of his own, whom nobody calls
+			f.tx(func(tx postgres.Tx) {
+				for _, sql := range []string{`UPDATE lawyers SET state = 'AVAILABLE', idle_since = now(), phone_sealed = 'x' WHERE id = 'law_1'`,
+					`INSERT INTO lawyer_pairs (competence, language, lawyer_id, idle_since) VALUES ('FAMILY', 'FR', 'law_1', now())`,
+					`INSERT INTO lawyer_presence (lawyer_id, heartbeat_at) VALUES ('law_1', now() + interval '1 year')`} {
+					if err := dbtest.Exec(t.Context(), tx, sql); err != nil {
+						t.Fatal(err)
+					}
+				}
+			})
+			on = map[string]string{"consultations": ended("MATCHING")}
+			values["assign"] = url.Values{"lawyer": {"law_1"}}
+		case "close":
+			on = map[string]string{"consultations": ended("CALL_ENDED")}
+		case "refuse":
+			on = map[string]string{"proposals": must(f.operators.Adjust(t.Context(), operator.Act{Actor: subjects["people"], Reason: "x"}, f.client.ID, 2000)).ID}
+		case "refund": // the one of the desk is confirmed by another act
+			on = map[string]string{"consultations": f.completed().ID}
+		}
+		path := addressOf(a.Path, on, f.app.ID)
+		page := w.get(path)
+		pages.WriteString(page.body)
+		form := page.form(path)
+		for name, v := range values[a.Name] {
+			form[name] = v
+		}
+		form.Set("reason", "Because of "+a.Name)
+		before := len(must(audit.List(t.Context(), f.db.Read(), "", 0, 1000)))
+		for i, want := range []int{0, http.StatusConflict} {
+			p := w.post(path, form)
+			pages.WriteString(p.body)
+			if i == 0 && p.StatusCode != http.StatusSeeOther && p.StatusCode != http.StatusOK || i == 1 && p.StatusCode != want {
+				t.Errorf("%s, sent %d times: %d\n%s", a.Name, i+1, p.StatusCode, p.body)
+			}
+			if i == 0 && p.StatusCode == http.StatusSeeOther {
+				pages.WriteString(w.get(p.Header.Get("Location")).body)
+			}
+		}
+		after := must(audit.List(t.Context(), f.db.Read(), "", 0, 1000))
+		if len(after) != before+1 || after[0].Actor != me.ID || after[0].Reason != "Because of "+a.Name {
+			t.Errorf("%s: %d entries after %d, the newest %+v", a.Name, len(after), before, after[0])
+		}
+	}
+	for _, r := range f.pages.opsReads() {
+		if r.Path == opsPath("consultations", ":id", "proof.json") {
+			continue
+		}
+		for _, lang := range []string{"", "?lang=fr"} {
+			path := addressOf(r.Path, subjects, f.app.ID)
+			if strings.Contains(path, "?") {
+				lang = strings.Replace(lang, "?", "&", 1)
+			}
+			p := w.get(path + lang)
+			p.want(t, 200)
+			pages.WriteString(p.body)
+		}
+	}
+	for _, secret := range []string{"Separation", "custody", "What to do", "Second line", "33639980002", "639980002", "33199000009", f.client.Email, f.client.Name, f.secret, testPassword} {
+		if strings.Contains(pages.String(), secret) {
+			t.Errorf("a page of the desk shows %q", secret)
+		}
+	}
+	timeline := w.get(opsPath("consultations", c.ID) + "?lang=en")
+	timeline.want(t, 200, "consultation.created", "CAPTURE", "REFUND", "proposal.confirm", "Olga Operator: Because of confirm", "case-7", "Ask for a correction")
+	w.get("/ops/consultations?q=case-7").want(t, 200, c.ID)
+	w.get("/ops/consultations?q="+c.ID).wantRedirect(t, 303, opsPath("consultations", c.ID))
+	w.get("/ops/consultations?status=COMPLETED&age=0").want(t, 200, c.ID)
+	if p := w.get("/ops/consultations?age=24"); strings.Contains(p.body, c.ID) {
+		t.Error("what is young is among what is old")
+	}
+	w.get("/ops/clients?q="+url.QueryEscape(strings.ToUpper(f.client.Email))).wantRedirect(t, 303, opsPath("clients", f.client.ID))
+	w.get("/ops/consultations/con_none").want(t, 404)
+	w.get("/ops/lawyers/law_none").want(t, 404)
+}

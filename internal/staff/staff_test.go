@@ -67,7 +67,7 @@ func (h *house) ok(do func(tx postgres.Tx) error) {
 func (h *house) invite() (p Person, token string) {
 	h.Helper()
 	h.ok(func(tx postgres.Tx) (err error) {
-		p, token, err = h.Invite(h.Context(), tx, NewPerson{Kind: Operator, Email: "o@partners.example", Name: "O", Language: "en", Roles: []Role{Admin}})
+		p, token, err = h.Invite(h.Context(), tx, NewPerson{Kind: Operator, Email: "o@partners.example", Name: "O", Language: "en", Roles: []Role{Support}})
 		return err
 	})
 	return p, tokenOf(token)

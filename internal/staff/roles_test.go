@@ -1,0 +1,59 @@
+package staff
+
+import (
+	"testing"
+
+	"partnerd/internal/dbtest"
+	"partnerd/internal/postgres"
+)
+
+// Two admins who take each other's rights away at the same moment, by roles or by disabling, leave one admin.
+func TestAnAdminStays(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	admin := func(email string) (p Person) {
+		h.ok(func(tx postgres.Tx) (err error) {
+			p, _, err = h.Invite(h.Context(), tx, NewPerson{Kind: Operator, Email: email, Name: "An Admin", Language: "en", Roles: []Role{Admin}})
+			return err
+		})
+		return p
+	}
+	ann, ben := admin("ann@partners.example"), admin("ben@partners.example")
+	results := make(chan error, 2)
+	h.ok(func(tx postgres.Tx) error { // so that both have begun before one ends
+		if err := dbtest.Exec(h.Context(), tx, "SELECT FROM staff ORDER BY id FOR UPDATE"); err != nil {
+			return err
+		}
+		go func() {
+			results <- h.tx(func(tx postgres.Tx) error { _, err := h.Disable(h.Context(), tx, ann.ID); return err })
+		}()
+		go func() {
+			results <- h.tx(func(tx postgres.Tx) error {
+				_, _, err := h.SetRoles(h.Context(), tx, ben.ID, []Role{Support})
+				return err
+			})
+		}()
+		dbtest.AwaitWaiters(t, h.db, 2)
+		return nil
+	})
+	done := 0
+	for range 2 {
+		switch err := <-results; err {
+		case nil:
+			done++
+		case ErrLastAdmin:
+		default:
+			t.Error(err)
+		}
+	}
+	if done != 1 {
+		t.Errorf("%d of two succeeded", done)
+	}
+	h.ok(func(tx postgres.Tx) error {
+		admins, err := lockAdmins(h.Context(), tx)
+		if len(admins) != 1 {
+			t.Errorf("%d admins are left", len(admins))
+		}
+		return err
+	})
+}

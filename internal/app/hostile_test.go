@@ -15,7 +15,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/pquerna/otp/totp"
+
+	"partnerd/internal/lawyer"
+	"partnerd/internal/operator"
 	"partnerd/internal/postgres"
+	"partnerd/internal/staff"
 )
 
 // hostile are texts that no field is for. Each is tried escaped, in paths, queries, forms, headers and JSON. A header that
@@ -80,7 +85,7 @@ type listener struct {
 func (l *listener) Flush() { l.leave() }
 
 // R156: every route there is, with hostile values in each place where it reads one: as nobody, as a client who is signed
-// in and as a partner. No answer is a fault of the server. What the contracts describe is asked by them: see
+// in, as somebody who works here, and as a partner. No answer is a fault of the server. What the contracts describe is asked by them: see
 // [partner.attackOperation].
 func TestNoRouteFailsOnHostileInput(t *testing.T) {
 	t.Parallel()
@@ -98,6 +103,9 @@ func TestNoRouteFailsOnHostileInput(t *testing.T) {
 		"nobody": func(*http.Request) {},
 		"client": func(r *http.Request) { r.AddCookie(&http.Cookie{Name: "partnerd", Value: session}) },
 	}
+	for _, who := range []string{"lawyer", "operator", "half", "newcomer"} {
+		credentials[who] = func(r *http.Request) { r.AddCookie(&http.Cookie{Name: staff.CookieName(false), Value: session}) }
+	}
 	for _, route := range e.Routes() {
 		if !strings.HasPrefix(route.Path, "/") || strings.Contains(route.Path, "*") || route.Method == http.MethodHead {
 			continue
@@ -108,13 +116,7 @@ func TestNoRouteFailsOnHostileInput(t *testing.T) {
 			continue
 		}
 		for _, who := range callers(route.Path) {
-			client, _ := b.client() // some routes end the session, one the account
-			if err := b.app.DB.InTx(t.Context(), func(tx postgres.Tx) (err error) {
-				session, err = b.app.Accounts.SignIn(t.Context(), tx, client)
-				return err
-			}); err != nil {
-				t.Fatal(err)
-			}
+			session = b.session(who) // some routes end it, one the account
 			i.attack(route.Method, route.Path, names, credentials[who])
 			if ok {
 				partner.identify = credentials[who]
@@ -135,10 +137,75 @@ func TestNoRouteFailsOnHostileInput(t *testing.T) {
 
 // callers are those whose requests get past the door.
 func callers(path string) []string {
-	if strings.HasPrefix(path, "/account") {
+	under := func(root string) bool { return path == root || strings.HasPrefix(path, root+"/") }
+	switch {
+	case under("/account"):
 		return []string{"client"}
+	case under("/staff/login/code"):
+		return []string{"nobody", "half"}
+	case under("/staff/login/factor"):
+		return []string{"nobody", "newcomer"}
+	case under("/staff"):
+		return []string{"nobody", "operator"}
+	case under("/desk"), under("/ops"), under("/api/desk"):
+		return []string{"nobody", "lawyer", "operator"}
 	}
 	return []string{"nobody", "client"}
+}
+
+// session signs somebody new in and returns the token: a client, a lawyer, an operator, one whose second factor is missing
+// (half), or one who has none yet (newcomer).
+func (b *bank) session(who string) (token string) {
+	b.t.Helper()
+	ctx, a := b.t.Context(), b.app
+	must := func(err error) {
+		b.t.Helper()
+		if err != nil {
+			b.t.Fatal(err)
+		}
+	}
+	if who == "client" || who == "nobody" {
+		client, _ := b.client()
+		must(a.DB.InTx(ctx, func(tx postgres.Tx) (err error) { token, err = a.Accounts.SignIn(ctx, tx, client); return err }))
+		return token
+	}
+	n := b.clients.Add(1)
+	by := operator.Act{Actor: "cli:demo", Reason: "A test"}
+	email := fmt.Sprintf("worker-%d@partners.example", n)
+	var link string
+	var err error
+	if who == "lawyer" {
+		_, link, err = a.Operator.InviteLawyer(ctx, by, lawyer.NewLawyer{Email: email, Name: "A Lawyer", Phone: fmt.Sprintf("+331990%05d", n),
+			Competences: []string{"TAX"}, Languages: []string{"FR"}}, "fr")
+	} else {
+		_, link, err = a.Operator.InviteOperator(ctx, by, staff.NewPerson{Email: email, Name: "An Operator", Language: "en", Roles: []staff.Role{staff.Admin}})
+	}
+	must(err)
+	_, invitation, _ := strings.Cut(link, "token=")
+	must(a.DB.InTx(ctx, func(tx postgres.Tx) error {
+		half, err := a.Staff.AcceptInvitation(ctx, tx, invitation, codeVerifier, staff.Device{})
+		if token = half; err != nil || who == "newcomer" {
+			return err
+		}
+		f, _, err := a.Staff.SetUpFactor(ctx, tx, half)
+		if err != nil {
+			return err
+		}
+		code, err := totp.GenerateCode(strings.ReplaceAll(f.Secret, " ", ""), tx.Now)
+		if err != nil {
+			return err
+		}
+		if token, _, _, err = a.Staff.ConfirmFactor(ctx, tx, half, code, staff.Device{}); err != nil || who != "half" {
+			return err
+		}
+		proof, err := a.Staff.CheckPassword(ctx, tx, email, codeVerifier)
+		if err != nil {
+			return err
+		}
+		token, err = a.Staff.Begin(ctx, tx, proof, staff.Device{})
+		return err
+	}))
+	return token
 }
 
 var readName = regexp.MustCompile(`(?:QueryParam|FormValue|Get|Has)\("([a-z_]+)"\)|[fF]orm\["([a-z_]+)"\]`)
@@ -226,8 +293,11 @@ func (i *intruder) attack(method, path string, names []string, identify func(r *
 	}
 }
 
-// csrf reads the token of the forms of the session that r has.
+// csrf is the token of the forms of the session that r has.
 func (i *intruder) csrf(r *http.Request) string {
+	if k, err := r.Cookie(staff.CookieName(false)); err == nil {
+		return staff.FormToken(k.Value)
+	}
 	page := httptest.NewRequest(http.MethodGet, "/account/security", nil)
 	page.Header["Cookie"] = r.Header["Cookie"]
 	if m := csrfField.FindStringSubmatch(i.send(page).Body.String()); m != nil {

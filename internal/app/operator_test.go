@@ -14,6 +14,7 @@ import (
 	"partnerd/internal/lawyer"
 	"partnerd/internal/operator"
 	"partnerd/internal/problem"
+	"partnerd/internal/staff"
 	"partnerd/internal/wallet"
 	"partnerd/internal/webhook"
 )
@@ -45,6 +46,11 @@ func TestActsOfOperatorsAreAudited(t *testing.T) {
 	must(err)
 	token, err := a.Accounts.SignIn(ctx, a.DB.Read(), c.ID)
 	must(err)
+	colleague := func(email string) staff.NewPerson {
+		return staff.NewPerson{Email: email, Name: "An Operator", Language: "en", Roles: []staff.Role{staff.Support}}
+	}
+	p, _, err := o.InviteOperator(ctx, by, colleague("first@partners.example"))
+	must(err)
 	for action, act := range map[string]func(by operator.Act) error{
 		"client.sign_out": func(by operator.Act) error { _, err := o.SignOutClient(ctx, by, c.ID); return err },
 		"client.unlink":   func(by operator.Act) error { _, err := o.UnlinkClient(ctx, by, c.ID, made.ClientID); return err },
@@ -60,6 +66,16 @@ func TestActsOfOperatorsAreAudited(t *testing.T) {
 			_, _, err := o.RotateApplicationSecret(ctx, by, made.ClientID, time.Hour)
 			return err
 		},
+		"operator.invite": func(by operator.Act) error {
+			_, _, err := o.InviteOperator(ctx, by, colleague("second@partners.example"))
+			return err
+		},
+		"lawyer.invite": func(by operator.Act) error {
+			_, _, err := o.InviteLawyer(ctx, by, lawyer.NewLawyer{Email: "m@bar.example", Name: "A Lawyer", Phone: "+33199000002", Competences: []string{"TAX"}, Languages: []string{"FR"}}, "fr")
+			return err
+		},
+		"staff.reinvite": func(by operator.Act) error { _, _, err := o.Reinvite(ctx, by, p.ID, ""); return err },
+		"staff.disable":  func(by operator.Act) error { return o.DisablePerson(ctx, by, p.ID) },
 		"lawyer.suspend": func(by operator.Act) error { _, err := o.SuspendLawyer(ctx, by, l.ID); return err },
 		"lawyer.resume":  func(by operator.Act) error { return o.ResumeLawyer(ctx, by, l.ID) },
 		"webhook.test": func(by operator.Act) error {
@@ -106,7 +122,17 @@ func TestActsOfOperatorsAreAudited(t *testing.T) {
 			t.Errorf("%s of no lawyer: %v", name, err)
 		}
 	}
+	for name, err := range map[string]error{
+		"reinvite": func() error { _, _, err := o.Reinvite(ctx, by, "stf_none", "fr"); return err }(), "disable": o.DisablePerson(ctx, by, "stf_none"),
+	} {
+		if !errors.Is(err, staff.ErrNotFound) {
+			t.Errorf("%s of nobody: %v", name, err)
+		}
+	}
 	o.Sandbox = false
+	if _, link, err := o.Reinvite(ctx, by, l.ID, "fr"); err != nil || link != "" {
+		t.Errorf("a lawyer who was never invited, in live: link %q, %v", link, err)
+	}
 	n := account.NewClient{Email: "b@client.example", Password: "for the tests only, please", Name: "B", Phone: "+33639980002", PhoneVerified: true}
 	if _, err := o.CreateClient(ctx, by, n, 1); !errors.Is(err, operator.ErrSandbox) {
 		t.Errorf("opening balance in live: %v", err)
@@ -116,7 +142,7 @@ func TestActsOfOperatorsAreAudited(t *testing.T) {
 	}
 	var mails int
 	must(a.DB.Pool().QueryRow(ctx, `SELECT count(*) FROM river.river_job WHERE args::text LIKE '%mail%' OR kind LIKE '%mail%'`).Scan(&mails))
-	if mails != 2 {
-		t.Errorf("%d mails to the partner, want one for the URL and one for the secret", mails)
+	if mails != 7 {
+		t.Errorf("%d mails, want one to the partner for the URL and one for the secret, and five invitations", mails)
 	}
 }

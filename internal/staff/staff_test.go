@@ -2,6 +2,7 @@ package staff
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"log/slog"
 	"strings"
@@ -13,6 +14,7 @@ import (
 
 	"partnerd/internal/clock"
 	"partnerd/internal/dbtest"
+	"partnerd/internal/id"
 	"partnerd/internal/mail"
 	"partnerd/internal/postgres"
 	"partnerd/internal/queue"
@@ -273,9 +275,8 @@ func TestDisablingCrossesASignIn(t *testing.T) {
 				return err
 			})
 		}, ErrNoSession, ErrBadCredentials)
-		var sessions int
-		if err := h.db.Pool().QueryRow(t.Context(), `SELECT count(*) FROM staff_sessions`).Scan(&sessions); err != nil || sessions != 0 {
-			t.Errorf("%d sessions of one who is disabled (%q, %q), %v", sessions, full, begun, err)
+		if n := h.count(`SELECT count(*) FROM staff_sessions`); n != 0 {
+			t.Errorf("%d sessions of one who is disabled (%q, %q)", n, full, begun)
 		}
 		var link string
 		h.ok(func(tx postgres.Tx) (err error) { _, link, err = h.Reinvite(t.Context(), tx, m.ID); return err })
@@ -294,6 +295,10 @@ func TestWhatEndsSessions(t *testing.T) {
 		"a new password": func(h *house, tx postgres.Tx, m member) error {
 			return h.ChangePassword(h.Context(), tx, m.ID, phrase, phrase+"!", "")
 		},
+		"a password by mail": func(h *house, tx postgres.Tx, m member) error {
+			_, err := h.Reset(h.Context(), tx, h.resetLink(tx, m.ID), phrase+"!", Device{})
+			return err
+		},
 		"signing out":  func(h *house, tx postgres.Tx, m member) error { return h.SignOut(h.Context(), tx, m.session) },
 		"half an hour": func(h *house, _ postgres.Tx, _ member) error { h.clock.Advance(OperatorIdle); return nil },
 	} {
@@ -310,6 +315,167 @@ func TestWhatEndsSessions(t *testing.T) {
 				t.Error("the session lasts")
 			}
 		})
+	}
+}
+
+// resetLink is the token of a link that was mailed.
+func (h *house) resetLink(tx postgres.Tx, staffID string) (token string) {
+	h.Helper()
+	token = tx.NewSecret("lnk")
+	if err := insertLink(h.Context(), tx, linkRow{TokenHash: id.DigestOf(token), Kind: kindReset, StaffID: staffID, ExpiresAt: tx.Now.Add(ResetLifetime)}); err != nil {
+		h.Fatal(err)
+	}
+	return token
+}
+
+// count runs a query whose answer is a number.
+func (h *house) count(query string, args ...any) (n int) {
+	h.Helper()
+	if err := h.db.Pool().QueryRow(h.Context(), query, args...).Scan(&n); err != nil {
+		h.Fatal(err)
+	}
+	return n
+}
+
+// Whoever saw the picture and did not confirm it knows nothing once the password is another one.
+func TestAnUnconfirmedFactorOpensNothing(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	var m member
+	var half, invitation string
+	m.Person, invitation = h.invite()
+	setUp := func(half string) (secret string) {
+		h.ok(func(tx postgres.Tx) error {
+			f, _, err := h.SetUpFactor(t.Context(), tx, half)
+			secret = strings.ReplaceAll(f.Secret, " ", "")
+			return err
+		})
+		return secret
+	}
+	h.ok(func(tx postgres.Tx) (err error) {
+		half, err = h.AcceptInvitation(t.Context(), tx, invitation, phrase, Device{})
+		return err
+	})
+	if m.secret = setUp(half); m.secret != setUp(half) {
+		t.Error("the picture is another one when the page is loaded again")
+	}
+	again, err := h.half(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, token := range []string{half, again} {
+		if h.signedIn(token) {
+			t.Error("the password alone signs in")
+		}
+		if err := h.enter(token, m.code(h)); !errors.Is(err, ErrCode) {
+			t.Errorf("a code of a device that was not confirmed: %v", err)
+		}
+	}
+	h.ok(func(tx postgres.Tx) (err error) {
+		half, err = h.Reset(t.Context(), tx, h.resetLink(tx, m.ID), phrase, Device{})
+		return err
+	})
+	if setUp(half) == m.secret {
+		t.Error("the picture is the same after a reset")
+	}
+}
+
+// A link to reset is mailed to who can use it, five times an hour, whoever asks for it.
+func TestResetsAreMailedSparingly(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	m := h.join()
+	ask := func(email string) {
+		raw, err := json.Marshal(resetRequest{email})
+		if err != nil {
+			t.Fatal(err)
+		}
+		sealed, err := h.deps.Box.Seal(resetJob, raw)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := h.mailReset(t.Context(), sealed); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mailed := func() int { return h.count(`SELECT count(*) FROM staff_links WHERE kind = 'RESET'`) }
+	ask("nobody@partners.example")
+	if n := mailed(); n != 0 {
+		t.Errorf("%d links for nobody", n)
+	}
+	for range linksPerHour + 2 {
+		ask(strings.ToUpper(m.Email))
+	}
+	if n := mailed(); n != linksPerHour {
+		t.Errorf("%d links within an hour", n)
+	}
+	h.clock.Advance(time.Hour + time.Minute)
+	h.ok(func(tx postgres.Tx) error { _, err := h.Disable(t.Context(), tx, m.ID); return err })
+	ask(m.Email)
+	h.ok(func(tx postgres.Tx) error { _, _, err := h.Reinvite(t.Context(), tx, m.ID); return err })
+	ask(m.Email)
+	if n := mailed(); n != linksPerHour {
+		t.Errorf("%d links, also for who is disabled or invited", n)
+	}
+}
+
+// The challenge of one person, or of a registration, is not taken for another.
+func TestAChallengeIsOfOnePerson(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	m := h.join()
+	var other Person
+	var asked Challenge
+	h.ok(func(tx postgres.Tx) (err error) {
+		if other, _, err = h.Invite(t.Context(), tx, NewPerson{Kind: Operator, Email: "p@partners.example", Name: "P", Language: "en", Roles: []Role{Support}}); err != nil {
+			return err
+		}
+		asked, err = h.BeginPasskey(t.Context(), tx, m.ID)
+		return err
+	})
+	answer := []byte(`{}`)
+	for name, try := range map[string]func(tx postgres.Tx) error{
+		"registered by another": func(tx postgres.Tx) error {
+			return h.AddPasskey(t.Context(), tx, other.ID, asked.Token, "Phone", answer)
+		},
+		"for a sign-in": func(tx postgres.Tx) error {
+			_, _, err := h.PasskeySignIn(t.Context(), tx, asked.Token, answer, Device{})
+			return err
+		},
+	} {
+		h.ok(func(tx postgres.Tx) error {
+			if err := try(tx); !errors.Is(err, ErrPasskey) {
+				t.Errorf("%s: %v", name, err)
+			}
+			return nil
+		})
+		if n := h.count(`SELECT count(*) FROM staff_challenges`); n != 1 {
+			t.Errorf("%s: it was taken", name)
+		}
+	}
+}
+
+// The shortest of several tries is compared: what else the machine does only makes one longer.
+func TestAnUnknownAddressTakesAsLongAsAKnownOne(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	m := h.join()
+	shortest := func(email string) time.Duration {
+		least := time.Hour
+		for range 5 {
+			began := time.Now()
+			if _, err := h.CheckPassword(t.Context(), h.db.Read(), email, "a wrong phrase for it"); !errors.Is(err, ErrBadCredentials) {
+				t.Fatal(err)
+			}
+			least = min(least, time.Since(began))
+		}
+		return least
+	}
+	known := shortest(m.Email)
+	for _, email := range []string{"nobody@partners.example", "no address"} {
+		if unknown := shortest(email); unknown < known/2 {
+			t.Errorf("%q takes %v, a known address %v", email, unknown, known)
+		}
 	}
 }
 

@@ -455,26 +455,27 @@ func TestAChallengeIsOfOnePerson(t *testing.T) {
 	}
 }
 
-// The shortest of several tries is compared: what else the machine does only makes one longer.
+// The shortest of several tries is compared: what else the machine does only makes one longer. Not parallel, for the same reason.
 func TestAnUnknownAddressTakesAsLongAsAKnownOne(t *testing.T) {
-	t.Parallel()
 	h := newHouse(t)
 	m := h.join()
-	shortest := func(email string) time.Duration {
-		least := time.Hour
-		for range 5 {
+	emails := []string{m.Email, "nobody@partners.example", "no address"}
+	shortest := map[string]time.Duration{}
+	for range 10 {
+		for _, email := range emails {
 			began := time.Now()
 			if _, err := h.CheckPassword(t.Context(), h.db.Read(), email, "a wrong phrase for it"); !errors.Is(err, ErrBadCredentials) {
 				t.Fatal(err)
 			}
-			least = min(least, time.Since(began))
+			took := time.Since(began)
+			if least, ok := shortest[email]; !ok || took < least {
+				shortest[email] = took
+			}
 		}
-		return least
 	}
-	known := shortest(m.Email)
-	for _, email := range []string{"nobody@partners.example", "no address"} {
-		if unknown := shortest(email); unknown < known/2 {
-			t.Errorf("%q takes %v, a known address %v", email, unknown, known)
+	for _, email := range emails[1:] {
+		if shortest[email] < shortest[m.Email]/4 {
+			t.Errorf("%q takes %v, a known address %v", email, shortest[email], shortest[m.Email])
 		}
 	}
 }

@@ -316,7 +316,7 @@ type codesView struct {
 
 // showCodes shows recovery codes, which nobody sees again.
 func (p *Pages) showCodes(c echo.Context, next string, codes []string) error {
-	return p.render(c, http.StatusOK, "staff_codes", view{Title: "staff.codes.title", Narrow: true, Data: codesView{codes, next}})
+	return p.render(c, http.StatusOK, "staff_codes", view{Title: "staff.codes.title", Narrow: true, Once: true, Data: codesView{codes, next}})
 }
 
 func (p *Pages) staffLogout(c echo.Context) error {

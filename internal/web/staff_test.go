@@ -3,12 +3,14 @@ package web
 import (
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"regexp"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/labstack/echo/v4"
 	"github.com/pquerna/otp/totp"
 
 	"partnerd/internal/dbtest"
@@ -54,6 +56,9 @@ func (f *fixture) join(n staff.NewPerson) *worker {
 	page = w.post("/staff/login/factor", form)
 	for _, m := range codeShown.FindAllStringSubmatch(page.body, -1) {
 		w.codes = append(w.codes, m[1])
+	}
+	if strings.Contains(page.body, "?lang=") {
+		f.t.Error("a link leads away from codes that nobody sees again")
 	}
 	if page.StatusCode != 200 || len(w.codes) != 10 {
 		f.t.Fatalf("%d, recovery codes %v\n%s", page.StatusCode, w.codes, page.body)
@@ -141,6 +146,124 @@ func TestStaffFormsAreOfTheSignIn(t *testing.T) {
 		w.post(path, url.Values{"csrf": {"x"}, "language": {"fr"}}).want(t, 403)
 	}
 	w.get("/staff/security").want(t, 200)
+
+	f.clock.Advance(time.Minute)
+	b := f.browser()
+	foreign := f.browser().get("/staff/login").form("/staff/login").Get("csrf") // of a form that was made for another browser
+	refused := func(path string, form url.Values) {
+		t.Helper()
+		form.Set("csrf", foreign)
+		b.post(path, form).want(t, 403)
+	}
+	b.get("/staff/login")
+	refused("/staff/login", url.Values{"email": {w.email}, "password": {staffPassword}})
+	refused("/staff/password/forgot", url.Values{"email": {w.email}})
+	w.password(b, staffPassword)
+	refused("/staff/login/code", url.Values{"code": {w.code()}})
+	var invitation string
+	f.tx(func(tx postgres.Tx) {
+		_, link, err := f.staff.Invite(t.Context(), tx, staff.NewPerson{Kind: staff.Operator, Email: "new@partners.example", Name: "N", Language: "en", Roles: []staff.Role{staff.Support}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, invitation, _ = strings.Cut(link, "token=")
+	})
+	use := url.Values{"token": {invitation}, "password": {staffPassword}}
+	refused("/staff/invitation", use)
+	use.Set("csrf", b.get("/staff/invitation?token="+invitation).form("/staff/invitation").Get("csrf"))
+	b.post("/staff/invitation", use).wantRedirect(t, http.StatusSeeOther, "/staff/login/code")
+	refused("/staff/login/factor", url.Values{"code": {"000000"}})
+	b.get("/staff/security").wantRedirect(t, http.StatusSeeOther, "/staff/login?next=%2Fstaff%2Fsecurity") // without a second factor
+}
+
+// What opens a page is the kind of the person and the role, and only a staff session.
+func TestPagesAreForTheirRoles(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	e := echo.New()
+	here := func(c echo.Context, _ staff.Session) error { return c.NoContent(http.StatusNoContent) }
+	pages := map[string]echo.HandlerFunc{"/lawyer": f.pages.withLawyer(here), "/any": f.pages.withOperator(nil, here),
+		"/finance": f.pages.withOperator([]staff.Role{staff.Finance}, here), "/both": f.pages.withOperator([]staff.Role{staff.Support, staff.Security}, here)}
+	for path, h := range pages {
+		e.GET(path, h)
+	}
+	client := f.browser().signIn(f.client.Email).cookie("partnerd")
+	tokens := map[string]string{"lawyer": f.lawyer().cookie("partnerd_staff"), "client": client, "nobody": ""}
+	for _, role := range []staff.Role{staff.Support, staff.Finance, staff.Admin} {
+		f.clock.Advance(time.Second)
+		tokens[string(role)] = f.operator(role).cookie("partnerd_staff")
+	}
+	open := map[string]string{"/lawyer": "lawyer", "/any": "support finance admin", "/finance": "finance admin", "/both": "support admin"}
+	for path := range pages {
+		for who, token := range tokens {
+			want := http.StatusForbidden
+			switch {
+			case who == "client" || who == "nobody":
+				want = http.StatusSeeOther
+			case strings.Contains(open[path], who):
+				want = http.StatusNoContent
+			}
+			r := httptest.NewRequest(http.MethodGet, path, nil)
+			r.AddCookie(&http.Cookie{Name: "partnerd_staff", Value: token})
+			r.AddCookie(&http.Cookie{Name: "partnerd", Value: client})
+			w := httptest.NewRecorder()
+			e.ServeHTTP(w, r)
+			if w.Code != want {
+				t.Errorf("%s as %s: %d, want %d", path, who, w.Code, want)
+			}
+		}
+	}
+	b := f.browser()
+	b.header = http.Header{"Cookie": {"partnerd=" + tokens["admin"]}}
+	b.get("/account").wantRedirect(t, http.StatusFound, "/login?next=%2Faccount")
+}
+
+func TestASignInLeadsToADeskOnly(t *testing.T) {
+	t.Parallel()
+	operator, lawyer := staff.Person{Kind: staff.Operator}, staff.Person{Kind: staff.Lawyer}
+	for _, c := range []struct {
+		raw    string
+		person staff.Person
+		want   string
+	}{
+		{"/ops", operator, "/ops"}, {"/ops/refunds?page=2", operator, "/ops/refunds?page=2"}, {"/desk/con_1", lawyer, "/desk/con_1"}, {"/staff/security", lawyer, "/staff/security"},
+		{"", operator, "/ops"}, {"", lawyer, "/desk"}, {"/account", lawyer, "/desk"}, {"/opsy", operator, "/ops"}, {"//evil.example/ops", operator, "/ops"},
+		{"/\\evil.example", operator, "/ops"}, {"https://evil.example/ops", operator, "/ops"}, {"/ops/..//evil.example", operator, "/ops"}, {"/ops\t//evil.example", operator, "/ops"},
+		{"/staff/logout", operator, "/ops"}, {"/api/oauth/authorize?client_id=app_1", operator, "/ops"},
+	} {
+		if got := staffNext(c.raw, c.person); got != c.want {
+			t.Errorf("%q leads a %s to %q, want %q", c.raw, c.person.Kind, got, c.want)
+		}
+	}
+}
+
+// Recovery codes and those of the device share one count, whatever session they are tried in.
+func TestCodesAreGuessedOfAPersonNotOfASession(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, func(d *Deps) { d.LoginPerAccount, d.LoginPerAddress = 1000, 1000 })
+	w := f.operator(staff.Admin)
+	for i := range guessQuota.Burst {
+		b := f.browser()
+		w.password(b, staffPassword).wantRedirect(t, http.StatusSeeOther, "/staff/login/code?next=%2Fops")
+		w.enter(b, []string{"000000", "0000-0000-0000-0000"}[i%2]).want(t, 422)
+	}
+	b := f.replica()
+	w.password(b, staffPassword)
+	w.enter(b, w.codes[0]).want(t, http.StatusTooManyRequests)
+}
+
+// Nothing that a page shows of a person, and no token in its address, is kept by browsers or told to other sites.
+func TestStaffPagesAreNotKept(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	w := f.operator(staff.Admin)
+	for _, path := range []string{"/staff/login", "/staff/login?again=1", "/staff/login/code", "/staff/login/factor", "/staff/invitation?token=x", "/staff/password/forgot",
+		"/staff/password/reset?token=x", "/staff/security", "/ops"} {
+		h := w.get(path).Header
+		if h.Get("Cache-Control") != "no-store" || h.Get("Referrer-Policy") != "same-origin" || !strings.Contains(h.Get("Content-Security-Policy"), "frame-ancestors 'none'") {
+			t.Errorf("%s: %v", path, h)
+		}
+	}
 }
 
 // Strangers who guess keep out each other, and not the browser that has signed in before.

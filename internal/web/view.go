@@ -32,6 +32,7 @@ type view struct {
 	CSRF      string          // value of the hidden field "csrf"; empty on pages without a form
 	Sandbox   bool
 	Narrow    bool         // a page with one task, without navigation
+	Once      bool         // a page that nobody sees again, not even in another language
 	Sections  []opsSection // of the operators' desk, for its navigation
 	Section   string       // page of the account, for its navigation; empty elsewhere
 	Done      string       // key of what just succeeded
@@ -136,7 +137,9 @@ func (p *Pages) renderPublic(c echo.Context, name string, v view) error {
 
 func (p *Pages) fill(c echo.Context, name string, v view) ([]byte, error) {
 	v.Lang, v.Sandbox = p.language(c), p.deps.Sandbox
-	v.Languages = languageLinks(c.Request(), v.Lang)
+	if !v.Once {
+		v.Languages = languageLinks(c.Request(), v.Lang)
+	}
 	var body bytes.Buffer
 	if err := p.views[v.Lang+"/"+name].ExecuteTemplate(&body, "layout", v); err != nil {
 		return nil, fmt.Errorf("render page %s: %w", name, err)

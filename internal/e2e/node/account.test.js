@@ -4,7 +4,7 @@ import { after, before, test } from 'node:test'
 import { examine } from './examine.js'
 import { beginLink, call, discover } from './partner.js'
 import { password, start, startSite } from './program.js'
-import { launch, narrow, open, signIn, tabTo, wide } from './window.js'
+import { authenticator, launch, narrow, open, signIn, tabTo, wide } from './window.js'
 
 let program, site, browser, app, config
 before(async () => {
@@ -41,16 +41,6 @@ async function consultation(token) {
   const body = await response.json()
   assert.equal(response.status, 201, JSON.stringify(body))
   return body
-}
-
-/** Gives the page's browser a device that keeps passkeys and always agrees. */
-async function authenticator(page, isUserVerified = true) {
-  const cdp = await page.context().newCDPSession(page)
-  await cdp.send('WebAuthn.enable')
-  const { authenticatorId } = await cdp.send('WebAuthn.addVirtualAuthenticator', {
-    options: { protocol: 'ctap2', transport: 'internal', hasResidentKey: true, hasUserVerification: true, isUserVerified, automaticPresenceSimulation: true }
-  })
-  return { refuse: () => cdp.send('WebAuthn.setUserVerified', { authenticatorId, isUserVerified: false }) }
 }
 
 for (const [language, viewport, colorScheme] of [['en', wide, 'light'], ['fr', narrow, 'dark']]) {

@@ -84,6 +84,20 @@ export async function start() {
       const { link } = await cli('operator', 'invite', '--email', email, '--name', 'Demo Operator', '--role', 'admin', '--language', language, '--reason', 'Test')
       return { email, link }
     },
+    /** Invites a lawyer and returns the link of the invitation. */
+    async lawyer(language = 'fr') {
+      const email = `lawyer-${randomBytes(5).toString('hex')}@bar.example`
+      const phone = `+3363998${randomInt(10_000).toString().padStart(4, '0')}`
+      const { link } = await cli('lawyer', 'invite', '--email', email, '--name', 'Demo Lawyer', '--phone', phone, '--competence', 'TAX', '--language', 'FR', '--correspond', language)
+      return { email, link }
+    },
+    /** Waits for a mail to somebody that says what the expression looks for. */
+    async mailed(to, expression, seen = new Set()) {
+      for (;;) {
+        const mail = await newest(join(dir, 'data', 'mail'), to, seen)
+        if (expression.test(mail)) return mail
+      }
+    },
     /** Waits for the newest mail, or text message, to somebody that was not handed out before. */
     mail: (to, seen = new Set()) => newest(join(dir, 'data', 'mail'), to, seen),
     text: (to, seen = new Set()) => newest(join(dir, 'data', 'sms'), to, seen),

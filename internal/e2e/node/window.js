@@ -63,3 +63,13 @@ export async function signIn(page, email, password) {
   await page.fill('#password', password)
   await page.click('main button[type=submit]')
 }
+
+/** Gives the page's browser a device that keeps passkeys and always agrees. */
+export async function authenticator(page, isUserVerified = true) {
+  const cdp = await page.context().newCDPSession(page)
+  await cdp.send('WebAuthn.enable')
+  const { authenticatorId } = await cdp.send('WebAuthn.addVirtualAuthenticator', {
+    options: { protocol: 'ctap2', transport: 'internal', hasResidentKey: true, hasUserVerification: true, isUserVerified, automaticPresenceSimulation: true }
+  })
+  return { refuse: () => cdp.send('WebAuthn.setUserVerified', { authenticatorId, isUserVerified: false }) }
+}

@@ -32,6 +32,7 @@ var foreign = map[string]string{
 	"internal/matching lawyer_pairs":    "the search chooses, offers and marks in one statement",
 	"internal/matching > lawyer_pairs":  "the search chooses, offers and marks in one statement",
 	"internal/matching lawyer_presence": "who is there is a part of the search",
+	"internal/matching lawyer_hours":    "who may be woken is chosen and marked in one statement",
 	"internal/matching consultations":   "a lawyer who has one in hand is not offered another",
 
 	"internal/consultation offers":       "who waits is who has no open offer",

@@ -403,6 +403,19 @@ CREATE TABLE languages (
     CONSTRAINT languages_position_key UNIQUE ("position")
 );
 
+CREATE TABLE lawyer_hours (
+    from_minute integer NOT NULL,
+    lawyer_id text NOT NULL,
+    until_minute integer NOT NULL,
+    weekday integer NOT NULL,
+    CONSTRAINT lawyer_hours_from_minute_check CHECK ((from_minute >= 0)),
+    CONSTRAINT lawyer_hours_lawyer_id_fkey FOREIGN KEY (lawyer_id) REFERENCES lawyers(id),
+    CONSTRAINT lawyer_hours_order CHECK ((from_minute < until_minute)),
+    CONSTRAINT lawyer_hours_pkey PRIMARY KEY (lawyer_id, weekday, from_minute),
+    CONSTRAINT lawyer_hours_until_minute_check CHECK ((until_minute <= 1440)),
+    CONSTRAINT lawyer_hours_weekday_check CHECK (((weekday >= 1) AND (weekday <= 7)))
+);
+
 CREATE TABLE lawyer_pairs (
     competence text NOT NULL,
     idle_since timestamp with time zone,
@@ -423,6 +436,19 @@ CREATE TABLE lawyer_presence (
     CONSTRAINT lawyer_presence_pkey PRIMARY KEY (lawyer_id)
 );
 
+CREATE TABLE lawyer_wakeups (
+    consultation_id text NOT NULL,
+    day date NOT NULL,
+    lawyer_id text NOT NULL,
+    number integer NOT NULL,
+    woken_at timestamp with time zone NOT NULL,
+    CONSTRAINT lawyer_wakeups_consultation_id_fkey FOREIGN KEY (consultation_id) REFERENCES consultations(id),
+    CONSTRAINT lawyer_wakeups_daily UNIQUE (lawyer_id, day, number),
+    CONSTRAINT lawyer_wakeups_lawyer_id_fkey FOREIGN KEY (lawyer_id) REFERENCES lawyers(id),
+    CONSTRAINT lawyer_wakeups_number_check CHECK (((number >= 1) AND (number <= 3))),
+    CONSTRAINT lawyer_wakeups_pkey PRIMARY KEY (consultation_id, lawyer_id)
+);
+
 CREATE TABLE lawyers (
     created_at timestamp with time zone NOT NULL,
     email text NOT NULL,
@@ -430,12 +456,14 @@ CREATE TABLE lawyers (
     idle_since timestamp with time zone,
     lease_epoch bigint NOT NULL DEFAULT 0,
     name text NOT NULL,
+    on_call boolean NOT NULL DEFAULT false,
     password_hash text NOT NULL,
     pause_next boolean NOT NULL DEFAULT false,
     phone_sealed bytea,
     simulated boolean NOT NULL DEFAULT false,
     state text NOT NULL,
     suspended_at timestamp with time zone,
+    time_zone text NOT NULL DEFAULT 'Europe/Paris'::text,
     updated_at timestamp with time zone NOT NULL,
     CONSTRAINT lawyers_idle CHECK (((state <> 'AVAILABLE'::text) OR (idle_since IS NOT NULL))),
     CONSTRAINT lawyers_phone CHECK (((state <> 'AVAILABLE'::text) OR (phone_sealed IS NOT NULL))),

@@ -245,7 +245,7 @@ func (a *App) wire(ctx context.Context, k keys) (err error) {
 	a.purgeEvery("drafts of notes", 24*time.Hour, func(ctx context.Context) (int, error) { return a.Notes.PurgeDrafts(ctx, a.DB.Read()) })
 	a.Consultations = consultation.New(consultation.Deps{
 		DB: a.DB, Searches: a.queries, Box: k.box, Accounts: a.Accounts, Applications: a.Applications, Catalog: a.Catalog, Wallet: a.Wallet, Matching: a.Matching,
-		Lawyers: a.Lawyers, Webhooks: a.Webhooks, Notes: a.Notes, Telephony: a.Telephony, Mail: a.Mail, Staff: a.Staff, Logger: a.Logger,
+		Lawyers: a.Lawyers, Webhooks: a.Webhooks, Notes: a.Notes, Telephony: a.Telephony, Mail: a.Mail, SMS: a.SMS, Staff: a.Staff, Logger: a.Logger,
 	})
 	a.Metrics.MustRegister(a.Consultations.Collector())
 	a.Queue.Every("chain of the evidence", consultation.ChainEvery, a.Consultations.ChainEvidence)

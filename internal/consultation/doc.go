@@ -36,6 +36,8 @@
 //     (mail to the lawyer) and 24 hours (an operator's case: the log, a metric, the operators' page); then its lawyer goes
 //     from WRAP_UP to AWAY, and comes back to work when he likes. The note completes the consultation until seven days after
 //     the call; at that moment it is closed with the money back, reason note_missing.
+//   - While nobody of its pair is there, lawyers are told by mail and text message of a callback that could be made now
+//     ([matching.Service.Wake]): those in their hours at once, those on call from four hours before it is due.
 //   - Two hours before a callback is due that nobody has, operators are told once (mail, log, metric). They may offer any waiting
 //     consultation to a lawyer by hand: it is an offer and no assignment, because only he can look for a conflict of interest.
 //   - No lawyer waits for a redial who did not say so: after an unanswered attempt he has a minute to choose, then the

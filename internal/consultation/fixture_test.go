@@ -23,6 +23,7 @@ import (
 	"partnerd/internal/postgres"
 	"partnerd/internal/queue"
 	"partnerd/internal/seal"
+	"partnerd/internal/sms"
 	"partnerd/internal/telephony"
 	"partnerd/internal/wallet"
 	"partnerd/internal/webhook"
@@ -89,6 +90,7 @@ func newWorldOn(t *testing.T, db *postgres.DB, clk *clock.Manual) *world {
 		DB: db, Box: box, Accounts: account.New(box), Applications: application.New(), Catalog: catalog.New(), Wallet: wallet.New(),
 		Matching: matching.New(lawyers), Lawyers: lawyers, Webhooks: webhook.New(db, box, webhook.Config{Sandbox: true}),
 		Notes: note.New(box, drop), Telephony: telephony.New(db, nil, nil, nil), Mail: mail.New(jobs, box, nil),
+		SMS: sms.New(db, jobs, box, nil, slog.New(slog.DiscardHandler)),
 	})}
 	w.Deps = w.deps
 	w.application = w.newApplication("CRM")

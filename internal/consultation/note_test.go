@@ -15,9 +15,11 @@ import (
 const endedWithoutNote = talked + " expired[EXPIRED 90] refunded[EXPIRED 90]"
 
 // mails counts the mails that wait to be sent.
-func (w *world) mails() (n int) {
+func (w *world) mails() int { return w.jobs("mail") }
+
+func (w *world) jobs(name string) (n int) {
 	w.Helper()
-	w.do(w.DB.Pool().QueryRow(w.Context(), `SELECT count(*) FROM `+postgres.QueueSchema+`.river_job WHERE args->>'name' = 'mail'`).Scan(&n))
+	w.do(w.DB.Pool().QueryRow(w.Context(), `SELECT count(*) FROM `+postgres.QueueSchema+`.river_job WHERE args->>'name' = $1`, name).Scan(&n))
 	return n
 }
 

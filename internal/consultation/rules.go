@@ -23,6 +23,7 @@ const (
 	NoteLimit         = 7 * 24 * time.Hour // from the end of the call: without a note it is closed with the money back
 	retryUnserved     = 5 * time.Minute    // to be asked again where calls cannot be made: a provider comes with a new start
 	callbackBoost     = 12 * time.Hour     // before it is due, a callback starts to overtake
+	callbackOnCall    = 4 * time.Hour      // before it is due, lawyers on call are woken
 	callbackAlarm     = 2 * time.Hour      // before it is due, operators are told
 	refusedBoost      = 5 * time.Minute    // what was offered in vain overtakes by as much
 )

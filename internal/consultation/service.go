@@ -18,6 +18,7 @@ import (
 	"partnerd/internal/note"
 	"partnerd/internal/postgres"
 	"partnerd/internal/seal"
+	"partnerd/internal/sms"
 	"partnerd/internal/staff"
 	"partnerd/internal/telephony"
 	"partnerd/internal/vault"
@@ -49,6 +50,7 @@ type Deps struct {
 	Notes        *note.Service
 	Telephony    *telephony.Service
 	Mail         *mail.Service
+	SMS          *sms.Service   // tells lawyers who are woken; nil where no text message can be sent
 	Staff        *staff.Service // whose operators are told of alarms; nil where there are none
 	Logger       *slog.Logger
 }

@@ -113,7 +113,8 @@ type sweepStep struct {
 }
 
 func (s *Service) steps() []sweepStep {
-	return []sweepStep{{sweepEvery, s.expireOffers}, {sweepEvery, s.fireTimers}, {lostEvery, s.takeFromLost}, {sweepEvery, s.searchWaiting}}
+	return []sweepStep{{sweepEvery, s.expireOffers}, {sweepEvery, s.fireTimers}, {lostEvery, s.takeFromLost}, {sweepEvery, s.searchWaiting},
+		{wakeEvery, s.wakeLawyers}}
 }
 
 // Sweep does everything that is due: offers whose time is over, timers, lawyers who are gone, and waiting work for

@@ -26,6 +26,8 @@ type lawyerRow struct {
 	Simulated    bool       `gorm:"column:simulated"`
 	SuspendedAt  *time.Time `gorm:"column:suspended_at"`
 	PauseNext    bool       `gorm:"column:pause_next"` // AWAY instead of AVAILABLE, the next time
+	TimeZone     string     `gorm:"column:time_zone"`  // a name of the IANA database
+	OnCall       bool       `gorm:"column:on_call"`
 	CreatedAt    time.Time  `gorm:"column:created_at;autoCreateTime:false"`
 	UpdatedAt    time.Time  `gorm:"column:updated_at;autoUpdateTime:false"`
 }
@@ -59,7 +61,7 @@ type seenRow struct {
 	HeartbeatAt *time.Time
 }
 
-var columns = postgres.Columns[lawyerRow]("l", "password_hash", "phone_sealed")
+var columns = postgres.Columns[lawyerRow]("l", "password_hash", "phone_sealed", "time_zone", "on_call")
 
 func fromRow(r seenRow) Lawyer {
 	l := Lawyer{ID: r.Row.ID, Email: r.Row.Email, Name: r.Row.Name, State: r.Row.State, Simulated: r.Row.Simulated,
@@ -75,7 +77,7 @@ func fromRow(r seenRow) Lawyer {
 
 func insert(ctx context.Context, tx postgres.Tx, l Lawyer, hash string, phone []byte) error {
 	err := gorm.G[lawyerRow](tx.Gorm(ctx)).Create(ctx, &lawyerRow{ID: l.ID, Email: l.Email, Name: l.Name, PasswordHash: hash, PhoneSealed: phone,
-		State: l.State, Simulated: l.Simulated, CreatedAt: tx.Now, UpdatedAt: tx.Now})
+		State: l.State, Simulated: l.Simulated, TimeZone: DefaultTimeZone, CreatedAt: tx.Now, UpdatedAt: tx.Now})
 	if postgres.IsUnique(err, "lawyers_email_key") {
 		return ErrEmailTaken
 	}
@@ -406,11 +408,11 @@ func updatePhone(ctx context.Context, tx postgres.Tx, lawyerID string, sealed []
 	return write(ctx, tx, lawyerID, lawyerRow{PhoneSealed: sealed}, "phone_sealed")
 }
 
-func write(ctx context.Context, tx postgres.Tx, lawyerID string, r lawyerRow, column string) error {
+func write(ctx context.Context, tx postgres.Tx, lawyerID string, r lawyerRow, columns ...any) error {
 	r.UpdatedAt = tx.Now
-	n, err := gorm.G[lawyerRow](tx.Gorm(ctx)).Where("id = ?", lawyerID).Select(column, "updated_at").Updates(ctx, r)
+	n, err := gorm.G[lawyerRow](tx.Gorm(ctx)).Where("id = ?", lawyerID).Select("updated_at", columns...).Updates(ctx, r)
 	if err != nil {
-		return fmt.Errorf("write the lawyer's %s: %w", column, err)
+		return fmt.Errorf("write the lawyer's %v: %w", columns, err)
 	}
 	if n == 0 {
 		return ErrNotFound
@@ -445,4 +447,62 @@ func simulated(ctx context.Context, tx postgres.Tx) (ids []string, err error) {
 		return nil, fmt.Errorf("list simulated lawyers: %w", err)
 	}
 	return ids, nil
+}
+
+// hoursRow is a row of lawyer_hours.
+type hoursRow struct {
+	LawyerID    string `gorm:"column:lawyer_id;primaryKey"`
+	Weekday     int    `gorm:"column:weekday;primaryKey;autoIncrement:false"`     // 1 to 7, from Monday
+	FromMinute  int    `gorm:"column:from_minute;primaryKey;autoIncrement:false"` // of the day
+	UntilMinute int    `gorm:"column:until_minute"`
+}
+
+// TableName implements [schema.Tabler].
+func (hoursRow) TableName() string { return "lawyer_hours" }
+
+var zoneSQL = postgres.SQL(postgres.Report, "SELECT EXISTS (SELECT FROM pg_timezone_names WHERE name = $1)")
+
+// zoneIsKnown asks the database, which later reckons with the zone in a search for many: one that it does not know would stop
+// that.
+func zoneIsKnown(ctx context.Context, tx postgres.Tx, name string) (known bool, err error) {
+	if err := tx.QueryRow(ctx, zoneSQL, name).Scan(&known); err != nil {
+		return false, fmt.Errorf("look for the time zone: %w", err)
+	}
+	return known, nil
+}
+
+func replaceHours(ctx context.Context, tx postgres.Tx, lawyerID string, hours []Hours) error {
+	if _, err := gorm.G[hoursRow](tx.Gorm(ctx)).Where("lawyer_id = ?", lawyerID).Delete(ctx); err != nil {
+		return fmt.Errorf("delete the lawyer's hours: %w", err)
+	}
+	if len(hours) == 0 {
+		return nil
+	}
+	rows := make([]hoursRow, len(hours))
+	for i, h := range hours {
+		rows[i] = hoursRow{LawyerID: lawyerID, Weekday: isoDay(h.Weekday), FromMinute: h.From, UntilMinute: h.Until}
+	}
+	if err := gorm.G[hoursRow](tx.Gorm(ctx)).CreateInBatches(ctx, &rows, len(rows)); err != nil {
+		return fmt.Errorf("insert the lawyer's hours: %w", err)
+	}
+	return nil
+}
+
+func duty(ctx context.Context, tx postgres.Tx, lawyerID string) (Duty, error) {
+	l, err := gorm.G[lawyerRow](tx.Gorm(ctx)).Select("time_zone", "on_call").Where("id = ?", lawyerID).Take(ctx)
+	if postgres.IsNotFound(err) {
+		return Duty{}, ErrNotFound
+	}
+	if err != nil {
+		return Duty{}, fmt.Errorf("read when the lawyer may be woken: %w", err)
+	}
+	rows, err := gorm.G[hoursRow](tx.Gorm(ctx)).Where("lawyer_id = ?", lawyerID).Order("weekday, from_minute").Find(ctx)
+	if err != nil {
+		return Duty{}, fmt.Errorf("read the lawyer's hours: %w", err)
+	}
+	d := Duty{TimeZone: l.TimeZone, OnCall: l.OnCall}
+	for _, r := range rows {
+		d.Hours = append(d.Hours, Hours{Weekday: time.Weekday(r.Weekday % 7), From: r.FromMinute, Until: r.UntilMinute})
+	}
+	return d, nil
 }

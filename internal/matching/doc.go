@@ -1,6 +1,6 @@
 // Package matching brings waiting work and lawyers together through offers, and tells how long the wait will be.
 //
-// Tables: offers.
+// Tables: lawyer_wakeups, offers.
 // It reads and changes lawyers through package lawyer and in its own search statement, and never
 // changes consultations: its caller holds the consultation's lock, or names one. Of consultations it reads whether a
 // lawyer has one in hand.
@@ -26,6 +26,10 @@
 // the order of lawyer_pairs.idle_since. A lawyer who declined or withdrew is not offered the same consultation again.
 // One who missed it, or from whom it was taken, is offered it again [RepeatAfter] later at the earliest: he may be the
 // only one there is.
+//
+// Who is woken for work while nobody of its pair is there ([Service.Wake]): lawyers in their hours, and for what is due soon also
+// those on call; three at a time, each once for a consultation, after an hour again at the earliest, and three times a day at the
+// most. Keys of the table hold that against several processes.
 //
 // The statements that a search repeats (that of an offer, IdlePairs) are meant for connections of [postgres.DB.ByIndex].
 //

@@ -262,7 +262,7 @@ func (s *Service) IdlePairs(ctx context.Context, tx postgres.Tx, pairs ...Pair) 
 	if len(pairs) == 0 {
 		return nil, nil
 	}
-	return idlePairs(ctx, tx, pairs)
+	return pairsOf(ctx, tx, idlePairsSQL, pairs)
 }
 
 // Coverage tells how well a pair is served now. It costs one statement.

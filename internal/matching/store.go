@@ -310,16 +310,68 @@ var idlePairsSQL = postgres.SQL(postgres.Hot, `SELECT p.competence, p.language
 	JOIN lawyer_presence h ON h.lawyer_id = q.lawyer_id AND h.heartbeat_at > $1
 	WHERE q.competence = p.competence AND q.language = p.language AND q.idle_since IS NOT NULL) ORDER BY p.n`)
 
-func idlePairs(ctx context.Context, tx postgres.Tx, pairs []Pair) ([]Pair, error) {
+// unattendedSQL keeps of the pairs $2 and $3 those of which nobody is there.
+var unattendedSQL = postgres.SQL(postgres.Report, `SELECT p.competence, p.language
+	FROM unnest($2::text[], $3::text[]) WITH ORDINALITY AS p (competence, language, n) WHERE NOT EXISTS (SELECT FROM lawyer_pairs q
+	JOIN lawyers l ON l.id = q.lawyer_id AND l.state IN ('AVAILABLE', 'OFFERED', 'BUSY', 'WRAP_UP') AND l.suspended_at IS NULL
+	JOIN lawyer_presence h ON h.lawyer_id = q.lawyer_id AND h.heartbeat_at > $1
+	WHERE q.competence = p.competence AND q.language = p.language) ORDER BY p.n`)
+
+// pairsOf chooses among pairs by a statement that takes them and the oldest heartbeat that is fresh.
+func pairsOf(ctx context.Context, tx postgres.Tx, choose postgres.Statement, pairs []Pair) ([]Pair, error) {
 	competences, languages := make([]string, len(pairs)), make([]string, len(pairs))
 	for i, p := range pairs {
 		competences[i], languages[i] = p.Competence, p.Language
 	}
-	idle, err := postgres.Query[Pair](ctx, tx, idlePairsSQL, tx.Now.Add(-lawyer.PresenceFresh), competences, languages)
+	list, err := postgres.Query[Pair](ctx, tx, choose, tx.Now.Add(-lawyer.PresenceFresh), competences, languages)
 	if err != nil {
-		return nil, fmt.Errorf("list pairs with idle lawyers: %w", err)
+		return nil, fmt.Errorf("choose pairs by who is there: %w", err)
 	}
-	return idle, nil
+	return list, nil
+}
+
+// wakeupRow is a row of lawyer_wakeups: a lawyer who was told that a consultation waits.
+type wakeupRow struct {
+	ConsultationID string    `gorm:"column:consultation_id;primaryKey"`
+	LawyerID       string    `gorm:"column:lawyer_id;primaryKey"`
+	Day            time.Time `gorm:"column:day;type:date"` // by his clock
+	Number         int       `gorm:"column:number"`        // of that day, 1 to 3
+	WokenAt        time.Time `gorm:"column:woken_at"`
+}
+
+// TableName implements [schema.Tabler].
+func (wakeupRow) TableName() string { return "lawyer_wakeups" }
+
+// wakeSQL chooses and records in one statement. Who is woken elsewhere at the same moment meets the same number of the day there,
+// and is left out here.
+var wakeSQL = postgres.SQL(postgres.Claim, `
+WITH chosen AS (
+	SELECT l.id, l.email, l.name, l.time_zone, here.day, before.times
+	FROM lawyer_pairs p JOIN lawyers l ON l.id = p.lawyer_id AND l.state IN ('OFFLINE', 'AWAY') AND l.suspended_at IS NULL
+		AND NOT l.simulated AND l.phone_sealed IS NOT NULL
+	CROSS JOIN LATERAL (SELECT t::date AS day, extract(isodow FROM t)::int AS weekday, extract(hour FROM t)::int * 60 + extract(minute FROM t)::int AS minute
+		FROM (SELECT $1::timestamptz AT TIME ZONE l.time_zone AS t) t) here
+	CROSS JOIN LATERAL (SELECT count(*)::int AS times FROM lawyer_wakeups w WHERE w.lawyer_id = l.id AND w.day = here.day) before
+	WHERE p.competence = $2 AND p.language = $3 AND before.times < $7
+		AND ($5::boolean AND l.on_call OR EXISTS (SELECT FROM lawyer_hours h WHERE h.lawyer_id = l.id AND h.weekday = here.weekday
+			AND h.from_minute <= here.minute AND h.until_minute > here.minute))
+		AND NOT EXISTS (SELECT FROM lawyer_wakeups w WHERE w.lawyer_id = l.id AND (w.consultation_id = $4 OR w.woken_at > $8))
+		AND NOT EXISTS (SELECT FROM lawyer_wakeups w WHERE w.consultation_id = $4 AND w.woken_at > $9)
+		AND NOT EXISTS (SELECT FROM offers o WHERE o.consultation_id = $4 AND o.lawyer_id = l.id AND o.decline_reason IS NOT NULL)
+	ORDER BY before.times, l.idle_since DESC NULLS LAST, l.id LIMIT $6
+), woken AS (
+	INSERT INTO lawyer_wakeups (consultation_id, lawyer_id, day, number, woken_at)
+	SELECT $4, id, day, times + 1, $1 FROM chosen ON CONFLICT DO NOTHING RETURNING lawyer_id
+)
+SELECT chosen.id, chosen.email, chosen.name, chosen.time_zone FROM chosen JOIN woken ON woken.lawyer_id = chosen.id`)
+
+func wake(ctx context.Context, tx postgres.Tx, w Work, soon bool) ([]Woken, error) {
+	woken, err := postgres.Query[Woken](ctx, tx, wakeSQL, tx.Now, w.Pair.Competence, w.Pair.Language, w.ConsultationID, soon,
+		wakeAtOnce, wakeDaily, tx.Now.Add(-wakeAgain), tx.Now.Add(-wakeNext))
+	if err != nil {
+		return nil, fmt.Errorf("choose lawyers to wake: %w", err)
+	}
+	return woken, nil
 }
 
 var presenceSQL = postgres.SQL(postgres.Report, `SELECT count(*), count(*) FILTER (WHERE there.state = 'AVAILABLE')

@@ -8,5 +8,5 @@ import (
 
 func TestModelsAreTheTables(t *testing.T) {
 	t.Parallel()
-	dbtest.Models(t, offerRow{})
+	dbtest.Models(t, offerRow{}, wakeupRow{})
 }

@@ -13,7 +13,7 @@ import (
 func TestEveryActIsRecorded(t *testing.T) {
 	t.Parallel()
 	others := map[string]string{
-		"KnownClient": "reads", "Client": "reads", "LinkHistory": "reads", "Operators": "reads",
+		"KnownClient": "reads", "Client": "reads", "LawyerDuty": "reads", "LinkHistory": "reads", "Operators": "reads",
 		"Case": "reads", "Proposals": "reads", "ProposalsFor": "reads", "Proposal": "reads",
 		"AdjustWallet": "wallet.Correct records it", "RefundTopUps": "payment.Refund records it",
 	}

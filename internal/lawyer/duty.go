@@ -1,0 +1,85 @@
+package lawyer
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"partnerd/internal/postgres"
+)
+
+// Hours is a stretch of a day on which a lawyer works, every week, by the clock of his time zone.
+type Hours struct {
+	Weekday     time.Weekday
+	From, Until int // minutes of the day, 0 to 1440; Until is exclusive
+}
+
+// Duty says when a lawyer may be woken. It does not keep him from working at other times: who signs on is on duty.
+type Duty struct {
+	TimeZone string  // a name of the IANA database; [DefaultTimeZone] for a new lawyer
+	Hours    []Hours // of the week, from Monday on; none: he is not woken, unless he is on call
+	OnCall   bool    // may be woken outside his hours for what is due soon
+}
+
+// DefaultTimeZone is that of a lawyer of whom nobody said another one.
+const DefaultTimeZone = "Europe/Paris"
+
+const maxHours = 28 // stretches of a week
+
+// SetDuty replaces when a lawyer may be woken. It returns [ErrInvalid] for a zone that is not known and for hours that are none,
+// too many or overlap, or [ErrNotFound].
+func (s *Service) SetDuty(ctx context.Context, tx postgres.Tx, lawyerID string, d Duty) error {
+	hours, err := d.checked()
+	if err != nil {
+		return err
+	}
+	known, err := zoneIsKnown(ctx, tx, d.TimeZone)
+	if err != nil {
+		return err
+	}
+	if !known {
+		return errZone
+	}
+	if _, err := get(ctx, tx, lawyerID, lockLawyer); err != nil { // of two at one time the second replaces what the first wrote
+		return err
+	}
+	s.Changed(tx, lawyerID)
+	if err := write(ctx, tx, lawyerID, lawyerRow{TimeZone: d.TimeZone, OnCall: d.OnCall}, "time_zone", "on_call"); err != nil {
+		return err
+	}
+	return replaceHours(ctx, tx, lawyerID, hours)
+}
+
+// Duty returns when a lawyer may be woken, or [ErrNotFound].
+func (s *Service) Duty(ctx context.Context, tx postgres.Tx, lawyerID string) (Duty, error) {
+	return duty(ctx, tx, lawyerID)
+}
+
+var errZone = fmt.Errorf("%w: the time zone is not one of the IANA database, like Europe/Paris", ErrInvalid)
+
+// checked returns the hours in the order of the week.
+func (d Duty) checked() ([]Hours, error) {
+	if _, err := time.LoadLocation(d.TimeZone); err != nil || d.TimeZone == "" || d.TimeZone == "Local" {
+		return nil, errZone
+	}
+	if len(d.Hours) > maxHours {
+		return nil, fmt.Errorf("%w: a week has at most %d stretches of hours", ErrInvalid, maxHours)
+	}
+	hours := slices.SortedFunc(slices.Values(d.Hours), func(a, b Hours) int {
+		return cmp.Or(cmp.Compare(isoDay(a.Weekday), isoDay(b.Weekday)), cmp.Compare(a.From, b.From))
+	})
+	for i, h := range hours {
+		if h.Weekday < time.Sunday || h.Weekday > time.Saturday || h.From < 0 || h.Until > 24*60 || h.From >= h.Until {
+			return nil, fmt.Errorf("%w: hours lie within a day, and end after they begin", ErrInvalid)
+		}
+		if i > 0 && hours[i-1].Weekday == h.Weekday && hours[i-1].Until > h.From {
+			return nil, fmt.Errorf("%w: the hours of a day overlap", ErrInvalid)
+		}
+	}
+	return hours, nil
+}
+
+// isoDay counts from Monday, 1, to Sunday, 7, as the database does.
+func isoDay(d time.Weekday) int { return (int(d)+6)%7 + 1 }

@@ -2,6 +2,7 @@ package consultation
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -9,6 +10,7 @@ import (
 	"partnerd/internal/matching"
 	"partnerd/internal/postgres"
 	"partnerd/internal/problem"
+	"partnerd/internal/staff"
 )
 
 func (w *world) byHand(id, lawyerID string) error {
@@ -37,6 +39,31 @@ func TestCallbackThatIsDueSoonIsAnAlarm(t *testing.T) {
 	w.expect(id, PendingCallback, "pending_callback[PENDING_CALLBACK]", 8000, 2000)
 	w.pass(time.Hour)
 	w.expect(id, Expired, "pending_callback[PENDING_CALLBACK] expired[EXPIRED] refunded[EXPIRED]", 10_000, 0)
+}
+
+// Each active operator who may look after consultations is told of it by one mail.
+func TestAlarmIsMailedToOperators(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	people, err := staff.New(staff.Deps{DB: w.DB, Box: w.Box, Queue: w.queue, Mail: w.Mail, BaseURL: "https://partnerd.example"})
+	w.do(err)
+	w.Staff, w.deps.Staff = people, people
+	for i, roles := range [][]staff.Role{{staff.Support}, {staff.Admin}, {staff.Finance}, {staff.Support}} {
+		w.tx(func(tx postgres.Tx) error {
+			_, _, err := people.Invite(t.Context(), tx, staff.NewPerson{Kind: staff.Operator, Email: fmt.Sprintf("operator%d@example.org", i), Name: "An Operator", Language: "en", Roles: roles})
+			return err
+		})
+	}
+	_, err = w.DB.Pool().Exec(t.Context(), "UPDATE staff SET password_hash = 'x' WHERE email <> 'operator3@example.org'") // the last one is invited, no more
+	w.do(err)
+	before := w.mails()
+	id := w.create()
+	w.pass(SearchLimit)
+	w.pass(w.read(id).CallbackDueAt.Add(-callbackAlarm).Sub(w.clock.Now()))
+	w.pass(time.Hour)
+	if n := w.mails() - before; n != 2 {
+		t.Errorf("%d mails, want one to support and one to admin", n)
+	}
 }
 
 func TestAssignByHandIsAnOfferToOneLawyer(t *testing.T) {

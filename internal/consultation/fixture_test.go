@@ -39,6 +39,7 @@ type world struct {
 	application string
 	client      string
 	lawyers     []string
+	queue       *queue.Queue
 	eventID     int // of the provider
 	count       int // of lawyers so far
 }
@@ -86,7 +87,7 @@ func newWorldOn(t *testing.T, db *postgres.DB, clk *clock.Manual) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{T: t, clock: clk, Service: New(Deps{
+	w := &world{T: t, clock: clk, queue: jobs, Service: New(Deps{
 		DB: db, Box: box, Accounts: account.New(box), Applications: application.New(), Catalog: catalog.New(), Wallet: wallet.New(),
 		Matching: matching.New(lawyers), Lawyers: lawyers, Webhooks: webhook.New(db, box, webhook.Config{Sandbox: true}),
 		Notes: note.New(box, drop), Telephony: telephony.New(db, nil, nil, nil), Mail: mail.New(jobs, box, nil),

@@ -1,4 +1,4 @@
-// Accessibility of one page: axe-core finds nothing, nothing is cut off, and there is one first heading.
+// Accessibility of one page: axe-core finds nothing, nothing is cut off, there is one first heading, and every text is complete.
 import axe from 'axe-core'
 import assert from 'node:assert/strict'
 import { shoot } from './window.js'
@@ -20,4 +20,5 @@ export async function examine(page, name) {
   const overflow = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth)
   assert(overflow <= 0, `${name} is ${overflow} px too wide`)
   assert.equal(await page.locator('h1').count(), 1, `${name} has one first heading`)
+  assert.doesNotMatch(await page.textContent('body'), /%!/, `${name} has a text that was not given what it says`)
 }

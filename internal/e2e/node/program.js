@@ -11,13 +11,13 @@ import { join, resolve } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { promisify } from 'node:util'
 
-const root = resolve(import.meta.dirname, '../../..')
+export const root = resolve(import.meta.dirname, '../../..')
 const binary = process.env.PARTNERD_BINARY ?? join(root, 'bin/partnerd')
 export const contract = join(root, 'openapi/partner.yaml')
 export const password = 'a password for tests only'
 
 // Below the ports of outgoing connections, so that none of them takes it before the program does.
-async function freePort() {
+export async function freePort() {
   for (;;) {
     const port = 10000 + randomInt(10000)
     const socket = createSocket().listen(port, '127.0.0.1')
@@ -42,21 +42,26 @@ async function newest(folder, to, seen) {
   }
 }
 
-/** Starts the program; it ends with the test file. */
-export async function start() {
+/** Makes fresh keys of a deployment. */
+export const keys = async () => JSON.parse((await promisify(execFile)(binary, ['key', 'generate', '--json'])).stdout)
+
+/** Starts the program, in live with the settings of what is outside; it ends with the test file. */
+export async function start(live) {
   const dir = await mkdtemp(join(tmpdir(), 'partnerd-node-'))
   const port = await freePort()
   const env = {
     PATH: process.env.PATH, HOME: dir, PARTNERD_DATA_DIR: join(dir, 'data'), PARTNERD_ADDR: `127.0.0.1:${port}`,
-    PARTNERD_BASE_URL: `http://localhost:${port}`, PARTNERD_LOG_LEVEL: 'warn'
+    PARTNERD_BASE_URL: `http://localhost:${port}`, PARTNERD_LOG_LEVEL: 'warn', ...live
   }
-  const child = spawn(binary, ['serve'], { env, stdio: ['ignore', 'ignore', 'inherit'] })
+  const child = spawn(binary, ['serve'], { env, stdio: live ? ['ignore', 'pipe', 'pipe'] : ['ignore', 'ignore', 'inherit'] })
+  const log = []
+  for (const stream of [child.stdout, child.stderr]) stream?.setEncoding('utf8').on('data', text => log.push(text))
   const ended = once(child, 'exit')
   const base = env.PARTNERD_BASE_URL
   for (const giveUp = Date.now() + 60_000; ;) {
     const ready = await fetch(`${base}/readyz`).then(r => r.ok, () => false)
     if (ready) break
-    assert(child.exitCode === null, `serve ended with ${child.exitCode}`)
+    assert(child.exitCode === null, `serve ended with ${child.exitCode}: ${log.join('')}`)
     assert(Date.now() < giveUp, 'serve is not ready after a minute')
     await pause(50)
   }
@@ -67,7 +72,9 @@ export async function start() {
     return JSON.parse(stdout)
   }
   return {
-    base,
+    base, cli,
+    /** What it wrote so far, in live. */
+    log: () => log.join(''),
     /** Registers an application whose redirect URI is the callback. */
     application: (name, callback, ...scopes) =>
       cli('app', 'create', '--name', name, '--redirect-uri', callback, ...scopes.flatMap(s => ['--scope', s])),

@@ -1,8 +1,10 @@
 package telephony
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"gorm.io/gorm"
@@ -100,6 +102,9 @@ func active(ctx context.Context, tx postgres.Tx, consultationID string) (Call, b
 	return one(ctx, gorm.G[callRow](tx.Gorm(ctx)).Where("consultation_id = ? AND state <> 'ENDED'", consultationID))
 }
 
+// course is in which order things happen to a call.
+var course = []EventKind{LegRinging, LegAnswered, LegMachine, LegDigits, LegsJoined, LegsParted, LegFailed, CallOver, RecordingReady}
+
 func history(ctx context.Context, tx postgres.Tx, consultationID string) ([]Told, error) {
 	calls, err := gorm.G[callRow](tx.Gorm(ctx)).Where("consultation_id = ?", consultationID).Order("started_at, id").Find(ctx)
 	if err != nil {
@@ -116,6 +121,11 @@ func history(ctx context.Context, tx postgres.Tx, consultationID string) ([]Told
 	for _, e := range events {
 		told := &list[at[e.CallID]]
 		told.Events = append(told.Events, Report{e.Kind, e.At, e.Fitted})
+	}
+	for _, told := range list { // providers tell whole seconds, in which much happens
+		slices.SortStableFunc(told.Events, func(a, b Report) int {
+			return cmp.Or(a.At.Compare(b.At), cmp.Compare(slices.Index(course, a.Kind), slices.Index(course, b.Kind)))
+		})
 	}
 	return list, nil
 }

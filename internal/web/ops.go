@@ -107,6 +107,7 @@ type opsCell struct {
 	URL       string
 	Code      bool
 	At        *time.Time
+	Exact     bool // At is told to the second
 }
 
 type opsLink struct {
@@ -121,6 +122,7 @@ func linked(url, s string) opsCell {
 }
 func worded(key string, args ...any) opsCell { return opsCell{Key: key, Args: args} }
 func at(t time.Time) opsCell                 { return opsCell{At: &t} }
+func exactly(t time.Time) opsCell            { return opsCell{At: &t, Exact: true} }
 func maybeAt(t *time.Time) opsCell           { return opsCell{At: t} }
 
 // opsSection is a link of the desk's navigation.

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"encoding/json"
@@ -293,8 +294,9 @@ func (p *Pages) timeline(ctx context.Context, got operator.Case, lang string) (o
 		if len(cells) > 1 {
 			detail = cells[1]
 		}
-		all = append(all, moment{t, []opsCell{at(t), worded("ops.line." + kind), what, detail}})
+		all = append(all, moment{t, []opsCell{exactly(t), worded("ops.line." + kind), what, detail}})
 	}
+	slices.SortFunc(got.Deliveries, func(a, b webhook.Delivery) int { return cmp.Compare(a.Sequence, b.Sequence) }) // of one instant, too
 	for _, d := range got.Deliveries {
 		add(d.CreatedAt, "event", code(string(d.Type)), linked(opsPath("deliveries", d.ID)+"?application="+got.ApplicationID, fmt.Sprintf("%s %d", d.State, d.Attempts)))
 	}

@@ -38,6 +38,7 @@
     announce(d.say)
     if (d.offer && d.offer !== offer) {
       beep()
+      byId('desk-offer').scrollIntoView() // on a phone it lies below
       if (window.Notification && Notification.permission === 'granted' && document.hidden) new Notification(d.flash)
     }
     offer = d.offer

@@ -69,8 +69,9 @@ func (f *fixture) newServices(box *seal.Box) {
 	f.lawyers = lawyer.New(box)
 	f.webhooks = webhook.New(f.db, box, webhook.Config{Sandbox: true})
 	offers, calls := matching.New(f.lawyers), telephony.New(f.db, nil, nil, nil)
+	f.notes = note.New(box, newDrop())
 	f.consultations = consultation.New(consultation.Deps{DB: f.db, Box: box, Accounts: f.accounts, Applications: f.apps, Catalog: f.catalog, Wallet: f.wallet,
-		Matching: offers, Lawyers: f.lawyers, Webhooks: f.webhooks, Notes: note.New(box, newDrop()),
+		Matching: offers, Lawyers: f.lawyers, Webhooks: f.webhooks, Notes: f.notes,
 		Telephony: calls, Mail: f.post})
 	f.operators = &operator.Service{DB: f.db, Sandbox: true, Accounts: f.accounts, Applications: f.apps, OAuth: f.oauth, Wallet: f.wallet, Payments: f.payments, Webhooks: f.webhooks,
 		Lawyers: f.lawyers, Consultations: f.consultations, Matching: offers, Telephony: calls, Staff: f.staff, Mail: f.post}

@@ -34,6 +34,7 @@ import (
 	"partnerd/internal/lawyer"
 	"partnerd/internal/mail"
 	"partnerd/internal/money"
+	"partnerd/internal/note"
 	"partnerd/internal/oauth"
 	"partnerd/internal/operator"
 	"partnerd/internal/payment"
@@ -65,6 +66,7 @@ type fixture struct {
 	accounts *account.Service
 	apps     *application.Service
 	oauth    *oauth.Service
+	notes    *note.Service
 	wallet   *wallet.Service
 	payments *payment.Service
 	books    *books.Service

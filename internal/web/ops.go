@@ -64,7 +64,7 @@ type opsDone struct {
 // opsField is a field of an act's form.
 type opsField struct {
 	Name, Label, Hint string
-	Type              string // of the input; or select, checks, lines
+	Type              string // of the input; or select, checks, lines, shown
 	Value             string
 	Options           []opsOption
 	Optional          bool
@@ -106,6 +106,7 @@ type opsCell struct {
 	Args      []any
 	URL       string
 	Code      bool
+	Also      string // a code after the wording
 	At        *time.Time
 	Exact     bool // At is told to the second
 }
@@ -119,6 +120,14 @@ func plain(s string) opsCell { return opsCell{Text: s} }
 func code(s string) opsCell  { return opsCell{Text: s, Code: s != ""} }
 func linked(url, s string) opsCell {
 	return opsCell{Text: s, URL: url, Code: true}
+}
+
+// coded is the wording of a code that the program keeps, "" for none, and what was said with it.
+func coded(s string, also ...string) opsCell {
+	if s == "" {
+		return code(strings.Join(also, " "))
+	}
+	return opsCell{Key: "ops.code." + s, Also: strings.Join(also, " ")}
 }
 func worded(key string, args ...any) opsCell { return opsCell{Key: key, Args: args} }
 func at(t time.Time) opsCell                 { return opsCell{At: &t} }

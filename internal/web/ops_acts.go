@@ -221,9 +221,9 @@ func (p *Pages) proposalFields(ctx context.Context, tx postgres.Tx, c opsCall) (
 	}
 	by, err := p.deps.Staff.Get(ctx, tx, got.By)
 	return []opsField{
-		{Label: "ops.col.kind", Type: "shown", Value: string(got.Kind)}, {Label: "ops.col.subject", Type: "shown", Value: got.Subject},
+		{Label: "ops.col.kind", Type: "shown", Options: []opsOption{{Text: "ops.kind." + string(got.Kind)}}}, {Label: "ops.col.subject", Type: "shown", Value: got.Subject},
 		{Label: "ops.col.amount", Type: "shown", Value: got.Amount.Format(c.Lang)}, {Label: "ops.col.by", Type: "shown", Value: by.Name},
-		{Label: "ops.col.reason", Type: "shown", Value: got.Reason},
+		{Label: "ops.proposed.reason", Type: "shown", Value: got.Reason},
 	}, err
 }
 

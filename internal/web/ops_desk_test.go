@@ -149,6 +149,12 @@ func TestEveryActOfTheDeskIsRecordedOnce(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	subjects, c := f.opsDesk()
+	token := f.redeem(f.answer(f.browser().signIn(f.client.Email), allScopes, "allow"))
+	f.tx(func(tx postgres.Tx) {
+		if _, err := f.notes.Submit(t.Context(), tx, c.ID, "law_1", "A planted note", "A planted preview"); err != nil {
+			t.Fatal(err)
+		}
+	})
 	w := f.join(staff.NewPerson{Kind: staff.Operator, Email: "admin@partners.example", Name: "Olga Operator", Language: "en", Roles: []staff.Role{staff.Admin}})
 	me := must(f.staff.ByEmail(t.Context(), f.db.Read(), w.email))
 	var pages strings.Builder
@@ -237,13 +243,14 @@ func TestEveryActOfTheDeskIsRecordedOnce(t *testing.T) {
 			pages.WriteString(p.body)
 		}
 	}
-	for _, secret := range []string{"Separation", "custody", "What to do", "Second line", "33639980002", "639980002", "33199000009", f.client.Email, f.client.Name, f.secret, testPassword} {
+	for _, secret := range []string{"Separation", "custody", "What to do", "Second line", "33639980002", "639980002", "33199000009", f.client.Email, f.client.Name, f.secret, testPassword,
+		"planted note", "planted preview", token.AccessToken, token.RefreshToken} {
 		if strings.Contains(pages.String(), secret) {
 			t.Errorf("a page of the desk shows %q", secret)
 		}
 	}
 	timeline := w.get(opsPath("consultations", c.ID) + "?lang=en")
-	timeline.want(t, 200, "consultation.created", "CAPTURE", "REFUND", "proposal.confirm", "Olga Operator: Because of confirm", "case-7", "Ask for a correction")
+	timeline.want(t, 200, "consultation.created", "charged", "given back", "proposal.confirm", "Olga Operator: Because of confirm", "case-7", "Ask for a correction")
 	w.get("/ops/consultations?q=case-7").want(t, 200, c.ID)
 	w.get("/ops/consultations?q="+c.ID).wantRedirect(t, 303, opsPath("consultations", c.ID))
 	w.get("/ops/consultations?status=COMPLETED&age=0").want(t, 200, c.ID)

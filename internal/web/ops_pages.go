@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
@@ -21,6 +20,7 @@ import (
 	"partnerd/internal/audit"
 	"partnerd/internal/books"
 	"partnerd/internal/consultation"
+	"partnerd/internal/matching"
 	"partnerd/internal/money"
 	"partnerd/internal/operator"
 	"partnerd/internal/payment"
@@ -40,6 +40,9 @@ const (
 )
 
 func (p *Pages) ops(c echo.Context, s staff.Session, v opsPage) error {
+	for i := range v.Blocks {
+		v.Blocks[i].Facts = slices.DeleteFunc(v.Blocks[i].Facts, func(f opsFact) bool { return f.Cell.Text == "" && f.Cell.Key == "" && f.Cell.At == nil })
+	}
 	return p.showOps(c, http.StatusOK, s, "ops", v.Heading, v)
 }
 
@@ -75,7 +78,7 @@ func (p *Pages) opsBoard(c echo.Context, s staff.Session) error {
 			late++
 			cell = worded("ops.minutes.alarm", int(left/time.Minute))
 		}
-		board.Rows = append(board.Rows, []opsCell{at(*item.CallbackDueAt), cell, p.caseCell(item.ID), code(string(item.Status)), code(item.LawyerID)})
+		board.Rows = append(board.Rows, []opsCell{at(*item.CallbackDueAt), cell, p.caseCell(item.ID), coded(string(item.Status)), code(item.LawyerID)})
 	}
 	if late > 0 {
 		board.Alert, board.Args = "ops.board.alarm", []any{late}
@@ -176,9 +179,9 @@ func (p *Pages) opsConsultations(c echo.Context, s staff.Session) error {
 		{Name: "q", Label: "ops.search.consultation", Type: "search", Value: q},
 		{Name: "status", Label: "ops.col.status", Type: "select", Options: []opsOption{{Text: "ops.field.all", Key: true}}},
 		{Name: "application", Label: "ops.col.application", Type: "select", Options: []opsOption{{Text: "ops.field.all", Key: true}}},
-		{Name: "age", Label: "ops.search.age", Type: "number", Value: age}}}
+		{Name: "age", Label: "ops.search.age", Type: "number", Value: age, Optional: true}}}
 	for _, st := range consultation.Statuses()[1:] {
-		v.Search[1].Options = append(v.Search[1].Options, opsOption{Value: string(st), Text: string(st), Chosen: string(st) == status})
+		v.Search[1].Options = append(v.Search[1].Options, opsOption{Value: string(st), Text: coded(string(st)).Key, Key: true, Chosen: string(st) == status})
 	}
 	names := map[string]string{}
 	for _, a := range apps {
@@ -195,7 +198,7 @@ func (p *Pages) opsConsultations(c echo.Context, s staff.Session) error {
 func caseTable(items []consultation.Consultation, applications map[string]string) opsBlock {
 	b := opsBlock{Title: "ops.found", Head: []string{"ops.col.consultation", "ops.col.status", "ops.col.when", "ops.col.application", "ops.col.reference"}, Table: true}
 	for _, item := range items {
-		b.Rows = append(b.Rows, []opsCell{linked(opsPath("consultations", item.ID), item.ID), code(string(item.Status)), at(item.CreatedAt), plain(applications[item.ApplicationID]), plain(item.ExternalRef)})
+		b.Rows = append(b.Rows, []opsCell{linked(opsPath("consultations", item.ID), item.ID), coded(string(item.Status)), at(item.CreatedAt), plain(applications[item.ApplicationID]), plain(item.ExternalRef)})
 	}
 	return b
 }
@@ -207,7 +210,7 @@ func (p *Pages) opsConsultation(c echo.Context, s staff.Session) error {
 		return err
 	}
 	facts := []opsFact{
-		{"ops.col.status", code(string(got.Status))}, {"ops.col.application", linked(opsPath("applications", got.ApplicationID), got.Application.Name)},
+		{"ops.col.status", coded(string(got.Status))}, {"ops.col.application", linked(opsPath("applications", got.ApplicationID), got.Application.Name)},
 		{"ops.col.client", subjectCell(got.ClientID)}, {"ops.col.reference", plain(got.ExternalRef)}, {"ops.col.pair", code(got.Competence + " " + got.Language)},
 		{"ops.col.price", plain(got.Price.Format(lang))}, {"ops.col.lawyer", p.lawyerCell(got, got.LawyerID)}, {"ops.col.due", maybeAt(got.CallbackDueAt)},
 		{"ops.col.call", maybeAt(got.CallStartedAt)}, {"ops.col.ended", code(string(got.EndReason))},
@@ -221,7 +224,6 @@ func (p *Pages) opsConsultation(c echo.Context, s staff.Session) error {
 	if got.Withdrawal != nil {
 		facts = append(facts, opsFact{"ops.col.withdrawal", at(got.Withdrawal.DeclaredAt)}, opsFact{"ops.col.owed", plain(got.Proposed.Format(lang))})
 	}
-	facts = slices.DeleteFunc(facts, func(f opsFact) bool { return f.Cell.Text == "" && f.Cell.Key == "" && f.Cell.At == nil })
 	top := opsBlock{Title: "ops.case", Hint: "ops.case.hint", Facts: facts, Links: p.links(s, got.ID, actsFor(got.Consultation)...)}
 	if s.Person.May(staff.Support, staff.Security) {
 		top.Links = append(top.Links, opsLink{URL: opsPath("consultations", got.ID, "proof.json"), Key: "ops.proof"})
@@ -260,6 +262,14 @@ func (p *Pages) lawyerCell(got operator.Case, lawyerID string) opsCell {
 	return code(lawyerID)
 }
 
+// because says why a lawyer was asked; of the oldest offers it is not known.
+func because(why matching.Why) opsCell {
+	if why == "" {
+		return opsCell{}
+	}
+	return worded("ops.because." + string(why))
+}
+
 // why tells why each lawyer was asked, and what he answered.
 func why(p *Pages, got operator.Case) opsBlock {
 	b := opsBlock{Title: "ops.why", Head: []string{"ops.col.when", "ops.col.lawyer", "ops.col.why", "ops.col.place", "ops.col.answer"}, Table: true}
@@ -268,11 +278,7 @@ func why(p *Pages, got operator.Case) opsBlock {
 		if o.QueuePlace > 0 {
 			place = worded("ops.place", o.QueuePlace, o.QueueSeen, int(o.Idle/time.Second))
 		}
-		because := opsCell{}
-		if o.Why != "" {
-			because = worded("ops.because." + string(o.Why))
-		}
-		b.Rows = append(b.Rows, []opsCell{at(o.CreatedAt), p.lawyerCell(got, o.LawyerID), because, place, code(strings.TrimSpace(string(o.State) + " " + o.Reason))})
+		b.Rows = append(b.Rows, []opsCell{at(o.CreatedAt), p.lawyerCell(got, o.LawyerID), because(o.Why), place, coded(string(o.State), o.Reason)})
 	}
 	return b
 }
@@ -298,12 +304,12 @@ func (p *Pages) timeline(ctx context.Context, got operator.Case, lang string) (o
 	}
 	slices.SortFunc(got.Deliveries, func(a, b webhook.Delivery) int { return cmp.Compare(a.Sequence, b.Sequence) }) // of one instant, too
 	for _, d := range got.Deliveries {
-		add(d.CreatedAt, "event", code(string(d.Type)), linked(opsPath("deliveries", d.ID)+"?application="+got.ApplicationID, fmt.Sprintf("%s %d", d.State, d.Attempts)))
+		add(d.CreatedAt, "event", code(string(d.Type)), opsCell{Key: coded(string(d.State)).Key, URL: opsPath("deliveries", d.ID) + "?application=" + got.ApplicationID})
 	}
 	for _, o := range got.Offers {
-		add(o.CreatedAt, "offer", p.lawyerCell(got, o.LawyerID), code(string(o.Why)))
+		add(o.CreatedAt, "offer", p.lawyerCell(got, o.LawyerID), because(o.Why))
 		if o.EndedAt != nil {
-			add(*o.EndedAt, "answer", p.lawyerCell(got, o.LawyerID), code(strings.TrimSpace(string(o.State)+" "+o.Reason)))
+			add(*o.EndedAt, "answer", p.lawyerCell(got, o.LawyerID), coded(string(o.State), o.Reason))
 		}
 		if o.ReturnedAt != nil {
 			add(*o.ReturnedAt, "returned", p.lawyerCell(got, o.LawyerID), code(o.Reason))
@@ -312,14 +318,14 @@ func (p *Pages) timeline(ctx context.Context, got operator.Case, lang string) (o
 	for _, call := range got.Calls {
 		add(call.StartedAt, "call", code(call.ID), worded("ops.attempt", call.Attempt))
 		for _, e := range call.Events {
-			add(e.At, "report", code(string(e.Kind)), code(call.ID))
+			add(e.At, "report", coded(string(e.Kind)), worded("ops.attempt", call.Attempt))
 		}
 		if call.EndedAt != nil {
-			add(*call.EndedAt, "callend", code(strings.TrimSpace(string(call.Outcome)+" "+call.Reason)), code(call.ID))
+			add(*call.EndedAt, "callend", coded(string(call.Outcome), call.Reason), worded("ops.attempt", call.Attempt))
 		}
 	}
 	for _, m := range got.Money {
-		add(m.CreatedAt, "money", code(string(m.Type)), plain(m.Amount.Format(lang)))
+		add(m.CreatedAt, "money", coded(string(m.Type)), plain(m.Amount.Format(lang)))
 	}
 	known := map[string]string{}
 	for _, e := range got.Audit {
@@ -330,7 +336,7 @@ func (p *Pages) timeline(ctx context.Context, got operator.Case, lang string) (o
 		add(e.CreatedAt, "act", code(e.Action), plain(name+": "+e.Reason))
 	}
 	for _, o := range got.Proposals {
-		add(o.CreatedAt, "proposal", code(string(o.State)), plain(o.Amount.Format(lang)))
+		add(o.CreatedAt, "proposal", coded(string(o.State)), plain(o.Amount.Format(lang)))
 	}
 	slices.SortStableFunc(all, func(a, b moment) int { return a.at.Compare(b.at) })
 	b := opsBlock{Title: "ops.timeline", Head: []string{"ops.col.when", "ops.col.kind", "ops.col.what", "ops.col.detail"}, Table: true}
@@ -434,9 +440,9 @@ func (p *Pages) opsLawyers(c echo.Context, s staff.Session) error {
 		v.Older = older(c, list[opsRows-1].ID)
 	}
 	for _, l := range list {
-		state := code(string(l.State))
+		state := coded(string(l.State))
 		if l.Suspended {
-			state = worded("ops.lawyer.suspended", string(l.State))
+			state = worded("ops.lawyer.barred")
 		}
 		seen := opsCell{}
 		if !l.HeartbeatAt.IsZero() {
@@ -466,14 +472,14 @@ func (p *Pages) opsLawyer(c echo.Context, s staff.Session) error {
 	if err != nil {
 		return err
 	}
-	facts := []opsFact{{"ops.col.name", plain(l.Name)}, {"ops.field.email", plain(l.Email)}, {"ops.col.status", code(string(l.State))},
+	facts := []opsFact{{"ops.col.name", plain(l.Name)}, {"ops.field.email", plain(l.Email)}, {"ops.col.status", coded(string(l.State))},
 		{"ops.col.work", yes("ops.lawyer.barred", "ops.lawyer.free", l.Suspended)}, {"ops.col.since", at(l.CreatedAt)},
 		{"ops.field.competences", code(strings.Join(skills.Competences, " "))}, {"ops.field.languages", code(strings.Join(skills.Languages, " "))}}
 	signin := worded("ops.lawyer.uninvited")
 	person, err := p.deps.Staff.OfLawyer(ctx, tx, l.ID)
 	switch {
 	case err == nil:
-		signin = code(string(person.State))
+		signin = coded(string(person.State))
 	case !errors.Is(err, staff.ErrNotFound):
 		return err
 	}
@@ -484,7 +490,7 @@ func (p *Pages) opsLawyer(c echo.Context, s staff.Session) error {
 	}
 	work := opsBlock{Title: "ops.lawyer.hands", Head: []string{"ops.col.consultation", "ops.col.status", "ops.col.when"}, Table: true}
 	for _, item := range hands {
-		work.Rows = append(work.Rows, []opsCell{p.caseCell(item.ID), code(string(item.Status)), maybeAt(item.AssignedAt)})
+		work.Rows = append(work.Rows, []opsCell{p.caseCell(item.ID), coded(string(item.Status)), maybeAt(item.AssignedAt)})
 	}
 	return p.ops(c, s, opsPage{Heading: "ops.lawyer", Code: l.ID, Blocks: []opsBlock{{Title: "ops.lawyer.data", Facts: facts, Links: p.links(s, l.ID, acts...)}, work, entries}})
 }
@@ -496,7 +502,7 @@ func (p *Pages) opsPeople(c echo.Context, s staff.Session) error {
 	}
 	b := opsBlock{Title: "ops.found", Head: []string{"ops.col.name", "ops.field.email", "ops.field.roles", "ops.col.signin"}, Table: true, Links: p.links(s, "", "invite")}
 	for _, person := range people {
-		b.Rows = append(b.Rows, []opsCell{{Text: person.Name, URL: opsPath("people", person.ID)}, plain(person.Email), code(roleNames(person)), code(string(person.State))})
+		b.Rows = append(b.Rows, []opsCell{{Text: person.Name, URL: opsPath("people", person.ID)}, plain(person.Email), code(roleNames(person)), coded(string(person.State))})
 	}
 	return p.ops(c, s, opsPage{Heading: "ops.section.people", Blocks: []opsBlock{b}})
 }
@@ -523,7 +529,7 @@ func (p *Pages) opsPerson(c echo.Context, s staff.Session) error {
 		return err
 	}
 	top := opsBlock{Title: "ops.person", Facts: []opsFact{{"ops.col.name", plain(person.Name)}, {"ops.field.email", plain(person.Email)}, {"ops.field.roles", code(roleNames(person))},
-		{"ops.col.signin", code(string(person.State))}, {"ops.col.factor", yes("ops.yes", "ops.no", person.SecondFactor)}, {"ops.col.since", at(person.CreatedAt)}}}
+		{"ops.col.signin", coded(string(person.State))}, {"ops.col.factor", yes("ops.yes", "ops.no", person.SecondFactor)}, {"ops.col.since", at(person.CreatedAt)}}}
 	top.Links = p.links(s, person.ID, "roles", "reinvite", "disable")
 	return p.ops(c, s, opsPage{Heading: "ops.person", Code: person.ID, Blocks: []opsBlock{top, entries}})
 }
@@ -589,12 +595,11 @@ func (p *Pages) hookBlocks(ctx context.Context, tx postgres.Tx, s staff.Session,
 	state := opsBlock{Title: "ops.hooks", Facts: []opsFact{{"ops.hooks.host", code(host)}, {"ops.hooks.disabled", maybeAt(endpoint.DisabledAt)}, {"ops.hooks.why", code(endpoint.DisabledReason)},
 		{"ops.hooks.failing", maybeAt(endpoint.FailingSince)}, {"ops.hooks.rate", worded("ops.percent", health.Rate())}, {"ops.hooks.failed", plain(strconv.Itoa(health.Failed))},
 		{"ops.hooks.pending", plain(strconv.Itoa(health.Pending))}, {"ops.hooks.oldest", maybeAt(health.Oldest)}}}
-	state.Facts = slices.DeleteFunc(state.Facts, func(f opsFact) bool { return f.Cell.Text == "" && f.Cell.Key == "" && f.Cell.At == nil })
 	state.Links = p.links(s, applicationID, "enable-webhooks", "redeliver")
 	list, _, err := p.deps.Webhooks.Deliveries(ctx, tx, applicationID, webhook.DeliveryFilter{Limit: 20})
 	log := opsBlock{Title: "ops.deliveries", Head: []string{"ops.col.when", "ops.col.kind", "ops.col.status", "ops.col.attempts", "ops.col.next"}, Table: true}
 	for _, d := range list {
-		log.Rows = append(log.Rows, []opsCell{at(d.CreatedAt), linked(opsPath("deliveries", d.ID)+"?application="+applicationID, string(d.Type)), code(string(d.State)), plain(strconv.Itoa(d.Attempts)), maybeAt(d.NextAt)})
+		log.Rows = append(log.Rows, []opsCell{at(d.CreatedAt), linked(opsPath("deliveries", d.ID)+"?application="+applicationID, string(d.Type)), coded(string(d.State)), plain(strconv.Itoa(d.Attempts)), maybeAt(d.NextAt)})
 	}
 	return []opsBlock{state, log}, err
 }
@@ -613,7 +618,7 @@ func (p *Pages) opsDelivery(c echo.Context, s staff.Session) error {
 	if err != nil {
 		return err
 	}
-	top := opsBlock{Title: "ops.delivery", Facts: []opsFact{{"ops.col.kind", code(string(d.Type))}, {"ops.col.status", code(string(d.State))}, {"ops.col.application", linked(opsPath("applications", app), app)}, {"ops.col.when", at(d.CreatedAt)}, {"ops.col.next", maybeAt(d.NextAt)}}}
+	top := opsBlock{Title: "ops.delivery", Facts: []opsFact{{"ops.col.kind", code(string(d.Type))}, {"ops.col.status", coded(string(d.State))}, {"ops.col.application", linked(opsPath("applications", app), app)}, {"ops.col.when", at(d.CreatedAt)}, {"ops.col.next", maybeAt(d.NextAt)}}}
 	if d.ConsultationID != "" {
 		top.Facts = append(top.Facts, opsFact{"ops.col.consultation", p.caseCell(d.ConsultationID)})
 	}

@@ -90,8 +90,10 @@ func usedKeys(t *testing.T) map[string]bool {
 	for _, category := range access.Categories {
 		used[useView{Category: category}.Label()] = true
 	}
-	for prefix, names := range map[string]string{"desk.presence.": "OFFLINE AVAILABLE OFFERED BUSY WRAP_UP AWAY", "desk.callstate.": "LAWYER_RINGING CLIENT_RINGING CONFIRMING BRIDGING",
-		"desk.reason.": "wrong_person technical_fault too_short"} {
+	for prefix, names := range map[string]string{"desk.presence.": "OFFLINE AVAILABLE OFFERED BUSY WRAP_UP AWAY",
+		"ops.code.":       "MATCHING PENDING_CALLBACK ASSIGNED IN_CALL CALL_ENDED COMPLETED CANCELLED EXPIRED OPEN ACCEPTED DECLINED REVOKED CONFIRMED REFUSED PENDING DELIVERED FAILED OFFLINE AVAILABLE OFFERED BUSY WRAP_UP AWAY INVITED ACTIVE DISABLED TOPUP HOLD RELEASE CAPTURE REFUND ADJUSTMENT LEG_RINGING LEG_ANSWERED LEG_MACHINE LEG_DIGITS LEG_FAILED BRIDGED UNBRIDGED ENDED RECORDING_READY STARTED DROPPED RESTORED FINISHED NOT_REACHED LAWYER_NOT_REACHED ABORTED",
+		"desk.callstate.": "LAWYER_RINGING CLIENT_RINGING CONFIRMING BRIDGING",
+		"desk.reason.":    "wrong_person technical_fault too_short"} {
 		for _, name := range strings.Fields(names) {
 			used[prefix+name] = true
 		}

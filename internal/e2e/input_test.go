@@ -198,6 +198,10 @@ func faultsOf(b *body) (out []fault) {
 			for _, bad := range []string{"not a url", "/path", "", "https://", "crm.example/back"} {
 				add("bad URL "+bad, "invalid_url", bad)
 			}
+		case p["enum"] != nil:
+			for _, bad := range []string{"", "NOPE", "fr", " FR", "FR ", "😀"} {
+				add("value "+bad, "invalid_value", bad)
+			}
 		case p["type"] == "string" && p["maxLength"] == nil: // a code of the catalog
 			for _, bad := range []string{"", "NOPE", "housing", " HOUSING", "HOUSING ", "😀"} {
 				add("code "+bad, "not_in_catalog", bad)

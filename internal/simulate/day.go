@@ -32,6 +32,7 @@ type Plan struct {
 	Decline     float64 // share of offers
 	Miss        float64 // share of offers that nobody looks at
 	Unreachable float64 // share of calls that the client does not answer
+	Wait        float64 // share of lawyers who wait then for the next attempt
 	Cancel      float64 // share of clients who give up while they wait
 	Call        time.Duration
 	Writing     time.Duration // of the note
@@ -367,7 +368,14 @@ func (s *day) answer(p *person, id string) error {
 		if _, err := s.phone(id, noAnswer); err != nil {
 			return err
 		}
-		return s.rings(p, id, 0)
+		s.after(s.between(5*time.Second, 40*time.Second), func() error {
+			err := s.consultations.ChooseRedial(s.ctx, p.lease, id, s.chance(s.plan.Wait))
+			if errors.Is(err, consultation.ErrForbidden) || errors.Is(err, consultation.ErrNotYours) {
+				err = nil // it was the last attempt
+			}
+			return errors.Join(err, s.rings(p, id, 0))
+		})
+		return nil
 	}
 	if there, err := s.phone(id, answers); err != nil || !there {
 		return err
@@ -416,7 +424,7 @@ func (s *day) logNormal(mean time.Duration, spread float64) time.Duration {
 
 // strandedSQL counts waiting work that an idle lawyer of its pair, to whom it may be offered, stands beside.
 var strandedSQL = postgres.SQL(postgres.Report, `SELECT count(*) FROM consultations c
-	WHERE c.status = 'MATCHING' AND NOT EXISTS (SELECT FROM offers o WHERE o.consultation_id = c.id AND o.state = 'OPEN')
+	WHERE c.status = 'MATCHING' AND (c.next_dial_at IS NULL OR c.next_dial_at <= $1) AND NOT EXISTS (SELECT FROM offers o WHERE o.consultation_id = c.id AND o.state = 'OPEN')
 		AND EXISTS (SELECT FROM lawyer_pairs p WHERE p.competence = c.competence AND p.language = c.language AND p.idle_since IS NOT NULL
 			AND NOT EXISTS (SELECT FROM offers o WHERE o.consultation_id = c.id AND o.lawyer_id = p.lawyer_id))`)
 
@@ -428,7 +436,7 @@ func (s *day) sample(until time.Time) {
 			s.after(10*time.Minute, look)
 		}
 		var n int
-		if err := s.db.Read().QueryRow(s.ctx, strandedSQL).Scan(&n); err != nil {
+		if err := s.db.Read().QueryRow(s.ctx, strandedSQL, s.clock.Now()).Scan(&n); err != nil {
 			return err
 		}
 		s.out.Samples++

@@ -30,7 +30,7 @@ var ErrMissed = errors.New("not every promise was kept")
 // DefaultPlan is a day of which theory and a prototype say that its lawyers are just enough.
 func DefaultPlan(lawyers, pairs, consultations int, seed uint64) Plan {
 	return Plan{Lawyers: lawyers, Pairs: pairs, Consultations: consultations, Seed: seed,
-		Decline: 0.07, Miss: 0.07, Unreachable: 0.03, Cancel: 0.05, Call: 11 * time.Minute, Writing: 4 * time.Minute}
+		Decline: 0.07, Miss: 0.07, Unreachable: 0.03, Wait: 0.6, Cancel: 0.05, Call: 11 * time.Minute, Writing: 4 * time.Minute}
 }
 
 // Singles are the queues that are compared with theory: a calm one, a busy one, and one with more work than lawyers.

@@ -31,7 +31,7 @@ func TestCommandsWorkWithoutAServerAndBesideOne(t *testing.T) {
 		t.Error("what a command made beside the server cannot be used at once")
 	}
 	var lawyer, client struct{ ID string }
-	in.ask(t, &lawyer, "lawyer", "create", "--json", "--email", "lawyer@firm.example", "--password", password, "--name", "Demo Lawyer",
+	in.ask(t, &lawyer, "lawyer", "create", "--json", "--email", "lawyer@firm.example", "--name", "Demo Lawyer",
 		"--phone", "+33639980003", "--competence", "HOUSING", "--competence", "TAX", "--language", "FR", "--language", "EN")
 	in.ask(t, &client, "client", "create", "--json", "--email", "Someone@Client.Example", "--password", password, "--name", "Zoé O’Neil")
 	if !strings.HasPrefix(lawyer.ID, "law_") || !strings.HasPrefix(client.ID, "cli_") {
@@ -68,7 +68,7 @@ func TestCommandsRefuseBadInputAndMakeNothing(t *testing.T) {
 	in := install(t, "PARTNERD_ENV=sandbox", "PARTNERD_DATABASE_URL="+database)
 	app := []string{"app", "create", "--json"}
 	client := []string{"client", "create", "--json", "--password", password, "--name", "Demo Client"}
-	lawyer := []string{"lawyer", "create", "--json", "--password", password, "--name", "Demo Lawyer", "--phone", "+33639980003"}
+	lawyer := []string{"lawyer", "create", "--json", "--name", "Demo Lawyer", "--phone", "+33639980003"}
 	var made struct{ ID string }
 	in.ask(t, &made, append(slices.Clone(client), "--email", "taken@client.example", "--balance-cents", "500")...)
 	adjust := []string{"wallet", "adjust", "--reason", "Test"}

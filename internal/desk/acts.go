@@ -2,6 +2,8 @@ package desk
 
 import (
 	"context"
+	"fmt"
+	"time"
 
 	"partnerd/internal/consultation"
 	"partnerd/internal/lawyer"
@@ -141,6 +143,19 @@ func (s *Service) SubmitNote(ctx context.Context, session staff.Session, consult
 		return ErrConfirm
 	}
 	return fault(s.deps.Consultations.SubmitNote(ctx, leaseOf(session), consultationID, text, preview))
+}
+
+// Zone returns the time zone in which the lawyer works.
+func (s *Service) Zone(ctx context.Context, tx postgres.Tx, session staff.Session) (*time.Location, error) {
+	d, err := s.deps.Lawyers.Duty(ctx, tx, session.Person.LawyerID)
+	if err != nil {
+		return nil, err
+	}
+	zone, err := time.LoadLocation(d.TimeZone)
+	if err != nil {
+		return nil, fmt.Errorf("load the lawyer's time zone: %w", err)
+	}
+	return zone, nil
 }
 
 // History lists the lawyer's consultations that have ended, as [consultation.Service.History].

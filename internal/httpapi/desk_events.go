@@ -51,7 +51,7 @@ func (e *events) State(st desk.State) error {
 }
 
 // Idle implements [desk.Stream].
-func (e *events) Idle() error { return e.write(":\n\n") }
+func (e *events) Idle() error { return e.write("event: idle\ndata:\n\n") }
 
 func (e *events) write(text string) error {
 	_ = e.w.SetWriteDeadline(e.clock.Now().Add(writeTime)) // a writer of a test has none

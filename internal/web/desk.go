@@ -62,12 +62,12 @@ func (p *Pages) registerDesk(e *echo.Echo, read []string) {
 		"/desk/consultations/:id/choice": func(c echo.Context, s staff.Session) error {
 			return p.deps.Desk.ChooseRedial(c.Request().Context(), s, c.Param("id"), c.Request().PostForm.Get("wait") == "yes")
 		},
-		"/desk/consultations/:id/draft": func(c echo.Context, s staff.Session) error {
-			return p.deps.Desk.SaveDraft(c.Request().Context(), s, c.Param("id"), draftOf(c))
-		},
 	} {
 		e.POST(path, p.withLawyer(func(c echo.Context, s staff.Session) error { return p.acted(c, act(c, s), "") }))
 	}
+	e.POST("/desk/consultations/:id/draft", p.withLawyer(func(c echo.Context, s staff.Session) error {
+		return p.acted(c, p.deps.Desk.SaveDraft(c.Request().Context(), s, c.Param("id"), draftOf(c)), "draft")
+	}))
 	e.POST("/desk/consultations/:id/note", p.withLawyer(p.submitNote))
 }
 
@@ -75,7 +75,7 @@ func (p *Pages) registerDesk(e *echo.Echo, read []string) {
 var (
 	deskFaults = map[string]string{"elsewhere": "desk.fault.elsewhere", "gone": "desk.fault.gone", "busy": "desk.fault.busy", "phone": "desk.fault.phone",
 		"note": "desk.fault.note", "confirm": "desk.fault.confirm", "now": "desk.fault.now"}
-	deskDone = map[string]string{"note": "desk.done.note"}
+	deskDone = map[string]string{"note": "desk.done.note", "draft": "desk.draft.saved"}
 )
 
 // faultWord is what the address of the desk says of a refusal; false for an error that is none.
@@ -128,8 +128,10 @@ func (p *Pages) duty(c echo.Context, s staff.Session) (err error) {
 type caseView struct {
 	consultation.Case
 	Topic, Tongue  string // labels of competence and language
+	Zone           *time.Location
 	DialBy         *time.Time
 	GivenUpAt      *time.Time
+	SecondsLeft    int // of an offer
 	NextAttempt    *time.Time
 	Ended          bool // the call is over
 	Draft          note.Draft
@@ -153,7 +155,8 @@ type deskView struct {
 	Offered *caseView
 	Hand    *caseView
 	Notes   []caseView // with the one whose call goes on
-	Fault   string     // key
+	Zone    *time.Location
+	Fault   string // key
 }
 
 // Off tells whether the lawyer is off duty, or was lost.
@@ -165,11 +168,17 @@ func (v deskView) Away() bool { return v.State.Presence == lawyer.Away }
 // Ready tells whether he waits for work.
 func (v deskView) Ready() bool { return v.State.Presence == lawyer.Available }
 
-// labels are the names of competences and languages.
-type labels struct{ competences, languages []catalog.Entry }
+// labels are the names of competences and languages, and the zone in which a lawyer reads times.
+type labels struct {
+	competences, languages []catalog.Entry
+	zone                   *time.Location
+}
 
-func (p *Pages) labels(c echo.Context, tx postgres.Tx) (l labels, err error) {
+func (p *Pages) labels(c echo.Context, tx postgres.Tx, s staff.Session) (l labels, err error) {
 	ctx, tag := c.Request().Context(), language.Make(p.language(c))
+	if l.zone, err = p.deps.Desk.Zone(ctx, tx, s); err != nil {
+		return l, err
+	}
 	if l.competences, err = p.deps.Catalog.Competences(ctx, tx, tag); err != nil {
 		return l, err
 	}
@@ -178,7 +187,7 @@ func (p *Pages) labels(c echo.Context, tx postgres.Tx) (l labels, err error) {
 }
 
 func (l labels) view(c consultation.Case) *caseView {
-	v := &caseView{Case: c, Topic: label(l.competences, c.Competence), Tongue: label(l.languages, c.Language), DialBy: desk.DialBy(c.Consultation),
+	v := &caseView{Case: c, Topic: label(l.competences, c.Competence), Tongue: label(l.languages, c.Language), Zone: l.zone, DialBy: desk.DialBy(c.Consultation),
 		GivenUpAt: desk.LineGivenUpAt(c.Consultation), Ended: c.Status == consultation.CallEnded, PreviewMax: note.MaxPreview, NoteMax: note.MaxNote}
 	if c.Status == consultation.Assigned {
 		v.NextAttempt = c.NextDialAt
@@ -206,13 +215,14 @@ func (p *Pages) showDesk(c echo.Context, status int, s staff.Session, refused *c
 	if err != nil {
 		return err
 	}
-	l, err := p.labels(c, tx)
+	l, err := p.labels(c, tx, s)
 	if err != nil {
 		return err
 	}
-	v := deskView{State: st, Fault: deskFaults[c.QueryParam("fault")]}
+	v := deskView{State: st, Fault: deskFaults[c.QueryParam("fault")], Zone: l.zone}
 	if st.Offered != nil {
 		v.Offered = l.view(*st.Offered)
+		v.Offered.SecondsLeft = int(st.Offer.ExpiresAt.Sub(st.Now) / time.Second)
 	}
 	var written []consultation.Case
 	if st.Hand != nil {
@@ -293,6 +303,11 @@ func (p *Pages) showCorrection(c echo.Context, status int, s staff.Session, v *c
 	return p.renderStaff(c, status, s, "desk_note", p.deskPage(c, "desk.correct.title", v))
 }
 
+type callbacksView struct {
+	Items []callbackView
+	Zone  *time.Location
+}
+
 type callbackView struct {
 	consultation.Callback
 	Topic, Tongue string
@@ -304,15 +319,15 @@ func (p *Pages) callbacks(c echo.Context, s staff.Session) error {
 	if err != nil {
 		return err
 	}
-	l, err := p.labels(c, tx)
+	l, err := p.labels(c, tx, s)
 	if err != nil {
 		return err
 	}
-	views := make([]callbackView, len(list))
-	for i, item := range list {
-		views[i] = callbackView{item, label(l.competences, item.Pair.Competence), label(l.languages, item.Pair.Language)}
+	v := callbacksView{Zone: l.zone}
+	for _, item := range list {
+		v.Items = append(v.Items, callbackView{item, label(l.competences, item.Pair.Competence), label(l.languages, item.Pair.Language)})
 	}
-	return p.renderStaff(c, http.StatusOK, s, "desk_callbacks", p.deskPage(c, "desk.callbacks.title", views))
+	return p.renderStaff(c, http.StatusOK, s, "desk_callbacks", p.deskPage(c, "desk.callbacks.title", v))
 }
 
 type servedView struct {
@@ -324,6 +339,7 @@ type historyView struct {
 	Items    []servedView
 	Earnings []consultation.Earned
 	Older    string // address of the next page
+	Zone     *time.Location
 }
 
 const servedPerPage = 20
@@ -345,11 +361,11 @@ func (p *Pages) history(c echo.Context, s staff.Session) error {
 	if err != nil {
 		return err
 	}
-	l, err := p.labels(c, tx)
+	l, err := p.labels(c, tx, s)
 	if err != nil {
 		return err
 	}
-	var v historyView
+	v := historyView{Zone: l.zone}
 	for _, item := range items {
 		v.Items = append(v.Items, servedView{item, label(l.competences, item.Pair.Competence), label(l.languages, item.Pair.Language)})
 	}

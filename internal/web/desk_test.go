@@ -103,7 +103,7 @@ func TestALawyerWorksAtTheDeskWithoutAScript(t *testing.T) {
 	}
 	draft := talking.form("/desk/consultations/" + c.ID + "/note")
 	draft.Set("note", "Half a <note>")
-	b.post("/desk/consultations/"+c.ID+"/draft", draft).wantRedirect(t, http.StatusSeeOther, "/desk")
+	b.post("/desk/consultations/"+c.ID+"/draft", draft).wantRedirect(t, http.StatusSeeOther, "/desk?done=draft")
 	f.clock.Advance(90 * time.Second)
 	b.press("/desk/consultations/"+c.ID+"/end", "", "").want(t, http.StatusOK, "Writing the note", "Half a <note>", "The preview contains nothing secret.")
 	form := b.get("/desk").form("/desk/consultations/" + c.ID + "/note")

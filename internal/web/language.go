@@ -85,16 +85,18 @@ func formatMonth(lang string, t time.Time) string {
 }
 
 // formatDate writes a day and a time in UTC for people.
-func formatDate(lang string, t time.Time) string {
+func formatDate(lang string, t time.Time) string { return formatDateIn(lang, time.UTC, t) }
+
+func formatDateIn(lang string, zone *time.Location, t time.Time) string {
+	t = t.In(zone)
 	if lang != "fr" {
-		return formatDay(lang, t) + t.UTC().Format(", 15:04 UTC")
+		return formatDay(lang, t) + t.Format(", 15:04 MST")
 	}
-	return formatDay(lang, t) + t.UTC().Format(" à 15:04 UTC")
+	return formatDay(lang, t) + t.Format(" à 15:04 MST")
 }
 
-// formatDay writes a day in UTC for people.
+// formatDay writes the day of t, in the zone it has, for people.
 func formatDay(lang string, t time.Time) string {
-	t = t.UTC()
 	if lang != "fr" {
 		return t.Format("2 January 2006")
 	}

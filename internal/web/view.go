@@ -85,14 +85,16 @@ func functions(lang string, texts text.Catalogue, stylePath string) template.Fun
 		"count":   func(n int64) string { return formatCount(lang, n) },
 		"ms":      func(d time.Duration) string { return formatCount(lang, d.Milliseconds()) + "\u00a0ms" },
 		"date":    func(t time.Time) string { return formatDate(lang, t) },
+		"datein":  func(zone *time.Location, t time.Time) string { return formatDateIn(lang, zone, t) },
 		"price":   func() string { return consultation.Price.Format(lang) },
-		"day":     func(t time.Time) string { return formatDay(lang, t) },
+		"day":     func(t time.Time) string { return formatDay(lang, t.UTC()) },
 		"isoday":  func(t time.Time) string { return t.UTC().Format(time.DateOnly) },
 		"iso":     clock.Format,
 		"minutes": func(seconds *int) int { return *seconds / 60 },
 		"seconds": func(seconds *int) int { return *seconds % 60 },
 		"month":   func(t time.Time) string { return formatMonth(lang, t) },
-		"clockof": func(t time.Time) string { return t.UTC().Format("15:04:05") + "\u00a0UTC" },
+		"clockof": func(t time.Time) string { return t.UTC().Format("15:04:05\u00a0MST") },
+		"clockin": func(zone *time.Location, t time.Time) string { return t.In(zone).Format("15:04:05\u00a0MST") },
 		"act": func(kind, action, name, value, text, csrf string) deskAct {
 			return deskAct{kind, action, name, value, text, csrf}
 		},

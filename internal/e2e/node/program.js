@@ -91,11 +91,11 @@ export async function start(live) {
       const { link } = await cli('operator', 'invite', '--email', email, '--name', 'Demo Operator', '--role', 'admin', '--language', language, '--reason', 'Test')
       return { email, link }
     },
-    /** Invites a lawyer and returns the link of the invitation. */
-    async lawyer(language = 'fr') {
+    /** Invites a lawyer of a pair, written to in a language, and returns the link of the invitation. */
+    async lawyer(language = 'fr', competence = 'TAX', tongue = 'FR') {
       const email = `lawyer-${randomBytes(5).toString('hex')}@bar.example`
       const phone = `+3363998${randomInt(10_000).toString().padStart(4, '0')}`
-      const { link } = await cli('lawyer', 'invite', '--email', email, '--name', 'Demo Lawyer', '--phone', phone, '--competence', 'TAX', '--language', 'FR', '--correspond', language)
+      const { link } = await cli('lawyer', 'invite', '--email', email, '--name', 'Demo Lawyer', '--phone', phone, '--competence', competence, '--language', tongue, '--correspond', language)
       return { email, link }
     },
     /** Waits for a mail to somebody that says what the expression looks for. */

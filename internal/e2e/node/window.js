@@ -17,10 +17,10 @@ export const narrow = { width: 320, height: 640 }
 export const wide = { width: 1280, height: 800 }
 
 /** Opens a window of one person, in whose browser the proxy is the way to other machines. What the console says and a page throws is collected in faults. */
-export async function open(browser, { language = 'en', viewport = wide, colorScheme = 'light', proxy } = {}) {
+export async function open(browser, { language = 'en', viewport = wide, colorScheme = 'light', javaScriptEnabled = true, proxy } = {}) {
   const locale = { en: 'en-GB', fr: 'fr-FR' }[language]
   const beyond = proxy && { proxy: { server: proxy, bypass: 'localhost,127.0.0.1' }, ignoreHTTPSErrors: true }
-  const context = await browser.newContext({ locale, viewport, colorScheme, reducedMotion: 'reduce', ...beyond })
+  const context = await browser.newContext({ locale, viewport, colorScheme, reducedMotion: 'reduce', javaScriptEnabled, ...beyond })
   const page = await context.newPage()
   const faults = []
   page.on('console', m => {

@@ -44,8 +44,18 @@
     offer = d.offer
   }
 
+  // refocus leads to what stands where the focus was, else to what there is to do now: never to a button that somebody who
+  // types has not chosen.
+  const refocus = was => {
+    const same = was.id && byId(was.id)
+    const next = same || desk().querySelector('#desk-offer h2, #desk-case h2, [data-keep] h2') || desk().querySelector('h2')
+    next.focus()
+    if (same && was.selectionStart !== undefined) same.setSelectionRange(was.selectionStart, was.selectionEnd)
+  }
+
   // merge brings the children of old to those of fresh, and leaves what is being written alone.
   const merge = (old, fresh) => {
+    const focused = old.contains(document.activeElement) ? document.activeElement : null
     for (const [name, value] of Object.entries(fresh.dataset)) old.dataset[name] = value
     const known = new Map([...old.children].map(n => [n.id, n]))
     let at = old.firstElementChild
@@ -67,17 +77,20 @@
       at = at.nextElementSibling
       gone.remove()
     }
+    if (focused && !focused.isConnected) refocus(focused)
     synchronise()
     tick()
     noticed()
   }
-  const show = async response => {
+  const show = async (response, acted) => {
     if (new URL(response.url).pathname !== location.pathname || !(response.headers.get('Content-Type') || '').startsWith('text/html')) {
       location.assign(response.url)
       return
     }
     const fresh = new DOMParser().parseFromString(await response.text(), 'text/html').getElementById('desk')
-    if (fresh) merge(desk(), document.importNode(fresh, true))
+    if (!fresh || Date.parse(fresh.dataset.now) < Date.parse(desk().dataset.now)) return // overtaken by a later answer
+    if (!acted) fresh.querySelector('#desk-alerts').replaceWith(byId('desk-alerts').cloneNode(true)) // what an act was answered stays
+    merge(desk(), document.importNode(fresh, true))
   }
   const refresh = async () => {
     try {
@@ -85,6 +98,7 @@
     } catch { lost(true) }
   }
 
+  const sending = new WeakSet()
   document.addEventListener('submit', event => {
     const form = event.target
     if (!desk().contains(form) || form.method !== 'post') return
@@ -92,11 +106,10 @@
     const action = (by && by.getAttribute('formaction')) || form.getAttribute('action')
     if (action.endsWith('/note')) return // what is refused comes back as it was typed
     event.preventDefault()
-    const data = new URLSearchParams(new FormData(form, by))
-    for (const button of form.querySelectorAll('button')) button.disabled = true
-    fetch(action, { method: 'POST', body: data }).then(show).catch(() => lost(true)).finally(() => {
-      for (const button of form.querySelectorAll('button')) button.disabled = false
-    })
+    if (sending.has(form)) return // a button that is disabled would lose the focus
+    sending.add(form)
+    fetch(action, { method: 'POST', body: new URLSearchParams(new FormData(form, by)) })
+      .then(r => show(r, true)).catch(() => lost(true)).finally(() => sending.delete(form))
   })
 
   const timers = new Map()
@@ -139,24 +152,45 @@
     if (yes) losing = setTimeout(() => { byId('desk-lost').hidden = false }, 3000)
     else byId('desk-lost').hidden = true
   }
+  const silence = 40000 // ms after which a line on which the server says something every 15 s is dead
+  let stream = null
+  let heard = 0
+  let again = 0
   const follow = () => {
-    const stream = new EventSource('/api/desk/v1/events')
-    stream.addEventListener('open', () => lost(false))
-    stream.addEventListener('state', event => {
+    clearTimeout(again)
+    if (stream) stream.close()
+    const here = stream = new EventSource('/api/desk/v1/events')
+    const alive = () => {
+      heard = Date.now()
       lost(false)
+    }
+    heard = Date.now()
+    here.addEventListener('open', alive)
+    here.addEventListener('idle', alive)
+    here.addEventListener('state', event => {
+      alive()
       if (event.lastEventId !== desk().dataset.version) refresh()
     })
-    stream.addEventListener('signed-out', () => {
-      stream.close()
+    here.addEventListener('signed-out', () => {
+      here.close()
       location.reload()
     })
-    stream.addEventListener('error', () => {
+    here.addEventListener('error', () => {
+      if (here !== stream) return
       lost(true)
-      if (stream.readyState !== EventSource.CLOSED) return // it comes back by itself
-      setTimeout(() => { refresh(); follow() }, 8000)
+      if (here.readyState !== EventSource.CLOSED) return // it comes back by itself
+      again = setTimeout(() => { refresh(); follow() }, 8000)
     })
-    window.addEventListener('pagehide', () => stream.close())
   }
+  const watch = () => {
+    if (Date.now() - heard < silence) return
+    lost(true)
+    follow()
+  }
+  window.addEventListener('offline', () => lost(true))
+  window.addEventListener('online', follow)
+  window.addEventListener('pagehide', () => stream.close())
+  window.addEventListener('pageshow', event => { if (event.persisted) location.reload() })
 
   const ask = byId('desk-notify')
   if (window.Notification && Notification.permission === 'default') {
@@ -171,6 +205,6 @@
   said = desk().dataset.offer ? '' : desk().dataset.say
   if (desk().dataset.offer) offer = ''
   noticed()
-  setInterval(tick, 500)
+  setInterval(() => { tick(); watch() }, 500)
   follow()
 })()

@@ -201,7 +201,7 @@ for (const [language, viewport] of [['fr', narrow], ['en', wide]]) {
     const ops = operator.page
     await ops.goto(`${program.base}/ops/consultations?q=CASE-${language}`)
     await ops.click(`main a[href="/ops/consultations/${id}"]`)
-    const told = await ops.textContent('main')
+    const told = await ops.innerText('main') // with what stands beside each other apart
     assert.deepEqual([...told.matchAll(/consultation\.([a-z_]+)/g)].map(m => m[1]), crm.story(id), 'the order of the timeline')
     for (const expected of [say.lawyer, `CASE-${language}`, ...say.told, 'consultation.call_started', 'consultation.completed']) assert(told.includes(expected), `${expected} is not in the timeline`)
     await look(ops, 'timeline')

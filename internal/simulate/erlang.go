@@ -42,7 +42,7 @@ func compare(ctx context.Context, d *databases, s Single, seed uint64) (Compared
 	out := Compared{Single: s, Theory: ErlangA(lambda, mu, theta, s.Lawyers)}
 	var waits, leaves, means []float64
 	for i := range s.Seeds {
-		q, err := playSingle(ctx, d, s, seed+uint64(i), time.Duration(float64(time.Second)/lambda)) //nolint:gosec // small
+		q, err := playSingle(ctx, d, s, seed+uint64(i), time.Duration(float64(time.Second)/lambda))
 		if err != nil {
 			return out, err
 		}

@@ -69,7 +69,7 @@ func Run(ctx context.Context, cfg Config) error {
 			return fmt.Errorf("play the day: %w", err)
 		}
 	}
-	if err := os.MkdirAll(cfg.Report, 0o755); err != nil {
+	if err := os.MkdirAll(cfg.Report, 0o700); err != nil {
 		return err
 	}
 	page, err := r.html()
@@ -77,7 +77,7 @@ func Run(ctx context.Context, cfg Config) error {
 		return err
 	}
 	file := filepath.Join(cfg.Report, "report.html")
-	if err := os.WriteFile(file, page, 0o644); err != nil {
+	if err := os.WriteFile(file, page, 0o600); err != nil {
 		return err
 	}
 	missed := false

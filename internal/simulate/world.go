@@ -77,7 +77,7 @@ type world struct {
 type noPhone struct{ telephony.None }
 
 func newWorld(ctx context.Context, url string, seed uint64, start time.Time) (*world, error) {
-	w := &world{ctx: ctx, clock: clock.NewManual(start), rng: rand.New(rand.NewPCG(seed, 1)), seen: map[string]bool{}} //nolint:gosec // a simulation is repeatable
+	w := &world{ctx: ctx, clock: clock.NewManual(start), rng: rand.New(rand.NewPCG(seed, 1)), seen: map[string]bool{}}
 	var err error
 	if w.db, err = postgres.Open(ctx, url, postgres.Options{Clock: w.clock, Test: true}); err != nil {
 		return nil, err

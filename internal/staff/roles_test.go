@@ -1,6 +1,7 @@
 package staff
 
 import (
+	"errors"
 	"testing"
 
 	"partnerd/internal/dbtest"
@@ -38,11 +39,9 @@ func TestAnAdminStays(t *testing.T) {
 	})
 	done := 0
 	for range 2 {
-		switch err := <-results; err {
-		case nil:
+		if err := <-results; err == nil {
 			done++
-		case ErrLastAdmin:
-		default:
+		} else if !errors.Is(err, ErrLastAdmin) {
 			t.Error(err)
 		}
 	}

@@ -3,6 +3,7 @@ package staff
 import (
 	"context"
 	"encoding/hex"
+	"errors"
 	"time"
 
 	"partnerd/internal/id"
@@ -82,7 +83,7 @@ func (s *Service) EndSessions(ctx context.Context, tx postgres.Tx, staffID, exce
 // same transaction.
 func (s *Service) EndLawyerSessions(ctx context.Context, tx postgres.Tx, lawyerID string) error {
 	r, err := personByLawyer(ctx, tx, lawyerID)
-	if err == ErrNotFound {
+	if errors.Is(err, ErrNotFound) {
 		return nil
 	}
 	if err != nil {

@@ -1,12 +1,14 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
 	"regexp"
+	"strconv"
 	"strings"
 	"time"
 
@@ -321,7 +323,7 @@ var errInput = errors.New("the form's values are refused")
 func opsFault(err error) (key, detail string) {
 	for _, f := range opsFaults {
 		if errors.Is(err, f.err) {
-			if f.err == errInput {
+			if errors.Is(f.err, errInput) {
 				detail = strings.TrimPrefix(err.Error(), errInput.Error()+": ")
 			}
 			return f.key, detail
@@ -362,10 +364,11 @@ func amount(s string, empty bool) (money.Cents, error) {
 	if m == nil {
 		return 0, errAmount
 	}
-	var euros, cents int64
-	fmt.Sscan(m[2], &euros)
-	fmt.Sscan(m[3], &cents)
-	total := money.Cents(euros*100 + cents)
+	cents, err := strconv.ParseInt(m[2]+cmp.Or(m[3], "00"), 10, 64)
+	if err != nil {
+		return 0, errAmount
+	}
+	total := money.Cents(cents)
 	if m[1] == "-" {
 		total = -total
 	}

@@ -27,7 +27,7 @@ func (s *Server) guard(next http.HandlerFunc) http.HandlerFunc {
 func answer(w http.ResponseWriter, status int, body any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	json.NewEncoder(w).Encode(body)
+	_ = json.NewEncoder(w).Encode(body) // who has left does not read it
 }
 
 func refuse(w http.ResponseWriter, status, code int, message string) {

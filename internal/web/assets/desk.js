@@ -5,6 +5,7 @@
   const byId = id => document.getElementById(id)
   const desk = () => byId('desk')
   if (!desk()) return
+  history.replaceState(null, '', '/desk') // also where a form was refused, or an act answered: what comes next is the desk, and says it once
   const title = document.title
   let ahead = 0 // of this clock, in ms
   let said = ''

@@ -88,6 +88,16 @@ func (c *contract) at(t *testing.T, keys ...string) node {
 	return n
 }
 
+// codes are the values that code has in the JSON body of an error response.
+func (c *contract) codes(t *testing.T, response node) []string {
+	t.Helper()
+	media, ok := c.children(t, response, "content")["application/json"]
+	if !ok {
+		return nil
+	}
+	return texts(c.children(t, c.child(t, media, "schema"), "properties")["code"].value["enum"])
+}
+
 func (c *contract) child(t *testing.T, n node, key string) node {
 	t.Helper()
 	value, ok := n.value[key].(object)

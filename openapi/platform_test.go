@@ -70,7 +70,7 @@ func TestThePlatformSpeaksTheWordsOfThePartnerAPI(t *testing.T) {
 			}
 		}
 	}
-	for _, name := range []string{"Error", "Issue"} {
+	for _, name := range []string{"ApiError", "Issue"} {
 		ours, theirs := p.at(t, "components", "schemas", name), c.at(t, "components", "schemas", name)
 		if !sameSet(slices.Collect(maps.Keys(p.children(t, ours, "properties"))), slices.Collect(maps.Keys(c.children(t, theirs, "properties")))) ||
 			!sameSet(texts(ours.value["required"]), texts(theirs.value["required"])) {
@@ -99,7 +99,7 @@ func TestThePlatformSpeaksTheWordsOfThePartnerAPI(t *testing.T) {
 	got := map[string]string{}
 	for _, op := range p.operations(t) {
 		for status, response := range p.children(t, op.node, "responses") {
-			for _, code := range texts(response.value["x-error-codes"]) {
+			for _, code := range p.codes(t, response) {
 				got[code] = status
 			}
 		}

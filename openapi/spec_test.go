@@ -397,7 +397,7 @@ func TestErrorCodesAreExactlyTheCatalogue(t *testing.T) {
 	got := map[string][]string{}
 	for _, op := range c.operations(t) {
 		for status, response := range c.children(t, op.node, "responses") {
-			for _, code := range texts(response.value["x-error-codes"]) {
+			for _, code := range c.codes(t, response) {
 				if !slices.Contains(got[code], status) {
 					got[code] = append(got[code], status)
 				}
@@ -428,7 +428,7 @@ func TestErrorResponsesShowEveryCodeTheyList(t *testing.T) {
 					}
 				}
 			}
-			if want := texts(response.value["x-error-codes"]); !sameSet(want, slices.Collect(maps.Keys(shown))) {
+			if want := c.codes(t, response); !sameSet(want, slices.Collect(maps.Keys(shown))) {
 				t.Errorf("%s lists %v and shows %v", name, want, shown)
 			}
 		}
@@ -458,7 +458,7 @@ func TestOperationsListTheirOwnConflicts(t *testing.T) {
 		}
 		statuses := c.children(t, op.node, "responses")
 		for status, response := range statuses {
-			codes := texts(response.value["x-error-codes"])
+			codes := c.codes(t, response)
 			if status >= "4" && (!general[status] || op.id == "createConsultation" && status == "400") {
 				got[op.id+" "+status] = codes
 			}
@@ -501,6 +501,25 @@ func TestWebhooksNeedNoComponents(t *testing.T) {
 	}
 	if len(events) != 13 {
 		t.Errorf("webhooks: %v", events)
+	}
+}
+
+// A receiver branches on type: the union of all bodies knows the schema of each.
+func TestTheUnionOfWebhooksMapsEachType(t *testing.T) {
+	t.Parallel()
+	c := partner(t)
+	union := c.at(t, "components", "schemas", "WebhookEvent").value
+	mapping := union["discriminator"].(object)["mapping"].(object)
+	for event := range c.doc["webhooks"].(object) {
+		ref, _ := mapping[event].(string)
+		name := strings.TrimPrefix(ref, "#/components/schemas/")
+		if !slices.ContainsFunc(union["oneOf"].([]any), func(one any) bool { return one.(object)["$ref"] == ref }) ||
+			c.at(t, "components", "schemas", name, "properties", "type").value["const"] != event {
+			t.Errorf("%s is mapped to %q", event, ref)
+		}
+	}
+	if len(mapping) != len(c.doc["webhooks"].(object)) {
+		t.Errorf("mapped: %v", slices.Sorted(maps.Keys(mapping)))
 	}
 }
 

@@ -1,6 +1,7 @@
 package consultation
 
 import (
+	"strings"
 	"time"
 
 	"partnerd/internal/money"
@@ -101,6 +102,9 @@ func (c Consultation) Attempts() int { return c.EarlierAttempts + c.DialAttempts
 
 // Reason is why a consultation ended without being completed, or why a lawyer gave it back.
 type Reason string
+
+// Code is the reason as partners read it; empty for none.
+func (r Reason) Code() string { return strings.ToUpper(string(r)) }
 
 // Reasons of an end, recorded on the consultation.
 const (

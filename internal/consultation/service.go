@@ -169,13 +169,20 @@ func (s *Service) report(tx postgres.Tx, c Consultation, from Status, t trigger)
 func eventsOf(c Consultation, st step) []webhook.Event {
 	events := make([]webhook.Event, len(st.events))
 	for i, t := range st.events {
-		events[i] = webhook.Event{Type: t, Status: string(st.to), DurationSec: c.DurationSec}
+		events[i] = webhook.Event{Type: t, Status: string(st.to), DurationSec: c.DurationSec, EndReason: c.EndReason.Code()}
+		if t == webhook.PendingCallback {
+			events[i].CallbackDueAt = c.CallbackDueAt
+		}
+		if c.RefundedAt != nil && t != webhook.NoteAvailable { // a note that is corrected after a refund says nothing of it
+			events[i].Refunded = &c.Refunded
+		}
 	}
 	return events
 }
 
 func subjectOf(c Consultation) webhook.Subject {
-	return webhook.Subject{ApplicationID: c.ApplicationID, ConsultationID: c.ID, Competence: c.Competence, ExternalRef: c.ExternalRef}
+	return webhook.Subject{ApplicationID: c.ApplicationID, ConsultationID: c.ID, ClientID: c.ClientID, Competence: c.Competence,
+		ExternalRef: c.ExternalRef, Price: c.Price}
 }
 
 // channel tells the process that sweeps whom to search for: the first letter of a word is one of these, the rest an

@@ -2,10 +2,12 @@ package consultation
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"testing"
 	"time"
 
+	"partnerd/internal/clock"
 	"partnerd/internal/lawyer"
 	"partnerd/internal/matching"
 	"partnerd/internal/postgres"
@@ -118,6 +120,55 @@ func TestAcceptAt2959Wins(t *testing.T) { // rule 3
 }
 
 // TestAcceptAfterThirtyMinutesIsACallback: the answer does not depend on how fast the sweeper is.
+// What an event says beyond the status: who, how much, by when, why.
+func TestEventsSayAmountsDueTimesAndReasons(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	data := func(id, kind string) map[string]any {
+		t.Helper()
+		var body struct{ Data map[string]any }
+		var raw []byte
+		if err := w.DB.Pool().QueryRow(t.Context(), `SELECT body FROM webhook_events WHERE consultation_id = $1 AND type = 'consultation.' || $2`, id, kind).Scan(&raw); err != nil {
+			t.Fatalf("%s of %s: %v", kind, id, err)
+		}
+		if err := json.Unmarshal(raw, &body); err != nil {
+			t.Fatal(err)
+		}
+		if body.Data["clientId"] != w.client || body.Data["priceCents"] != 2000.0 {
+			t.Errorf("%s is of %v at %v", kind, body.Data["clientId"], body.Data["priceCents"])
+		}
+		return body.Data
+	}
+	says := func(id, kind string, reason, refunded, due any) {
+		t.Helper()
+		if d := data(id, kind); d["endReason"] != reason || d["refundedCents"] != refunded || d["callbackDueAt"] != due {
+			t.Errorf("%s says %v", kind, d)
+		}
+	}
+	cancelled := w.create()
+	if _, err := w.cancelIt(cancelled); err != nil {
+		t.Fatal(err)
+	}
+	says(cancelled, "matching", nil, nil, nil)
+	says(cancelled, "cancelled", "CANCELLED_BY_PARTNER", 2000.0, nil)
+	says(cancelled, "refunded", "CANCELLED_BY_PARTNER", 2000.0, nil)
+
+	missed := w.create()
+	w.pass(30 * time.Minute)
+	says(missed, "pending_callback", nil, nil, clock.Format(*w.read(missed).CallbackDueAt))
+	w.pass(CallbackGuarantee)
+	says(missed, "expired", "GUARANTEE_MISSED", 2000.0, nil)
+
+	refunded := w.completed(w.online())
+	w.do(w.refund(refunded, 500))
+	says(refunded, "completed", nil, nil, nil)
+	says(refunded, "refunded", nil, 500.0, nil)
+	useless := w.callEnded(w.online(), 20*time.Second)
+	w.do(w.closeIt(useless, TooShort))
+	says(useless, "call_ended", nil, nil, nil)
+	says(useless, "expired", "TOO_SHORT", 2000.0, nil)
+}
+
 func TestAcceptAfterThirtyMinutesIsACallback(t *testing.T) { // X4, X5
 	t.Parallel()
 	w := newWorld(t)

@@ -171,10 +171,6 @@ func (r *reader) parameter(raw object, pointer string) parameter {
 func (r *reader) response(raw object, pointer string) *response {
 	raw, pointer = r.resolve(raw, pointer)
 	out := &response{headers: map[string]parameter{}, content: map[string]*jsonschema.Schema{}, raw: map[string]object{}}
-	codes, _ := raw["x-error-codes"].([]any)
-	for _, code := range codes {
-		out.codes = append(out.codes, code.(string))
-	}
 	headers, _ := raw["headers"].(object)
 	for name, h := range headers {
 		out.headers[name] = r.parameter(h.(object), pointer+"/headers/"+name)
@@ -183,6 +179,12 @@ func (r *reader) response(raw object, pointer string) *response {
 	for media, m := range content {
 		schema, at := r.resolve(m.(object)["schema"].(object), pointer+"/content/"+escape(media)+"/schema")
 		out.content[media], out.raw[media] = r.compile(at), schema
+		properties, _ := schema["properties"].(object)
+		code, _ := properties["code"].(object)
+		codes, _ := code["enum"].([]any)
+		for _, c := range codes {
+			out.codes = append(out.codes, c.(string))
+		}
 		examples, _ := m.(object)["examples"].(object)
 		for _, e := range examples {
 			if value, ok := e.(object)["value"].(object); ok && len(out.codes) > 0 {

@@ -128,6 +128,10 @@ func consultationView(c consultation.Consultation) models.Consultation {
 		AssignedAt: (*clock.Stamp)(c.AssignedAt), CallStartedAt: (*clock.Stamp)(c.CallStartedAt), CallEndedAt: (*clock.Stamp)(c.CallEndedAt), DurationSec: c.DurationSec, CompletedAt: (*clock.Stamp)(c.CompletedAt),
 		CancelledAt: (*clock.Stamp)(c.CancelledAt), ExpiredAt: (*clock.Stamp)(c.ExpiredAt), CallbackDueAt: (*clock.Stamp)(c.CallbackDueAt), RefundedAt: (*clock.Stamp)(c.RefundedAt), NoteAvailable: c.NoteAvailable(),
 	}
+	if c.EndReason != "" {
+		reason := models.EndReason(c.EndReason.Code())
+		v.EndReason = &reason
+	}
 	if c.RefundedAt != nil {
 		cents := int64(c.Refunded)
 		v.RefundedCents = &cents

@@ -121,7 +121,7 @@ func (s *Server) writeProblem(c echo.Context, p *problem.Error) error {
 		h.Set("WWW-Authenticate", fmt.Sprintf(`Bearer realm="partnerd", error="insufficient_scope", scope=%q`, requestOf(c.Request().Context()).scope))
 	default: // the others have no challenge
 	}
-	body := models.Error{Code: models.ErrorCode(p.Code), Message: p.Message}
+	body := models.APIError{Code: models.ErrorCode(p.Code), Message: p.Message}
 	for _, x := range p.Issues {
 		body.Issues = append(body.Issues, models.Issue{Path: x.Path, Code: models.IssueCode(x.Code), Message: x.Message})
 	}

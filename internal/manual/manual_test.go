@@ -86,7 +86,7 @@ func checkCoverage(t *testing.T, body string, contract []byte) map[string]int {
 					if !strings.Contains(body, `id="`+id+"-"+status+`"`) {
 						t.Errorf("%s: response %s is missing", id, status)
 					}
-					for _, code := range r.resolve().get("x-error-codes").texts() {
+					for _, code := range r.resolve().errorCodes() {
 						if !strings.Contains(body, "<td><code>"+code+"</code></td>") {
 							t.Errorf("error code %s is missing from the table", code)
 						}

@@ -177,6 +177,11 @@ func (s *spec) operations(section, base string) []taggedOperation {
 	return out
 }
 
+// errorCodes are the values of code in the body of an error response; none of one that has no such body.
+func (n node) errorCodes() []string {
+	return n.get("content", "application/json", "schema", "properties", "code", "enum").texts()
+}
+
 func parameterRow(p node) row {
 	r := fieldRow(p.text("name"), p.get("schema"), p.text("required") == "true")
 	r.In, r.HTML = p.text("in"), markdown(p.text("description"), "", 0)
@@ -188,7 +193,7 @@ func responses(all node) []response {
 	for status, r := range all.pairs() {
 		r = r.resolve()
 		one := response{Status: status, HTML: markdown(r.text("description"), "", 3), Success: status[0] == '2' || status[0] == '3',
-			Codes: r.get("x-error-codes").texts()}
+			Codes: r.errorCodes()}
 		for name, h := range r.get("headers").pairs() {
 			h = h.resolve()
 			header := fieldRow(name, h.get("schema"), h.text("required") == "true")

@@ -28,7 +28,7 @@ func TestDeliveryCarriesHeadersAndASignatureOfTheExactBytes(t *testing.T) {
 	c := w.consultation(app)
 	w.run(w.svc)
 	seconds := 754
-	w.emit(c, 1, Event{Completed, "COMPLETED", &seconds})
+	w.emit(c, 1, Event{Type: Completed, Status: "COMPLETED", DurationSec: &seconds})
 	d := w.settled(app, 1)[0]
 	p := r.seen()[0]
 

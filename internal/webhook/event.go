@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"partnerd/internal/clock"
+	"partnerd/internal/money"
 )
 
 // Type is the type of an event (specification section 6.1).
@@ -37,15 +38,19 @@ var Types = []Type{
 
 // Subject is the consultation that events are about.
 type Subject struct {
-	ApplicationID, ConsultationID, Competence string
-	ExternalRef                               string // empty when the application gave none; then left out of the body
+	ApplicationID, ConsultationID, ClientID, Competence string
+	ExternalRef                                         string      // empty when the application gave none
+	Price                                               money.Cents // of the consultation
 }
 
-// Event is one thing that happened to a subject.
+// Event is one thing that happened to a subject. What is nil or empty is left out of the body.
 type Event struct {
-	Type        Type
-	Status      string // of the consultation, after the transition
-	DurationSec *int   // of the call, in seconds; nil before it ended; then left out of the body
+	Type          Type
+	Status        string       // of the consultation, after the transition
+	DurationSec   *int         // of the call, in seconds; nil before it ended
+	CallbackDueAt *time.Time   // by when the client is called back; with PendingCallback alone
+	EndReason     string       // why it was cancelled or expired
+	Refunded      *money.Cents // what the client has again; with the events of an end and of a refund
 }
 
 // payload is the body of a delivery (specification section 6.2). Keys without a value are left out (trap T12).
@@ -57,11 +62,16 @@ type payload struct {
 }
 
 type payloadData struct {
-	ID          string `json:"id"`
-	Status      string `json:"status"`
-	Competence  string `json:"competence"`
-	ExternalRef string `json:"externalRef,omitempty"`
-	DurationSec *int   `json:"durationSec,omitempty"`
+	ID            string       `json:"id"`
+	ClientID      string       `json:"clientId,omitempty"`
+	Status        string       `json:"status"`
+	Competence    string       `json:"competence"`
+	ExternalRef   string       `json:"externalRef,omitempty"`
+	PriceCents    money.Cents  `json:"priceCents,omitempty"`
+	DurationSec   *int         `json:"durationSec,omitempty"`
+	CallbackDueAt *clock.Stamp `json:"callbackDueAt,omitempty"`
+	EndReason     string       `json:"endReason,omitempty"`
+	RefundedCents *money.Cents `json:"refundedCents,omitempty"`
 }
 
 // encodeBody returns the bytes that will be sent for an event, whatever the number of attempts.
@@ -73,7 +83,8 @@ func encodeBody(eventID string, s Subject, e Event, now time.Time) ([]byte, erro
 	enc := json.NewEncoder(&out)
 	enc.SetEscapeHTML(false)
 	err := enc.Encode(payload{eventID, e.Type, clock.Format(now), payloadData{
-		ID: s.ConsultationID, Status: e.Status, Competence: s.Competence, ExternalRef: s.ExternalRef, DurationSec: e.DurationSec,
+		ID: s.ConsultationID, ClientID: s.ClientID, Status: e.Status, Competence: s.Competence, ExternalRef: s.ExternalRef, PriceCents: s.Price,
+		DurationSec: e.DurationSec, CallbackDueAt: (*clock.Stamp)(e.CallbackDueAt), EndReason: e.EndReason, RefundedCents: e.Refunded,
 	}})
 	if err != nil {
 		return nil, fmt.Errorf("encode event: %w", err)

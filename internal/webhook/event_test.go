@@ -8,6 +8,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"partnerd/internal/clock"
+	"partnerd/internal/money"
 	"partnerd/internal/postgres"
 	"partnerd/openapi"
 )
@@ -15,20 +16,25 @@ import (
 func TestBodyHasTheKeysOfTheSpecificationAndOmitsThoseWithoutValue(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 5, 4, 11, 30, 0, 120_999_000, time.FixedZone("", 2*3600))
-	zero, seconds := 0, 754
+	zero, seconds, back := 0, 754, money.Cents(2000)
+	due := time.Date(2026, 5, 5, 9, 30, 0, 0, time.UTC)
 	for name, c := range map[string]struct {
 		ref   string
 		event Event
 		want  string
 	}{
-		"all": {"A&B <7> é", Event{Completed, "COMPLETED", &seconds},
+		"all": {"A&B <7> é", Event{Type: Completed, Status: "COMPLETED", DurationSec: &seconds},
 			`{"id":"evt_1","type":"consultation.completed","createdAt":"2026-05-04T09:30:00.120999Z","data":{"id":"con_1","status":"COMPLETED","competence":"TAX","externalRef":"A&B <7> é","durationSec":754}}`},
-		"none": {"", Event{Created, "DRAFT", nil},
+		"none": {"", Event{Type: Created, Status: "DRAFT"},
 			`{"id":"evt_1","type":"consultation.created","createdAt":"2026-05-04T09:30:00.120999Z","data":{"id":"con_1","status":"DRAFT","competence":"TAX"}}`},
-		"a call of no length": {"", Event{CallEnded, "CALL_ENDED", &zero},
+		"a call of no length": {"", Event{Type: CallEnded, Status: "CALL_ENDED", DurationSec: &zero},
 			`{"id":"evt_1","type":"consultation.call_ended","createdAt":"2026-05-04T09:30:00.120999Z","data":{"id":"con_1","status":"CALL_ENDED","competence":"TAX","durationSec":0}}`},
+		"an end": {"", Event{Type: Expired, Status: "EXPIRED", EndReason: "GUARANTEE_MISSED", Refunded: &back},
+			`{"id":"evt_1","type":"consultation.expired","createdAt":"2026-05-04T09:30:00.120999Z","data":{"id":"con_1","status":"EXPIRED","competence":"TAX","endReason":"GUARANTEE_MISSED","refundedCents":2000}}`},
+		"a promise": {"", Event{Type: PendingCallback, Status: "PENDING_CALLBACK", CallbackDueAt: &due},
+			`{"id":"evt_1","type":"consultation.pending_callback","createdAt":"2026-05-04T09:30:00.120999Z","data":{"id":"con_1","status":"PENDING_CALLBACK","competence":"TAX","callbackDueAt":"2026-05-05T09:30:00.000000Z"}}`},
 	} {
-		got, err := encodeBody("evt_1", Subject{"app_1", "con_1", "TAX", c.ref}, c.event, at)
+		got, err := encodeBody("evt_1", Subject{ApplicationID: "app_1", ConsultationID: "con_1", Competence: "TAX", ExternalRef: c.ref}, c.event, at)
 		if err != nil || string(got) != c.want {
 			t.Errorf("%s: %v\n got %s\nwant %s", name, err, got, c.want)
 		}

@@ -10,6 +10,7 @@ import (
 
 	"partnerd/internal/clock"
 	"partnerd/internal/id"
+	"partnerd/internal/money"
 	"partnerd/internal/postgres"
 	"partnerd/internal/problem"
 )
@@ -86,12 +87,20 @@ func (s *Service) SendTest(ctx context.Context, tx postgres.Tx, applicationID st
 		return Delivery{}, cmp.Or(err, errPending)
 	}
 	row := newEvent{subject: Subject{ApplicationID: applicationID}, id: tx.NewID(id.Event), deliveryID: tx.NewID(id.Delivery), sequence: 1, kind: t}
-	event := Event{Type: t, Status: testStatus[t]}
-	if t == CallEnded || t == Completed || t == NoteAvailable {
+	about := Subject{ApplicationID: applicationID, ConsultationID: tx.NewID(id.Consultation), ClientID: tx.NewID(id.Client), Competence: "HOUSING",
+		ExternalRef: "test", Price: testPrice}
+	event := Event{Type: t, Status: testStatus[t], EndReason: testReason[t]}
+	switch t {
+	case CallEnded, Completed, NoteAvailable:
 		seconds := int((12 * time.Minute).Seconds())
 		event.DurationSec = &seconds
+	case PendingCallback:
+		due := tx.Now.Add(24 * time.Hour)
+		event.CallbackDueAt = &due
+	case Cancelled, Expired, Refunded:
+		event.Refunded = &about.Price
+	case Created, PaymentAuthorized, Matching, Assigned, CallStarted: // nothing more
 	}
-	about := Subject{ApplicationID: applicationID, ConsultationID: tx.NewID(id.Consultation), Competence: "HOUSING", ExternalRef: "test"}
 	var err error
 	if row.body, err = encodeBody(row.id, about, event, tx.Now); err != nil {
 		return Delivery{}, err
@@ -102,6 +111,11 @@ func (s *Service) SendTest(ctx context.Context, tx postgres.Tx, applicationID st
 	tx.AfterCommit(s.wakeUp)
 	return selectDelivery(ctx, tx, applicationID, row.deliveryID)
 }
+
+const testPrice money.Cents = 2000
+
+// testReason is why the consultation of a test event ended.
+var testReason = map[Type]string{Cancelled: "CANCELLED_BY_PARTNER", Refunded: "CANCELLED_BY_PARTNER", Expired: "GUARANTEE_MISSED"}
 
 // testStatus is the status of a consultation after each type of event.
 var testStatus = map[Type]string{

@@ -5,6 +5,30 @@ package models
 
 import "partnerd/internal/clock"
 
+// Defines values for CallConflictErrorCode.
+const (
+	CallConflictErrorCodeCONNECTEDELSEWHERE CallConflictErrorCode = "CONNECTED_ELSEWHERE"
+	CallConflictErrorCodeLINEBUSY           CallConflictErrorCode = "LINE_BUSY"
+	CallConflictErrorCodeNOTNOW             CallConflictErrorCode = "NOT_NOW"
+	CallConflictErrorCodePHONELOST          CallConflictErrorCode = "PHONE_LOST"
+)
+
+// Valid indicates whether the value is a known member of the CallConflictErrorCode enum.
+func (e CallConflictErrorCode) Valid() bool {
+	switch e {
+	case CallConflictErrorCodeCONNECTEDELSEWHERE:
+		return true
+	case CallConflictErrorCodeLINEBUSY:
+		return true
+	case CallConflictErrorCodeNOTNOW:
+		return true
+	case CallConflictErrorCodePHONELOST:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for CaseCall.
 const (
 	CaseCallBRIDGED       CaseCall = "BRIDGED"
@@ -56,6 +80,24 @@ func (e CaseStatus) Valid() bool {
 	case CaseStatusMATCHING:
 		return true
 	case CaseStatusPENDINGCALLBACK:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ConflictErrorCode.
+const (
+	ConflictErrorCodeCONNECTEDELSEWHERE ConflictErrorCode = "CONNECTED_ELSEWHERE"
+	ConflictErrorCodeNOTNOW             ConflictErrorCode = "NOT_NOW"
+)
+
+// Valid indicates whether the value is a known member of the ConflictErrorCode enum.
+func (e ConflictErrorCode) Valid() bool {
+	switch e {
+	case ConflictErrorCodeCONNECTEDELSEWHERE:
+		return true
+	case ConflictErrorCodeNOTNOW:
 		return true
 	default:
 		return false
@@ -188,6 +230,51 @@ func (e ErrorCode) Valid() bool {
 	}
 }
 
+// Defines values for ForbiddenErrorCode.
+const (
+	ForbiddenErrorCodeFORBIDDEN ForbiddenErrorCode = "FORBIDDEN"
+)
+
+// Valid indicates whether the value is a known member of the ForbiddenErrorCode enum.
+func (e ForbiddenErrorCode) Valid() bool {
+	switch e {
+	case ForbiddenErrorCodeFORBIDDEN:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for InternalErrorCode.
+const (
+	InternalErrorCodeINTERNALERROR InternalErrorCode = "INTERNAL_ERROR"
+)
+
+// Valid indicates whether the value is a known member of the InternalErrorCode enum.
+func (e InternalErrorCode) Valid() bool {
+	switch e {
+	case InternalErrorCodeINTERNALERROR:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for InvalidRequestErrorCode.
+const (
+	InvalidRequestErrorCodeINVALIDREQUEST InvalidRequestErrorCode = "INVALID_REQUEST"
+)
+
+// Valid indicates whether the value is a known member of the InvalidRequestErrorCode enum.
+func (e InvalidRequestErrorCode) Valid() bool {
+	switch e {
+	case InvalidRequestErrorCodeINVALIDREQUEST:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for IssueCode.
 const (
 	IssueCodeInvalidType  IssueCode = "invalid_type"
@@ -221,6 +308,54 @@ func (e IssueCode) Valid() bool {
 	}
 }
 
+// Defines values for NotFoundErrorCode.
+const (
+	NotFoundErrorCodeNOTFOUND NotFoundErrorCode = "NOT_FOUND"
+)
+
+// Valid indicates whether the value is a known member of the NotFoundErrorCode enum.
+func (e NotFoundErrorCode) Valid() bool {
+	switch e {
+	case NotFoundErrorCodeNOTFOUND:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for OfferConflictErrorCode.
+const (
+	OfferConflictErrorCodeCONNECTEDELSEWHERE OfferConflictErrorCode = "CONNECTED_ELSEWHERE"
+	OfferConflictErrorCodeOFFERGONE          OfferConflictErrorCode = "OFFER_GONE"
+)
+
+// Valid indicates whether the value is a known member of the OfferConflictErrorCode enum.
+func (e OfferConflictErrorCode) Valid() bool {
+	switch e {
+	case OfferConflictErrorCodeCONNECTEDELSEWHERE:
+		return true
+	case OfferConflictErrorCodeOFFERGONE:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for RateLimitedErrorCode.
+const (
+	RateLimitedErrorCodeRATELIMITED RateLimitedErrorCode = "RATE_LIMITED"
+)
+
+// Valid indicates whether the value is a known member of the RateLimitedErrorCode enum.
+func (e RateLimitedErrorCode) Valid() bool {
+	switch e {
+	case RateLimitedErrorCodeRATELIMITED:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ServedStatus.
 const (
 	ServedStatusCOMPLETED ServedStatus = "COMPLETED"
@@ -233,6 +368,36 @@ func (e ServedStatus) Valid() bool {
 	case ServedStatusCOMPLETED:
 		return true
 	case ServedStatusEXPIRED:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for UnauthorizedErrorCode.
+const (
+	UnauthorizedErrorCodeUNAUTHORIZED UnauthorizedErrorCode = "UNAUTHORIZED"
+)
+
+// Valid indicates whether the value is a known member of the UnauthorizedErrorCode enum.
+func (e UnauthorizedErrorCode) Valid() bool {
+	switch e {
+	case UnauthorizedErrorCodeUNAUTHORIZED:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for UnavailableErrorCode.
+const (
+	UnavailableErrorCodeUNAVAILABLE UnavailableErrorCode = "UNAVAILABLE"
+)
+
+// Valid indicates whether the value is a known member of the UnavailableErrorCode enum.
+func (e UnavailableErrorCode) Valid() bool {
+	switch e {
+	case UnavailableErrorCodeUNAVAILABLE:
 		return true
 	default:
 		return false
@@ -260,6 +425,21 @@ func (e UselessRequestReason) Valid() bool {
 	}
 }
 
+// Defines values for ValidationErrorCode.
+const (
+	ValidationErrorCodeVALIDATIONERROR ValidationErrorCode = "VALIDATION_ERROR"
+)
+
+// Valid indicates whether the value is a known member of the ValidationErrorCode enum.
+func (e ValidationErrorCode) Valid() bool {
+	switch e {
+	case ValidationErrorCodeVALIDATIONERROR:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for WithdrawRequestReason.
 const (
 	WithdrawRequestReasonConflictOfInterest WithdrawRequestReason = "conflict_of_interest"
@@ -280,6 +460,30 @@ func (e WithdrawRequestReason) Valid() bool {
 		return false
 	}
 }
+
+// APIError Any error of this API, for code that handles all of them alike. Each response has a narrower one of the same shape.
+type APIError struct {
+	// Code What went wrong, for programs. Treat one you do not know by its status.
+	Code ErrorCode `json:"code"`
+
+	// Issues The single faults, when there are any to name.
+	Issues []Issue `json:"issues,omitempty"`
+
+	// Message For your logs, in English.
+	Message string `json:"message"`
+}
+
+// CallConflictError It does not fit what is going on, the client cannot be called, or another connection took over.
+type CallConflictError struct {
+	// Code The cause, for programs.
+	Code CallConflictErrorCode `json:"code"`
+
+	// Message The cause in English, for logs and developers.
+	Message string `json:"message"`
+}
+
+// CallConflictErrorCode The cause, for programs.
+type CallConflictErrorCode string
 
 // Callback A callback that waits.
 type Callback struct {
@@ -395,6 +599,18 @@ type ChoiceRequest struct {
 	Wait bool `json:"wait"`
 }
 
+// ConflictError It does not fit what is going on, or another connection took over.
+type ConflictError struct {
+	// Code The cause, for programs.
+	Code ConflictErrorCode `json:"code"`
+
+	// Message The cause in English, for logs and developers.
+	Message string `json:"message"`
+}
+
+// ConflictErrorCode The cause, for programs.
+type ConflictErrorCode string
+
 // DeclineRequest Why an offer is declined.
 type DeclineRequest struct {
 	// Reason The reason.
@@ -473,20 +689,20 @@ type EarningList struct {
 	Months []Earning `json:"months"`
 }
 
-// Error An error.
-type Error struct {
-	// Code What went wrong, for programs. Treat one you do not know by its status.
-	Code ErrorCode `json:"code"`
+// ErrorCode What went wrong, for programs. Treat one you do not know by its status.
+type ErrorCode string
 
-	// Issues The single faults, when there are any to name.
-	Issues []Issue `json:"issues,omitempty"`
+// ForbiddenError The session is not a lawyer's, or `X-CSRF-Token` is not its own.
+type ForbiddenError struct {
+	// Code The cause, for programs.
+	Code ForbiddenErrorCode `json:"code"`
 
-	// Message For your logs, in English.
+	// Message The cause in English, for logs and developers.
 	Message string `json:"message"`
 }
 
-// ErrorCode What went wrong, for programs. Treat one you do not know by its status.
-type ErrorCode string
+// ForbiddenErrorCode The cause, for programs.
+type ForbiddenErrorCode string
 
 // HistoryPage A page of the history.
 type HistoryPage struct {
@@ -496,6 +712,33 @@ type HistoryPage struct {
 	// NextCursor Pass it as `cursor` to get the following page; `null` on the last one.
 	NextCursor *string `json:"nextCursor"`
 }
+
+// InternalError Something broke on our side. Nothing was done by half.
+type InternalError struct {
+	// Code The cause, for programs.
+	Code InternalErrorCode `json:"code"`
+
+	// Message The cause in English, for logs and developers.
+	Message string `json:"message"`
+}
+
+// InternalErrorCode The cause, for programs.
+type InternalErrorCode string
+
+// InvalidRequestError The request is malformed, or a header or a query parameter is wrong.
+type InvalidRequestError struct {
+	// Code The cause, for programs.
+	Code InvalidRequestErrorCode `json:"code"`
+
+	// Issues The single faults; there when a header or parameter is at fault.
+	Issues []Issue `json:"issues,omitempty"`
+
+	// Message The cause in English, for logs and developers.
+	Message string `json:"message"`
+}
+
+// InvalidRequestErrorCode The cause, for programs.
+type InvalidRequestErrorCode string
 
 // Issue One fault of a request.
 type Issue struct {
@@ -512,6 +755,18 @@ type Issue struct {
 // IssueCode What is wrong with one field.
 type IssueCode string
 
+// NotFoundError There is no such thing, or it is not in this lawyer's hands.
+type NotFoundError struct {
+	// Code The cause, for programs.
+	Code NotFoundErrorCode `json:"code"`
+
+	// Message The cause in English, for logs and developers.
+	Message string `json:"message"`
+}
+
+// NotFoundErrorCode The cause, for programs.
+type NotFoundErrorCode string
+
 // Offer A consultation that is offered.
 type Offer struct {
 	// Consultation A consultation as its lawyer sees it. The client's number is nowhere.
@@ -526,6 +781,30 @@ type Offer struct {
 	// ID Identifier of the offer.
 	ID string `json:"id"`
 }
+
+// OfferConflictError The offer is over, or another connection took over.
+type OfferConflictError struct {
+	// Code The cause, for programs.
+	Code OfferConflictErrorCode `json:"code"`
+
+	// Message The cause in English, for logs and developers.
+	Message string `json:"message"`
+}
+
+// OfferConflictErrorCode The cause, for programs.
+type OfferConflictErrorCode string
+
+// RateLimitedError Too many calls, or too many streams. Wait the seconds given in `Retry-After`.
+type RateLimitedError struct {
+	// Code The cause, for programs.
+	Code RateLimitedErrorCode `json:"code"`
+
+	// Message The cause in English, for logs and developers.
+	Message string `json:"message"`
+}
+
+// RateLimitedErrorCode The cause, for programs.
+type RateLimitedErrorCode string
 
 // SaveDraftRequest A draft.
 type SaveDraftRequest struct {
@@ -581,6 +860,30 @@ type SubmitNoteRequest struct {
 	Preview string `json:"preview"`
 }
 
+// UnauthorizedError There is no session, or it has ended.
+type UnauthorizedError struct {
+	// Code The cause, for programs.
+	Code UnauthorizedErrorCode `json:"code"`
+
+	// Message The cause in English, for logs and developers.
+	Message string `json:"message"`
+}
+
+// UnauthorizedErrorCode The cause, for programs.
+type UnauthorizedErrorCode string
+
+// UnavailableError The service cannot answer now; repeat the request later.
+type UnavailableError struct {
+	// Code The cause, for programs.
+	Code UnavailableErrorCode `json:"code"`
+
+	// Message The cause in English, for logs and developers.
+	Message string `json:"message"`
+}
+
+// UnavailableErrorCode The cause, for programs.
+type UnavailableErrorCode string
+
 // UselessRequest Why a call was of no use.
 type UselessRequest struct {
 	// Reason The reason.
@@ -589,6 +892,21 @@ type UselessRequest struct {
 
 // UselessRequestReason The reason.
 type UselessRequestReason string
+
+// ValidationError Fields of the body are wrong.
+type ValidationError struct {
+	// Code The cause, for programs.
+	Code ValidationErrorCode `json:"code"`
+
+	// Issues The single faults.
+	Issues []Issue `json:"issues"`
+
+	// Message The cause in English, for logs and developers.
+	Message string `json:"message"`
+}
+
+// ValidationErrorCode The cause, for programs.
+type ValidationErrorCode string
 
 // WithdrawRequest Why a consultation is given back.
 type WithdrawRequest struct {
@@ -617,38 +935,32 @@ type Limit = int
 // OfferID defines model for OfferID.
 type OfferID = string
 
-// CallConflict An error.
-type CallConflict = Error
+// CallConflict It does not fit what is going on, the client cannot be called, or another connection took over.
+type CallConflict = CallConflictError
 
-// Conflict An error.
-type Conflict = Error
+// Conflict It does not fit what is going on, or another connection took over.
+type Conflict = ConflictError
 
-// Forbidden An error.
-type Forbidden = Error
+// Forbidden The session is not a lawyer's, or `X-CSRF-Token` is not its own.
+type Forbidden = ForbiddenError
 
-// InternalError An error.
-type InternalError = Error
+// InvalidRequest The request is malformed, or a header or a query parameter is wrong.
+type InvalidRequest = InvalidRequestError
 
-// InvalidRequest An error.
-type InvalidRequest = Error
+// NotFound There is no such thing, or it is not in this lawyer's hands.
+type NotFound = NotFoundError
 
-// NotFound An error.
-type NotFound = Error
+// OfferConflict The offer is over, or another connection took over.
+type OfferConflict = OfferConflictError
 
-// OfferConflict An error.
-type OfferConflict = Error
+// RateLimited Too many calls, or too many streams. Wait the seconds given in `Retry-After`.
+type RateLimited = RateLimitedError
 
-// RateLimited An error.
-type RateLimited = Error
+// Unauthorized There is no session, or it has ended.
+type Unauthorized = UnauthorizedError
 
-// Unauthorized An error.
-type Unauthorized = Error
-
-// Unavailable An error.
-type Unavailable = Error
-
-// ValidationError An error.
-type ValidationError = Error
+// Unavailable The service cannot answer now; repeat the request later.
+type Unavailable = UnavailableError
 
 // ClaimCallbackParams defines parameters for ClaimCallback.
 type ClaimCallbackParams struct {

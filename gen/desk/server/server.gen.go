@@ -848,7 +848,7 @@ type CallConflictResponseHeaders struct {
 	XRequestID          string
 }
 type CallConflictJSONResponse struct {
-	Body Error
+	Body CallConflictError
 
 	Headers CallConflictResponseHeaders
 }
@@ -860,7 +860,7 @@ type ConflictResponseHeaders struct {
 	XRequestID          string
 }
 type ConflictJSONResponse struct {
-	Body Error
+	Body ConflictError
 
 	Headers ConflictResponseHeaders
 }
@@ -873,7 +873,7 @@ type ForbiddenResponseHeaders struct {
 	XRequestID          string
 }
 type ForbiddenJSONResponse struct {
-	Body Error
+	Body ForbiddenError
 
 	Headers ForbiddenResponseHeaders
 }
@@ -885,7 +885,7 @@ type InternalErrorResponseHeaders struct {
 	XRequestID          string
 }
 type InternalErrorJSONResponse struct {
-	Body Error
+	Body InternalError
 
 	Headers InternalErrorResponseHeaders
 }
@@ -897,7 +897,7 @@ type InvalidRequestResponseHeaders struct {
 	XRequestID          string
 }
 type InvalidRequestJSONResponse struct {
-	Body Error
+	Body InvalidRequestError
 
 	Headers InvalidRequestResponseHeaders
 }
@@ -909,7 +909,7 @@ type NotFoundResponseHeaders struct {
 	XRequestID          string
 }
 type NotFoundJSONResponse struct {
-	Body Error
+	Body NotFoundError
 
 	Headers NotFoundResponseHeaders
 }
@@ -921,7 +921,7 @@ type OfferConflictResponseHeaders struct {
 	XRequestID          string
 }
 type OfferConflictJSONResponse struct {
-	Body Error
+	Body OfferConflictError
 
 	Headers OfferConflictResponseHeaders
 }
@@ -934,7 +934,7 @@ type RateLimitedResponseHeaders struct {
 	XRequestID          string
 }
 type RateLimitedJSONResponse struct {
-	Body Error
+	Body RateLimitedError
 
 	Headers RateLimitedResponseHeaders
 }
@@ -947,7 +947,7 @@ type UnauthorizedResponseHeaders struct {
 	XRequestID          string
 }
 type UnauthorizedJSONResponse struct {
-	Body Error
+	Body UnauthorizedError
 
 	Headers UnauthorizedResponseHeaders
 }
@@ -960,7 +960,7 @@ type UnavailableResponseHeaders struct {
 	XRequestID          string
 }
 type UnavailableJSONResponse struct {
-	Body Error
+	Body UnavailableError
 
 	Headers UnavailableResponseHeaders
 }
@@ -972,7 +972,7 @@ type ValidationErrorResponseHeaders struct {
 	XRequestID          string
 }
 type ValidationErrorJSONResponse struct {
-	Body Error
+	Body ValidationError
 
 	Headers ValidationErrorResponseHeaders
 }

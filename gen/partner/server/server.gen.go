@@ -2485,7 +2485,7 @@ type CoverageBadRequestResponseHeaders struct {
 	XRequestID          string
 }
 type CoverageBadRequestJSONResponse struct {
-	Body Error
+	Body InvalidRequestError
 
 	Headers CoverageBadRequestResponseHeaders
 }
@@ -2497,7 +2497,7 @@ type CreateConsultationBadRequestResponseHeaders struct {
 	XRequestID          string
 }
 type CreateConsultationBadRequestJSONResponse struct {
-	Body Error
+	Body CreateConsultationBadRequestError
 
 	Headers CreateConsultationBadRequestResponseHeaders
 }
@@ -2510,7 +2510,7 @@ type CreateConsultationConflictResponseHeaders struct {
 	XRequestID          string
 }
 type CreateConsultationConflictJSONResponse struct {
-	Body Error
+	Body CreateConsultationConflictError
 
 	Headers CreateConsultationConflictResponseHeaders
 }
@@ -2522,7 +2522,7 @@ type CreateConsultationInvalidResponseHeaders struct {
 	XRequestID          string
 }
 type CreateConsultationInvalidJSONResponse struct {
-	Body Error
+	Body ValidationError
 
 	Headers CreateConsultationInvalidResponseHeaders
 }
@@ -2538,7 +2538,7 @@ type InsufficientScopeResponseHeaders struct {
 	XRequestID          string
 }
 type InsufficientScopeJSONResponse struct {
-	Body Error
+	Body InsufficientScopeError
 
 	Headers InsufficientScopeResponseHeaders
 }
@@ -2550,7 +2550,7 @@ type InternalErrorResponseHeaders struct {
 	XRequestID          string
 }
 type InternalErrorJSONResponse struct {
-	Body Error
+	Body InternalError
 
 	Headers InternalErrorResponseHeaders
 }
@@ -2562,7 +2562,7 @@ type InvalidClientResponseHeaders struct {
 	XRequestID      string
 }
 type InvalidClientJSONResponse struct {
-	Body OAuthError
+	Body InvalidClientError
 
 	Headers InvalidClientResponseHeaders
 }
@@ -2574,7 +2574,7 @@ type InvalidRequestResponseHeaders struct {
 	XRequestID          string
 }
 type InvalidRequestJSONResponse struct {
-	Body Error
+	Body InvalidRequestError
 
 	Headers InvalidRequestResponseHeaders
 }
@@ -2586,7 +2586,7 @@ type ListBadRequestResponseHeaders struct {
 	XRequestID          string
 }
 type ListBadRequestJSONResponse struct {
-	Body Error
+	Body InvalidRequestError
 
 	Headers ListBadRequestResponseHeaders
 }
@@ -2598,7 +2598,7 @@ type NotCancellableResponseHeaders struct {
 	XRequestID          string
 }
 type NotCancellableJSONResponse struct {
-	Body Error
+	Body NotCancellableError
 
 	Headers NotCancellableResponseHeaders
 }
@@ -2610,7 +2610,7 @@ type NotFoundResponseHeaders struct {
 	XRequestID          string
 }
 type NotFoundJSONResponse struct {
-	Body Error
+	Body NotFoundError
 
 	Headers NotFoundResponseHeaders
 }
@@ -2635,7 +2635,7 @@ type NoteNotFoundResponseHeaders struct {
 	XRequestID          string
 }
 type NoteNotFoundJSONResponse struct {
-	Body Error
+	Body NoteNotFoundError
 
 	Headers NoteNotFoundResponseHeaders
 }
@@ -2647,7 +2647,7 @@ type OAuthRateLimitedResponseHeaders struct {
 	XRequestID   string
 }
 type OAuthRateLimitedJSONResponse struct {
-	Body OAuthError
+	Body OAuthUnavailableError
 
 	Headers OAuthRateLimitedResponseHeaders
 }
@@ -2658,7 +2658,7 @@ type OAuthServerErrorResponseHeaders struct {
 	XRequestID   string
 }
 type OAuthServerErrorJSONResponse struct {
-	Body OAuthError
+	Body OAuthServerError
 
 	Headers OAuthServerErrorResponseHeaders
 }
@@ -2670,7 +2670,7 @@ type OAuthUnavailableResponseHeaders struct {
 	XRequestID   string
 }
 type OAuthUnavailableJSONResponse struct {
-	Body OAuthError
+	Body OAuthUnavailableError
 
 	Headers OAuthUnavailableResponseHeaders
 }
@@ -2683,7 +2683,7 @@ type RateLimitedResponseHeaders struct {
 	XRequestID          string
 }
 type RateLimitedJSONResponse struct {
-	Body Error
+	Body RateLimitedError
 
 	Headers RateLimitedResponseHeaders
 }
@@ -2694,7 +2694,7 @@ type RevokeBadRequestResponseHeaders struct {
 	XRequestID   string
 }
 type RevokeBadRequestJSONResponse struct {
-	Body OAuthError
+	Body RevokeBadRequestError
 
 	Headers RevokeBadRequestResponseHeaders
 }
@@ -2705,7 +2705,7 @@ type TokenBadRequestResponseHeaders struct {
 	XRequestID   string
 }
 type TokenBadRequestJSONResponse struct {
-	Body OAuthError
+	Body TokenBadRequestError
 
 	Headers TokenBadRequestResponseHeaders
 }
@@ -2717,7 +2717,7 @@ type TopupBadRequestResponseHeaders struct {
 	XRequestID          string
 }
 type TopupBadRequestJSONResponse struct {
-	Body Error
+	Body InvalidRequestError
 
 	Headers TopupBadRequestResponseHeaders
 }
@@ -2730,7 +2730,7 @@ type TopupConflictResponseHeaders struct {
 	XRequestID          string
 }
 type TopupConflictJSONResponse struct {
-	Body Error
+	Body TopupConflictError
 
 	Headers TopupConflictResponseHeaders
 }
@@ -2742,7 +2742,7 @@ type TopupInvalidResponseHeaders struct {
 	XRequestID          string
 }
 type TopupInvalidJSONResponse struct {
-	Body Error
+	Body ValidationError
 
 	Headers TopupInvalidResponseHeaders
 }
@@ -2755,7 +2755,7 @@ type UnauthorizedResponseHeaders struct {
 	XRequestID          string
 }
 type UnauthorizedJSONResponse struct {
-	Body Error
+	Body UnauthorizedError
 
 	Headers UnauthorizedResponseHeaders
 }
@@ -2768,7 +2768,7 @@ type UnavailableResponseHeaders struct {
 	XRequestID          string
 }
 type UnavailableJSONResponse struct {
-	Body Error
+	Body UnavailableError
 
 	Headers UnavailableResponseHeaders
 }

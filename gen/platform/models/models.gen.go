@@ -128,6 +128,36 @@ func (e EventType) Valid() bool {
 	}
 }
 
+// Defines values for InternalErrorCode.
+const (
+	InternalErrorCodeINTERNALERROR InternalErrorCode = "INTERNAL_ERROR"
+)
+
+// Valid indicates whether the value is a known member of the InternalErrorCode enum.
+func (e InternalErrorCode) Valid() bool {
+	switch e {
+	case InternalErrorCodeINTERNALERROR:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for InvalidRequestErrorCode.
+const (
+	InvalidRequestErrorCodeINVALIDREQUEST InvalidRequestErrorCode = "INVALID_REQUEST"
+)
+
+// Valid indicates whether the value is a known member of the InvalidRequestErrorCode enum.
+func (e InvalidRequestErrorCode) Valid() bool {
+	switch e {
+	case InvalidRequestErrorCodeINVALIDREQUEST:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for IssueCode.
 const (
 	IssueCodeInvalidType  IssueCode = "invalid_type"
@@ -162,6 +192,93 @@ func (e IssueCode) Valid() bool {
 	default:
 		return false
 	}
+}
+
+// Defines values for NotFoundErrorCode.
+const (
+	NotFoundErrorCodeNOTFOUND NotFoundErrorCode = "NOT_FOUND"
+)
+
+// Valid indicates whether the value is a known member of the NotFoundErrorCode enum.
+func (e NotFoundErrorCode) Valid() bool {
+	switch e {
+	case NotFoundErrorCodeNOTFOUND:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for RateLimitedErrorCode.
+const (
+	RateLimitedErrorCodeRATELIMITED RateLimitedErrorCode = "RATE_LIMITED"
+)
+
+// Valid indicates whether the value is a known member of the RateLimitedErrorCode enum.
+func (e RateLimitedErrorCode) Valid() bool {
+	switch e {
+	case RateLimitedErrorCodeRATELIMITED:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for UnauthorizedErrorCode.
+const (
+	UnauthorizedErrorCodeUNAUTHORIZED UnauthorizedErrorCode = "UNAUTHORIZED"
+)
+
+// Valid indicates whether the value is a known member of the UnauthorizedErrorCode enum.
+func (e UnauthorizedErrorCode) Valid() bool {
+	switch e {
+	case UnauthorizedErrorCodeUNAUTHORIZED:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for UnavailableErrorCode.
+const (
+	UnavailableErrorCodeUNAVAILABLE UnavailableErrorCode = "UNAVAILABLE"
+)
+
+// Valid indicates whether the value is a known member of the UnavailableErrorCode enum.
+func (e UnavailableErrorCode) Valid() bool {
+	switch e {
+	case UnavailableErrorCodeUNAVAILABLE:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ValidationErrorCode.
+const (
+	ValidationErrorCodeVALIDATIONERROR ValidationErrorCode = "VALIDATION_ERROR"
+)
+
+// Valid indicates whether the value is a known member of the ValidationErrorCode enum.
+func (e ValidationErrorCode) Valid() bool {
+	switch e {
+	case ValidationErrorCodeVALIDATIONERROR:
+		return true
+	default:
+		return false
+	}
+}
+
+// APIError Any error of this API, for code that handles all of them alike. Each response has a narrower one of the same shape.
+type APIError struct {
+	// Code What went wrong, for programs. Treat one you do not know by its status.
+	Code ErrorCode `json:"code"`
+
+	// Issues The single faults, when there are any to name.
+	Issues []Issue `json:"issues,omitempty"`
+
+	// Message For your logs, in English.
+	Message string `json:"message"`
 }
 
 // Attempt One POST of a delivery.
@@ -311,18 +428,6 @@ type Endpoint struct {
 	URL *string `json:"url"`
 }
 
-// Error An error.
-type Error struct {
-	// Code What went wrong, for programs. Treat one you do not know by its status.
-	Code ErrorCode `json:"code"`
-
-	// Issues The single faults, when there are any to name.
-	Issues []Issue `json:"issues,omitempty"`
-
-	// Message For your logs, in English.
-	Message string `json:"message"`
-}
-
 // ErrorCode What went wrong, for programs. Treat one you do not know by its status.
 type ErrorCode string
 
@@ -352,17 +457,32 @@ type Event struct {
 
 // EventData The consultation as it was at that moment. A key without a value is left out. The Partner API says which types have which.
 type EventData struct {
+	// CallbackDueAt By when the client is called back, in UTC.
+	CallbackDueAt *clock.Stamp `json:"callbackDueAt,omitempty"`
+
+	// ClientID Identifier of the client.
+	ClientID *string `json:"clientId,omitempty"`
+
 	// Competence Code of the competence.
 	Competence string `json:"competence"`
 
 	// DurationSec Length of the call in seconds, once it has ended.
 	DurationSec *int `json:"durationSec,omitempty"`
 
+	// EndReason Why it was cancelled or expired; the Partner API lists the reasons.
+	EndReason *string `json:"endReason,omitempty"`
+
 	// ExternalRef Your reference, if you gave one.
 	ExternalRef *string `json:"externalRef,omitempty"`
 
 	// ID Identifier of the consultation.
 	ID string `json:"id"`
+
+	// PriceCents Price of the consultation in cents.
+	PriceCents *int64 `json:"priceCents,omitempty"`
+
+	// RefundedCents What became available again or was given back, in cents.
+	RefundedCents *int64 `json:"refundedCents,omitempty"`
 
 	// Status Status of the consultation at that moment.
 	Status string `json:"status"`
@@ -401,6 +521,33 @@ type EventPayload struct {
 // EventType The type of an event; sent as `X-Service-Event`. New ones may be added.
 type EventType string
 
+// InternalError Something broke on our side. Nothing was done by half.
+type InternalError struct {
+	// Code The cause, for programs.
+	Code InternalErrorCode `json:"code"`
+
+	// Message The cause in English, for logs and developers.
+	Message string `json:"message"`
+}
+
+// InternalErrorCode The cause, for programs.
+type InternalErrorCode string
+
+// InvalidRequestError The request is malformed, or a header or a query parameter is wrong.
+type InvalidRequestError struct {
+	// Code The cause, for programs.
+	Code InvalidRequestErrorCode `json:"code"`
+
+	// Issues The single faults; there when a header or parameter is at fault.
+	Issues []Issue `json:"issues,omitempty"`
+
+	// Message The cause in English, for logs and developers.
+	Message string `json:"message"`
+}
+
+// InvalidRequestErrorCode The cause, for programs.
+type InvalidRequestErrorCode string
+
 // Issue One fault of a request.
 type Issue struct {
 	// Code What is wrong with one field.
@@ -415,6 +562,30 @@ type Issue struct {
 
 // IssueCode What is wrong with one field.
 type IssueCode string
+
+// NotFoundError There is no such thing of yours.
+type NotFoundError struct {
+	// Code The cause, for programs.
+	Code NotFoundErrorCode `json:"code"`
+
+	// Message The cause in English, for logs and developers.
+	Message string `json:"message"`
+}
+
+// NotFoundErrorCode The cause, for programs.
+type NotFoundErrorCode string
+
+// RateLimitedError Too many calls, or too many deliveries are pending. Wait the seconds given in `Retry-After`.
+type RateLimitedError struct {
+	// Code The cause, for programs.
+	Code RateLimitedErrorCode `json:"code"`
+
+	// Message The cause in English, for logs and developers.
+	Message string `json:"message"`
+}
+
+// RateLimitedErrorCode The cause, for programs.
+type RateLimitedErrorCode string
 
 // Redelivery What a redelivery took.
 type Redelivery struct {
@@ -445,6 +616,45 @@ type SetEndpointRequest struct {
 	// URL `https` with a public host, in ASCII (the host in Punycode, other characters percent-encoded), at most 2048 characters; `null` for none. A sandbox also takes `http` and its own machine.
 	URL *string `json:"url"`
 }
+
+// UnauthorizedError The credentials of the application are missing or wrong, or it is suspended.
+type UnauthorizedError struct {
+	// Code The cause, for programs.
+	Code UnauthorizedErrorCode `json:"code"`
+
+	// Message The cause in English, for logs and developers.
+	Message string `json:"message"`
+}
+
+// UnauthorizedErrorCode The cause, for programs.
+type UnauthorizedErrorCode string
+
+// UnavailableError The service cannot answer now; repeat the request later.
+type UnavailableError struct {
+	// Code The cause, for programs.
+	Code UnavailableErrorCode `json:"code"`
+
+	// Message The cause in English, for logs and developers.
+	Message string `json:"message"`
+}
+
+// UnavailableErrorCode The cause, for programs.
+type UnavailableErrorCode string
+
+// ValidationError Fields of the body are wrong.
+type ValidationError struct {
+	// Code The cause, for programs.
+	Code ValidationErrorCode `json:"code"`
+
+	// Issues The single faults.
+	Issues []Issue `json:"issues"`
+
+	// Message The cause in English, for logs and developers.
+	Message string `json:"message"`
+}
+
+// ValidationErrorCode The cause, for programs.
+type ValidationErrorCode string
 
 // After defines model for After.
 type After = string
@@ -479,26 +689,20 @@ type StateFilter = DeliveryState
 // To defines model for To.
 type To = clock.Stamp
 
-// InternalError An error.
-type InternalError = Error
+// InvalidRequest The request is malformed, or a header or a query parameter is wrong.
+type InvalidRequest = InvalidRequestError
 
-// InvalidRequest An error.
-type InvalidRequest = Error
+// NotFound There is no such thing of yours.
+type NotFound = NotFoundError
 
-// NotFound An error.
-type NotFound = Error
+// RateLimited Too many calls, or too many deliveries are pending. Wait the seconds given in `Retry-After`.
+type RateLimited = RateLimitedError
 
-// RateLimited An error.
-type RateLimited = Error
+// Unauthorized The credentials of the application are missing or wrong, or it is suspended.
+type Unauthorized = UnauthorizedError
 
-// Unauthorized An error.
-type Unauthorized = Error
-
-// Unavailable An error.
-type Unavailable = Error
-
-// ValidationError An error.
-type ValidationError = Error
+// Unavailable The service cannot answer now; repeat the request later.
+type Unavailable = UnavailableError
 
 // ListDeliveriesParams defines parameters for ListDeliveries.
 type ListDeliveriesParams struct {

@@ -322,7 +322,7 @@ type InternalErrorResponseHeaders struct {
 	XRequestID          string
 }
 type InternalErrorJSONResponse struct {
-	Body Error
+	Body InternalError
 
 	Headers InternalErrorResponseHeaders
 }
@@ -334,7 +334,7 @@ type InvalidRequestResponseHeaders struct {
 	XRequestID          string
 }
 type InvalidRequestJSONResponse struct {
-	Body Error
+	Body InvalidRequestError
 
 	Headers InvalidRequestResponseHeaders
 }
@@ -346,7 +346,7 @@ type NotFoundResponseHeaders struct {
 	XRequestID          string
 }
 type NotFoundJSONResponse struct {
-	Body Error
+	Body NotFoundError
 
 	Headers NotFoundResponseHeaders
 }
@@ -359,7 +359,7 @@ type RateLimitedResponseHeaders struct {
 	XRequestID          string
 }
 type RateLimitedJSONResponse struct {
-	Body Error
+	Body RateLimitedError
 
 	Headers RateLimitedResponseHeaders
 }
@@ -372,7 +372,7 @@ type UnauthorizedResponseHeaders struct {
 	XRequestID          string
 }
 type UnauthorizedJSONResponse struct {
-	Body Error
+	Body UnauthorizedError
 
 	Headers UnauthorizedResponseHeaders
 }
@@ -385,7 +385,7 @@ type UnavailableResponseHeaders struct {
 	XRequestID          string
 }
 type UnavailableJSONResponse struct {
-	Body Error
+	Body UnavailableError
 
 	Headers UnavailableResponseHeaders
 }
@@ -397,7 +397,7 @@ type ValidationErrorResponseHeaders struct {
 	XRequestID          string
 }
 type ValidationErrorJSONResponse struct {
-	Body Error
+	Body ValidationError
 
 	Headers ValidationErrorResponseHeaders
 }

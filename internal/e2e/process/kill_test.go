@@ -248,7 +248,7 @@ func wantUnavailable(t *testing.T, ask func() answer) {
 // wantRefusal checks that an answer is a problem that tells when to come again.
 func wantRefusal(t *testing.T, a answer, status int, code string) {
 	t.Helper()
-	var problem models.Error
+	var problem models.APIError
 	err := json.Unmarshal(a.body, &problem)
 	after, _ := strconv.Atoi(a.header.Get("Retry-After"))
 	if err != nil || a.status != status || string(problem.Code) != code || a.header.Get("Content-Type") != "application/json" || after < 1 ||

@@ -36,6 +36,7 @@ var foreign = map[string]string{
 	"internal/matching consultations":   "a lawyer who has one in hand is not offered another",
 
 	"internal/consultation offers":       "who waits is who has no open offer",
+	"internal/consultation languages":    "where too little was seen of a pair, an estimate looks at its competence in all languages",
 	"internal/consultation lawyer_pairs": "what waits for a lawyer is found by his pairs",
 	"internal/consultation calls":        "a call of nobody is found by the consultation that it lost",
 	"internal/consultation holds":        "what a lawyer earned is what holds settled",

@@ -259,9 +259,15 @@ CREATE TABLE consultations (
     earlier_attempts integer NOT NULL DEFAULT 0,
     end_reason text,
     erased_at timestamp with time zone,
+    estimate_ahead integer,
+    estimate_idle integer,
+    estimate_online integer,
+    estimate_sec integer,
+    estimate_told_at timestamp with time zone,
     event_seq bigint NOT NULL DEFAULT 0,
     expired_at timestamp with time zone,
     external_ref text,
+    first_assigned_at timestamp with time zone,
     first_dial_at timestamp with time zone,
     id text NOT NULL,
     language text NOT NULL,
@@ -314,6 +320,7 @@ CREATE INDEX consultations_history ON public.consultations USING btree (lawyer_i
 CREATE INDEX consultations_list ON public.consultations USING btree (application_id, client_id, created_at DESC, id DESC);
 CREATE INDEX consultations_note_missing ON public.consultations USING btree (call_ended_at) WHERE (status = 'CALL_ENDED'::text);
 CREATE INDEX consultations_of_lawyer ON public.consultations USING btree (lawyer_id) WHERE (status = ANY (ARRAY['ASSIGNED'::text, 'IN_CALL'::text, 'CALL_ENDED'::text]));
+CREATE INDEX consultations_period ON public.consultations USING brin (created_at) WITH (pages_per_range='32');
 CREATE INDEX consultations_reference ON public.consultations USING btree (external_ref) WHERE (external_ref IS NOT NULL);
 CREATE INDEX consultations_timer ON public.consultations USING btree (timer_at) WHERE (timer_at IS NOT NULL);
 CREATE INDEX consultations_waiting ON public.consultations USING btree (competence, language, search_started_at) WHERE (status = ANY (ARRAY['MATCHING'::text, 'PENDING_CALLBACK'::text]));
@@ -329,6 +336,22 @@ CREATE TABLE deployment (
     CONSTRAINT deployment_pkey PRIMARY KEY (single),
     CONSTRAINT deployment_single_check CHECK (single)
 );
+
+CREATE TABLE estimates (
+    ahead integer NOT NULL,
+    application_id text NOT NULL,
+    client_id text NOT NULL,
+    competence text NOT NULL,
+    language text NOT NULL,
+    lawyers_idle integer NOT NULL,
+    lawyers_online integer NOT NULL,
+    seconds integer,
+    told_at timestamp with time zone NOT NULL,
+    CONSTRAINT estimates_application_id_fkey FOREIGN KEY (application_id) REFERENCES applications(id),
+    CONSTRAINT estimates_client_id_fkey FOREIGN KEY (client_id) REFERENCES clients(id),
+    CONSTRAINT estimates_pkey PRIMARY KEY (application_id, client_id, competence, language)
+);
+CREATE INDEX estimates_told ON public.estimates USING btree (told_at);
 
 CREATE TABLE evidence_chain (
     chained_at timestamp with time zone NOT NULL,
@@ -435,6 +458,18 @@ CREATE TABLE lawyer_presence (
     CONSTRAINT lawyer_presence_lawyer_id_fkey FOREIGN KEY (lawyer_id) REFERENCES lawyers(id),
     CONSTRAINT lawyer_presence_pkey PRIMARY KEY (lawyer_id)
 );
+
+CREATE TABLE lawyer_shifts (
+    from_at timestamp with time zone NOT NULL,
+    id bigint NOT NULL,
+    lawyer_id text NOT NULL,
+    until_at timestamp with time zone,
+    CONSTRAINT lawyer_shifts_lawyer_id_fkey FOREIGN KEY (lawyer_id) REFERENCES lawyers(id),
+    CONSTRAINT lawyer_shifts_order CHECK ((from_at <= until_at)),
+    CONSTRAINT lawyer_shifts_pkey PRIMARY KEY (id)
+);
+CREATE INDEX lawyer_shifts_until ON public.lawyer_shifts USING btree (until_at);
+CREATE UNIQUE INDEX lawyer_shifts_open ON public.lawyer_shifts USING btree (lawyer_id) WHERE (until_at IS NULL);
 
 CREATE TABLE lawyer_wakeups (
     consultation_id text NOT NULL,
@@ -655,6 +690,7 @@ CREATE TABLE offers (
 );
 CREATE INDEX offers_consultation ON public.offers USING btree (consultation_id, lawyer_id);
 CREATE INDEX offers_expiry ON public.offers USING btree (expires_at) WHERE (state = 'OPEN'::text);
+CREATE INDEX offers_period ON public.offers USING brin (created_at) WITH (pages_per_range='32');
 CREATE UNIQUE INDEX offers_open_client ON public.offers USING btree (client_id, slot) WHERE (state = 'OPEN'::text);
 CREATE UNIQUE INDEX offers_open_consultation ON public.offers USING btree (consultation_id, slot) WHERE (state = 'OPEN'::text);
 CREATE UNIQUE INDEX offers_open_lawyer ON public.offers USING btree (lawyer_id) WHERE (state = 'OPEN'::text);

@@ -247,6 +247,8 @@ func (a *App) wire(ctx context.Context, k keys) (err error) {
 		DB: a.DB, Searches: a.queries, Box: k.box, Accounts: a.Accounts, Applications: a.Applications, Catalog: a.Catalog, Wallet: a.Wallet, Matching: a.Matching,
 		Lawyers: a.Lawyers, Webhooks: a.Webhooks, Notes: a.Notes, Telephony: a.Telephony, Mail: a.Mail, SMS: a.SMS, Staff: a.Staff, Logger: a.Logger,
 	})
+	a.purgeEvery("answers about waits", 10*time.Minute, a.Consultations.PurgeEstimates)
+	a.purgeEvery("shifts of lawyers", 24*time.Hour, func(ctx context.Context) (int, error) { return a.Lawyers.PurgeShifts(ctx, a.DB.Read()) })
 	a.Metrics.MustRegister(a.Consultations.Collector())
 	a.Queue.Every("chain of the evidence", consultation.ChainEvery, a.Consultations.ChainEvidence)
 	numbers.consultations = a.Consultations

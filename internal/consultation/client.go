@@ -141,6 +141,9 @@ func (s *Service) Erase(ctx context.Context, tx postgres.Tx, clientID string) er
 	if open > 0 {
 		return ErrOpen
 	}
+	if err := eraseEstimates(ctx, tx, clientID); err != nil {
+		return err
+	}
 	ids, err := eraseOwned(ctx, tx, clientID)
 	if err != nil {
 		return err

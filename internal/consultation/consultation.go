@@ -67,9 +67,10 @@ type Consultation struct {
 	// machine
 	LawyerID        string // empty while nobody has it
 	EndReason       Reason
-	EventSeq        int64     // webhook events so far
-	SearchStartedAt time.Time // first search; the 30 minutes run from here
-	DialAttempts    int       // calls begun in this assignment
+	EventSeq        int64      // webhook events so far
+	SearchStartedAt time.Time  // first search; the 30 minutes run from here
+	FirstAssignedAt *time.Time // when a lawyer accepted it first, whoever has it now: the wait that was estimated ended then
+	DialAttempts    int        // calls begun in this assignment
 	FirstDialAt     *time.Time
 	LastDialAt      *time.Time
 	NextDialAt      *time.Time // the client was not reached and is called again then; while it is searched, nobody is asked before

@@ -1,7 +1,7 @@
 // Package consultation is the summit of the domain: it starts consultations, moves them through their states, and
 // makes everything that belongs to a move happen in one transaction (specification sections 2.7, 3 and 4.4).
 //
-// Tables: consultation_evidence, consultation_withdrawals, consultations, evidence_chain.
+// Tables: consultation_evidence, consultation_withdrawals, consultations, estimates, evidence_chain.
 //
 // Invariants:
 //   - The state machine is one table (state.go). What is not in it is forbidden. Every move locks the row, is guarded
@@ -45,6 +45,9 @@
 //   - The client is called on the number that was verified at the creation, and on no other. When the client has no verified
 //     number any more at the time of a call, nobody is called: the consultation is closed with the money back, an operator
 //     sees it as an incident, and the lawyer is free, at the back of the queue.
+//   - What a partner is told about the wait is kept with the consultation that begins within ten minutes, and with it what came:
+//     first_assigned_at, written once by the move that ends the wait, or an end without it. A later answer about a pair
+//     replaces the one before; nothing is told about a consultation that has begun.
 //   - Subject, description and phone number are sealed by the client's key (package vault), and are in no log and no event.
 //
 // States and moves, with the rows of the table; a test compares this picture with the table:

@@ -213,31 +213,3 @@ func waitingFor(ctx context.Context, tx postgres.Tx, lawyerID string, limit int)
 	return manySearching(tx.Gorm(ctx).Table("lawyer_pairs p").Joins("CROSS JOIN LATERAL (?) c", ofPair).Select(columns+", c.failures").
 		Where("p.lawyer_id = ?", lawyerID).Order("c.search_started_at").Limit(limit))
 }
-
-var waitsSQL = postgres.SQL(postgres.Report, `SELECT
-	(SELECT (percentile_cont(0.5) WITHIN GROUP (ORDER BY extract(epoch FROM o.ended_at - o.created_at)))::float8
-		FROM consultations c JOIN offers o ON o.consultation_id = c.id AND o.state = 'ACCEPTED' AND o.ended_at > $4
-		WHERE c.competence = $1 AND c.language = $2 AND c.assigned_at > $4),
-	(SELECT extract(epoch FROM c.assigned_at - c.search_started_at)::float8 FROM consultations c
-		WHERE c.competence = $1 AND c.language = $2 AND c.assigned_at > $5
-		ORDER BY c.assigned_at DESC LIMIT 1),
-	(SELECT extract(epoch FROM $3::timestamptz - min(c.search_started_at))::float8 FROM consultations c
-		WHERE c.competence = $1 AND c.language = $2 AND c.status IN ('MATCHING', 'PENDING_CALLBACK'))`)
-
-// waits reads the facts that an estimate for a pair is made from.
-func waits(ctx context.Context, tx postgres.Tx, p matching.Pair) (matching.Waits, error) {
-	var median, entered, oldest *float64 // seconds
-	err := tx.QueryRow(ctx, waitsSQL, p.Competence, p.Language, tx.Now, tx.Now.Add(-time.Hour), tx.Now.Add(-30*time.Minute)).Scan(&median, &entered, &oldest)
-	if err != nil {
-		return matching.Waits{}, fmt.Errorf("read waits: %w", err)
-	}
-	return matching.Waits{MedianAccept: duration(median), LastEnteredWait: duration(entered), OldestWaiting: duration(oldest)}, nil
-}
-
-func duration(sec *float64) *time.Duration {
-	if sec == nil {
-		return nil
-	}
-	d := time.Duration(*sec * float64(time.Second))
-	return &d
-}

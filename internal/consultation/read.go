@@ -87,6 +87,24 @@ func (s *Service) Coverage(ctx context.Context, tx postgres.Tx, competence, lang
 	return c, err
 }
 
+// TellCoverage is [Service.Coverage] for a partner who asks for a client. A consultation that begins within the next ten minutes
+// keeps what was told, for reports; otherwise it is forgotten.
+func (s *Service) TellCoverage(ctx context.Context, tx postgres.Tx, applicationID, clientID, competence, language string) (matching.Coverage, error) {
+	c, err := s.Coverage(ctx, tx, competence, language)
+	if err != nil {
+		return matching.Coverage{}, err
+	}
+	return c, keepEstimate(ctx, tx, applicationID, clientID, matching.Pair{Competence: competence, Language: language}, c)
+}
+
+// PurgeEstimates deletes what was told about waits for which no consultation can begin any more.
+func (s *Service) PurgeEstimates(ctx context.Context) (int, error) {
+	tx := s.deps.DB.Read()
+	return purgeEstimates(ctx, tx, tx.Now.Add(-estimateHolds), purgeBatch)
+}
+
+const purgeBatch = 10_000
+
 // InHands returns what the lawyers have in their hands, oldest first: ASSIGNED, IN_CALL or CALL_ENDED. Subject and
 // description are left out.
 func (s *Service) InHands(ctx context.Context, tx postgres.Tx, lawyerIDs ...string) ([]Consultation, error) {

@@ -128,7 +128,12 @@ func advance(c Consultation, t trigger, now time.Time) (Consultation, step, erro
 
 func setSearching(c *Consultation, now time.Time) { c.CreatedAt, c.SearchStartedAt = now, now }
 
-func setAssigned(c *Consultation, now time.Time) { c.AssignedAt, c.NextDialAt = &now, nil }
+func setAssigned(c *Consultation, now time.Time) {
+	c.AssignedAt, c.NextDialAt = &now, nil
+	if c.FirstAssignedAt == nil {
+		c.FirstAssignedAt = &now
+	}
+}
 
 func setCallbackDue(c *Consultation, now time.Time) {
 	if c.CallbackDueAt == nil {

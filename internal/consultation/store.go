@@ -53,12 +53,18 @@ type row struct {
 	NextDialAt        *time.Time   `gorm:"column:next_dial_at"`
 	CallCapAt         *time.Time   `gorm:"column:call_cap_at"` // when the call's 20 minutes are over
 	LineLostAt        *time.Time   `gorm:"column:line_lost_at"`
-	Reminders         int          `gorm:"column:reminders"`        // sent for a note that is missing
-	CallableFrom      *time.Time   `gorm:"column:callable_from"`    // the hours of the client's day for a callback
-	CallableUntil     *time.Time   `gorm:"column:callable_until"`   // their end, exclusive
-	EarlierAttempts   int          `gorm:"column:earlier_attempts"` // unanswered, with lawyers who had it before
-	ChooseBy          *time.Time   `gorm:"column:choose_by"`        // until when the lawyer may say that he waits for the next attempt
-	AlarmedAt         *time.Time   `gorm:"column:alarmed_at"`       // when operators were told that the callback is due soon
+	Reminders         int          `gorm:"column:reminders"`                 // sent for a note that is missing
+	CallableFrom      *time.Time   `gorm:"column:callable_from"`             // the hours of the client's day for a callback
+	CallableUntil     *time.Time   `gorm:"column:callable_until"`            // their end, exclusive
+	EarlierAttempts   int          `gorm:"column:earlier_attempts"`          // unanswered, with lawyers who had it before
+	ChooseBy          *time.Time   `gorm:"column:choose_by"`                 // until when the lawyer may say that he waits for the next attempt
+	AlarmedAt         *time.Time   `gorm:"column:alarmed_at"`                // when operators were told that the callback is due soon
+	FirstAssignedAt   *time.Time   `gorm:"column:first_assigned_at"`         // NULL also for what older releases assigned
+	EstimateSec       *int         `gorm:"column:estimate_sec;<-:create"`    // as the partner was told before; NULL also for "not known"
+	EstimateOnline    *int         `gorm:"column:estimate_online;<-:create"` // what was seen then, as the next
+	EstimateIdle      *int         `gorm:"column:estimate_idle;<-:create"`
+	EstimateAhead     *int         `gorm:"column:estimate_ahead;<-:create"`
+	EstimateToldAt    *time.Time   `gorm:"column:estimate_told_at;<-:create"` // NULL when the partner did not ask
 	ErasedAt          *time.Time   `gorm:"column:erased_at;<-:create"`
 }
 
@@ -81,7 +87,7 @@ func toRow(c Consultation) row {
 		ExpiredAt: c.ExpiredAt, EndReason: c.EndReason, RefundedAt: c.RefundedAt, DialAttempts: c.DialAttempts,
 		FirstDialAt: c.FirstDialAt, LastDialAt: c.LastDialAt, NextDialAt: c.NextDialAt, CallCapAt: c.CallCapAt,
 		LineLostAt: c.LineLostAt, Reminders: c.Reminders, CallableFrom: c.CallableFrom, CallableUntil: c.CallableUntil,
-		EarlierAttempts: c.EarlierAttempts, ChooseBy: c.ChooseBy, AlarmedAt: c.AlarmedAt,
+		EarlierAttempts: c.EarlierAttempts, ChooseBy: c.ChooseBy, AlarmedAt: c.AlarmedAt, FirstAssignedAt: c.FirstAssignedAt,
 	}
 	if c.RefundedAt != nil {
 		r.RefundedCents = &c.Refunded
@@ -101,7 +107,7 @@ func fromRow(r row) Consultation {
 		FirstDialAt: r.FirstDialAt, LastDialAt: r.LastDialAt, NextDialAt: r.NextDialAt, CallCapAt: r.CallCapAt,
 		LineLostAt: r.LineLostAt, Reminders: r.Reminders, ErasedAt: r.ErasedAt,
 		CallableFrom: r.CallableFrom, CallableUntil: r.CallableUntil,
-		EarlierAttempts: r.EarlierAttempts, ChooseBy: r.ChooseBy, AlarmedAt: r.AlarmedAt,
+		EarlierAttempts: r.EarlierAttempts, ChooseBy: r.ChooseBy, AlarmedAt: r.AlarmedAt, FirstAssignedAt: r.FirstAssignedAt,
 	}
 	if r.RefundedCents != nil {
 		c.Refunded = *r.RefundedCents
@@ -110,16 +116,21 @@ func fromRow(r row) Consultation {
 }
 
 var (
-	columns     = postgres.Columns[row]("c", "phone_sealed")
+	columns     = postgres.Columns[row]("c", "phone_sealed", "estimate_sec", "estimate_online", "estimate_idle", "estimate_ahead", "estimate_told_at")
 	openColumns = columns + ", " + vault.Stored("c.client_id") + " AS key_sealed"
 )
 
-// insertSQL writes record and evidence in one round trip: neither exists without the other.
-var insertSQL = postgres.SQL(postgres.Atomic, `WITH c AS (
+// insertSQL writes record and evidence in one round trip: neither exists without the other. The record keeps what the partner was
+// told about the wait, if that was after $24.
+var insertSQL = postgres.SQL(postgres.Atomic, `WITH told AS (
+		SELECT seconds, lawyers_online, lawyers_idle, ahead, told_at FROM estimates
+		WHERE application_id = $2 AND client_id = $3 AND competence = $6 AND language = $7 AND told_at > $24
+	), c AS (
 		INSERT INTO consultations (id, application_id, client_id, status, competence, language, subject_sealed,
 			description_sealed, recording_consent, external_ref, price_cents, phone_sealed, event_seq, timer_at,
-			created_at, updated_at, search_started_at)
-		VALUES ($1, $2, $3, $5, $6, $7, $8, $9, $10, nullif($11, ''), $12, $13, $14, $15, $4, $4, $4)
+			created_at, updated_at, search_started_at, estimate_sec, estimate_online, estimate_idle, estimate_ahead, estimate_told_at)
+		VALUES ($1, $2, $3, $5, $6, $7, $8, $9, $10, nullif($11, ''), $12, $13, $14, $15, $4, $4, $4, (SELECT seconds FROM told),
+			(SELECT lawyers_online FROM told), (SELECT lawyers_idle FROM told), (SELECT ahead FROM told), (SELECT told_at FROM told))
 	)
 	INSERT INTO consultation_evidence (consultation_id, text_version, text_sha256, acknowledged_at, application_id,
 		client_id, request_id, idempotency_key_sha256, address, user_agent, stated_version, stated_language)
@@ -129,7 +140,7 @@ func insertWithEvidence(ctx context.Context, tx postgres.Tx, r row, e evidenceRo
 	_, err := tx.Exec(ctx, insertSQL, r.ID, r.ApplicationID, r.ClientID, r.CreatedAt,
 		r.Status, r.Competence, r.Language, r.SubjectSealed, r.DescriptionSealed, r.RecordingConsent, r.ExternalRef, r.PriceCents, r.PhoneSealed,
 		r.EventSeq, r.TimerAt, e.TextVersion, e.TextSHA256, e.RequestID, e.IdempotencyKeySHA256, e.Address, e.UserAgent,
-		e.StatedVersion, e.StatedLanguage)
+		e.StatedVersion, e.StatedLanguage, r.CreatedAt.Add(-estimateHolds))
 	if err != nil {
 		return fmt.Errorf("insert consultation: %w", err)
 	}

@@ -8,5 +8,5 @@ import (
 
 func TestModelsAreTheTables(t *testing.T) {
 	t.Parallel()
-	dbtest.Models(t, row{}, evidenceRow{}, linkRow{}, withdrawalRow{})
+	dbtest.Models(t, row{}, estimateRow{}, evidenceRow{}, linkRow{}, withdrawalRow{})
 }

@@ -22,7 +22,8 @@ func (s *Server) GetCoverage(ctx context.Context, r server.GetCoverageRequestObj
 	if len(issues) > 0 {
 		return nil, problem.ErrMalformed.Because("The request has invalid parameters; see issues.").With(issues...)
 	}
-	c, err := s.deps.Consultations.Coverage(ctx, s.deps.DB.Read(), r.Params.Competence, r.Params.Language)
+	of := requestOf(ctx).Principal
+	c, err := s.deps.Consultations.TellCoverage(ctx, s.deps.DB.Read(), of.ApplicationID, of.ClientID, r.Params.Competence, r.Params.Language)
 	if err != nil {
 		return nil, err
 	}

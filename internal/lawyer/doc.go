@@ -1,6 +1,6 @@
 // Package lawyer owns the lawyers: who they are, what they can serve, whether they are there, and what they are doing.
 //
-// Tables: lawyer_hours, lawyer_pairs, lawyer_presence, lawyers.
+// Tables: lawyer_hours, lawyer_pairs, lawyer_presence, lawyer_shifts, lawyers.
 //
 // Invariants:
 //   - The lawyer's row is the mutex of everything that happens to him: whoever changes his state, offers him work or
@@ -18,6 +18,8 @@
 //   - A lawyer serves competence × language: his pairs are written when he is created.
 //   - The queue of a pair is lawyer_pairs.idle_since: that of the lawyer while he is AVAILABLE, null otherwise. Whatever
 //     changes the state from or to AVAILABLE writes it in the same statement.
+//   - A shift (lawyer_shifts) is a time in which he was on duty: neither OFFLINE nor AWAY. Whatever changes the state from or to
+//     these writes it in the same statement. Shifts are kept for 13 months, for reports.
 //   - His hours, in his time zone, and whether he is on call say when he may be woken ([Duty]), and nothing else.
 //
 // It does not search, offer or assign work (package matching), and it does not know consultations.

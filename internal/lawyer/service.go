@@ -232,6 +232,14 @@ func (s *Service) SignOffLost(ctx context.Context, tx postgres.Tx) (more bool, e
 	return n == lostBatch, err
 }
 
+// shiftsKept is for how many months reports can look back.
+const shiftsKept = 13
+
+// PurgeShifts deletes shifts that ended more than 13 months ago.
+func (s *Service) PurgeShifts(ctx context.Context, tx postgres.Tx) (int, error) {
+	return purgeShifts(ctx, tx, tx.Now.AddDate(0, -shiftsKept, 0), 10_000)
+}
+
 // ReturnIdle makes lawyers AVAILABLE, at the back of the queue and on a new lease, of those who are OFFLINE, AWAY or in
 // WRAP_UP and not suspended, and returns them. The caller holds their locks and knows that they have nothing in hand.
 func (s *Service) ReturnIdle(ctx context.Context, tx postgres.Tx, lawyerIDs ...string) ([]string, error) {

@@ -236,6 +236,76 @@ func TestAbsenceCostsThePlace(t *testing.T) {
 	}
 }
 
+// A shift is the time in which a lawyer was neither OFFLINE nor AWAY, however he came and went; one goes on at a time.
+func TestShiftsAreTheTimesOnDuty(t *testing.T) {
+	t.Parallel()
+	start := time.Date(2026, 1, 5, 9, 0, 0, 0, time.UTC)
+	clk := clock.NewManual(start)
+	db, s := dbtest.NewWithClock(t, clk), service(t)
+	l, err := create(t, db, s, valid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	tx := func() postgres.Tx { return db.Read() }
+	var lease lawyer.Lease
+	on := func() error { lease, err = s.GoOnline(t.Context(), tx(), l.ID); return err }
+	move := func(from, to lawyer.State) func() error {
+		return func() error { return s.SetState(t.Context(), tx(), l.ID, []lawyer.State{from}, to) }
+	}
+	idle := func() error { _, err := s.ReturnIdle(t.Context(), tx(), l.ID); return err }
+	lost := func() error {
+		clk.Advance(2 * lawyer.LeaseLost)
+		_, err := s.SignOffLost(t.Context(), tx())
+		return err
+	}
+	inTx := func(f func(tx postgres.Tx) error) func() error {
+		return func() error { return db.InTx(t.Context(), f) }
+	}
+	for _, step := range []struct {
+		name string
+		do   func() error
+		want string // minutes from and until of each shift, after it
+	}{
+		{"signs on", on, "0-"},
+		{"connects again", on, "0-"},
+		{"an offer", move(lawyer.Available, lawyer.Offered), "0-"},
+		{"accepts", move(lawyer.Offered, lawyer.Busy), "0-"},
+		{"wants a pause", func() error { return s.Pause(t.Context(), tx(), lease) }, "0-"},
+		{"writes the note", move(lawyer.Busy, lawyer.WrapUp), "0-"},
+		{"and pauses", move(lawyer.WrapUp, lawyer.Available), "0-6"},
+		{"comes back", on, "0-6 7-"},
+		{"misses an offer", func() error {
+			return errors.Join(move(lawyer.Available, lawyer.Offered)(), move(lawyer.Offered, lawyer.Away)())
+		}, "0-6 7-8"},
+		{"is brought back", idle, "0-6 7-8 9-"},
+		{"pauses", func() error { return errors.Join(on(), s.Pause(t.Context(), tx(), lease)) }, "0-6 7-8 9-10"},
+		{"comes back again", on, "0-6 7-8 9-10 11-"},
+		{"signs off", inTx(func(tx postgres.Tx) error { return s.GoOffline(t.Context(), tx, lease) }), "0-6 7-8 9-10 11-12"},
+		{"and on", on, "0-6 7-8 9-10 11-12 13-"},
+		{"is lost", lost, "0-6 7-8 9-10 11-12 13-16"},
+		{"signs on after that", on, "0-6 7-8 9-10 11-12 13-16 17-"},
+		{"is suspended", inTx(func(tx postgres.Tx) error { return s.Suspend(t.Context(), tx, l.ID) }), "0-6 7-8 9-10 11-12 13-16 17-18"},
+	} {
+		if err := step.do(); err != nil {
+			t.Fatalf("%s: %v", step.name, err)
+		}
+		var got string
+		err := db.Pool().QueryRow(t.Context(), `SELECT string_agg(concat(extract(epoch FROM from_at - $2)::int / 60, '-', extract(epoch FROM until_at - $2)::int / 60), ' ' ORDER BY id)
+			FROM lawyer_shifts WHERE lawyer_id = $1`, l.ID, start).Scan(&got)
+		if err != nil || got != step.want {
+			t.Errorf("%s: shifts %q, %v; want %q", step.name, got, err, step.want)
+		}
+		clk.Advance(time.Minute)
+	}
+	clk.Advance(13 * 31 * 24 * time.Hour)
+	if err := errors.Join(inTx(func(tx postgres.Tx) error { return s.Resume(t.Context(), tx, l.ID) })(), on()); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := s.PurgeShifts(t.Context(), tx()); err != nil || n != 6 {
+		t.Errorf("%d shifts purged, %v; want the 6 of last year and not the one that goes on", n, err)
+	}
+}
+
 // Nothing depends on how many lawyers there are: 70 000 are more than a statement may have parameters.
 func TestAnyNumberOfLawyersBeatsAndIsSignedOff(t *testing.T) {
 	t.Parallel()

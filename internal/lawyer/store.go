@@ -55,6 +55,17 @@ type presenceRow struct {
 // TableName implements [schema.Tabler].
 func (presenceRow) TableName() string { return "lawyer_presence" }
 
+// shiftRow is a row of lawyer_shifts: a stretch of time in which a lawyer was on duty.
+type shiftRow struct {
+	ID       int64      `gorm:"column:id;primaryKey"`
+	LawyerID string     `gorm:"column:lawyer_id"`
+	FromAt   time.Time  `gorm:"column:from_at"`
+	UntilAt  *time.Time `gorm:"column:until_at"` // NULL while it goes on; a lawyer has one of these at most
+}
+
+// TableName implements [schema.Tabler].
+func (shiftRow) TableName() string { return "lawyer_shifts" }
+
 // seenRow is a lawyer, without secrets, with his last heartbeat.
 type seenRow struct {
 	Row         lawyerRow `gorm:"embedded"`
@@ -203,6 +214,16 @@ const (
 	INSERT INTO lawyer_presence (lawyer_id, heartbeat_at) SELECT id, $1 FROM changed
 	ON CONFLICT (lawyer_id) DO UPDATE SET heartbeat_at = excluded.heartbeat_at
 )`
+	// beginShift is for lawyers who sign on; who is on duty goes on with his shift.
+	beginShift = `, shift AS (
+	INSERT INTO lawyer_shifts (lawyer_id, from_at) SELECT id, $1 FROM changed WHERE state NOT IN ('OFFLINE', 'AWAY')
+	ON CONFLICT (lawyer_id) WHERE until_at IS NULL DO NOTHING
+)`
+	// endShift is for lawyers who may be off duty now.
+	endShift = `, shift AS (
+	UPDATE lawyer_shifts s SET until_at = greatest(s.from_at, $1) FROM changed
+	WHERE changed.state IN ('OFFLINE', 'AWAY') AND s.lawyer_id = changed.id AND s.until_at IS NULL
+)`
 )
 
 var goOnlineSQL = postgres.SQL(postgres.Atomic, `WITH was AS (
@@ -214,7 +235,7 @@ var goOnlineSQL = postgres.SQL(postgres.Atomic, `WITH was AS (
 			idle_since = CASE WHEN was.back THEN $1 ELSE l.idle_since END,
 			state = CASE WHEN was.back THEN 'AVAILABLE' ELSE l.state END
 		FROM was WHERE l.id = was.id AND NOT was.suspended RETURNING l.id, l.state, l.idle_since, l.lease_epoch
-	)`+keepQueue+beginPresence+`
+	)`+keepQueue+beginPresence+beginShift+`
 	SELECT was.suspended, coalesce(changed.lease_epoch, 0) FROM was LEFT JOIN changed ON true`)
 
 func goOnline(ctx context.Context, tx postgres.Tx, lawyerID string) (epoch int64, err error) {
@@ -299,12 +320,21 @@ const signOff = "state = 'OFFLINE', lease_epoch = lease_epoch + 1" // what the c
 
 var (
 	availableSQL = changeSQL(`state = CASE WHEN suspended_at IS NOT NULL THEN 'OFFLINE' WHEN pause_next THEN 'AWAY' ELSE 'AVAILABLE' END, pause_next = false,
-		idle_since = CASE WHEN $4::boolean THEN coalesce(idle_since, $1) ELSE $1 END`, keepQueue+endPresence)
-	offlineSQL          = changeSQL(signOff, endPresence)
-	offlineFromQueueSQL = changeSQL(signOff, keepQueue+endPresence)
+		idle_since = CASE WHEN $4::boolean THEN coalesce(idle_since, $1) ELSE $1 END`, keepQueue+endPresence+endShift)
+	offlineSQL          = changeSQL(signOff, endPresence+endShift)
+	offlineFromQueueSQL = changeSQL(signOff, keepQueue+endPresence+endShift)
+	awaySQL             = changeSQL("state = 'AWAY'", keepQueue+endShift)
 	leaveQueueSQL       = changeSQL("state = $4", keepQueue)
-	pauseSQL            = changeSQL("state = CASE WHEN state = 'AVAILABLE' THEN 'AWAY' ELSE state END, pause_next = state NOT IN ('AVAILABLE', 'AWAY')", keepQueue)
+	pauseSQL            = changeSQL("state = CASE WHEN state = 'AVAILABLE' THEN 'AWAY' ELSE state END, pause_next = state NOT IN ('AVAILABLE', 'AWAY')", keepQueue+endShift)
 )
+
+func purgeShifts(ctx context.Context, tx postgres.Tx, before time.Time, limit int) (int, error) {
+	n, err := postgres.Purge[shiftRow](ctx, tx, limit, "until_at", "until_at < ?", before)
+	if err != nil {
+		return 0, fmt.Errorf("purge shifts: %w", err)
+	}
+	return n, nil
+}
 
 func pause(ctx context.Context, tx postgres.Tx, lawyerID string) error {
 	var n int
@@ -333,6 +363,8 @@ func setState(ctx context.Context, tx postgres.Tx, lawyerID string, from []State
 		n, err = change(offlineFromQueueSQL)
 	case to == Offline:
 		n, err = change(offlineSQL)
+	case to == Away:
+		n, err = change(awaySQL)
 	case queued:
 		n, err = change(leaveQueueSQL, to)
 	default:
@@ -351,7 +383,7 @@ var returnIdleSQL = postgres.SQL(postgres.Atomic, `WITH changed AS (
 		UPDATE lawyers SET state = 'AVAILABLE', idle_since = $1, lease_epoch = lease_epoch + 1, updated_at = $1
 		WHERE id = ANY ($2) AND state IN ('OFFLINE', 'AWAY', 'WRAP_UP') AND suspended_at IS NULL
 			AND phone_sealed IS NOT NULL RETURNING id, state, idle_since
-	)`+keepQueue+beginPresence+`
+	)`+keepQueue+beginPresence+beginShift+`
 	SELECT id FROM changed`)
 
 func returnIdle(ctx context.Context, tx postgres.Tx, lawyerIDs []string) ([]string, error) {
@@ -372,7 +404,7 @@ var signOffLostSQL = postgres.SQL(postgres.Claim, "WITH "+fmt.Sprintf(late, 2)+`
 	), changed AS (
 		UPDATE lawyers l SET state = 'OFFLINE', lease_epoch = l.lease_epoch + 1, updated_at = $1
 		FROM lost WHERE l.id = lost.id RETURNING l.id, l.state, l.idle_since
-	)`+keepQueue+endPresence+`
+	)`+keepQueue+endPresence+endShift+`
 	SELECT count(*) FROM changed`)
 
 // signOffLost does a batch; the lawyers that somebody is at are left to the next one.
@@ -390,7 +422,7 @@ var suspendSQL = postgres.SQL(postgres.Atomic, `WITH changed AS (
 		UPDATE lawyers SET suspended_at = coalesce(suspended_at, $1), lease_epoch = lease_epoch + 1, updated_at = $1,
 			state = CASE WHEN state IN ('BUSY', 'WRAP_UP') THEN state ELSE 'OFFLINE' END
 		WHERE id = $2 RETURNING id, state, idle_since
-	)`+keepQueue+endPresence+`
+	)`+keepQueue+endPresence+endShift+`
 	UPDATE lawyer_presence h SET heartbeat_at = $3 FROM changed WHERE h.lawyer_id = changed.id AND changed.state <> 'OFFLINE'`)
 
 func suspend(ctx context.Context, tx postgres.Tx, lawyerID string) error {

@@ -8,5 +8,5 @@ import (
 
 func TestModelsAreTheTables(t *testing.T) {
 	t.Parallel()
-	dbtest.Models(t, hoursRow{}, lawyerRow{}, pairRow{}, presenceRow{})
+	dbtest.Models(t, hoursRow{}, lawyerRow{}, pairRow{}, presenceRow{}, shiftRow{})
 }

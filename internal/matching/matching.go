@@ -92,12 +92,20 @@ type Chapter struct {
 type Coverage struct {
 	Available            bool // somebody who can serve the pair is online
 	LawyersOnline        int  // with fresh presence, idle or busy
-	EstimatedWaitSeconds *int // seconds, 5 to 1800; nil when nobody is online or nothing is known
+	LawyersIdle          int  // of them, those who wait for work
+	Ahead                int  // consultations that wait for a lawyer of the pair
+	EstimatedWaitSeconds *int // until a lawyer accepts, 5 to 1800; nil when nobody is online
 }
 
-// Waits are the recent facts of a pair that an estimate is made from; nil means that there is no such fact.
+// Waits are the facts of a pair that an estimate is made from; nil means that too little was seen.
 type Waits struct {
-	MedianAccept    *time.Duration // time to accept an offer, over the last hour
-	LastEnteredWait *time.Duration // how long the last one that found a lawyer in the last 30 minutes had waited
-	OldestWaiting   *time.Duration // age of the one that waits longest now
+	Accept  *time.Duration // how long those waited who came while somebody was idle: [AcceptQuantile] of them no longer
+	Engaged *time.Duration // for how long one consultation takes a lawyer, from the acceptance to the note, in the mean
+	Ahead   int            // how many wait for a lawyer now
+	Oldest  time.Duration  // for how long the one has searched that waits longest; 0 when none does
+	Last    time.Duration  // how long the last one waited that found a lawyer in the last 30 minutes; 0 when none did
 }
+
+// AcceptQuantile is the share of clients whom somebody idle accepted no later than estimated. It is above one half because a
+// client who was told too little is worse off, and low enough that the estimate stays near.
+const AcceptQuantile = 0.65

@@ -15,17 +15,18 @@ func TestEstimate(t *testing.T) {
 		waits        Waits
 		want         int
 	}{
-		{"nobody online", 0, 0, Waits{MedianAccept: d(time.Second), LastEnteredWait: d(time.Minute), OldestWaiting: d(time.Minute)}, none},
-		{"idle, no history", 2, 1, Waits{}, 5},
-		{"idle, quick acceptances", 2, 1, Waits{MedianAccept: d(1200 * time.Millisecond)}, 5},
-		{"idle, slow acceptances, rounded up", 2, 1, Waits{MedianAccept: d(11100 * time.Millisecond), OldestWaiting: d(time.Hour)}, 12},
-		{"all busy, nothing known", 2, 0, Waits{}, none},
-		{"all busy, nobody got through lately", 2, 0, Waits{MedianAccept: d(time.Second), OldestWaiting: d(time.Minute)}, none},
-		{"all busy, the last one waited longest", 2, 0, Waits{LastEnteredWait: d(90 * time.Second), OldestWaiting: d(30 * time.Second)}, 90},
-		{"all busy, somebody waits longer", 2, 0, Waits{LastEnteredWait: d(90 * time.Second), OldestWaiting: d(150 * time.Second)}, 150},
-		{"all busy, nobody waits", 2, 0, Waits{LastEnteredWait: d(90 * time.Second)}, 90},
-		{"never zero", 2, 0, Waits{LastEnteredWait: d(0)}, 5},
-		{"never more than the search", 2, 0, Waits{LastEnteredWait: d(time.Minute), OldestWaiting: d(2 * time.Hour)}, 1800},
+		{"nobody online", 0, 0, Waits{Accept: d(time.Second), Engaged: d(time.Minute), Ahead: 3}, none},
+		{"idle, nothing seen", 2, 1, Waits{}, 15},
+		{"idle, quick acceptances", 2, 1, Waits{Accept: d(1200 * time.Millisecond)}, 5},
+		{"idle, slow acceptances, rounded up", 2, 1, Waits{Accept: d(11100 * time.Millisecond), Engaged: d(time.Hour)}, 12},
+		{"idle, whoever waits has refused them", 2, 1, Waits{Accept: d(9 * time.Second), Ahead: 1, Oldest: time.Hour}, 9},
+		{"all busy, nothing seen", 3, 0, Waits{}, 465}, // 15 + 1.5 * 900/3
+		{"all busy, nobody waits", 10, 0, Waits{Accept: d(10 * time.Second), Engaged: d(10 * time.Minute)}, 100},
+		{"all busy, two wait", 10, 0, Waits{Accept: d(10 * time.Second), Engaged: d(10 * time.Minute), Ahead: 2}, 220},
+		{"all busy, one waits longer than turns take", 10, 0, Waits{Accept: d(10 * time.Second), Engaged: d(10 * time.Minute), Ahead: 1, Oldest: 11 * time.Minute, Last: time.Minute}, 670},
+		{"all busy, the last one waited longer still", 10, 0, Waits{Accept: d(10 * time.Second), Engaged: d(10 * time.Minute), Oldest: 11 * time.Minute, Last: 12 * time.Minute}, 730},
+		{"never zero", 1000, 0, Waits{Accept: d(0), Engaged: d(time.Second)}, 5},
+		{"never more than the search", 2, 0, Waits{Ahead: 4}, 1800},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -7,7 +7,7 @@
 //     interface shows.
 //   - Erasure destroys the profile, what was written, and every way to sign in; it keeps the ledger and the proof of each
 //     order, which the law asks for, under the client's identifier alone. What partners chose goes too: externalRef,
-//     also in webhook bodies, their endpoints' answers, returnUrl, stored responses; of an Idempotency-Key the proof has
+//     also in webhook bodies, their endpoints' answers, returnUrl, stored responses, answers about waits; of an Idempotency-Key the proof has
 //     only the SHA-256, and it keeps address and user agent of the partner's server. It needs the present
 //     password, and is refused while a consultation is open, money is left, held or on its way, or an earlier e-mail
 //     address can take the account back.

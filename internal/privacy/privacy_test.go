@@ -248,12 +248,21 @@ func TestErasureLeavesNothingOfTheClientAndTheBooksAsTheyWere(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	h.spend()
+	if _, err := h.Consultations.TellCoverage(t.Context(), h.db.Read(), h.app.ID, h.client.ID, "FAMILY", "FR"); err != nil {
+		t.Fatal(err)
+	}
 	before, sealed := h.dump(), h.sealed()
+	if before["estimates"] == "" {
+		t.Fatal("nothing that a partner asked about the wait is kept")
+	}
 	if len(sealed) < 10 {
 		t.Fatalf("%d ciphertexts: the client has not lived enough", len(sealed))
 	}
 	h.must(h.erase())
 	after := h.dump()
+	if after["estimates"] != "" {
+		t.Errorf("what a partner asked about the wait is kept: %s", after["estimates"])
+	}
 	canaries := []string{"canary", fmt.Sprintf("%x", "anary"), "639980002", "192.0.2.77", "$argon2id$"} // bytes are dumped in hexadecimal
 	for table, rows := range after {
 		for _, c := range canaries {

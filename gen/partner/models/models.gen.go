@@ -2953,7 +2953,8 @@ type Coverage struct {
 	// Available Whether lawyers for this pair can be reached now, at once or after the ones before you.
 	Available bool `json:"available"`
 
-	// EstimatedWaitSeconds Expected wait in seconds; `null` when nobody is online or nothing can be said.
+	// EstimatedWaitSeconds Expected wait in seconds until a lawyer accepts, from 5 to 1800; `null` when nobody is online or no call can be made.
+	// Most clients wait no longer, some do. 1800 says that the 30 minutes of the search may not be enough.
 	EstimatedWaitSeconds *int `json:"estimatedWaitSeconds"`
 
 	// LawyersOnline Lawyers online for this pair, free or in a call.

@@ -36,6 +36,7 @@ var level = map[string]int{
 	"internal/consultation":                        7,
 	"internal/books":                               8, // compares what wallet, payment and consultation keep
 	"internal/privacy":                             8,
+	"internal/report":                              8,
 	"internal/operator":                            8,
 	"internal/desk":                                8,
 	"internal/httpapi":                             9, "internal/web": 9, "internal/sandbox": 9,

@@ -50,6 +50,11 @@ var foreign = map[string]string{
 	"internal/books topup_refunds":         "books compare",
 	"internal/books topup_sessions":        "books compare",
 
+	"internal/report consultations": "reports put side by side what others keep",
+	"internal/report lawyer_pairs":  "reports put side by side what others keep",
+	"internal/report lawyer_shifts": "reports put side by side what others keep",
+	"internal/report offers":        "reports put side by side what others keep",
+
 	"internal/deployment applications": "a database of an earlier release is known by what it holds",
 	"internal/deployment clients":      "a database of an earlier release is known by what it holds",
 	"internal/deployment lawyers":      "a database of an earlier release is known by what it holds",

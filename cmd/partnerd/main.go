@@ -31,6 +31,7 @@ type cli struct {
 	Webhook      webhookCmd      `cmd:"" help:"Endpoints, events and deliveries of an application."`
 	Wallet       walletCmd       `cmd:"" help:"Clients' wallets."`
 	Ledger       ledgerCmd       `cmd:"" help:"The books."`
+	Report       reportCmd       `cmd:"" help:"How well clients were served."`
 	Key          keyCmd          `cmd:"" help:"Keys of a deployment."`
 
 	Deployment deploymentCmd `cmd:"" help:"Which environment the database belongs to, and its public address."`

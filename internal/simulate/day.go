@@ -14,6 +14,7 @@ import (
 	"partnerd/internal/lawyer"
 	"partnerd/internal/matching"
 	"partnerd/internal/postgres"
+	"partnerd/internal/report"
 )
 
 // monday is the first day, in the zone of most clients, at midnight.
@@ -45,7 +46,9 @@ var hours = [24]float64{.2, .1, .05, .05, .1, .3, 1, 3, 7, 10, 11, 9, 5, 6, 9, 1
 type One struct {
 	Pair      int
 	CreatedAt time.Time
-	Estimate  *int // seconds, as it was told at the creation; nil: none
+	Estimate  *int // seconds, as it was told before the creation; nil: none
+	Idle      bool // somebody of the pair was idle then
+	Ahead     int  // consultations that waited for a lawyer of the pair then
 	Accepted  *time.Time
 	Ended     consultation.Status
 	Offers    int
@@ -75,7 +78,7 @@ type Day struct {
 	People   []Served
 	Stranded int // consultations beside which an idle lawyer of their pair stood, in all samples, after the searches had ended
 	Samples  int
-	Findings []string // of the examination of the books at the end
+	Findings []string // of the examination of the books at the end, and of the report of estimates
 }
 
 // person is a lawyer of the simulation.
@@ -260,15 +263,19 @@ func (s *day) arrivals() {
 
 func (s *day) arrive() error {
 	pair := s.drawPair()
-	coverage, err := s.consultations.Coverage(s.ctx, s.db.Read(), s.pairs[pair].Competence, s.pairs[pair].Language)
+	client, err := s.anyone()
 	if err != nil {
 		return err
 	}
-	c, err := s.create(s.pairs[pair])
+	told, err := s.consultations.TellCoverage(s.ctx, s.db.Read(), s.application, client, s.pairs[pair].Competence, s.pairs[pair].Language)
 	if err != nil {
 		return err
 	}
-	s.out.All = append(s.out.All, One{Pair: pair, CreatedAt: s.clock.Now(), Estimate: coverage.EstimatedWaitSeconds})
+	c, err := s.create(client, s.pairs[pair])
+	if err != nil {
+		return err
+	}
+	s.out.All = append(s.out.All, One{Pair: pair, CreatedAt: s.clock.Now(), Estimate: told.EstimatedWaitSeconds, Idle: told.LawyersIdle > 0, Ahead: told.Ahead})
 	s.all[c.ID], s.client[c.ID] = &s.out.All[len(s.out.All)-1], c.ClientID
 	if n := len(s.out.All); n%5000 == 0 {
 		fmt.Fprintf(s.log, "%s  %d consultations, %d over\n", s.clock.Now().Format(time.DateTime), n, s.done)
@@ -464,6 +471,22 @@ func (s *day) finish() error {
 		one := s.all[e.ID]
 		one.Ended, one.Callback, one.Reason = e.Status, e.CallbackDueAt, e.EndReason
 	}
-	s.out.Findings, err = books.Verify(s.ctx, s.db.Read())
+	if s.out.Findings, err = books.Verify(s.ctx, s.db.Read()); err != nil {
+		return err
+	}
+	told, err := report.Calibrate(s.ctx, s.db.Read(), report.Period{From: monday, Until: s.clock.Now()})
+	if n := s.out.served(); err == nil && told.All.Served != n {
+		s.out.Findings = append(s.out.Findings, fmt.Sprintf("the report of estimates knows %d that a lawyer accepted, there were %d", told.All.Served, n))
+	}
 	return err
+}
+
+// served counts those with an estimate whom a lawyer accepted.
+func (d *Day) served() (n int) {
+	for _, o := range d.All {
+		if o.Estimate != nil && o.Accepted != nil {
+			n++
+		}
+	}
+	return n
 }

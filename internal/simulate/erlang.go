@@ -117,7 +117,11 @@ func playSingle(ctx context.Context, d *databases, s Single, seed uint64, betwee
 		if left--; left > 0 {
 			w.after(w.exponential(between), arrive)
 		}
-		c, err := w.create(pair)
+		client, err := w.anyone()
+		if err != nil {
+			return err
+		}
+		c, err := w.create(client, pair)
 		if err != nil {
 			return err
 		}

@@ -17,12 +17,13 @@ import (
 	"gonum.org/v1/plot/vg/vgsvg"
 
 	"partnerd/internal/consultation"
+	"partnerd/internal/report"
 )
 
 // The promises.
 const (
 	fairGini   = 0.15 // of assignments by hour on duty, inside a pair
-	withinTwo  = 0.8  // share of waits over a minute that the estimate met within a factor of two
+	withinTwo  = 0.8  // share of waits over a minute, of those who queued, that the estimate met within a factor of two
 	leastAbove = 0.5  // share of waits that were not longer than the estimate, from
 	mostAbove  = 0.8  // to
 	giniServed = 200  // assignments of a pair below which chance decides
@@ -31,8 +32,8 @@ const (
 //go:embed report.html
 var page string
 
-// report is everything that was played.
-type report struct {
+// played is everything that was.
+type played struct {
 	theory []Compared
 	day    *Day
 }
@@ -43,7 +44,7 @@ type Figure struct {
 	Kept                bool
 }
 
-func (r report) figures() (list []Figure) {
+func (r played) figures() (list []Figure) {
 	for _, t := range r.theory {
 		list = append(list, Figure{fmt.Sprintf("Erlang A: %d lawyers at %.2f of their capacity, mean wait", t.Lawyers, t.Load),
 			fmt.Sprintf("%.1f ± %.1f s", t.Simulated.Mean, t.Error.Mean), fmt.Sprintf("%.1f s", t.Theory.Mean), t.Agrees()})
@@ -69,7 +70,7 @@ func (r report) figures() (list []Figure) {
 		}
 	}
 	n := len(d.All)
-	within, above, judged := d.calibration()
+	cal := d.calibration()
 	gini, worst := d.fairness()
 	add := func(what, value, target string, kept bool) { list = append(list, Figure{what, value, target, kept}) }
 	add("consultations, completed, cancelled by the client", fmt.Sprintf("%d, %d, %d", n, completed, cancelled), "", true)
@@ -78,8 +79,12 @@ func (r report) figures() (list []Figure) {
 	add("callbacks that were promised and did not come", fmt.Sprint(broken), "0", broken == 0)
 	add("left open at the end", fmt.Sprint(open), "0", open == 0)
 	add("idle lawyer beside waiting work, in all samples", fmt.Sprintf("%d in %d", d.Stranded, d.Samples), "0", d.Stranded == 0)
-	add(fmt.Sprintf("estimates within a factor of two, of %d waits over a minute", judged), fmt.Sprintf("%.2f", within), fmt.Sprintf("≥ %.2f", withinTwo), judged == 0 || within >= withinTwo)
-	add("waits that were not longer than their estimate", fmt.Sprintf("%.2f", above), fmt.Sprintf("%.2f to %.2f", leastAbove, mostAbove), judged == 0 || above >= leastAbove && above <= mostAbove)
+	add(fmt.Sprintf("estimates within a factor of two, of %d waits over a minute in the queue", cal.queued), fmt.Sprintf("%.2f", ratio(cal.within, cal.queued)), fmt.Sprintf("≥ %.2f", withinTwo),
+		cal.queued == 0 || ratio(cal.within, cal.queued) >= withinTwo)
+	add("the same, had each state of the queue its best figure, chosen afterwards", fmt.Sprintf("%.2f", ratio(cal.best, cal.queued)), "", true)
+	add("waits over a minute though somebody was idle; the share with them", fmt.Sprintf("%d of %d, %.2f", cal.unlucky, cal.idle, ratio(cal.within, cal.queued+cal.unlucky)), "", true)
+	above := ratio(cal.above, cal.estimated)
+	add("waits that were not longer than their estimate", fmt.Sprintf("%.2f", above), fmt.Sprintf("%.2f to %.2f", leastAbove, mostAbove), cal.queued == 0 || above >= leastAbove && above <= mostAbove)
 	add("Gini of assignments by hour on duty inside a pair, mean and worst", fmt.Sprintf("%.3f, %.3f", gini, worst), fmt.Sprintf("< %.2f", fairGini), gini < fairGini)
 	add("faults that the examination of the books found", fmt.Sprint(len(d.Findings)), "0", len(d.Findings) == 0)
 	return list
@@ -109,28 +114,75 @@ func (d *Day) wait(q float64) time.Duration {
 	return quantile(d.waits(func(One) bool { return true }), q).Round(time.Second)
 }
 
-// calibration compares estimates with what came: within is the share of waits over a minute for which the estimate was right
-// within a factor of two, above that of all waits that were not longer than the estimate.
-func (d *Day) calibration() (within, above float64, judged int) {
-	estimated := 0
+// calibration compares estimates with what came; all are numbers of consultations that a lawyer accepted within the search.
+type calibration struct {
+	estimated, above int // with an estimate, and those of them who waited no longer
+	idle, unlucky    int // told while somebody was idle, and those of them who waited over a minute all the same: no figure that most wait no longer than fits them
+	queued, within   int // told while nobody was, and waited over a minute, and those of them for whom the estimate was right within a factor of two
+	best             int // for how many of queued a figure for each state of the queue would have been, chosen when all was over
+}
+
+func ratio(part, of int) float64 { return float64(part) / float64(max(1, of)) }
+
+// state is what is known of a queue, about: how many wait for each lawyer as the estimate says it.
+type state struct{ ahead, estimate int }
+
+func (d *Day) calibration() (c calibration) {
+	waits := map[state][]float64{}
+	met := map[state]int{}
 	for _, o := range d.All {
-		w, ok := o.Wait()
+		wait, ok := o.Wait()
 		if !ok || o.Estimate == nil || o.Callback != nil {
 			continue
 		}
-		estimated++
-		e := float64(*o.Estimate)
-		if w.Seconds() <= e {
-			above++
+		w, e := wait.Seconds(), float64(*o.Estimate)
+		c.estimated++
+		if w <= e {
+			c.above++
 		}
-		if w > time.Minute {
-			judged++
-			if e >= w.Seconds()/2 && e <= w.Seconds()*2 {
-				within++
+		long := w > 60
+		if o.Idle {
+			c.idle++
+			if long {
+				c.unlucky++
+			}
+			continue
+		}
+		s := state{int(math.Log2(float64(o.Ahead + 1))), int(math.Log(e) / math.Log(1.5))}
+		waits[s] = append(waits[s], w)
+		if long {
+			c.queued++
+			if near(e, w) {
+				met[s]++
 			}
 		}
 	}
-	return within / float64(max(1, judged)), above / float64(max(1, estimated)), judged
+	for s, list := range waits {
+		c.within += met[s]
+		c.best += max(met[s], bestFigure(list))
+	}
+	return c
+}
+
+// near tells whether an estimate is right within a factor of two.
+func near(estimate, wait float64) bool { return estimate >= wait/2 && estimate <= 2*wait }
+
+// bestFigure is how many of the waits over a minute the best single figure is near to, of those figures that are not too
+// long for [mostAbove] of all. Of less than thirty waits it knows nothing.
+func bestFigure(waits []float64) (best int) {
+	if len(waits) < 30 {
+		return 0
+	}
+	slices.Sort(waits)
+	most := waits[int(mostAbove*float64(len(waits)-1))]
+	first, _ := slices.BinarySearch(waits, math.Nextafter(60, 61))
+	for i := first; i < len(waits); i++ {
+		figure := min(2*waits[i], most) // a better one begins where a wait does, unless it may be no longer
+		from, _ := slices.BinarySearch(waits[first:], figure/2)
+		until, _ := slices.BinarySearch(waits[first:], math.Nextafter(2*figure, math.Inf(1)))
+		best = max(best, until-from)
+	}
+	return best
 }
 
 // fairness is the Gini coefficient of assignments by hour on duty among lawyers whose first pair is the same, over the pairs
@@ -158,25 +210,10 @@ func (d *Day) ginis() (list plotter.XYs) {
 			}
 		}
 		if served >= giniServed {
-			list = append(list, plotter.XY{X: float64(pair), Y: gini(rates)})
+			list = append(list, plotter.XY{X: float64(pair), Y: *report.Gini(rates)})
 		}
 	}
 	return list
-}
-
-// gini is 0 when all have the same, and near 1 when one has everything.
-func gini(x []float64) float64 {
-	x = slices.Sorted(slices.Values(x))
-	var sum, weighted float64
-	for i, v := range x {
-		sum += v
-		weighted += float64(i+1) * v
-	}
-	if sum == 0 {
-		return 0
-	}
-	n := float64(len(x))
-	return 2*weighted/(n*sum) - (n+1)/n
 }
 
 // picture is a figure of the page.
@@ -185,7 +222,7 @@ type picture struct {
 	SVG         template.HTML
 }
 
-func (r report) html() ([]byte, error) {
+func (r played) html() ([]byte, error) {
 	data := struct {
 		Theory   []Compared
 		Day      *Day

@@ -54,7 +54,7 @@ func Run(ctx context.Context, cfg Config) error {
 		_ = c.Stop(stopping) // the next run adopts a server that is left
 	}()
 	d := &databases{cluster: c}
-	var r report
+	var r played
 	for _, s := range cfg.Single {
 		got, err := compare(ctx, d, s, cfg.Day.Seed)
 		if err != nil {

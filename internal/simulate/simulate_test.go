@@ -3,9 +3,9 @@ package simulate
 import (
 	"bytes"
 	"errors"
-	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -73,19 +73,23 @@ func TestABrokenPromiseIsSaid(t *testing.T) {
 		d := base()
 		tc.change(d)
 		missed := 0
-		for _, f := range (report{day: d}).figures() {
+		for _, f := range (played{day: d}).figures() {
 			if !f.Kept {
 				missed++
 			}
 		}
 		if missed < tc.missed || tc.missed == 0 && missed > 0 {
-			t.Errorf("%s: %d missed, want %d: %+v", what, missed, tc.missed, report{day: d}.figures())
+			t.Errorf("%s: %d missed, want %d: %+v", what, missed, tc.missed, played{day: d}.figures())
 		}
 	}
-	if g := gini([]float64{0, 0, 0, 1}); math.Abs(g-0.75) > 1e-9 {
-		t.Errorf("one has everything: %v", g)
-	}
-	if g := gini([]float64{2, 2, 2}); math.Abs(g) > 1e-9 {
-		t.Errorf("all have the same: %v", g)
+	for want, waits := range map[int][]float64{
+		0:  slices.Repeat([]float64{10}, 40),                                                           // none is over a minute
+		40: slices.Concat(slices.Repeat([]float64{100}, 20), slices.Repeat([]float64{400}, 20)),        // 200 is near to both
+		30: slices.Concat(slices.Repeat([]float64{100}, 30), slices.Repeat([]float64{401}, 29)),        // and to no two that are farther apart
+		10: slices.Concat(slices.Repeat([]float64{40}, 100), slices.Repeat([]float64{61, 70, 900}, 5)), // 40 is most: 61 and 70 are met
+	} {
+		if got := bestFigure(waits); got != want {
+			t.Errorf("the best figure is near to %d of %v, want %d", got, waits, want)
+		}
 	}
 }

@@ -183,32 +183,32 @@ var (
 	presentSQL = postgres.SQL(postgres.Batch, `UPDATE lawyer_presence SET heartbeat_at = $2 WHERE lawyer_id = $1`)
 )
 
-// create starts a consultation of somebody who has none.
-func (w *world) create(p matching.Pair) (consultation.Consultation, error) {
-	var client string
+// anyone returns a client who has no consultation, with money.
+func (w *world) anyone() (client string, err error) {
 	if n := len(w.idle); n > 0 {
 		client, w.idle = w.idle[n-1], w.idle[:n-1]
+		return client, nil
 	}
-	var c consultation.Consultation
-	err := w.db.InTx(w.ctx, func(tx postgres.Tx) (err error) {
-		if client == "" {
-			w.clients++
-			client = "cli_" + strconv.Itoa(w.clients)
-			if _, err := tx.Exec(w.ctx, insertClientSQL, client, tx.Now); err != nil {
-				return err
-			}
-			if err := w.accounts.SetPhone(w.ctx, tx, client, "+33639980001", true); err != nil {
-				return err
-			}
-			if err := w.wallet.Adjust(w.ctx, tx, client, 100*consultation.Price, "Opening balance"); err != nil {
-				return err
-			}
+	w.clients++
+	client = "cli_" + strconv.Itoa(w.clients)
+	return client, w.db.InTx(w.ctx, func(tx postgres.Tx) error {
+		if _, err := tx.Exec(w.ctx, insertClientSQL, client, tx.Now); err != nil {
+			return err
 		}
+		if err := w.accounts.SetPhone(w.ctx, tx, client, "+33639980001", true); err != nil {
+			return err
+		}
+		return w.wallet.Adjust(w.ctx, tx, client, 100*consultation.Price, "Opening balance")
+	})
+}
+
+// create starts a consultation of a client.
+func (w *world) create(client string, p matching.Pair) (c consultation.Consultation, err error) {
+	return c, w.db.InTx(w.ctx, func(tx postgres.Tx) error {
 		c, err = w.consultations.Create(w.ctx, tx, consultation.CreateCommand{ApplicationID: w.application, ClientID: client, Competence: p.Competence,
 			Language: p.Language, Subject: "Question", Evidence: consultation.Evidence{RequestID: "simulated", IdempotencyKey: strconv.Itoa(w.seq)}})
 		return err
 	})
-	return c, err
 }
 
 // ended lets a client want something again.

@@ -136,7 +136,7 @@ func TestObjectsHaveTheirFields(t *testing.T) {
 			" expiredAt? endReason? callbackDueAt? refundedCents? refundedAt? noteAvailable",
 		"ConsultationPage":           "items nextCursor",
 		"NotePreview":                "consultationId preview submittedAt",
-		"ApiError":                   "code message issues?",
+		"ApiError":                   "code message actionUrl? issues?",
 		"Issue":                      "path code message",
 		"OAuthError":                 "error error_description code message",
 		"TokenResponse":              "access_token token_type expires_in scope refresh_token? refresh_token_expires_in?",

@@ -79,7 +79,7 @@ func readContract() *contract {
 	for name, item := range r.tree["webhooks"].(object) {
 		c.webhooks[name] = r.operation("webhooks", name, "post", item.(object)["post"].(object))
 	}
-	c.anyError = r.compile("/components/schemas/Error")
+	c.anyError = r.compile("/components/schemas/ApiError")
 	c.oauthError = r.compile("/components/schemas/OAuthError")
 	return c
 }

@@ -102,8 +102,16 @@ func TestCreateDemandsEveryCondition(t *testing.T) {
 	funded, empty, unverified := w.client(t, "c1", true, 10_000), w.client(t, "c2", true, 0), w.client(t, "c3", false, 10_000)
 	s, poor, silent := w.link(t, a, funded), w.link(t, a, empty), w.link(t, a, unverified)
 	w.link(t, a, funded, "consultations:read").tryCreate(t, wish()).is(t, "scope", http.StatusForbidden, "INSUFFICIENT_SCOPE")
-	silent.tryCreate(t, wish()).is(t, "phone", http.StatusConflict, "PHONE_REQUIRED")
-	poor.tryCreate(t, wish()).is(t, "funds", http.StatusConflict, "INSUFFICIENT_FUNDS")
+	for _, c := range []struct {
+		who              *session
+		what, code, page string
+	}{{silent, "phone", "PHONE_REQUIRED", "/account/phone"}, {poor, "funds", "INSUFFICIENT_FUNDS", "/account/wallet"}} {
+		r := c.who.tryCreate(t, wish())
+		r.is(t, c.what, http.StatusConflict, c.code)
+		if got, want := r.value()["actionUrl"], w.base+c.page+"?application="+a.ClientID; got != want {
+			t.Errorf("actionUrl %v, want %s", got, want)
+		}
+	}
 	s.tryCreate(t, wish("withdrawalWaiverAcknowledged", false)).is(t, "waiver", http.StatusUnprocessableEntity, "VALIDATION_ERROR")
 	s.tryCreate(t, wish("subject", remove)).is(t, "body", http.StatusUnprocessableEntity, "VALIDATION_ERROR")
 	s.do(t, http.MethodPost, consultations, wish()).is(t, "key", http.StatusBadRequest, "IDEMPOTENCY_KEY_REQUIRED")

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -121,11 +122,24 @@ func (s *Server) writeProblem(c echo.Context, p *problem.Error) error {
 		h.Set("WWW-Authenticate", fmt.Sprintf(`Bearer realm="partnerd", error="insufficient_scope", scope=%q`, requestOf(c.Request().Context()).scope))
 	default: // the others have no challenge
 	}
-	body := models.APIError{Code: models.ErrorCode(p.Code), Message: p.Message}
+	body := models.APIError{ActionURL: s.remedy(c, p.Code), Code: models.ErrorCode(p.Code), Message: p.Message}
 	for _, x := range p.Issues {
 		body.Issues = append(body.Issues, models.Issue{Path: x.Path, Code: models.IssueCode(x.Code), Message: x.Message})
 	}
 	return writeJSON(c, statuses[p.Kind], body)
+}
+
+// remedies are the pages of a client's account on which he puts right what a problem is about.
+var remedies = map[string]string{"PHONE_REQUIRED": "/account/phone", "INSUFFICIENT_FUNDS": "/account/wallet"}
+
+// remedy is the address of that page, which shows the way back to the application of the request; nil where there is none.
+func (s *Server) remedy(c echo.Context, code string) *string {
+	page, ok := remedies[code]
+	if !ok {
+		return nil
+	}
+	address := s.deps.BaseURL + page + "?" + url.Values{"application": {requestOf(c.Request().Context()).Principal.ApplicationID}}.Encode()
+	return &address
 }
 
 // writeOAuthError answers in the words of RFC 6749 and in ours (decision H8).

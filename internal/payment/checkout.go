@@ -18,6 +18,7 @@ const shortestCheckout = 31 * time.Minute
 // Parameters of the checkout page with which a provider sends the client back to it.
 const (
 	DoneParameter = "done"
+	DoneNotYet    = "not-yet" // shows what is to be paid before leading on to the provider
 	DoneSuccess   = "success"
 	DoneCancelled = "cancelled"
 )

@@ -14,17 +14,22 @@ import (
 
 const maxReturnURL = 2048 // bytes; a URL is ASCII
 
-func checkCreate(c CreateCommand, cfg Config) (issues []problem.Issue) {
-	if c.Amount < MinTopUp {
-		issues = append(issues, problem.Issue{Path: "amountCents", Code: problem.IssueTooSmall, Message: fmt.Sprintf("Must be at least %d.", MinTopUp)})
-	}
-	if c.Amount > cfg.MaxTopUp {
-		issues = append(issues, problem.Issue{Path: "amountCents", Code: problem.IssueInvalidValue, Message: fmt.Sprintf("Must be at most %d.", cfg.MaxTopUp)})
-	}
+func checkCreate(c CreateCommand, cfg Config) []problem.Issue {
+	issues := checkAmount(c.Amount, cfg)
 	if len(c.ReturnURL) > maxReturnURL {
 		issues = append(issues, problem.Issue{Path: "returnUrl", Code: problem.IssueTooLong, Message: fmt.Sprintf("Must have at most %d characters.", maxReturnURL)})
 	} else if fault := returnURLFault(c.ReturnURL, cfg.Sandbox); fault != "" {
 		issues = append(issues, problem.Issue{Path: "returnUrl", Code: problem.IssueInvalidURL, Message: fault})
+	}
+	return issues
+}
+
+func checkAmount(amount money.Cents, cfg Config) (issues []problem.Issue) {
+	if amount < MinTopUp {
+		issues = append(issues, problem.Issue{Path: "amountCents", Code: problem.IssueTooSmall, Message: fmt.Sprintf("Must be at least %d.", MinTopUp)})
+	}
+	if amount > cfg.MaxTopUp {
+		issues = append(issues, problem.Issue{Path: "amountCents", Code: problem.IssueInvalidValue, Message: fmt.Sprintf("Must be at most %d.", cfg.MaxTopUp)})
 	}
 	return issues
 }

@@ -69,6 +69,22 @@ func (s *Service) Create(ctx context.Context, tx postgres.Tx, c CreateCommand) (
 	if issues := checkCreate(c, s.cfg); len(issues) > 0 {
 		return Session{}, problem.ErrValidation.With(issues...)
 	}
+	return s.newSession(ctx, tx, c)
+}
+
+// Largest is the largest amount of one top-up.
+func (s *Service) Largest() money.Cents { return s.cfg.MaxTopUp }
+
+// CreateOwn is [Service.Create] for a top-up that the client asked for on our own pages, from [MinTopUp] to
+// [Service.Largest]; the browser goes back to path there. Problems: VALIDATION_ERROR, WALLET_LIMIT_EXCEEDED, UNAVAILABLE.
+func (s *Service) CreateOwn(ctx context.Context, tx postgres.Tx, clientID string, amount money.Cents, path string) (Session, error) {
+	if issues := checkAmount(amount, s.cfg); len(issues) > 0 {
+		return Session{}, problem.ErrValidation.With(issues...)
+	}
+	return s.newSession(ctx, tx, CreateCommand{ClientID: clientID, Amount: amount, ReturnURL: s.cfg.BaseURL + path})
+}
+
+func (s *Service) newSession(ctx context.Context, tx postgres.Tx, c CreateCommand) (Session, error) {
 	provider := s.active()
 	if provider == nil {
 		return Session{}, problem.ErrUnavailable.Because("No payment provider is configured.").After(retryUnserved)

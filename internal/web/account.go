@@ -137,7 +137,11 @@ func (p *Pages) overview(c echo.Context, client *account.Client) error {
 
 // showAccount renders a page of the account, with its navigation.
 func (p *Pages) showAccount(c echo.Context, status int, client *account.Client, name, title string, data any) error {
-	return p.render(c, status, name, view{Title: title, Client: client, CSRF: p.csrf(c), Section: name, Done: doneText(c), Data: data})
+	from, err := p.cameFrom(c, client)
+	if err != nil {
+		return fmt.Errorf("find the way back: %w", err)
+	}
+	return p.render(c, status, name, view{Title: title, Client: client, CSRF: p.csrf(c), Section: name, Done: doneText(c), From: from, Data: data})
 }
 
 // doneTexts are what a page can say after a form of it succeeded.
@@ -148,7 +152,12 @@ var doneTexts = map[string]string{
 	"welcome": "overview.welcome", "sent": "phone.sent", "email": "email.done", "undone": "undo.done",
 }
 
-func doneText(c echo.Context) string { return doneTexts[c.QueryParam("done")] }
+func doneText(c echo.Context) string {
+	if c.QueryParam("topup") == "success" { // back from the checkout
+		return "wallet.topup.done"
+	}
+	return doneTexts[c.QueryParam("done")]
+}
 
 // confirmView is a question before something that cannot be taken back.
 type confirmView struct {

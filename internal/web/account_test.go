@@ -279,6 +279,57 @@ func TestWalletPagesAndStatements(t *testing.T) {
 	b.send("/account/wallet/refund", "/account/wallet/refund").want(t, http.StatusConflict, "no unused money")
 }
 
+// A client without money helps himself: the checkout shows the amount first, and leads back to the wallet.
+func TestTopUpFromTheWallet(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	b := f.browser().signIn("client@example.com")
+	send := func(amount string) page { return b.send("/account/wallet", "/account/wallet/topup", "amount", amount) }
+	for _, bad := range []string{"", "x", "1", "-2000", "2001", "20000000000000000000"} {
+		send(bad).want(t, http.StatusUnprocessableEntity, "Choose one of the amounts", `aria-invalid="true"`, "<title>Error: wallet")
+	}
+	to := send("4000").Header.Get("Location")
+	id := strings.TrimSuffix(strings.TrimPrefix(to, "/checkout/"), "?done=not-yet")
+	s, err := f.payments.Get(t.Context(), f.db.Read(), id)
+	if err != nil || s.ClientID != f.client.ID || s.ApplicationID != "" || s.Amount != 4000 {
+		t.Fatalf("%s: %+v %v", to, s, err)
+	}
+	b.get(to).want(t, 200, "€40.00")
+	f.tx(func(tx postgres.Tx) {
+		if err := f.wallet.Adjust(t.Context(), tx, f.client.ID, payment.DefaultWalletCeiling, "gift"); err != nil {
+			t.Fatal(err)
+		}
+	})
+	send("20000").want(t, http.StatusConflict, "above the most it may hold")
+	for range topUpsPerAccount {
+		send("2000")
+	}
+	send("2000").want(t, http.StatusTooManyRequests)
+}
+
+// Whoever is sent by an application is shown the way back to it, on every page of the account, and to no other.
+func TestTheWayBackToTheApplicationThatSentTheClient(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	b := f.browser().signIn("client@example.com")
+	back := `<a href="https://crm.example/" rel="noreferrer">Back to Demo CRM</a>`
+	from := "?application=" + f.app.ID
+	none := func(path string) {
+		t.Helper()
+		if p := b.get(path); strings.Contains(p.body, "Back to") {
+			t.Errorf("%s shows a way back", path)
+		}
+	}
+	none("/account/phone" + from) // not linked
+	f.redeem(f.answer(b, allScopes, "allow"))
+	none("/account/wallet?application=https://evil.example")
+	none("/account/wallet?application=app_other")
+	b.get("/account/phone"+from).want(t, 200, back)
+	b.get("/account/wallet").want(t, 200, back) // also after a form, without the parameter
+	b.send("/account/apps", "/account/apps/"+f.app.ID+"/disconnect")
+	none("/account/wallet")
+}
+
 // What the wallet page and the statement write adds up to what the ledger says, for every kind of movement.
 func TestAmountsOnTheWalletPageAddUp(t *testing.T) {
 	t.Parallel()

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -32,7 +33,7 @@ type checkoutView struct {
 	Amount      money.Cents
 	Self        string
 	ReturnURL   string
-	ReturnHost  string
+	ReturnName  string // of the application, or the host where the client goes
 	OverLimit   bool
 	External    bool // paid on a page of the provider
 }
@@ -80,7 +81,7 @@ func (p *Pages) showCheckout(c echo.Context, status int, s payment.Session, over
 	}
 	state := stateOf(s, decided)
 	v := checkoutView{Session: s, State: state, Application: app.Name, Amount: s.Amount, Self: "/checkout/" + s.ID,
-		ReturnURL: s.Return(state == checkoutPaid), ReturnHost: hostOf(s.ReturnURL), OverLimit: overLimit, External: p.deps.Payments.External(s)}
+		ReturnURL: s.Return(state == checkoutPaid), ReturnName: cmp.Or(app.Name, hostOf(s.ReturnURL)), OverLimit: overLimit, External: p.deps.Payments.External(s)}
 	if state == checkoutProcessing {
 		c.Response().Header().Set("Refresh", p.again(c, &v))
 	}

@@ -188,6 +188,7 @@ func (p *Pages) registerAccount(e *echo.Echo, read []string) {
 	e.POST("/account/phone/code", p.fresh(p.enterCode))
 	e.POST("/account/phone/zone", p.fresh(p.setZone))
 	e.Match(read, "/account/wallet", p.mine(p.wallet))
+	e.POST("/account/wallet/topup", p.mine(p.topUp))
 	e.Match(read, "/account/wallet/statement/:month", p.mine(p.statement))
 	e.Match(read, "/account/wallet/refund", p.fresh(p.refundForm))
 	e.POST("/account/wallet/refund", p.fresh(p.refund))

@@ -36,6 +36,7 @@ type view struct {
 	Sections  []opsSection // of the operators' desk, for its navigation
 	Section   string       // page of the account, for its navigation; empty elsewhere
 	Done      string       // key of what just succeeded
+	From      *wayBack     // the application that sent the client here; nil for none
 	Refresh   int          // seconds after which the page loads again where no script runs; 0 for not
 	Script    string       // address of the page's script; empty on all but the pages for passkeys
 	Data      any

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -11,6 +12,8 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"partnerd/internal/account"
+	"partnerd/internal/consultation"
+	"partnerd/internal/money"
 	"partnerd/internal/payment"
 	"partnerd/internal/postgres"
 	"partnerd/internal/problem"
@@ -20,6 +23,8 @@ import (
 const (
 	linesPerPage    = 25
 	statementMonths = 13
+
+	topUpsPerAccount = 10 // a minute
 )
 
 type lineView struct {
@@ -28,20 +33,39 @@ type lineView struct {
 }
 
 type walletView struct {
-	Wallet wallet.Balance
-	Lines  []lineView
-	Older  string // address of the next page
-	Newest bool   // this is the first page
-	Months []time.Time
+	Wallet  wallet.Balance
+	Amounts []money.Cents // that can be paid in; none where there is no payment provider
+	Fault   string        // key of what is wrong with the chosen one
+	Lines   []lineView
+	Older   string // address of the next page
+	Newest  bool   // this is the first page
+	Months  []time.Time
+}
+
+// topUps are the amounts offered on the wallet's page: the price of 1, 2, 3, 5 and 10 consultations, as far as one may pay in.
+func (p *Pages) topUps() (amounts []money.Cents) {
+	for _, n := range []money.Cents{1, 2, 3, 5, 10} {
+		if amount := n * consultation.Price; amount <= p.deps.Payments.Largest() {
+			amounts = append(amounts, amount)
+		}
+	}
+	return amounts
 }
 
 func (p *Pages) wallet(c echo.Context, client *account.Client) error {
+	return p.showWallet(c, http.StatusOK, client, "")
+}
+
+func (p *Pages) showWallet(c echo.Context, status int, client *account.Client, fault string) error {
 	ctx, tx := c.Request().Context(), p.deps.DB.Read()
 	before, err := strconv.ParseInt(c.QueryParam("before"), 10, 64)
 	if err != nil || before < 0 {
 		before = 0
 	}
-	v := walletView{Newest: before == 0}
+	v := walletView{Newest: before == 0, Fault: fault}
+	if p.deps.Payments.Available() {
+		v.Amounts = p.topUps()
+	}
 	if v.Wallet, err = p.deps.Wallet.Balance(ctx, tx, client.ID); err != nil {
 		return fmt.Errorf("read wallet: %w", err)
 	}
@@ -61,7 +85,38 @@ func (p *Pages) wallet(c echo.Context, client *account.Client) error {
 		v.Older = fmt.Sprint("/account/wallet?before=", items[len(items)-1].Seq)
 	}
 	v.Months = months(client.CreatedAt, tx.Now)
-	return p.showAccount(c, http.StatusOK, client, "wallet", "wallet.page.title", v)
+	title := "wallet.page.title"
+	if fault != "" {
+		title = "wallet.page.title.error"
+	}
+	return p.showAccount(c, status, client, "wallet", title, v)
+}
+
+// topUp begins a payment that the client asked for on the wallet's page, and shows what is to be paid before anything leads on to a
+// provider.
+func (p *Pages) topUp(c echo.Context, client *account.Client) error {
+	amount, err := strconv.ParseInt(c.Request().PostForm.Get("amount"), 10, 64)
+	if err != nil || !slices.Contains(p.topUps(), money.Cents(amount)) {
+		return p.showWallet(c, http.StatusUnprocessableEntity, client, "wallet.topup.invalid")
+	}
+	if wait := p.attempt(try{"top-up of " + client.ID, topUpsPerAccount}); wait > 0 {
+		return tooMany(c, wait)
+	}
+	ctx := c.Request().Context()
+	var session payment.Session
+	err = p.deps.DB.InTx(ctx, func(tx postgres.Tx) (err error) {
+		session, err = p.deps.Payments.CreateOwn(ctx, tx, client.ID, money.Cents(amount), "/account/wallet")
+		return err
+	})
+	switch {
+	case errors.Is(err, payment.ErrWalletLimitExceeded):
+		return p.showWallet(c, http.StatusConflict, client, "wallet.topup.limit")
+	case errors.Is(err, problem.ErrUnavailable):
+		return statusError(http.StatusServiceUnavailable)
+	case err != nil:
+		return fmt.Errorf("begin top-up: %w", err)
+	}
+	return c.Redirect(http.StatusSeeOther, "/checkout/"+session.ID+"?"+payment.DoneParameter+"="+payment.DoneNotYet)
 }
 
 // applicationNames looks each application up once; empty for none.

@@ -2203,6 +2203,10 @@ func (e OnWebhookPingJSONBodyType) Valid() bool {
 
 // APIError Any error of this API, for code that handles all of them alike. Each response has a narrower one of the same shape.
 type APIError struct {
+	// ActionURL With `PHONE_REQUIRED` and `INSUFFICIENT_FUNDS`: the page of the client's account on which they put it right. Open it
+	// in their browser; it shows the way back to your application.
+	ActionURL *string `json:"actionUrl,omitempty"`
+
 	// Code The cause of an error, for programs. New codes may be added; go by the HTTP status for one you do not know.
 	Code ErrorCode `json:"code"`
 
@@ -2978,6 +2982,10 @@ type CreateConsultationBadRequestErrorCode string
 
 // CreateConsultationConflictError The consultation cannot be started now, or the idempotency key is taken.
 type CreateConsultationConflictError struct {
+	// ActionURL With `PHONE_REQUIRED` and `INSUFFICIENT_FUNDS`: the page of the client's account on which they put it right. Open it
+	// in their browser; it shows the way back to your application.
+	ActionURL *string `json:"actionUrl,omitempty"`
+
 	// Code The cause, for programs.
 	Code CreateConsultationConflictErrorCode `json:"code"`
 

@@ -28,7 +28,7 @@ func estimate(online, idle int, w Waits) *int {
 	d := or(w.Accept, usualAccept)
 	if idle == 0 {
 		turn := or(w.Engaged, usualEngaged) / time.Duration(online)
-		d += max(time.Duration((float64(w.Ahead)+ownTurns)*float64(turn)), w.Last, w.Oldest)
+		d = max(d+time.Duration((float64(w.Ahead)+ownTurns)*float64(turn)), w.Last, w.Oldest)
 	}
 	s := int(math.Ceil(min(max(d, estimateFloor), estimateCap).Seconds()))
 	return &s

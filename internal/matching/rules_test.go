@@ -23,8 +23,8 @@ func TestEstimate(t *testing.T) {
 		{"all busy, nothing seen", 3, 0, Waits{}, 465}, // 15 + 1.5 * 900/3
 		{"all busy, nobody waits", 10, 0, Waits{Accept: d(10 * time.Second), Engaged: d(10 * time.Minute)}, 100},
 		{"all busy, two wait", 10, 0, Waits{Accept: d(10 * time.Second), Engaged: d(10 * time.Minute), Ahead: 2}, 220},
-		{"all busy, one waits longer than turns take", 10, 0, Waits{Accept: d(10 * time.Second), Engaged: d(10 * time.Minute), Ahead: 1, Oldest: 11 * time.Minute, Last: time.Minute}, 670},
-		{"all busy, the last one waited longer still", 10, 0, Waits{Accept: d(10 * time.Second), Engaged: d(10 * time.Minute), Oldest: 11 * time.Minute, Last: 12 * time.Minute}, 730},
+		{"all busy, one waits longer than turns take", 10, 0, Waits{Accept: d(10 * time.Second), Engaged: d(10 * time.Minute), Ahead: 1, Oldest: 11 * time.Minute, Last: time.Minute}, 660},
+		{"all busy, the last one waited longer still", 10, 0, Waits{Accept: d(10 * time.Second), Engaged: d(10 * time.Minute), Oldest: 11 * time.Minute, Last: 12 * time.Minute}, 720},
 		{"never zero", 1000, 0, Waits{Accept: d(0), Engaged: d(time.Second)}, 5},
 		{"never more than the search", 2, 0, Waits{Ahead: 4}, 1800},
 	}

@@ -124,9 +124,10 @@ CREATE TABLE calls (
     CONSTRAINT calls_line CHECK ((((state = 'BRIDGED'::text) = (bridged_at IS NOT NULL)) AND ((state = 'LOST'::text) = (lost_at IS NOT NULL)))),
     CONSTRAINT calls_outcome_check CHECK ((outcome = ANY (ARRAY['FINISHED'::text, 'NOT_REACHED'::text, 'LAWYER_NOT_REACHED'::text, 'ABORTED'::text]))),
     CONSTRAINT calls_pkey PRIMARY KEY (id),
-    CONSTRAINT calls_state_check CHECK ((state = ANY (ARRAY['LAWYER_RINGING'::text, 'CLIENT_RINGING'::text, 'CONFIRMING'::text, 'BRIDGING'::text, 'BRIDGED'::text, 'LOST'::text, 'ENDED'::text])))
+    CONSTRAINT calls_state_check CHECK ((state = ANY (ARRAY['LAWYER_RINGING'::text, 'LAWYER_CONFIRMING'::text, 'CLIENT_RINGING'::text, 'CONFIRMING'::text, 'BRIDGING'::text, 'BRIDGED'::text, 'LOST'::text, 'ENDED'::text])))
 );
 CREATE INDEX calls_consultation ON public.calls USING btree (consultation_id, started_at);
+CREATE INDEX calls_missed ON public.calls USING btree (lawyer_id, ended_at) WHERE (outcome = 'LAWYER_NOT_REACHED'::text);
 CREATE INDEX calls_silent ON public.calls USING btree (last_event_at) WHERE (state <> 'ENDED'::text);
 CREATE UNIQUE INDEX calls_one_per_client ON public.calls USING btree (client_id) WHERE (state <> 'ENDED'::text);
 CREATE UNIQUE INDEX calls_one_per_consultation ON public.calls USING btree (consultation_id) WHERE (state <> 'ENDED'::text);

@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -231,12 +232,12 @@ func (a *App) wire(ctx context.Context, k keys) (err error) {
 	a.purgeEvery("token answers", time.Minute, a.OAuth.PurgeAnswers)
 	a.Lawyers = lawyer.New(k.box)
 	a.Matching = matching.New(a.Lawyers)
-	numbers := &numbers{db: a.DB, lawyers: a.Lawyers}
+	people := &people{db: a.DB, lawyers: a.Lawyers, staff: a.Staff}
 	provider, err := a.telephony()
 	if err != nil {
 		return err
 	}
-	a.Telephony = telephony.New(a.DB, provider, numbers, a.Logger)
+	a.Telephony = telephony.New(a.DB, provider, people, a.Logger)
 	if a.queries, err = a.DB.ByIndex(ctx, searchConns); err != nil {
 		return err
 	}
@@ -251,7 +252,7 @@ func (a *App) wire(ctx context.Context, k keys) (err error) {
 	a.purgeEvery("shifts of lawyers", 24*time.Hour, func(ctx context.Context) (int, error) { return a.Lawyers.PurgeShifts(ctx, a.DB.Read()) })
 	a.Metrics.MustRegister(a.Consultations.Collector())
 	a.Queue.Every("chain of the evidence", consultation.ChainEvery, a.Consultations.ChainEvidence)
-	numbers.consultations = a.Consultations
+	people.consultations = a.Consultations
 	if a.Twilio != nil {
 		a.Twilio.Deliver = a.Consultations.HandleCallEvent
 	}
@@ -407,21 +408,31 @@ func (a *App) addressOf() echo.IPExtractor {
 	return echo.ExtractIPFromXFFHeader(options...)
 }
 
-// numbers looks phone numbers up at the moment of dialling.
-type numbers struct {
+// people looks up who is called, at the moment of it.
+type people struct {
 	db            *postgres.DB
 	lawyers       *lawyer.Service
+	staff         *staff.Service
 	consultations *consultation.Service // set once it exists: it needs telephony, which needs this
 }
 
-// ClientNumber implements telephony.Numbers.
-func (n *numbers) ClientNumber(ctx context.Context, consultationID string) (string, error) {
-	return n.consultations.ClientNumber(ctx, consultationID)
+// ClientNumber implements telephony.People.
+func (p *people) ClientNumber(ctx context.Context, consultationID string) (string, error) {
+	return p.consultations.ClientNumber(ctx, consultationID)
 }
 
-// LawyerNumber implements telephony.Numbers.
-func (n *numbers) LawyerNumber(ctx context.Context, lawyerID string) (string, error) {
-	return n.lawyers.Phone(ctx, n.db.Read(), lawyerID)
+// LawyerNumber implements telephony.People.
+func (p *people) LawyerNumber(ctx context.Context, lawyerID string) (string, error) {
+	return p.lawyers.Phone(ctx, p.db.Read(), lawyerID)
+}
+
+// LawyerLanguage implements telephony.People. A simulated lawyer is nobody who signs in.
+func (p *people) LawyerLanguage(ctx context.Context, lawyerID string) (string, error) {
+	who, err := p.staff.OfLawyer(ctx, p.db.Read(), lawyerID)
+	if errors.Is(err, staff.ErrNotFound) {
+		return "", nil
+	}
+	return strings.ToUpper(who.Language), err // the catalog's code is that of the pages, in capitals
 }
 
 // noMail keeps mail in the queue until a server is set.

@@ -10,7 +10,7 @@ import (
 	"partnerd/internal/telephony"
 )
 
-// StartCall begins the first call of an assignment: the lawyer's phone rings, then the client's. Later attempts follow
+// StartCall begins the first call of an assignment: the lawyer's phone rings and, when he has pressed 1, the client's. Later attempts follow
 // by themselves, 5 and 15 minutes after the first, if he waits for them ([Service.ChooseRedial]). While one is being set up it does nothing.
 // Faults: [telephony.ErrLineBusy] (the client is on another call; the next attempts begin by themselves, until the dial deadline),
 // [ErrTooEarly], [ErrPhoneLost], [ErrNotYours], [ErrForbidden], [lawyer.ErrLeaseLost].

@@ -129,7 +129,8 @@ func (w *world) play(ctx context.Context, l string, turn int) {
 				continue
 			}
 			for i, e := range []telephony.Event{
-				{Kind: telephony.LegAnswered, Role: telephony.Lawyer}, {Kind: telephony.LegAnswered, Role: telephony.Client},
+				{Kind: telephony.LegAnswered, Role: telephony.Lawyer}, {Kind: telephony.LegDigits, Role: telephony.Lawyer, Digits: "1"},
+				{Kind: telephony.LegAnswered, Role: telephony.Client},
 				{Kind: telephony.LegDigits, Role: telephony.Client, Digits: "1"}, {Kind: telephony.LegsJoined},
 			} {
 				e.ID, e.CallID, e.At = fmt.Sprint(i), call.ID, w.clock.Now()

@@ -74,6 +74,11 @@ func (s *Service) Desk(ctx context.Context, tx postgres.Tx, lawyerID string) (d 
 	return d, nil
 }
 
+// MissedCall returns the last call that a lawyer did not answer, or did not press 1 in, since an instant.
+func (s *Service) MissedCall(ctx context.Context, tx postgres.Tx, lawyerID string, since time.Time) (telephony.Call, bool, error) {
+	return s.deps.Telephony.Missed(ctx, tx, lawyerID, since)
+}
+
 func (s *Service) caseOf(ctx context.Context, tx postgres.Tx, r openRow) (Case, error) {
 	c, err := s.open(r)
 	if err != nil {

@@ -285,11 +285,18 @@ func (w *world) provider(id string, e telephony.Event) error {
 	return w.HandleCallEvent(w.Context(), e)
 }
 
+// lawyerReady has the lawyer answer and press 1.
+func (w *world) lawyerReady(id string) {
+	w.Helper()
+	w.do(w.provider(id, telephony.Event{Kind: telephony.LegAnswered, Role: telephony.Lawyer}))
+	w.do(w.provider(id, telephony.Event{Kind: telephony.LegDigits, Role: telephony.Lawyer, Digits: "1"}))
+}
+
 // confirmed brings the call to where only the joining is missing.
 func (w *world) confirmed(lawyerID, id string) {
 	w.Helper()
 	w.do(w.StartCall(w.Context(), w.lease(lawyerID), id))
-	w.do(w.provider(id, telephony.Event{Kind: telephony.LegAnswered, Role: telephony.Lawyer}))
+	w.lawyerReady(id)
 	w.do(w.provider(id, telephony.Event{Kind: telephony.LegAnswered, Role: telephony.Client}))
 	w.do(w.provider(id, telephony.Event{Kind: telephony.LegDigits, Role: telephony.Client, Digits: "1"}))
 }
@@ -328,7 +335,7 @@ func (w *world) unreached(id string) {
 
 func (w *world) unanswered(id string) {
 	w.Helper()
-	w.do(w.provider(id, telephony.Event{Kind: telephony.LegAnswered, Role: telephony.Lawyer}))
+	w.lawyerReady(id)
 	w.do(w.provider(id, telephony.Event{Kind: telephony.LegFailed, Role: telephony.Client, Reason: telephony.NoAnswer}))
 }
 

@@ -364,13 +364,53 @@ func TestSilentProviderIsGivenUp(t *testing.T) {
 	l := w.online()
 	id := w.assigned(l)
 	w.do(w.StartCall(t.Context(), w.lease(l), id))
-	w.do(w.provider(id, telephony.Event{Kind: telephony.LegAnswered, Role: telephony.Lawyer}))
+	w.lawyerReady(id)
 	w.pass(DialLimit)
 	if c := w.read(id); c.NextDialAt == nil || !c.NextDialAt.Equal(noon.Add(5*time.Minute)) {
 		t.Errorf("next attempt at %v", c.NextDialAt)
 	}
 	if _, active, _ := w.Telephony.Active(t.Context(), w.DB.Read(), id); active {
 		t.Error("the silent call is still under way")
+	}
+}
+
+// A lawyer whose phone is answered by nobody who presses 1 loses the consultation and is paused: his client was not rung, has made
+// no attempt, and is offered to others at once.
+func TestALawyerWhoDoesNotPress1HasNotBeenReached(t *testing.T) {
+	t.Parallel()
+	asked := telephony.Event{Kind: telephony.LegAnswered, Role: telephony.Lawyer}
+	for name, play := range map[string]func(w *world, id string){
+		"nothing": func(w *world, id string) {
+			w.do(w.provider(id, telephony.Event{Kind: telephony.LegDigits, Role: telephony.Lawyer}))
+		},
+		"another": func(w *world, id string) {
+			w.do(w.provider(id, telephony.Event{Kind: telephony.LegDigits, Role: telephony.Lawyer, Digits: "9"}))
+		},
+		"a machine": func(w *world, id string) {
+			w.do(w.provider(id, telephony.Event{Kind: telephony.LegMachine, Role: telephony.Lawyer}))
+		},
+		"silence": func(w *world, _ string) { w.pass(DialLimit) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			first := w.online()
+			id := w.assigned(first)
+			second := w.online()
+			w.do(w.StartCall(t.Context(), w.lease(first), id))
+			w.do(w.provider(id, asked))
+			play(w, id)
+			c := w.read(id)
+			if c.Status != Matching || c.Attempts() != 0 || c.FirstDialAt != nil {
+				t.Errorf("%s after %d attempts, the first at %v", c.Status, c.Attempts(), c.FirstDialAt)
+			}
+			w.expectLawyer(first, lawyer.Away)
+			w.sweep()
+			w.do(w.AcceptOffer(t.Context(), w.lease(second), w.offerOf(second).ID))
+			w.do(w.StartCall(t.Context(), w.lease(second), id))
+			w.lawyerReady(id)
+			w.do(w.provider(id, telephony.Event{Kind: telephony.LegAnswered, Role: telephony.Client}))
+		})
 	}
 }
 

@@ -82,8 +82,9 @@ type State struct {
 	Name       string
 	Connection Connection
 	Presence   lawyer.State
-	Pausing    bool // a pause begins when what he has in hand is over
-	InHand     bool // something is in hand, whichever connection looks
+	Pausing    bool            // a pause begins when what he has in hand is over
+	InHand     bool            // something is in hand, whichever connection looks
+	Missed     *telephony.Call // the call that he did not take, which paused him
 	consultation.Desk
 }
 
@@ -102,6 +103,15 @@ func (s *Service) State(ctx context.Context, tx postgres.Tx, session staff.Sessi
 		InHand: d.Hand != nil || len(d.Notes) > 0}
 	if st.Connection == Here {
 		st.Desk = d
+		if l.State == lawyer.Away {
+			missed, found, err := s.deps.Consultations.MissedCall(ctx, tx, lawyerID, l.IdleSince)
+			if err != nil {
+				return State{}, err
+			}
+			if found {
+				st.Missed = &missed
+			}
+		}
 	}
 	raw, err := json.Marshal(st.withoutClock())
 	if err != nil {

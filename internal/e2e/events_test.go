@@ -228,6 +228,7 @@ func (w *world) notReached(t testing.TB, lawyerID, consultationID string) {
 			return active && c.Attempt == n
 		})
 		w.report(t, call.ID, telephony.Event{ID: "t1", Kind: telephony.LegAnswered, Role: telephony.Lawyer})
+		w.report(t, call.ID, telephony.Event{ID: "t1a", Kind: telephony.LegDigits, Role: telephony.Lawyer, Digits: "1"})
 		w.report(t, call.ID, telephony.Event{ID: "t2", Kind: telephony.LegFailed, Role: telephony.Client, Reason: telephony.Busy})
 		if n < 3 {
 			w.must(t, w.Consultations.ChooseRedial(t.Context(), w.lease(t, lawyerID), consultationID, true))

@@ -138,6 +138,7 @@ func (w *world) ring(t testing.TB, lawyerID, consultationID string) telephony.Ev
 	}
 	for _, e := range []telephony.Event{
 		{ID: "t1", Kind: telephony.LegAnswered, Role: telephony.Lawyer},
+		{ID: "t1a", Kind: telephony.LegDigits, Role: telephony.Lawyer, Digits: "1"},
 		{ID: "t2", Kind: telephony.LegAnswered, Role: telephony.Client},
 		{ID: "t3", Kind: telephony.LegDigits, Role: telephony.Client, Digits: "1"},
 	} {

@@ -125,6 +125,9 @@ func stateView(st desk.State) models.DeskState {
 		hand := caseView(*st.Hand)
 		v.Consultation = &hand
 	}
+	if st.Missed != nil {
+		v.MissedCall = &models.MissedCall{At: clock.Stamp(st.Missed.StartedAt), Reason: models.MissedCallReason(st.Missed.Reason)}
+	}
 	for i, n := range st.Notes {
 		v.Notes[i] = caseView(n)
 	}

@@ -45,14 +45,17 @@ func (c *Calls) PlaceLeg(ctx context.Context, cmd telephony.PlaceLeg) error {
 	})
 }
 
-// Bridge implements [telephony.Adapter].
+// Bridge implements [telephony.Adapter]. The lawyer waits for the client, unless both were joined before.
 func (c *Calls) Bridge(ctx context.Context, cmd telephony.Bridge) error {
 	return c.plan(ctx, cmd.Command, func(_ postgres.Tx, s Script, past history) ([]planned, error) {
+		if cmd.Role == telephony.Lawyer && !past.Joined {
+			return nil, nil
+		}
 		return s.bridgePlan(cmd.MaxDuration, past.Parted), nil
 	})
 }
 
-// Play implements [telephony.Adapter]; a simulated client listens to nothing.
+// Play implements [telephony.Adapter]; a simulated person listens to nothing.
 func (c *Calls) Play(context.Context, telephony.Play) error { return nil }
 
 // Collect implements [telephony.Adapter].

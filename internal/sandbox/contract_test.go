@@ -43,10 +43,11 @@ type provider interface {
 	over()                   // nobody may be on the line now
 }
 
-type fixedNumbers struct{}
+type twoPeople struct{}
 
-func (fixedNumbers) ClientNumber(context.Context, string) (string, error) { return theClient, nil }
-func (fixedNumbers) LawyerNumber(context.Context, string) (string, error) { return theLawyer, nil }
+func (twoPeople) ClientNumber(context.Context, string) (string, error)   { return theClient, nil }
+func (twoPeople) LawyerNumber(context.Context, string) (string, error)   { return theLawyer, nil }
+func (twoPeople) LawyerLanguage(context.Context, string) (string, error) { return "EN", nil }
 
 func openSwitchboard(t *testing.T, connect func(*switchboard) provider) *switchboard {
 	t.Helper()
@@ -64,7 +65,7 @@ func openSwitchboard(t *testing.T, connect func(*switchboard) provider) *switchb
 		}
 	}
 	s.provider = connect(s)
-	s.service = telephony.New(s.db, s.provider.adapter(), fixedNumbers{}, silent)
+	s.service = telephony.New(s.db, s.provider.adapter(), twoPeople{}, silent)
 	return s
 }
 
@@ -230,13 +231,19 @@ type rented struct {
 }
 
 func standIn(script twiliotest.Script) func(*switchboard) provider {
-	return func(s *switchboard) provider { return connectTwilio(s, script, silent) }
+	return func(s *switchboard) provider { return connectTwilio(s, script, silent, nil) }
 }
 
-func connectTwilio(s *switchboard, script twiliotest.Script, log *slog.Logger) rented {
+// connectTwilio opens a driver; tamper, unless it is nil, may change what the provider is asked for.
+func connectTwilio(s *switchboard, script twiliotest.Script, log *slog.Logger, tamper func(*http.Request)) rented {
 	p := rented{s: s, standIn: twiliotest.New(twilioAccount, twilioToken, s.clock)}
 	p.standIn.Play(script)
-	remote := httptest.NewServer(p.standIn)
+	remote := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if tamper != nil {
+			tamper(r)
+		}
+		p.standIn.ServeHTTP(w, r)
+	}))
 	s.Cleanup(remote.Close)
 	var driver *twilio.Driver
 	ours := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { answerNotice(s.T, driver, w, r) }))
@@ -298,9 +305,10 @@ func translated(s sandbox.Script) twiliotest.Script {
 	sec := func(d time.Duration) twiliotest.Seconds { return twiliotest.Seconds(d.Seconds()) }
 	return twiliotest.Script{
 		Phones: map[string]twiliotest.Phone{
-			theLawyer: {AnswerAfter: sec(s.LawyerAnswerAfter), Fails: failures[s.LawyerFails], HangUpAfter: sec(s.LawyerHangUpAt)},
+			theLawyer: {AnswerAfter: sec(s.LawyerAnswerAfter), Fails: failures[s.LawyerFails], Voicemail: s.LawyerVoicemail, Press: s.LawyerPress,
+				PressAfter: sec(s.LawyerPressAfter), DropAfter: sec(s.LawyerDropAt), Restore: s.Restore, Mailbox: s.Mailbox, HangUpAfter: sec(s.LawyerHangUpAt)},
 			theClient: {AnswerAfter: sec(s.AnswerAfter), Fails: failures[s.Fails], Voicemail: s.Voicemail, Press: s.Press, PressAfter: sec(s.PressAfter),
-				DropAfter: sec(s.DropAt), Restore: s.Restore, HangUpAfter: sec(s.ClientHangUpAt)},
+				DropAfter: sec(s.DropAt), Restore: s.Restore, Mailbox: s.Mailbox, HangUpAfter: sec(s.ClientHangUpAt)},
 		},
 		Duplicate: s.Duplicate, Reorder: s.Reorder,
 	}
@@ -329,6 +337,9 @@ var contract = []struct {
 	{"the lawyer is busy", talk(func(s *sandbox.Script) { s.LawyerFails = telephony.Busy }), "LAWYER_NOT_REACHED busy", 0},
 	{"the lawyer has no such number", talk(func(s *sandbox.Script) { s.LawyerFails = telephony.Invalid }), "LAWYER_NOT_REACHED invalid", 0},
 	{"the lawyer's carrier fails", talk(func(s *sandbox.Script) { s.LawyerFails = telephony.Carrier }), "LAWYER_NOT_REACHED carrier", 0},
+	{"the lawyer's voicemail answers", talk(func(s *sandbox.Script) { s.LawyerVoicemail = true }), "LAWYER_NOT_REACHED voicemail", 0},
+	{"the lawyer presses nothing", talk(func(s *sandbox.Script) { s.LawyerPress = "" }), "LAWYER_NOT_REACHED not_confirmed", 0},
+	{"the lawyer presses another key", talk(func(s *sandbox.Script) { s.LawyerPress = "7" }), "LAWYER_NOT_REACHED not_confirmed", 0},
 	{"the client does not answer", talk(func(s *sandbox.Script) { s.Fails = telephony.NoAnswer }), "NOT_REACHED no_answer", 0},
 	{"the client is busy", talk(func(s *sandbox.Script) { s.Fails = telephony.Busy }), "NOT_REACHED busy", 0},
 	{"the client has no such number", talk(func(s *sandbox.Script) { s.Fails = telephony.Invalid }), "NOT_REACHED invalid", 0},
@@ -339,6 +350,10 @@ var contract = []struct {
 	{"the line drops and is restored", talk(func(s *sandbox.Script) { s.DropAt, s.LawyerHangUpAt = 30*time.Second, 40*time.Second }),
 		"STARTED, DROPPED, RESTORED, FINISHED by_lawyer", 70},
 	{"the line drops for good", talk(func(s *sandbox.Script) { s.DropAt, s.Restore = 30*time.Second, false }), "STARTED, DROPPED, FINISHED line_lost", 30},
+	{"the lawyer's line drops and is restored", talk(func(s *sandbox.Script) { s.LawyerDropAt, s.ClientHangUpAt = 30*time.Second, 40*time.Second }),
+		"STARTED, DROPPED, RESTORED, FINISHED by_client", 70},
+	{"the lawyer's line drops, and his voicemail answers", talk(func(s *sandbox.Script) { s.LawyerDropAt, s.Mailbox = 30*time.Second, true }),
+		"STARTED, DROPPED, FINISHED line_lost", 30},
 }
 
 // The same scripts mean the same with every driver: what happened, in which order, how long it lasted and who ended it.

@@ -7,8 +7,8 @@
 // else, so a restart goes on where the last run stopped. One process at a time plays; should several do so, the services
 // decide who comes first.
 //
-// How a call goes is a [Script]: by default the lawyer answers after 0.4 s, the client after 1.2 s, and presses 1 half
-// a second later; the lawyer hangs up after 4 s of talk ([DefaultPace]).
+// How a call goes is a [Script]: by default the lawyer answers after 0.4 s and presses 1 0.3 s later, the client after 1.2 s, and
+// presses 1 half a second later; the lawyer hangs up after 4 s of talk ([DefaultPace]).
 //
 // Tables: sandbox_call_steps, sandbox_payment_notices.
 // It has no rule of the product.

@@ -74,14 +74,15 @@ func (w *wires) StartRecording(ctx context.Context, c telephony.Command) error {
 	return w.Calls.StartRecording(ctx, c)
 }
 
-type numbers struct{ h *house }
+type people struct{ h *house }
 
-func (n numbers) ClientNumber(ctx context.Context, id string) (string, error) {
+func (n people) ClientNumber(ctx context.Context, id string) (string, error) {
 	return n.h.consultations.ClientNumber(ctx, id)
 }
-func (n numbers) LawyerNumber(ctx context.Context, id string) (string, error) {
+func (n people) LawyerNumber(ctx context.Context, id string) (string, error) {
 	return n.h.lawyers.Phone(ctx, n.h.db.Read(), id)
 }
+func (n people) LawyerLanguage(context.Context, string) (string, error) { return "", nil } // nobody signs in
 
 func must[T any](t *testing.T) func(v T, err error) T {
 	return func(v T, err error) T {
@@ -125,7 +126,7 @@ func (h *house) start() {
 		return h.script(id)
 	}, silent)
 	h.wires.Calls = h.calls
-	h.telephony = telephony.New(h.db, h.wires, numbers{h}, silent)
+	h.telephony = telephony.New(h.db, h.wires, people{h}, silent)
 	h.consultations = consultation.New(consultation.Deps{DB: h.db, Box: h.box, Accounts: h.accounts, Applications: h.applications,
 		Catalog: catalog.New(), Wallet: h.wallet, Matching: matching.New(h.lawyers), Lawyers: h.lawyers,
 		Webhooks: webhook.New(h.db, h.box, webhook.Config{Sandbox: true}), Notes: note.New(h.box, h.drop), Telephony: h.telephony})

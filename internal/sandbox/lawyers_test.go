@@ -215,8 +215,8 @@ func TestTheLongestCallIs20Minutes(t *testing.T) {
 
 func TestWhoeverHangsUpEndsTheCall(t *testing.T) {
 	for name, script := range map[string]sandbox.Script{
-		"lawyer": {Press: "1", LawyerHangUpAt: 3 * time.Second},
-		"client": {Press: "1", ClientHangUpAt: 3 * time.Second},
+		"lawyer": {LawyerPress: "1", Press: "1", LawyerHangUpAt: 3 * time.Second},
+		"client": {LawyerPress: "1", Press: "1", ClientHangUpAt: 3 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			clk := newClock()

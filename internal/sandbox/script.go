@@ -11,6 +11,9 @@ import (
 type Script struct {
 	LawyerAnswerAfter time.Duration
 	LawyerFails       string // reason of LEG_FAILED: the lawyer does not answer (telephony.NoAnswer, Busy, Invalid, Carrier)
+	LawyerVoicemail   bool   // a machine answers instead of the lawyer
+	LawyerPress       string // what the lawyer presses; empty: nothing
+	LawyerPressAfter  time.Duration
 
 	AnswerAfter time.Duration // the client
 	Fails       string        // reason of LEG_FAILED: the client does not answer, is busy, or the carrier fails
@@ -19,7 +22,9 @@ type Script struct {
 	PressAfter  time.Duration
 
 	DropAt         time.Duration // joined time after which the client's line drops, once
-	Restore        bool          // the client answers when his dropped leg is placed again
+	LawyerDropAt   time.Duration // the same for the lawyer's
+	Restore        bool          // who dropped answers when his leg is placed again
+	Mailbox        bool          // his voicemail does
 	LawyerHangUpAt time.Duration // joined time after which the lawyer hangs up
 	ClientHangUpAt time.Duration // the same for the client
 
@@ -31,6 +36,8 @@ type Script struct {
 func DefaultScript(string) Script {
 	return Script{
 		LawyerAnswerAfter: 400 * time.Millisecond,
+		LawyerPress:       "1",
+		LawyerPressAfter:  300 * time.Millisecond,
 		AnswerAfter:       1200 * time.Millisecond,
 		Press:             "1",
 		PressAfter:        500 * time.Millisecond,
@@ -57,7 +64,11 @@ func (s Script) legPlan(role telephony.Role, timeout time.Duration, again bool) 
 	answer, fails, machine := s.AnswerAfter, s.Fails, s.Voicemail
 	switch {
 	case role == telephony.Lawyer:
-		answer, fails, machine = s.LawyerAnswerAfter, s.LawyerFails, false
+		answer, fails, machine = s.LawyerAnswerAfter, s.LawyerFails, s.LawyerVoicemail
+	}
+	switch {
+	case again && s.Mailbox:
+		machine = true
 	case again && !s.Restore:
 		fails = telephony.NoAnswer
 	}
@@ -75,11 +86,14 @@ func (s Script) legPlan(role telephony.Role, timeout time.Duration, again bool) 
 }
 
 func (s Script) collectPlan(role telephony.Role, timeout time.Duration) []planned {
-	after := s.PressAfter
-	if s.Press == "" {
+	press, after := s.Press, s.PressAfter
+	if role == telephony.Lawyer {
+		press, after = s.LawyerPress, s.LawyerPressAfter
+	}
+	if press == "" {
 		after = timeout
 	}
-	return []planned{{after: after, event: telephony.Event{Kind: telephony.LegDigits, Role: role, Digits: s.Press}}}
+	return []planned{{after: after, event: telephony.Event{Kind: telephony.LegDigits, Role: role, Digits: press}}}
 }
 
 // bridgePlan is what comes of joining: the talk, until somebody hangs up, the line drops, or the longest duration is
@@ -88,6 +102,9 @@ func (s Script) bridgePlan(limit time.Duration, again bool) []planned {
 	plan := []planned{{event: telephony.Event{Kind: telephony.LegsJoined}}}
 	if s.DropAt > 0 && !again {
 		return append(plan, planned{after: s.DropAt, event: telephony.Event{Kind: telephony.LegsParted, By: telephony.Client}})
+	}
+	if s.LawyerDropAt > 0 && !again {
+		return append(plan, planned{after: s.LawyerDropAt, event: telephony.Event{Kind: telephony.LegsParted, By: telephony.Lawyer}})
 	}
 	at, by := limit, telephony.Role("")
 	if s.LawyerHangUpAt > 0 && s.LawyerHangUpAt < at {

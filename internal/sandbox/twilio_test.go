@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"net/url"
 	"strings"
 	"testing"
@@ -62,9 +63,9 @@ func (m *mortal) Hangup(ctx context.Context, c telephony.Hangup) error {
 func TestNobodyIsDialledTwiceWhoeverDies(t *testing.T) {
 	t.Parallel()
 	script := translated(talk(nil))
-	script.Phones[theLawyer] = twiliotest.Phone{AnswerAfter: 1, HangUpAfter: 120}
+	script.Phones[theLawyer] = twiliotest.Phone{AnswerAfter: 1, Press: "1", PressAfter: 2, HangUpAfter: 120}
 	script.Phones[theClient] = twiliotest.Phone{AnswerAfter: 1, Press: "1", PressAfter: 2}
-	const commands = 6 // lawyer, client, prompt, digits, bridge, hang-up
+	const commands = 9 // lawyer, prompt, digits, bridge, the same for the client, hang-up
 	for _, lost := range [][]string{nil, {"initiated", "ringing", "answered", "completed", "participant-join", "machine"}} {
 		for at := 1; at <= commands; at++ {
 			for _, after := range []bool{false, true} {
@@ -76,7 +77,7 @@ func TestNobodyIsDialledTwiceWhoeverDies(t *testing.T) {
 					board := s.provider.(rented)
 					ctx, kill := context.WithCancel(s.ctx)
 					m := &mortal{Adapter: board.driver, kill: kill, at: at, after: after}
-					dying := telephony.New(s.db, m, fixedNumbers{}, silent)
+					dying := telephony.New(s.db, m, twoPeople{}, silent)
 					c := s.place(false)
 					for ctx.Err() == nil {
 						if _, err := dying.Execute(ctx); err != nil && ctx.Err() == nil {
@@ -92,15 +93,19 @@ func TestNobodyIsDialledTwiceWhoeverDies(t *testing.T) {
 					}
 					s.play(c)
 					got, _ := told(s.outcomes)
-					// A client who answered waits for 33 s in silence, and another process takes over after 30: he may be gone.
-					waiting := at >= 3 && at <= 5
-					if got != "STARTED, FINISHED by_lawyer" && !(waiting && (got == "NOT_REACHED hung_up" || got == "NOT_REACHED not_confirmed")) {
+					// Who answered waits for 33 s in silence, and another process takes over after 30: he may be gone.
+					gone := got == map[bool]string{true: "LAWYER_NOT_REACHED hung_up", false: "NOT_REACHED hung_up"}[at <= 4] ||
+						got == map[bool]string{true: "LAWYER_NOT_REACHED not_confirmed", false: "NOT_REACHED not_confirmed"}[at <= 4]
+					waiting := at >= 2 && at <= 4 || at >= 6 && at <= 8
+					if got != "STARTED, FINISHED by_lawyer" && !(waiting && gone) {
 						t.Errorf("got %s", got)
 					}
-					for _, number := range []string{theLawyer, theClient} {
-						if n := board.dialled(number); n != 1 {
-							t.Errorf("%s was dialled %d times", number, n)
-						}
+					rung := 1
+					if strings.HasPrefix(got, "LAWYER_NOT_REACHED") {
+						rung = 0
+					}
+					if board.dialled(theLawyer) != 1 || board.dialled(theClient) != rung {
+						t.Errorf("the lawyer was dialled %d times, the client %d: %s", board.dialled(theLawyer), board.dialled(theClient), got)
 					}
 				})
 			}
@@ -143,7 +148,7 @@ func TestALostAnswerDialsNobodyTwice(t *testing.T) {
 func TestASecondLegOfTheSameCommandIsHungUp(t *testing.T) {
 	t.Parallel()
 	script := translated(talk(func(s *sandbox.Script) { s.ClientHangUpAt = 90 * time.Second }))
-	script.Phones[theLawyer] = twiliotest.Phone{AnswerAfter: 27}
+	script.Phones[theLawyer] = twiliotest.Phone{AnswerAfter: 27, Press: "1"}
 	script.LoseAnswers, script.ListAfter, script.Late = 1, 60, 25
 	s := openSwitchboard(t, standIn(script))
 	s.play(s.place(false))
@@ -181,14 +186,14 @@ func TestACallThatIsCancelledWhileAnAnswerIsOutstandingEnds(t *testing.T) {
 	}
 }
 
-// What the client hears is in the language of his consultation; nobody is told of a recording, and none is asked for, also with
+// What the lawyer hears is in his language, and what the client hears in that of his consultation; nobody is told of a recording, and none is asked for, also with
 // consent: this driver cannot record. The provider holds the longest times, too.
 func TestWhatTheProviderIsTold(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
 	s := openSwitchboard(t, func(s *switchboard) provider {
 		script := translated(talk(func(s *sandbox.Script) { s.ClientHangUpAt = 30 * time.Second }))
-		return connectTwilio(s, script, slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})))
+		return connectTwilio(s, script, slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})), nil)
 	})
 	s.play(s.place(true))
 	calls := s.provider.(rented).standIn.Calls()
@@ -196,7 +201,7 @@ func TestWhatTheProviderIsTold(t *testing.T) {
 		t.Fatalf("%d legs", len(calls))
 	}
 	lawyer, client := calls[0], calls[1]
-	if lawyer.To != theLawyer || client.To != theClient || len(lawyer.Said) != 0 {
+	if lawyer.To != theLawyer || client.To != theClient || len(lawyer.Said) != 1 || lawyer.Said[0] != "Press 1 to be connected to your client." {
 		t.Errorf("dialled %s, who heard %q, then %s", lawyer.To, lawyer.Said, client.To)
 	}
 	if len(client.Said) != 1 || client.Said[0] != "Un avocat vous appelle. Appuyez sur 1 pour lui parler." {
@@ -215,6 +220,53 @@ func TestWhatTheProviderIsTold(t *testing.T) {
 		if strings.Contains(log.String(), never) {
 			t.Errorf("the log has %s: %s", never, log.String())
 		}
+	}
+}
+
+// A program before this one let a lawyer's leg into the conference as it was answered. Such a leg goes on: before the client is rung
+// the lawyer is asked to press 1 all the same, and one who has come back to a call that is under way is left in it.
+func TestALegOfTheProgramBeforeGoesOn(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		change func(*sandbox.Script)
+		lose   []string
+		want   string
+		sec    int
+	}{
+		"in setup":         {func(s *sandbox.Script) { s.ClientHangUpAt = 90 * time.Second }, nil, "STARTED, FINISHED by_client", 90},
+		"nobody presses 1": {func(s *sandbox.Script) { s.LawyerPress = "" }, nil, "LAWYER_NOT_REACHED not_confirmed", 0},
+		"after a drop": {func(s *sandbox.Script) { s.LawyerDropAt, s.ClientHangUpAt = 30*time.Second, 40*time.Second }, nil,
+			"STARTED, DROPPED, RESTORED, FINISHED by_client", 70},
+		"after a drop, joining lost": {func(s *sandbox.Script) { s.LawyerDropAt, s.ClientHangUpAt = 30*time.Second, 100*time.Second },
+			[]string{"participant-join"}, "STARTED, DROPPED, RESTORED, FINISHED by_client", 130},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := openSwitchboard(t, func(s *switchboard) provider {
+				script := translated(talk(tt.change))
+				script.Lose = tt.lose
+				return connectTwilio(s, script, silent, func(r *http.Request) {
+					if r.Method != http.MethodPost || !strings.HasSuffix(r.URL.Path, "/Calls.json") {
+						return
+					}
+					if err := r.ParseForm(); err != nil || r.PostForm.Get("To") != theLawyer {
+						return
+					}
+					parts := strings.Split(r.PostForm.Get("StatusCallback"), "/")
+					command := parts[len(parts)-2]
+					var room string
+					if err := s.db.Pool().QueryRow(s.ctx, "UPDATE twilio_legs SET prompt = NULL WHERE command_id = $1 RETURNING call_id", command).Scan(&room); err != nil {
+						t.Error(err)
+					}
+					r.PostForm.Set("Twiml", fmt.Sprintf(`<Response><Dial><Conference startConferenceOnEnter="false" endConferenceOnExit="false"
+						statusCallback="%s/conference" statusCallbackEvent="join">%s</Conference></Dial></Response>`, strings.TrimSuffix(r.PostForm.Get("StatusCallback"), "/status"), room))
+				})
+			})
+			s.play(s.place(false))
+			if got, sec := told(s.outcomes); got != tt.want || sec < tt.sec-1 || sec > tt.sec+1 {
+				t.Errorf("got %s after %d s, want %s after %d s", got, sec, tt.want, tt.sec)
+			}
+		})
 	}
 }
 

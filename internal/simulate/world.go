@@ -231,9 +231,10 @@ func (w *world) signOn(lawyerID string, until time.Time) (lease lawyer.Lease, er
 
 // What a phone reports.
 var (
-	answers = []telephony.Event{{Kind: telephony.LegAnswered, Role: telephony.Lawyer}, {Kind: telephony.LegAnswered, Role: telephony.Client},
+	answers = []telephony.Event{{Kind: telephony.LegAnswered, Role: telephony.Lawyer}, {Kind: telephony.LegDigits, Role: telephony.Lawyer, Digits: "1"},
+		{Kind: telephony.LegAnswered, Role: telephony.Client},
 		{Kind: telephony.LegDigits, Role: telephony.Client, Digits: "1"}, {Kind: telephony.LegsJoined}}
-	noAnswer = []telephony.Event{answers[0], {Kind: telephony.LegFailed, Role: telephony.Client, Reason: telephony.NoAnswer}}
+	noAnswer = []telephony.Event{answers[0], answers[1], {Kind: telephony.LegFailed, Role: telephony.Client, Reason: telephony.NoAnswer}}
 )
 
 // phone reports events of the call that a consultation has now; false when it has none.

@@ -5,10 +5,12 @@ import (
 	"time"
 )
 
-// Numbers gives phone numbers in E.164 at the moment of dialling. Nothing else may keep or log them.
-type Numbers interface {
+// People tells who is called. Numbers are in E.164 and given at the moment of dialling; nothing else may keep or log them.
+type People interface {
 	ClientNumber(ctx context.Context, consultationID string) (string, error)
 	LawyerNumber(ctx context.Context, lawyerID string) (string, error)
+	// LawyerLanguage is the catalog code of the language in which a lawyer is spoken to; empty when that is not known.
+	LawyerLanguage(ctx context.Context, lawyerID string) (string, error)
 }
 
 // Adapter is a telephony provider. Every command carries an id; a command that is repeated with the same id must have
@@ -38,14 +40,17 @@ type PlaceLeg struct {
 	MachineDetection bool
 }
 
-// Bridge joins both legs, for at most MaxDuration.
+// Bridge brings one leg to where both meet: they are joined when both are there, for at most MaxDuration. Whoever is there first
+// waits. A command without a Role, which a program before this one gave, is for the client's.
 type Bridge struct {
 	Command
+	Role        Role
 	MaxDuration time.Duration
 }
 
 // Prompts that a provider plays.
 const (
+	PromptLawyer          = "lawyer"           // to the lawyer: press 1 to be connected
 	PromptConfirm         = "confirm"          // a lawyer is calling; press 1 to speak
 	PromptConfirmRecorded = "confirm_recorded" // the same, and the call will be recorded
 )

@@ -1,6 +1,7 @@
 package telephony
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -124,9 +125,13 @@ func (s *Service) send(ctx context.Context, c command) error {
 	case cmdPlaceLeg:
 		return s.placeLeg(ctx, id, c)
 	case cmdBridge:
-		return s.adapter.Bridge(ctx, Bridge{Command: id, MaxDuration: time.Duration(c.args.MaxDurationSec) * time.Second})
+		return s.adapter.Bridge(ctx, Bridge{Command: id, Role: cmp.Or(c.args.Role, Client), MaxDuration: time.Duration(c.args.MaxDurationSec) * time.Second})
 	case cmdPlay:
-		return s.adapter.Play(ctx, Play{Command: id, Role: c.args.Role, Prompt: c.args.Prompt, Language: c.language})
+		language, err := s.languageOf(ctx, c)
+		if err != nil {
+			return err
+		}
+		return s.adapter.Play(ctx, Play{Command: id, Role: c.args.Role, Prompt: c.args.Prompt, Language: language})
 	case cmdCollect:
 		return s.adapter.Collect(ctx, Collect{Command: id, Role: c.args.Role, Digits: 1, Timeout: ConfirmTimeout})
 	case cmdStartRecording:
@@ -139,13 +144,25 @@ func (s *Service) send(ctx context.Context, c command) error {
 	return fmt.Errorf("unknown command %q", c.kind)
 }
 
+// languageOf is the language in which a command speaks: the client's is the one of his consultation.
+func (s *Service) languageOf(ctx context.Context, c command) (string, error) {
+	if c.args.Role != Lawyer {
+		return c.language, nil
+	}
+	language, err := s.people.LawyerLanguage(ctx, c.lawyerID)
+	if err != nil {
+		return "", fmt.Errorf("look up the language of the lawyer: %w", err)
+	}
+	return cmp.Or(language, c.language), nil
+}
+
 func (s *Service) placeLeg(ctx context.Context, id Command, c command) error {
-	leg := PlaceLeg{Command: id, Role: c.args.Role, Timeout: LegTimeout, MachineDetection: c.args.Role == Client}
+	leg := PlaceLeg{Command: id, Role: c.args.Role, Timeout: LegTimeout, MachineDetection: true}
 	var err error
 	if leg.Role == Lawyer {
-		leg.To, err = s.numbers.LawyerNumber(ctx, c.lawyerID)
+		leg.To, err = s.people.LawyerNumber(ctx, c.lawyerID)
 	} else {
-		leg.To, err = s.numbers.ClientNumber(ctx, c.consultationID)
+		leg.To, err = s.people.ClientNumber(ctx, c.consultationID)
 	}
 	if err != nil {
 		return fmt.Errorf("look up the number of the %s: %w", leg.Role, err)

@@ -4,8 +4,9 @@
 // Tables: call_commands, call_events, calls.
 //
 // Invariants:
-//   - The lawyer's leg first, then the client's. Nobody is joined before the client has pressed 1, so an answering
-//     machine never starts the paid call.
+//   - The lawyer's leg first, then the client's, who is not rung before the lawyer has pressed 1. Nobody is joined before both have,
+//     so an answering machine never starts the paid call, nor takes the lawyer's part in it. A lawyer's leg that is placed again
+//     asks again.
 //   - One client is on one call at a time, and one consultation has one call at a time (unique indexes of calls).
 //   - A command is a row, written in the transaction that decided it and carried out later, outside any transaction.
 //     It may be carried out twice; the provider tells repetitions by its id.
@@ -16,8 +17,8 @@
 //
 // States of a call (rules.go):
 //
-//	LAWYER_RINGING ─▶ CLIENT_RINGING ─▶ CONFIRMING ─▶ BRIDGING ─▶ BRIDGED ⇄ LOST
-//	       └───────────────┴────────────────┴────────────┴───────────┴───────┴──▶ ENDED
+//	LAWYER_RINGING ─▶ LAWYER_CONFIRMING ─▶ CLIENT_RINGING ─▶ CONFIRMING ─▶ BRIDGING ─▶ BRIDGED ⇄ LOST
+//	       └──────────────────┴───────────────────┴────────────────┴────────────┴───────────┴───────┴──▶ ENDED
 //
 // It does not know what a consultation does with an outcome, when to try again, or what a call costs. The caller holds
 // the consultation's row lock in Place, Apply, Hangup and End, which orders everything that happens to its call.

@@ -9,17 +9,20 @@ import (
 type trigger string
 
 const (
-	lawyerAnswered trigger = "lawyer_answered"
-	lawyerFailed   trigger = "lawyer_failed" // also an answering machine
-	clientAnswered trigger = "client_answered"
-	clientMachine  trigger = "client_machine"
-	clientFailed   trigger = "client_failed"
-	confirmed      trigger = "confirmed" // the client pressed 1
-	unconfirmed    trigger = "unconfirmed"
-	line           trigger = "line" // joined or parted
-	over           trigger = "over"
-	recordingReady trigger = "recording_ready"
-	nothing        trigger = "nothing" // LEG_RINGING, and what no table needs
+	lawyerAnswered    trigger = "lawyer_answered"
+	lawyerMachine     trigger = "lawyer_machine"
+	lawyerFailed      trigger = "lawyer_failed"
+	lawyerConfirmed   trigger = "lawyer_confirmed" // he pressed 1
+	lawyerUnconfirmed trigger = "lawyer_unconfirmed"
+	clientAnswered    trigger = "client_answered"
+	clientMachine     trigger = "client_machine"
+	clientFailed      trigger = "client_failed"
+	clientConfirmed   trigger = "client_confirmed"
+	clientUnconfirmed trigger = "client_unconfirmed"
+	line              trigger = "line" // joined or parted
+	over              trigger = "over"
+	recordingReady    trigger = "recording_ready"
+	nothing           trigger = "nothing" // LEG_RINGING, and what no table needs
 )
 
 // redialAfter is the pause before a leg that could not be restored is placed once more. The caller ends the call when
@@ -52,13 +55,23 @@ type step func(*machine)
 
 // table is the whole state machine. What is not in it is ignored: it came too late, or is no business of that state.
 //
-// An event never starts the paid call before the client pressed 1: the table has no line trigger before BRIDGING.
+// An event never starts the paid call before both have pressed 1, and the client is not rung before the lawyer has: the table has
+// no line trigger before BRIDGING, and one way to CLIENT_RINGING. What is said of a machine after the key counts for nothing.
 var table = map[State]map[trigger]step{
 	LawyerRinging: {
-		lawyerAnswered: (*machine).dialClient,
+		lawyerAnswered: (*machine).askLawyer,
+		lawyerMachine:  (*machine).lawyerGone,
 		lawyerFailed:   (*machine).lawyerGone,
 		over:           (*machine).setupOver,
 		recordingReady: (*machine).keepRecording,
+	},
+	LawyerConfirming: {
+		lawyerConfirmed:   (*machine).dialClient,
+		lawyerUnconfirmed: (*machine).lawyerGone,
+		lawyerMachine:     (*machine).lawyerGone, // machine detection may be slower than the machine
+		lawyerFailed:      (*machine).lawyerGone,
+		over:              (*machine).setupOver,
+		recordingReady:    (*machine).keepRecording,
 	},
 	ClientRinging: {
 		clientAnswered: (*machine).askToConfirm,
@@ -69,13 +82,13 @@ var table = map[State]map[trigger]step{
 		recordingReady: (*machine).keepRecording,
 	},
 	Confirming: {
-		confirmed:      (*machine).bridge,
-		unconfirmed:    (*machine).clientGone,
-		clientMachine:  (*machine).clientGone, // machine detection may be slower than the machine
-		clientFailed:   (*machine).clientGone,
-		lawyerFailed:   (*machine).lawyerGone,
-		over:           (*machine).setupOver,
-		recordingReady: (*machine).keepRecording,
+		clientConfirmed:   (*machine).bridge,
+		clientUnconfirmed: (*machine).clientGone,
+		clientMachine:     (*machine).clientGone,
+		clientFailed:      (*machine).clientGone,
+		lawyerFailed:      (*machine).lawyerGone,
+		over:              (*machine).setupOver,
+		recordingReady:    (*machine).keepRecording,
 	},
 	Bridging: {
 		line:           (*machine).lineChanged,
@@ -90,14 +103,17 @@ var table = map[State]map[trigger]step{
 		recordingReady: (*machine).keepRecording,
 	},
 	Lost: {
-		line:           (*machine).lineChanged,
-		lawyerAnswered: (*machine).rejoin,
-		clientAnswered: (*machine).rejoin,
-		lawyerFailed:   (*machine).redial,
-		clientFailed:   (*machine).redial,
-		clientMachine:  (*machine).redial,
-		over:           (*machine).talkOver,
-		recordingReady: (*machine).keepRecording,
+		line:              (*machine).lineChanged,
+		lawyerAnswered:    (*machine).askLawyer,
+		lawyerConfirmed:   (*machine).rejoin,
+		lawyerUnconfirmed: (*machine).redial,
+		lawyerMachine:     (*machine).redial,
+		lawyerFailed:      (*machine).redial,
+		clientAnswered:    (*machine).rejoin,
+		clientMachine:     (*machine).redial,
+		clientFailed:      (*machine).redial,
+		over:              (*machine).talkOver,
+		recordingReady:    (*machine).keepRecording,
 	},
 	Ended: {
 		recordingReady: (*machine).keepRecording,
@@ -114,7 +130,7 @@ func triggerOf(e Event) trigger {
 		return clientAnswered
 	case LegMachine:
 		if lawyer {
-			return lawyerFailed
+			return lawyerMachine
 		}
 		return clientMachine
 	case LegFailed:
@@ -123,13 +139,15 @@ func triggerOf(e Event) trigger {
 		}
 		return clientFailed
 	case LegDigits:
-		switch {
+		switch pressed := e.Digits == "1"; {
+		case lawyer && pressed:
+			return lawyerConfirmed
 		case lawyer:
-			return nothing
-		case e.Digits == "1":
-			return confirmed
+			return lawyerUnconfirmed
+		case pressed:
+			return clientConfirmed
 		default:
-			return unconfirmed
+			return clientUnconfirmed
 		}
 	case LegsJoined, LegsParted:
 		return line
@@ -167,7 +185,7 @@ func end(c Call, reason string, now time.Time) machine {
 	switch {
 	case c.JoinedAt != nil:
 		m.finish(now, reason)
-	case reason == Timeout && c.State == LawyerRinging:
+	case reason == Timeout && c.State.awaitsLawyer():
 		m.close(LawyerNotReached, now, reason)
 	case reason == Timeout:
 		m.close(NotReached, now, reason)
@@ -184,8 +202,22 @@ func (m *machine) order(kind commandKind, args commandArgs) {
 
 func (m *machine) tell(o Outcome) { m.outcomes = append(m.outcomes, o) }
 
+// awaitsLawyer tells whether the lawyer has not yet shown that he is on the line.
+func (s State) awaitsLawyer() bool { return s == LawyerRinging || s == LawyerConfirming }
+
+// askLawyer asks for the key of a person, because the call may have been taken by his voicemail, or by somebody near his phone.
+func (m *machine) askLawyer() {
+	if m.call.State == LawyerRinging {
+		m.call.State = LawyerConfirming
+	}
+	m.order(cmdPlay, commandArgs{Role: Lawyer, Prompt: PromptLawyer})
+	m.order(cmdCollect, commandArgs{Role: Lawyer})
+}
+
+// dialClient has the lawyer wait where the client will be brought to, and only then rings the client.
 func (m *machine) dialClient() {
 	m.call.State = ClientRinging
+	m.order(cmdBridge, commandArgs{Role: Lawyer, MaxDurationSec: int(MaxDuration / time.Second)})
 	m.order(cmdPlaceLeg, commandArgs{Role: Client})
 }
 
@@ -201,14 +233,14 @@ func (m *machine) askToConfirm() {
 
 func (m *machine) bridge() {
 	m.call.State = Bridging
-	m.order(cmdBridge, commandArgs{MaxDurationSec: int(MaxDuration / time.Second)})
+	m.order(cmdBridge, commandArgs{Role: Client, MaxDurationSec: int(MaxDuration / time.Second)})
 }
 
 // rejoin bridges again for what is left of the 20 minutes. The client need not press 1 again: he did, and the call has
 // begun.
 func (m *machine) rejoin() {
 	left := MaxDuration - m.call.Joined
-	m.order(cmdBridge, commandArgs{MaxDurationSec: max(1, int(left/time.Second))})
+	m.order(cmdBridge, commandArgs{Role: m.event.Role, MaxDurationSec: max(1, int(left/time.Second))})
 }
 
 func (m *machine) redial() {
@@ -242,7 +274,7 @@ func (m *machine) reason() string {
 // setupOver is an end before both were joined: whose it was decides whether it was an attempt at the client.
 func (m *machine) setupOver() {
 	switch {
-	case m.event.By == Lawyer, m.call.State == LawyerRinging:
+	case m.event.By == Lawyer, m.call.State.awaitsLawyer():
 		m.close(LawyerNotReached, m.event.At, HungUp)
 	case m.event.By == Client:
 		m.close(NotReached, m.event.At, HungUp)

@@ -15,10 +15,17 @@ func at(sec float64) time.Time { return t0.Add(time.Duration(sec * float64(time.
 func answered(r Role) Event         { return Event{Kind: LegAnswered, Role: r} }
 func machineOn(r Role) Event        { return Event{Kind: LegMachine, Role: r} }
 func failed(r Role, w string) Event { return Event{Kind: LegFailed, Role: r, Reason: w} }
-func digits(d string) Event         { return Event{Kind: LegDigits, Role: Client, Digits: d} }
-func ended(by Role, sec int) Event  { return Event{Kind: CallOver, By: by, DurationSec: sec} }
-func joinedAt(sec float64) Event    { return Event{Kind: LegsJoined, At: at(sec)} }
-func partedAt(sec float64) Event    { return Event{Kind: LegsParted, By: Client, At: at(sec)} }
+
+var (
+	keyed   = Event{Kind: LegDigits, Role: Lawyer, Digits: "1"}
+	unkeyed = Event{Kind: LegDigits, Role: Lawyer}
+)
+
+func digits(d string) Event        { return Event{Kind: LegDigits, Role: Client, Digits: d} }
+func ended(by Role, sec int) Event { return Event{Kind: CallOver, By: by, DurationSec: sec} }
+func joinedAt(sec float64) Event   { return Event{Kind: LegsJoined, At: at(sec)} }
+func lawyerLeft(sec float64) Event { return Event{Kind: LegsParted, By: Lawyer, At: at(sec)} }
+func partedAt(sec float64) Event   { return Event{Kind: LegsParted, By: Client, At: at(sec)} }
 
 // play runs events one second apart (those without a time of their own) and returns the call, the outcomes and the
 // kinds of the commands.
@@ -63,7 +70,7 @@ func kinds(o []Outcome) []OutcomeKind {
 
 func TestCallsEndAsTheirEventsSay(t *testing.T) {
 	t.Parallel()
-	up := []Event{answered(Lawyer), answered(Client), digits("1")}
+	up := []Event{answered(Lawyer), keyed, answered(Client), digits("1")}
 	with := func(more ...Event) []Event { return append(slices.Clone(up), more...) }
 	tests := []struct {
 		name     string
@@ -74,18 +81,24 @@ func TestCallsEndAsTheirEventsSay(t *testing.T) {
 		sec      int
 	}{
 		{"the lawyer does not answer", []Event{failed(Lawyer, NoAnswer)}, Ended, []OutcomeKind{LawyerNotReached}, NoAnswer, 0},
+		{"the lawyer presses nothing", []Event{answered(Lawyer), unkeyed}, Ended, []OutcomeKind{LawyerNotReached}, NotConfirmed, 0},
+		{"the lawyer presses 7", []Event{answered(Lawyer), {Kind: LegDigits, Role: Lawyer, Digits: "7"}}, Ended, []OutcomeKind{LawyerNotReached}, NotConfirmed, 0},
+		{"the lawyer's voicemail, detected late", []Event{answered(Lawyer), machineOn(Lawyer)}, Ended, []OutcomeKind{LawyerNotReached}, Voicemail, 0},
+		{"the lawyer hangs up on the prompt", []Event{answered(Lawyer), failed(Lawyer, HungUp)}, Ended, []OutcomeKind{LawyerNotReached}, HungUp, 0},
+		{"the provider gives up on the lawyer's prompt", []Event{answered(Lawyer), ended("", 0)}, Ended, []OutcomeKind{LawyerNotReached}, HungUp, 0},
+		{"a lawyer who pressed 1 and is taken for a machine", []Event{answered(Lawyer), keyed, machineOn(Lawyer), answered(Client)}, Confirming, nil, "", 0},
 		{"the lawyer's voicemail", []Event{machineOn(Lawyer)}, Ended, []OutcomeKind{LawyerNotReached}, Voicemail, 0},
-		{"the lawyer hangs up while the client is rung", []Event{answered(Lawyer), ended(Lawyer, 0)}, Ended, []OutcomeKind{LawyerNotReached}, HungUp, 0},
-		{"the client does not answer", []Event{answered(Lawyer), failed(Client, NoAnswer)}, Ended, []OutcomeKind{NotReached}, NoAnswer, 0},
-		{"the client is busy", []Event{answered(Lawyer), failed(Client, Busy)}, Ended, []OutcomeKind{NotReached}, Busy, 0},
-		{"the number is invalid", []Event{answered(Lawyer), failed(Client, Invalid)}, Ended, []OutcomeKind{NotReached}, Invalid, 0},
-		{"the carrier fails", []Event{answered(Lawyer), failed(Client, Carrier)}, Ended, []OutcomeKind{NotReached}, Carrier, 0},
-		{"voicemail", []Event{answered(Lawyer), machineOn(Client)}, Ended, []OutcomeKind{NotReached}, Voicemail, 0},
-		{"voicemail, detected late", []Event{answered(Lawyer), answered(Client), machineOn(Client)}, Ended, []OutcomeKind{NotReached}, Voicemail, 0},
-		{"the client presses nothing", []Event{answered(Lawyer), answered(Client), digits("")}, Ended, []OutcomeKind{NotReached}, NotConfirmed, 0},
-		{"the client presses 2", []Event{answered(Lawyer), answered(Client), digits("2")}, Ended, []OutcomeKind{NotReached}, NotConfirmed, 0},
-		{"the client hangs up on the prompt", []Event{answered(Lawyer), answered(Client), ended(Client, 0)}, Ended, []OutcomeKind{NotReached}, HungUp, 0},
-		{"the provider gives up on the prompt", []Event{answered(Lawyer), answered(Client), ended("", 0)}, Ended, []OutcomeKind{NotReached}, Carrier, 0},
+		{"the lawyer hangs up while the client is rung", []Event{answered(Lawyer), keyed, ended(Lawyer, 0)}, Ended, []OutcomeKind{LawyerNotReached}, HungUp, 0},
+		{"the client does not answer", []Event{answered(Lawyer), keyed, failed(Client, NoAnswer)}, Ended, []OutcomeKind{NotReached}, NoAnswer, 0},
+		{"the client is busy", []Event{answered(Lawyer), keyed, failed(Client, Busy)}, Ended, []OutcomeKind{NotReached}, Busy, 0},
+		{"the number is invalid", []Event{answered(Lawyer), keyed, failed(Client, Invalid)}, Ended, []OutcomeKind{NotReached}, Invalid, 0},
+		{"the carrier fails", []Event{answered(Lawyer), keyed, failed(Client, Carrier)}, Ended, []OutcomeKind{NotReached}, Carrier, 0},
+		{"voicemail", []Event{answered(Lawyer), keyed, machineOn(Client)}, Ended, []OutcomeKind{NotReached}, Voicemail, 0},
+		{"voicemail, detected late", []Event{answered(Lawyer), keyed, answered(Client), machineOn(Client)}, Ended, []OutcomeKind{NotReached}, Voicemail, 0},
+		{"the client presses nothing", []Event{answered(Lawyer), keyed, answered(Client), digits("")}, Ended, []OutcomeKind{NotReached}, NotConfirmed, 0},
+		{"the client presses 2", []Event{answered(Lawyer), keyed, answered(Client), digits("2")}, Ended, []OutcomeKind{NotReached}, NotConfirmed, 0},
+		{"the client hangs up on the prompt", []Event{answered(Lawyer), keyed, answered(Client), ended(Client, 0)}, Ended, []OutcomeKind{NotReached}, HungUp, 0},
+		{"the provider gives up on the prompt", []Event{answered(Lawyer), keyed, answered(Client), ended("", 0)}, Ended, []OutcomeKind{NotReached}, Carrier, 0},
 		{"the client is gone before both are joined", with(ended(Client, 0)), Ended, []OutcomeKind{NotReached}, HungUp, 0},
 		{"joined", with(joinedAt(4)), Bridged, []OutcomeKind{Started}, "", 0},
 		{"a talk", with(joinedAt(4), Event{Kind: CallOver, By: Lawyer, At: at(94.9)}), Ended, []OutcomeKind{Started, Finished}, "by_lawyer", 90},
@@ -100,8 +113,10 @@ func TestCallsEndAsTheirEventsSay(t *testing.T) {
 			Ended, []OutcomeKind{Started, Finished}, "by_client", 90},
 		{"what comes after the end is ignored", with(joinedAt(4), Event{Kind: CallOver, At: at(14)}, partedAt(13), joinedAt(20), ended("", 3)),
 			Ended, []OutcomeKind{Started, Finished}, "by_provider", 10},
-		{"ringing after the answer", []Event{answered(Lawyer), {Kind: LegRinging, Role: Lawyer}}, ClientRinging, nil, "", 0},
-		{"the lawyer's digits count for nothing", []Event{answered(Lawyer), answered(Client), {Kind: LegDigits, Role: Lawyer, Digits: "1"}}, Confirming, nil, "", 0},
+		{"ringing after the answer", []Event{answered(Lawyer), keyed, {Kind: LegRinging, Role: Lawyer}}, ClientRinging, nil, "", 0},
+		{"the lawyer's second key counts for nothing", []Event{answered(Lawyer), keyed, answered(Client), keyed}, Confirming, nil, "", 0},
+		{"the lawyer drops, and the line is restored with his key", with(joinedAt(4), lawyerLeft(14), answered(Lawyer), keyed, joinedAt(30), Event{Kind: CallOver, At: at(40.7)}),
+			Ended, []OutcomeKind{Started, Dropped, Restored, Finished}, "by_provider", 20},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -125,8 +140,8 @@ func TestCallsEndAsTheirEventsSay(t *testing.T) {
 
 func TestCommandsFollowTheScriptOfACall(t *testing.T) {
 	t.Parallel()
-	up := []Event{answered(Lawyer), answered(Client), digits("1"), joinedAt(4)}
-	setup := []commandKind{cmdPlaceLeg, cmdPlay, cmdCollect, cmdBridge}
+	up := []Event{answered(Lawyer), keyed, answered(Client), digits("1"), joinedAt(4)}
+	setup := []commandKind{cmdPlay, cmdCollect, cmdBridge, cmdPlaceLeg, cmdPlay, cmdCollect, cmdBridge}
 	if _, _, got := play(newCall(), up...); !slices.Equal(got, setup) {
 		t.Errorf("got %v, want %v", got, setup)
 	}
@@ -139,8 +154,8 @@ func TestCommandsFollowTheScriptOfACall(t *testing.T) {
 	if want := append(slices.Clone(setup), cmdPlaceLeg, cmdBridge); !slices.Equal(got, want) {
 		t.Errorf("after a drop got %v, want %v", got, want)
 	}
-	_, _, got = play(newCall(), answered(Lawyer), machineOn(Client))
-	if want := []commandKind{cmdPlaceLeg, cmdHangup}; !slices.Equal(got, want) {
+	_, _, got = play(newCall(), answered(Lawyer), keyed, machineOn(Client))
+	if want := []commandKind{cmdPlay, cmdCollect, cmdBridge, cmdPlaceLeg, cmdHangup}; !slices.Equal(got, want) {
 		t.Errorf("voicemail: got %v, want %v", got, want)
 	}
 }
@@ -149,12 +164,12 @@ func TestCommandsFollowTheScriptOfACall(t *testing.T) {
 func TestEveryStateDecidesEveryTrigger(t *testing.T) {
 	t.Parallel()
 	events := map[trigger]Event{
-		lawyerAnswered: answered(Lawyer), lawyerFailed: failed(Lawyer, Busy), clientAnswered: answered(Client),
-		clientMachine: machineOn(Client), clientFailed: failed(Client, Busy), confirmed: digits("1"), unconfirmed: digits(""),
+		lawyerAnswered: answered(Lawyer), lawyerMachine: machineOn(Lawyer), lawyerConfirmed: keyed, lawyerUnconfirmed: unkeyed, lawyerFailed: failed(Lawyer, Busy), clientAnswered: answered(Client),
+		clientMachine: machineOn(Client), clientFailed: failed(Client, Busy), clientConfirmed: digits("1"), clientUnconfirmed: digits(""),
 		line: joinedAt(50), over: ended(Client, 0), recordingReady: {Kind: RecordingReady, Ref: "r"}, nothing: {Kind: LegRinging, Role: Client},
 	}
 	first := at(1)
-	for _, s := range []State{LawyerRinging, ClientRinging, Confirming, Bridging, Bridged, Lost, Ended} {
+	for _, s := range []State{LawyerRinging, LawyerConfirming, ClientRinging, Confirming, Bridging, Bridged, Lost, Ended} {
 		if _, ok := table[s]; !ok {
 			t.Fatalf("no row for %s", s)
 		}
@@ -188,13 +203,14 @@ func TestEveryStateDecidesEveryTrigger(t *testing.T) {
 	}
 }
 
-// A paid call starts only after the client pressed 1, whatever a provider reports.
-func TestNothingStartsBeforeTheClientPressed1(t *testing.T) {
+// A paid call starts only after both have pressed 1, and the client is rung only after the lawyer has, whatever a provider reports.
+// A lawyer who dropped comes back with the key only.
+func TestNothingStartsBeforeBothPressed1(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		c, marks, pressed := newCall(), []mark(nil), false
+		c, marks, pressed, keys := newCall(), []mark(nil), false, false
 		for i := range rapid.IntRange(1, 12).Draw(t, "n") {
-			e := rapid.SampledFrom([]Event{answered(Lawyer), answered(Client), machineOn(Client), digits("1"), digits("3"),
+			e := rapid.SampledFrom([]Event{answered(Lawyer), keyed, keyed, unkeyed, machineOn(Lawyer), answered(Client), machineOn(Client), digits("1"), digits("3"),
 				{Kind: LegsJoined}, {Kind: LegsParted, By: Client}, {Kind: LegsParted, By: Lawyer}, ended(Client, 40),
 				failed(Client, Busy), {Kind: LegRinging, Role: Client}}).Draw(t, "event")
 			e.At = at(float64(i))
@@ -203,9 +219,20 @@ func TestNothingStartsBeforeTheClientPressed1(t *testing.T) {
 			if fits && triggerOf(e) == line {
 				marks = append(marks, mark{joined: e.Kind == LegsJoined, at: e.At})
 			}
+			if triggerOf(e) == lawyerConfirmed && fits {
+				keys = true
+			}
+			for _, o := range m.orders {
+				if o.kind == cmdPlaceLeg && o.args.Role == Client && !keys {
+					t.Fatalf("the client is rung by %+v in %s", e, before)
+				}
+				if o.kind == cmdBridge && o.args.Role == Lawyer && triggerOf(e) != lawyerConfirmed {
+					t.Fatalf("the lawyer is let in by %+v in %s", e, before)
+				}
+			}
 			pressed = pressed || before == Confirming && e.Kind == LegDigits && e.Digits == "1"
 			for _, o := range m.outcomes {
-				if o.Kind == Started && !pressed {
+				if o.Kind == Started && !(pressed && keys) {
 					t.Fatalf("started by %+v in %s", e, before)
 				}
 			}
@@ -253,6 +280,7 @@ func TestEndFromOurSide(t *testing.T) {
 		{"lost", Call{State: Lost, JoinedAt: &joined, LostAt: &lost, Joined: 10 * time.Second}, "line_lost", Outcome{Kind: Finished, DurationSec: 10, Reason: "line_lost"}},
 		{"cancelled while ringing", Call{State: ClientRinging}, "cancelled", Outcome{Kind: Aborted, Reason: "cancelled"}},
 		{"the lawyer's leg is silent", Call{State: LawyerRinging}, Timeout, Outcome{Kind: LawyerNotReached, Reason: Timeout}},
+		{"the lawyer's key is silent", Call{State: LawyerConfirming}, Timeout, Outcome{Kind: LawyerNotReached, Reason: Timeout}},
 		{"the client's leg is silent", Call{State: Confirming}, Timeout, Outcome{Kind: NotReached, Reason: Timeout}},
 	}
 	for _, tt := range tests {
@@ -269,7 +297,7 @@ func TestEndFromOurSide(t *testing.T) {
 
 func TestTheProvidersClockDoesNotMoveACallOutOfItsTime(t *testing.T) {
 	t.Parallel()
-	c, _, _ := play(newCall(), answered(Lawyer), answered(Client), digits("1"))
+	c, _, _ := play(newCall(), answered(Lawyer), keyed, answered(Client), digits("1"))
 	m, _ := apply(c, joinedAt(5000), nil, at(10))
 	if !m.call.JoinedAt.Equal(at(10)) {
 		t.Errorf("joined at %v, want now", m.call.JoinedAt)

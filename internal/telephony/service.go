@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"time"
 
 	"partnerd/internal/id"
 	"partnerd/internal/postgres"
@@ -13,14 +14,14 @@ import (
 type Service struct {
 	db      *postgres.DB
 	adapter Adapter
-	numbers Numbers
+	people  People
 	log     *slog.Logger
 	wake    chan struct{}
 }
 
 // New makes the service. db is for carrying out commands, which is no part of anybody's transaction.
-func New(db *postgres.DB, adapter Adapter, numbers Numbers, log *slog.Logger) *Service {
-	return &Service{db: db, adapter: adapter, numbers: numbers, log: log, wake: make(chan struct{}, 1)}
+func New(db *postgres.DB, adapter Adapter, people People, log *slog.Logger) *Service {
+	return &Service{db: db, adapter: adapter, people: people, log: log, wake: make(chan struct{}, 1)}
 }
 
 // Available tells whether there is a provider that can make calls.
@@ -53,6 +54,11 @@ func (s *Service) Get(ctx context.Context, tx postgres.Tx, callID string) (Call,
 // Active returns the call of a consultation that is not over, if there is one.
 func (s *Service) Active(ctx context.Context, tx postgres.Tx, consultationID string) (Call, bool, error) {
 	return active(ctx, tx, consultationID)
+}
+
+// Missed returns the last call that a lawyer did not answer, or did not press 1 in, since an instant.
+func (s *Service) Missed(ctx context.Context, tx postgres.Tx, lawyerID string, since time.Time) (Call, bool, error) {
+	return missed(ctx, tx, lawyerID, since)
 }
 
 // History lists the calls of a consultation with what the provider reported of each, in the order of time.
@@ -129,11 +135,25 @@ func (s *Service) save(ctx context.Context, tx postgres.Tx, m machine) error {
 			return err
 		}
 	}
+	if m.call.State == Bridged {
+		if err := dropRedials(ctx, tx, m.call.ID); err != nil {
+			return err
+		}
+	}
 	return s.queue(ctx, tx, m.call.ID, m.orders...)
 }
 
 func (s *Service) queue(ctx context.Context, tx postgres.Tx, callID string, orders ...order) error {
 	for _, o := range orders {
+		if o.after > 0 { // one leg may fail in several words
+			waits, err := redialWaits(ctx, tx, callID, o.args.Role)
+			if err != nil {
+				return err
+			}
+			if waits {
+				continue
+			}
+		}
 		if err := insertCommand(ctx, tx, callID, o); err != nil {
 			return err
 		}

@@ -44,7 +44,7 @@ func (p *provider) PlaceLeg(_ context.Context, c telephony.PlaceLeg) error {
 	return p.take(c.Command, fmt.Sprintf("place %s %s %s %v", c.Role, c.To, c.Timeout, c.MachineDetection))
 }
 func (p *provider) Bridge(_ context.Context, c telephony.Bridge) error {
-	return p.take(c.Command, "bridge "+c.MaxDuration.String())
+	return p.take(c.Command, fmt.Sprintf("bridge %s %s", c.Role, c.MaxDuration))
 }
 func (p *provider) Play(_ context.Context, c telephony.Play) error {
 	return p.take(c.Command, fmt.Sprintf("play %s %s %s", c.Role, c.Prompt, c.Language))
@@ -63,10 +63,11 @@ func (p *provider) Hangup(_ context.Context, c telephony.Hangup) error {
 }
 func (p *provider) Report(context.Context, string) ([]telephony.Event, error) { return p.report, nil }
 
-type numbers struct{}
+type people struct{}
 
-func (numbers) ClientNumber(context.Context, string) (string, error) { return clientNumber, nil }
-func (numbers) LawyerNumber(context.Context, string) (string, error) { return lawyerNumber, nil }
+func (people) ClientNumber(context.Context, string) (string, error)   { return clientNumber, nil }
+func (people) LawyerNumber(context.Context, string) (string, error)   { return lawyerNumber, nil }
+func (people) LawyerLanguage(context.Context, string) (string, error) { return "EN", nil }
 
 type fixture struct {
 	*testing.T
@@ -81,7 +82,7 @@ func setUp(t *testing.T) *fixture {
 	t.Parallel()
 	clk := clock.NewManual(time.Date(2026, 1, 5, 9, 0, 0, 0, time.UTC))
 	f := &fixture{T: t, ctx: t.Context(), clock: clk, db: dbtest.NewWithClock(t, clk), p: &provider{}}
-	f.s = telephony.New(f.db, f.p, numbers{}, slog.New(slog.DiscardHandler))
+	f.s = telephony.New(f.db, f.p, people{}, slog.New(slog.DiscardHandler))
 	for _, sql := range []string{
 		`INSERT INTO applications (id, name, redirect_uris, scopes, secret_hash, created_at, updated_at) VALUES ('app', 'CRM', '{}', '{}', 'x', now(), now())`,
 		`INSERT INTO clients (id, email, name, password_hash, created_at, updated_at) VALUES ('cli', 'c@example.com', 'Demo Client', 'x', now(), now())`,
@@ -162,11 +163,21 @@ func (f *fixture) event(c telephony.Call, id string, kind telephony.EventKind, r
 	return telephony.Event{ID: id, CallID: c.ID, Kind: kind, Role: role, At: f.clock.Now()}
 }
 
+// lawyerReady has the lawyer answer and press 1.
+func (f *fixture) lawyerReady(c telephony.Call) {
+	f.Helper()
+	f.apply(f.event(c, "1", telephony.LegAnswered, telephony.Lawyer))
+	f.work()
+	press := f.event(c, "1a", telephony.LegDigits, telephony.Lawyer)
+	press.Digits = "1"
+	f.apply(press)
+}
+
 func (f *fixture) talk(record bool) telephony.Call {
 	f.Helper()
 	c := f.mustPlace(record)
 	f.work()
-	f.apply(f.event(c, "1", telephony.LegAnswered, telephony.Lawyer))
+	f.lawyerReady(c)
 	f.work()
 	f.apply(f.event(c, "2", telephony.LegAnswered, telephony.Client))
 	f.work()
@@ -181,8 +192,8 @@ func (f *fixture) talk(record bool) telephony.Call {
 	return c
 }
 
-var setup = []string{"place LAWYER +33199000022 30s false", "place CLIENT +33199000011 30s true", "play CLIENT confirm FR",
-	"collect CLIENT 1 20s", "bridge 20m0s"}
+var setup = []string{"place LAWYER +33199000022 30s true", "play LAWYER lawyer EN", "collect LAWYER 1 20s", "bridge LAWYER 20m0s",
+	"place CLIENT +33199000011 30s true", "play CLIENT confirm FR", "collect CLIENT 1 20s", "bridge CLIENT 20m0s"}
 
 func TestACallDialsTheLawyerThenTheClientsNumberAndNobodyElse(t *testing.T) {
 	f := setUp(t)
@@ -204,7 +215,7 @@ func TestRecordingOnlyWhenTheCallerSaidSoAndAnnounced(t *testing.T) {
 	f := setUp(t)
 	f.talk(true)
 	want := slices.Clone(setup)
-	want[2] = "play CLIENT confirm_recorded FR"
+	want[5] = "play CLIENT confirm_recorded FR"
 	f.wantSaid(append(want, "record")...)
 }
 
@@ -314,6 +325,62 @@ func TestParallelWorkersCarryOutEachCommandOnce(t *testing.T) {
 	f.wantSaid(setup[0])
 }
 
+// A leg that cannot be restored may say so in several words: a machine, no key, an end. It is placed again once, and not at all
+// when the line is restored meanwhile.
+func TestALegIsPlacedAgainOnce(t *testing.T) {
+	f := setUp(t)
+	c := f.talk(false)
+	parted := f.event(c, "5", telephony.LegsParted, "")
+	parted.By = telephony.Lawyer
+	f.apply(parted)
+	f.work()
+	f.apply(f.event(c, "6", telephony.LegAnswered, telephony.Lawyer))
+	f.work()
+	again := append(slices.Clone(setup), setup[:3]...)
+	f.wantSaid(again...)
+	f.apply(f.event(c, "7", telephony.LegMachine, telephony.Lawyer))
+	f.apply(f.event(c, "8", telephony.LegDigits, telephony.Lawyer))
+	f.apply(f.event(c, "9", telephony.LegFailed, telephony.Lawyer))
+	f.clock.Advance(15 * time.Second)
+	f.work()
+	again = append(again, setup[0])
+	f.wantSaid(again...)
+	f.apply(f.event(c, "10", telephony.LegMachine, telephony.Lawyer))
+	f.apply(f.event(c, "11", telephony.LegsJoined, ""))
+	f.clock.Advance(time.Minute)
+	f.work()
+	f.wantSaid(again...)
+}
+
+// The desk says why it was paused: the phone was not answered, or nobody pressed 1.
+func TestMissedIsTheLastCallThatTheLawyerDidNotTake(t *testing.T) {
+	f := setUp(t)
+	since := f.clock.Now()
+	missed := func(since time.Time) (telephony.Call, bool) {
+		t.Helper()
+		c, found, err := f.s.Missed(f.ctx, f.db.Read(), "law", since)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c, found
+	}
+	c := f.mustPlace(false)
+	f.lawyerReady(c)
+	f.apply(f.event(c, "2", telephony.LegFailed, telephony.Client))
+	if _, found := missed(since); found {
+		t.Error("the client's silence counts as the lawyer's")
+	}
+	c = f.mustPlace(false)
+	f.apply(f.event(c, "1", telephony.LegAnswered, telephony.Lawyer))
+	f.apply(f.event(c, "2", telephony.LegDigits, telephony.Lawyer))
+	if got, found := missed(since); !found || got.ID != c.ID || got.Reason != telephony.NotConfirmed {
+		t.Errorf("got %v %+v", found, got)
+	}
+	if _, found := missed(f.clock.Now().Add(time.Second)); found {
+		t.Error("found one from before")
+	}
+}
+
 func TestASilentCallIsAskedAbout(t *testing.T) {
 	f := setUp(t)
 	c := f.mustPlace(false)
@@ -344,7 +411,7 @@ func TestAttemptsCountsCallsThatDidNotReachTheClient(t *testing.T) {
 	f := setUp(t)
 	for range 2 {
 		c := f.mustPlace(false)
-		f.apply(f.event(c, "1", telephony.LegAnswered, telephony.Lawyer))
+		f.lawyerReady(c)
 		fail := f.event(c, "2", telephony.LegFailed, telephony.Client)
 		fail.Reason = telephony.Busy
 		f.apply(fail)

@@ -192,6 +192,12 @@ func update(ctx context.Context, tx postgres.Tx, c Call) error {
 	return nil
 }
 
+// missed returns the last call that a lawyer was not reached with since an instant, if there is one.
+func missed(ctx context.Context, tx postgres.Tx, lawyerID string, since time.Time) (Call, bool, error) {
+	return one(ctx, gorm.G[callRow](tx.Gorm(ctx)).Where("lawyer_id = ? AND outcome = ? AND ended_at >= ?", lawyerID, LawyerNotReached, since).
+		Order("ended_at DESC"))
+}
+
 func attempts(ctx context.Context, tx postgres.Tx, consultationID string) (int, error) {
 	n, err := gorm.G[callRow](tx.Gorm(ctx)).Where("consultation_id = ? AND outcome = ?", consultationID, NotReached).Count(ctx, "*")
 	if err != nil {
@@ -208,10 +214,30 @@ func insertCommand(ctx context.Context, tx postgres.Tx, callID string, o order) 
 	return nil
 }
 
+// redials are the legs of a call that are to be placed again later.
+func redials(ctx context.Context, tx postgres.Tx, callID string) gorm.ChainInterface[commandRow] {
+	return gorm.G[commandRow](tx.Gorm(ctx)).Where("call_id = ? AND done_at IS NULL AND kind = ? AND due_at > ?", callID, cmdPlaceLeg, tx.Now)
+}
+
+func redialWaits(ctx context.Context, tx postgres.Tx, callID string, role Role) (bool, error) {
+	_, err := redials(ctx, tx, callID).Where("args->>'role' = ?", role).Select("id").Take(ctx)
+	if err != nil && !postgres.IsNotFound(err) {
+		return false, fmt.Errorf("look for a leg to be placed: %w", err)
+	}
+	return err == nil, nil
+}
+
+// dropRedials takes back what was to restore a line that is restored.
+func dropRedials(ctx context.Context, tx postgres.Tx, callID string) error {
+	if _, err := redials(ctx, tx, callID).Updates(ctx, commandRow{DoneAt: &tx.Now, LastError: "the line is restored"}); err != nil {
+		return fmt.Errorf("drop redials: %w", err)
+	}
+	return nil
+}
+
 // hurry makes a leg that is to be placed again later due now.
 func hurry(ctx context.Context, tx postgres.Tx, callID string) error {
-	_, err := gorm.G[commandRow](tx.Gorm(ctx)).Where("call_id = ? AND done_at IS NULL AND kind = ? AND due_at > ?", callID, cmdPlaceLeg, tx.Now).
-		Update(ctx, "due_at", tx.Now)
+	_, err := redials(ctx, tx, callID).Update(ctx, "due_at", tx.Now)
 	if err != nil {
 		return fmt.Errorf("place the leg now: %w", err)
 	}

@@ -8,7 +8,7 @@ import (
 // Limits that every provider is given, and that the caller enforces with timers of its own.
 const (
 	LegTimeout     = 30 * time.Second // for a leg to be answered
-	ConfirmTimeout = 20 * time.Second // for the client to press 1
+	ConfirmTimeout = 20 * time.Second // for either to press 1
 	MaxDuration    = 20 * time.Minute // of joined time (section 1 of the specification)
 	Silence        = 30 * time.Second // without an event, after which the provider is asked
 )
@@ -18,13 +18,14 @@ type State string
 
 // The states.
 const (
-	LawyerRinging State = "LAWYER_RINGING" // the lawyer's leg is placed
-	ClientRinging State = "CLIENT_RINGING" // the lawyer answered, the client's leg is placed
-	Confirming    State = "CONFIRMING"     // the client answered and is asked to press 1
-	Bridging      State = "BRIDGING"       // the client pressed 1
-	Bridged       State = "BRIDGED"        // both are joined
-	Lost          State = "LOST"           // the line dropped; the leg that is missing is placed again
-	Ended         State = "ENDED"
+	LawyerRinging    State = "LAWYER_RINGING"    // the lawyer's leg is placed
+	LawyerConfirming State = "LAWYER_CONFIRMING" // it was answered, and the lawyer is asked to press 1
+	ClientRinging    State = "CLIENT_RINGING"    // the lawyer pressed 1, the client's leg is placed
+	Confirming       State = "CONFIRMING"        // the client answered and is asked to press 1
+	Bridging         State = "BRIDGING"          // the client pressed 1
+	Bridged          State = "BRIDGED"           // both are joined
+	Lost             State = "LOST"              // the line dropped; the leg that is missing is placed again
+	Ended            State = "ENDED"
 )
 
 // Role is one side of a call.
@@ -59,7 +60,7 @@ const (
 	Invalid      = "invalid"
 	Carrier      = "carrier"
 	Voicemail    = "voicemail"
-	NotConfirmed = "not_confirmed" // the client did not press 1
+	NotConfirmed = "not_confirmed" // nobody pressed 1
 	HungUp       = "hung_up"
 	Timeout      = "timeout" // given to End: the provider went silent while the call was set up
 )
@@ -88,7 +89,7 @@ const (
 	Restored         OutcomeKind = "RESTORED"           // joined again
 	Finished         OutcomeKind = "FINISHED"           // over, after having been joined: DurationSec
 	NotReached       OutcomeKind = "NOT_REACHED"        // over: the client was not reached (Reason)
-	LawyerNotReached OutcomeKind = "LAWYER_NOT_REACHED" // over: the lawyer's leg failed (Reason); no attempt at the client
+	LawyerNotReached OutcomeKind = "LAWYER_NOT_REACHED" // over: the lawyer was not reached (Reason); no attempt at the client
 	Aborted          OutcomeKind = "ABORTED"            // over: ended by the caller before both were joined
 )
 

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
@@ -93,6 +94,8 @@ func TestALawyerWorksAtTheDeskWithoutAScript(t *testing.T) {
 	b.press("/desk/offers/"+offer+"/accept", "", "").want(t, http.StatusOK, "Call the client", "Call now", f.client.Name)
 	b.press("/desk/consultations/"+c.ID+"/call", "", "").want(t, http.StatusOK, "Your phone rings")
 	event(c.ID, telephony.Event{Kind: telephony.LegAnswered, Role: telephony.Lawyer})
+	b.get("/desk").want(t, http.StatusOK, "Press 1 on your phone")
+	event(c.ID, telephony.Event{Kind: telephony.LegDigits, Role: telephony.Lawyer, Digits: "1"})
 	event(c.ID, telephony.Event{Kind: telephony.LegAnswered, Role: telephony.Client})
 	event(c.ID, telephony.Event{Kind: telephony.LegDigits, Role: telephony.Client, Digits: "1"})
 	event(c.ID, telephony.Event{Kind: telephony.LegsJoined})
@@ -122,6 +125,41 @@ func TestALawyerWorksAtTheDeskWithoutAScript(t *testing.T) {
 		if page := b.get(p); strings.Contains(page.body, f.client.Name) || strings.Contains(page.body, "The whole note.") {
 			t.Errorf("%s still shows what is over", p)
 		}
+	}
+}
+
+// A lawyer whose phone was answered by nobody who pressed 1 is told why he is paused, until he comes back.
+func TestTheDeskSaysWhyTheLawyerWasNotReached(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	_, b := f.newLawyer()
+	b.press("/desk/duty", "do", "on")
+	c := f.start()
+	if err := f.consultations.Sweep(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	var offer, call string
+	if err := f.db.Pool().QueryRow(t.Context(), "SELECT id FROM offers WHERE state = 'OPEN'").Scan(&offer); err != nil {
+		t.Fatal(err)
+	}
+	f.clock.Advance(time.Second)
+	b.press("/desk/offers/"+offer+"/accept", "", "")
+	b.press("/desk/consultations/"+c.ID+"/call", "", "")
+	if err := f.db.Pool().QueryRow(t.Context(), "SELECT id FROM calls").Scan(&call); err != nil {
+		t.Fatal(err)
+	}
+	for i, kind := range []telephony.EventKind{telephony.LegAnswered, telephony.LegDigits} {
+		e := telephony.Event{ID: fmt.Sprint(i), CallID: call, Kind: kind, Role: telephony.Lawyer, At: f.clock.Now()}
+		if err := f.consultations.HandleCallEvent(t.Context(), e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.get("/desk").want(t, http.StatusOK, "Paused", "not reached (nobody pressed 1)", "Back to work")
+	b.get("/desk?lang=fr").want(t, http.StatusOK, "sans être joint (personne n’a appuyé sur 1)")
+	f.clock.Advance(time.Second)
+	b.press("/desk/duty", "do", "on")
+	if again := b.press("/desk/duty", "do", "pause"); strings.Contains(again.body, "sans être joint") || !strings.Contains(again.body, "En pause") {
+		t.Errorf("a pause of his own is explained by an old call: %s", again.body)
 	}
 }
 

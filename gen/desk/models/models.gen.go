@@ -31,12 +31,13 @@ func (e CallConflictErrorCode) Valid() bool {
 
 // Defines values for CaseCall.
 const (
-	CaseCallBRIDGED       CaseCall = "BRIDGED"
-	CaseCallBRIDGING      CaseCall = "BRIDGING"
-	CaseCallCLIENTRINGING CaseCall = "CLIENT_RINGING"
-	CaseCallCONFIRMING    CaseCall = "CONFIRMING"
-	CaseCallLAWYERRINGING CaseCall = "LAWYER_RINGING"
-	CaseCallLOST          CaseCall = "LOST"
+	CaseCallBRIDGED          CaseCall = "BRIDGED"
+	CaseCallBRIDGING         CaseCall = "BRIDGING"
+	CaseCallCLIENTRINGING    CaseCall = "CLIENT_RINGING"
+	CaseCallCONFIRMING       CaseCall = "CONFIRMING"
+	CaseCallLAWYERCONFIRMING CaseCall = "LAWYER_CONFIRMING"
+	CaseCallLAWYERRINGING    CaseCall = "LAWYER_RINGING"
+	CaseCallLOST             CaseCall = "LOST"
 )
 
 // Valid indicates whether the value is a known member of the CaseCall enum.
@@ -49,6 +50,8 @@ func (e CaseCall) Valid() bool {
 	case CaseCallCLIENTRINGING:
 		return true
 	case CaseCallCONFIRMING:
+		return true
+	case CaseCallLAWYERCONFIRMING:
 		return true
 	case CaseCallLAWYERRINGING:
 		return true
@@ -302,6 +305,42 @@ func (e IssueCode) Valid() bool {
 	case IssueCodeTooSmall:
 		return true
 	case IssueCodeUnknownField:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for MissedCallReason.
+const (
+	MissedCallReasonBusy         MissedCallReason = "busy"
+	MissedCallReasonCarrier      MissedCallReason = "carrier"
+	MissedCallReasonHungUp       MissedCallReason = "hung_up"
+	MissedCallReasonInvalid      MissedCallReason = "invalid"
+	MissedCallReasonNoAnswer     MissedCallReason = "no_answer"
+	MissedCallReasonNotConfirmed MissedCallReason = "not_confirmed"
+	MissedCallReasonTimeout      MissedCallReason = "timeout"
+	MissedCallReasonVoicemail    MissedCallReason = "voicemail"
+)
+
+// Valid indicates whether the value is a known member of the MissedCallReason enum.
+func (e MissedCallReason) Valid() bool {
+	switch e {
+	case MissedCallReasonBusy:
+		return true
+	case MissedCallReasonCarrier:
+		return true
+	case MissedCallReasonHungUp:
+		return true
+	case MissedCallReasonInvalid:
+		return true
+	case MissedCallReasonNoAnswer:
+		return true
+	case MissedCallReasonNotConfirmed:
+		return true
+	case MissedCallReasonTimeout:
+		return true
+	case MissedCallReasonVoicemail:
 		return true
 	default:
 		return false
@@ -631,6 +670,9 @@ type DeskState struct {
 	// InHand Whether he has a consultation in hand, or a note to write; also said to a connection that is not the present one.
 	InHand bool `json:"inHand"`
 
+	// MissedCall A call to the lawyer that he did not take, which paused him. The client was not called.
+	MissedCall *MissedCall `json:"missedCall,omitempty"`
+
 	// Name Name of the lawyer.
 	Name string `json:"name"`
 
@@ -754,6 +796,18 @@ type Issue struct {
 
 // IssueCode What is wrong with one field.
 type IssueCode string
+
+// MissedCall A call to the lawyer that he did not take, which paused him. The client was not called.
+type MissedCall struct {
+	// At When it began.
+	At clock.Stamp `json:"at"`
+
+	// Reason Why he was not reached; `not_confirmed` when nobody pressed 1, `timeout` when nothing was heard of the call.
+	Reason MissedCallReason `json:"reason"`
+}
+
+// MissedCallReason Why he was not reached; `not_confirmed` when nobody pressed 1, `timeout` when nothing was heard of the call.
+type MissedCallReason string
 
 // NotFoundError There is no such thing, or it is not in this lawyer's hands.
 type NotFoundError struct {

@@ -26,12 +26,12 @@ after(async () => {
 
 const words = {
   en: {
-    client: 'Ada Client', lawyer: 'Maître Lee Martin', told: ['accepted', 'charged'], confirmed: 'confirmed', speaks: 'EN', competence: 'IP', hears: 'A lawyer is calling you. Press 1 to speak.',
+    client: 'Ada Client', lawyer: 'Maître Lee Martin', told: ['accepted', 'charged'], confirmed: 'confirmed', speaks: 'EN', competence: 'IP', hears: 'A lawyer is calling you. Press 1 to speak.', asked: 'Press 1 to be connected to your client.',
     subject: 'A logo was copied', description: 'The competitor Zephyrine & Sons uses our owl.', clientPhone: '+33639980021', lawyerPhone: '+33142685321',
     note: 'The owl was drawn by her cousin Tourmaline.', canaries: ['Zephyrine', 'Tourmaline'], preview: 'A letter before action was advised.'
   },
   fr: {
-    client: 'Zoé Client', lawyer: 'Maître Léa Durand', told: ['acceptée', 'débit'], confirmed: 'confirmée', speaks: 'FR', competence: 'HOUSING', hears: 'Un avocat vous appelle. Appuyez sur 1 pour lui parler.',
+    client: 'Zoé Client', lawyer: 'Maître Léa Durand', told: ['acceptée', 'débit'], confirmed: 'confirmée', speaks: 'FR', competence: 'HOUSING', hears: 'Un avocat vous appelle. Appuyez sur 1 pour lui parler.', asked: 'Appuyez sur 1 pour être mis en relation avec votre client.',
     subject: 'Dépôt de garantie non rendu', description: 'Le bailleur Quetzalcoatl garde tout.', clientPhone: '+33639980022', lawyerPhone: '+33142685322',
     note: 'Il a perdu l’état des lieux chez Popocatepetl.', canaries: ['Quetzalcoatl', 'Popocatepetl'], preview: 'Une mise en demeure a été conseillée.'
   }
@@ -113,7 +113,7 @@ for (const [language, viewport] of [['fr', narrow], ['en', wide]]) {
     const windows = await Promise.all(Array.from({ length: 4 }, () => open(browser, { language, viewport, proxy: outside.proxy })))
     const [operator, second, lawyer, client] = windows
     const crm = outside.partner(`crm-${language}`)
-    await outside.script({ phones: { [say.clientPhone]: { answerAfter: 1, press: '1', pressAfter: 1 } } })
+    await outside.script({ others: { answerAfter: 1, press: '1', pressAfter: 1 } })
 
     // The first operator is invited by a command; he invites everybody else and registers the application.
     const invited = { operator: `first-${language}@partners.example`, second: `second-${language}@partners.example`, lawyer: `lawyer-${language}@bar.example` }
@@ -174,6 +174,8 @@ for (const [language, viewport] of [['fr', narrow], ['en', wide]]) {
     await desk.locator('#desk-case form[action$="/end"] button').waitFor()
     const [leg] = await outside.legs(say.clientPhone)
     assert(leg.said.includes(say.hears), leg.said)
+    const [lawyersLeg] = await outside.legs(say.lawyerPhone)
+    assert(lawyersLeg.said.includes(say.asked), lawyersLeg.said)
     await look(desk, 'call')
     await desk.reload() // in mid-call, and all is there again
     await desk.click('#desk-case form[action$="/end"] button')
@@ -241,7 +243,7 @@ for (const [language, viewport] of [['fr', narrow], ['en', wide]]) {
 test('a conflict of interest, a mailbox that answers, and a second connection', async () => {
   const say = { ...words.en, competence: 'FAMILY', clientPhone: '+33639980023' }
   const crm = outside.partner('crm-again')
-  await outside.script({ phones: { [say.clientPhone]: { answerAfter: 1, voicemail: true } } })
+  await outside.script({ others: { press: '1', pressAfter: 1 }, phones: { [say.clientPhone]: { answerAfter: 1, voicemail: true } } })
   const email = 'again@client.example'
   const app = await program.cli('app', 'create', '--name', 'Cabinet again', '--redirect-uri', crm.callback, '--webhook-url', crm.hooks)
   crm.secret = app.webhookSecret

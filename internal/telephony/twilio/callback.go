@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/url"
 	"regexp"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -150,7 +151,7 @@ func (d *Driver) take(ctx context.Context, callID string, n Notice, sid string, 
 			drop = true
 		} else {
 			l.learn(f)
-			ask = l.EndedAt != nil && l.uncertain()
+			ask = l.EndedAt != nil && slices.ContainsFunc(legs, leg.uncertain)
 		}
 		drop = drop && !final(f.status)
 	})

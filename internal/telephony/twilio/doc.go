@@ -2,8 +2,8 @@
 //
 // Tables: twilio_legs.
 //
-// A call is a conference named by the call's id. The lawyer's leg enters it when it is answered and waits there; the
-// client's leg is asked to press 1, and is sent into it by Bridge. All documents are given with the request, so none is
+// A call is a conference named by the call's id. Each leg is asked to press 1 when it is answered, and is sent into it by Bridge;
+// the lawyer, who is first, waits there. All documents are given with the request, so none is
 // fetched from an address that tells anything; the addresses of notices hold the id of a command and nothing else.
 //
 // Invariants:
@@ -17,6 +17,7 @@
 //     number, caller and age. It is dialled again only if it appears in neither for the time of settling. A window
 //     remains: a provider that took a call, posted no notice of it and listed it later than that. Then two legs ring, and
 //     the one whose notice comes second is hung up at that notice.
+//   - A leg that is placed again ends the one before it, which means nothing from then on.
 //   - A person has to press 1 whatever machine detection says. A machine is told apart while it greets, beside the
 //     question, so nobody who answers waits in silence for it.
 //   - The talk is held to its longest time by the conference's limit, and each leg by a limit of its own.

@@ -91,6 +91,9 @@ func (d *Driver) PlaceLeg(ctx context.Context, cmd telephony.PlaceLeg) error {
 	if err != nil || l.SID != "" || l.Status != "" || l.HangUp {
 		return err
 	}
+	if err := d.replace(ctx, l); err != nil {
+		return err
+	}
 	if l.TriedAt != nil {
 		found, err := d.find(ctx, l, cmd.To)
 		if err != nil {
@@ -114,8 +117,43 @@ func (d *Driver) begin(ctx context.Context, cmd telephony.PlaceLeg) (l leg, err 
 	return l, err
 }
 
+// replace ends the legs of the same side that were placed before, which may still be up: a machine was told on one, or nobody
+// pressed 1.
+func (d *Driver) replace(ctx context.Context, l leg) error {
+	legs, err := legsOf(ctx, d.db.Read(), l.CallID)
+	if err != nil {
+		return err
+	}
+	old := func(o leg) bool { return o.Role == l.Role && o.CommandID != l.CommandID && o.EndedAt == nil }
+	if !slices.ContainsFunc(legs, old) {
+		return nil
+	}
+	return d.endLegs(ctx, l.CallID, old)
+}
+
+// endLegs ends the legs that are chosen. One of which nothing is known yet ends with its first notice.
+func (d *Driver) endLegs(ctx context.Context, callID string, chosen func(leg) bool) error {
+	var sids []string
+	_, err := d.change(ctx, callID, func(_ postgres.Tx, legs []leg) {
+		sids = nil
+		for i := range legs {
+			if !chosen(legs[i]) {
+				continue
+			}
+			legs[i].HangUp = true
+			if legs[i].SID != "" && legs[i].EndedAt == nil {
+				sids = append(sids, legs[i].SID)
+			}
+		}
+	})
+	for _, sid := range sids {
+		err = errors.Join(err, d.hangUp(sid))
+	}
+	return err
+}
+
 func (d *Driver) dial(ctx context.Context, l leg, cmd telephony.PlaceLeg) error {
-	document, err := d.entry(cmd).String()
+	document, err := d.entry(cmd.CommandID).String()
 	if err != nil {
 		return err
 	}
@@ -206,10 +244,11 @@ func (d *Driver) adopt(ctx context.Context, l leg, sid string) error {
 	return err
 }
 
-// Play implements [telephony.Adapter]. The provider speaks and listens in one, so this is kept for [Driver.Collect].
+// Play implements [telephony.Adapter]. The provider speaks and listens in one, so this is kept for [Driver.Collect]. Who is joined
+// is asked nothing.
 func (d *Driver) Play(ctx context.Context, cmd telephony.Play) error {
 	_, err := d.change(ctx, cmd.CallID, func(_ postgres.Tx, legs []leg) {
-		if l := current(legs, cmd.Role); l != nil {
+		if l := current(legs, cmd.Role); l != nil && !talks(legs, *l) {
 			l.Prompt, l.Language = cmd.Prompt, cmd.Language
 		}
 	})
@@ -223,14 +262,17 @@ func (d *Driver) Collect(ctx context.Context, cmd telephony.Collect) error {
 		return err
 	}
 	l := current(legs, cmd.Role)
-	if l == nil || l.PressedAt != nil {
+	if l == nil || l.PressedAt != nil || talks(legs, *l) {
 		return nil
 	}
 	return d.redirect(ctx, *l, d.question(*l, cmd.Digits, cmd.Timeout))
 }
 
-// Bridge implements [telephony.Adapter]: the client enters the conference in which the lawyer is, or will be.
+// Bridge implements [telephony.Adapter]: a leg enters the conference in which the other is, or will be.
 func (d *Driver) Bridge(ctx context.Context, cmd telephony.Bridge) error {
+	if cmd.Role == telephony.Lawyer {
+		return d.admit(ctx, cmd)
+	}
 	var l *leg
 	_, err := d.change(ctx, cmd.CallID, func(tx postgres.Tx, legs []leg) {
 		if l = current(legs, telephony.Client); l == nil || l.JoinedAt != nil {
@@ -246,6 +288,28 @@ func (d *Driver) Bridge(ctx context.Context, cmd telephony.Bridge) error {
 		return err
 	}
 	return d.redirect(ctx, *l, response{Dial: d.room(cmd.CallID, l.CommandID, telephony.Client, cmd.MaxDuration)})
+}
+
+// admit sends a lawyer's leg into the conference. That he is there is noted when the provider has taken it, and not before: a
+// lawyer's leg is taken to be there without a notice.
+func (d *Driver) admit(ctx context.Context, cmd telephony.Bridge) error {
+	legs, err := legsOf(ctx, d.db.Read(), cmd.CallID)
+	if err != nil {
+		return err
+	}
+	l := current(legs, telephony.Lawyer)
+	if l == nil || l.BridgedAt != nil || talks(legs, *l) {
+		return nil
+	}
+	if err := d.redirect(ctx, *l, response{Dial: d.room(cmd.CallID, l.CommandID, telephony.Lawyer, 0)}); err != nil {
+		return err
+	}
+	news, err := d.change(ctx, cmd.CallID, func(tx postgres.Tx, legs []leg) {
+		if l := named(legs, l.CommandID); l.BridgedAt == nil {
+			l.BridgedAt = &tx.Now
+		}
+	})
+	return errors.Join(err, d.tell(ctx, news))
 }
 
 // redirect gives a leg that was answered something else to do. When it is over meanwhile, that is told.
@@ -269,22 +333,9 @@ func (d *Driver) StartRecording(context.Context, telephony.Command) error { retu
 // StopRecording implements [telephony.Adapter].
 func (d *Driver) StopRecording(context.Context, telephony.Command) error { return nil }
 
-// Hangup implements [telephony.Adapter]. A leg of which nothing is known yet ends with its first notice.
+// Hangup implements [telephony.Adapter].
 func (d *Driver) Hangup(ctx context.Context, cmd telephony.Hangup) error {
-	var sids []string
-	_, err := d.change(ctx, cmd.CallID, func(_ postgres.Tx, legs []leg) {
-		sids = nil
-		for i := range legs {
-			legs[i].HangUp = true
-			if legs[i].SID != "" && legs[i].EndedAt == nil {
-				sids = append(sids, legs[i].SID)
-			}
-		}
-	})
-	for _, sid := range sids {
-		err = errors.Join(err, d.hangUp(sid))
-	}
-	return err
+	return d.endLegs(ctx, cmd.CallID, func(leg) bool { return true })
 }
 
 // hangUp ends one leg, whether it rings or is answered.

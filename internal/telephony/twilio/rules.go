@@ -41,17 +41,27 @@ func (l leg) ref() string {
 	return l.SID
 }
 
-// enteredAt is since when a leg is in the conference. A lawyer enters as he answers, so the notice of that may be missing.
+// enteredAt is since when a leg is in the conference. A lawyer is there as soon as he was sent, so the notice of that may be
+// missing. A program before this one asked him nothing and sent him there as he answered.
 func (l leg) enteredAt() *time.Time {
-	if l.Role == telephony.Lawyer && l.JoinedAt == nil {
+	switch {
+	case l.Role != telephony.Lawyer || l.JoinedAt != nil:
+		return l.JoinedAt
+	case l.Prompt == "":
 		return l.AnsweredAt
+	default:
+		return l.BridgedAt
 	}
-	return l.JoinedAt
 }
 
 // uncertain tells whether a leg may have been in the conference without anybody having said so.
 func (l leg) uncertain() bool {
 	return l.Role == telephony.Client && l.BridgedAt != nil && l.JoinedAt == nil
+}
+
+// talks tells whether a leg is in the conference with the other side.
+func talks(legs []leg, l leg) bool {
+	return slices.ContainsFunc(stretches(legs), func(s stretch) bool { return s.to == nil && (s.lawyer == l || s.client == l) })
 }
 
 // stretch is a time in which a lawyer's leg and a client's leg were in the conference together.
@@ -118,6 +128,7 @@ func events(callID string, legs []leg) []telephony.Event {
 			all = append(all, e)
 		}
 	}
+	doubtful := slices.ContainsFunc(legs, leg.uncertain)
 	met := map[string]bool{}
 	told := map[string]bool{} // whose end is the end of a stretch
 	var talked time.Duration
@@ -137,16 +148,19 @@ func events(callID string, legs []leg) []telephony.Event {
 			add(ref, "parted", s.to, telephony.Event{Kind: telephony.LegsParted, By: by})
 		}
 	}
-	for _, l := range legs {
+	for i, l := range legs {
 		ref := l.ref()
 		add(ref, "ringing", l.RangAt, telephony.Event{Kind: telephony.LegRinging, Role: l.Role})
 		if l.EndedAt == nil || met[ref] {
 			add(ref, "answered", l.AnsweredAt, telephony.Event{Kind: telephony.LegAnswered, Role: l.Role})
 		}
+		if l.HangUp && replaced(legs[i+1:], l.Role) { // given up: nothing that it still does means anything
+			continue
+		}
 		add(ref, "machine", l.MachineAt, telephony.Event{Kind: telephony.LegMachine, Role: l.Role})
 		add(ref, "digits", l.PressedAt, telephony.Event{Kind: telephony.LegDigits, Role: l.Role, Digits: l.Pressed})
 		switch {
-		case l.EndedAt == nil, told[ref], l.uncertain():
+		case l.EndedAt == nil, told[ref], doubtful:
 		case met[ref] && l.Status == statusCompleted: // who stayed after the other's line dropped hung up
 			add(ref, "over", l.EndedAt, telephony.Event{Kind: telephony.CallOver, By: l.Role, DurationSec: int(talked / time.Second)})
 		default:
@@ -160,6 +174,10 @@ func events(callID string, legs []leg) []telephony.Event {
 		return rank[a.Kind] - rank[b.Kind]
 	})
 	return all
+}
+
+func replaced(later []leg, role telephony.Role) bool {
+	return slices.ContainsFunc(later, func(l leg) bool { return l.Role == role })
 }
 
 // rank orders what happened in the same second.

@@ -19,9 +19,9 @@ type leg struct {
 	Role       telephony.Role `gorm:"column:role;<-:create"`
 	SID        string         `gorm:"column:sid;serializer:zeronull"` // of the call resource; empty while an answer is outstanding or was lost
 	PlacedAt   time.Time      `gorm:"column:placed_at;<-:create"`
-	TriedAt    *time.Time     `gorm:"column:tried_at"` // since when it may have been dialled
-	HangUp     bool           `gorm:"column:hang_up"`  // it is to end
-	Prompt     string         `gorm:"column:prompt;serializer:zeronull"`
+	TriedAt    *time.Time     `gorm:"column:tried_at"`                   // since when it may have been dialled
+	HangUp     bool           `gorm:"column:hang_up"`                    // it is to end
+	Prompt     string         `gorm:"column:prompt;serializer:zeronull"` // what is asked; a lawyer's leg that has none was let in as it was answered
 	Language   string         `gorm:"column:language;serializer:zeronull"`
 	RangAt     *time.Time     `gorm:"column:rang_at"`
 	AnsweredAt *time.Time     `gorm:"column:answered_at"`
@@ -41,6 +41,9 @@ func (leg) TableName() string { return "twilio_legs" }
 // begin writes a leg down before it is dialled for the first time, and returns what is known of it.
 func begin(ctx context.Context, tx postgres.Tx, cmd telephony.PlaceLeg) (leg, error) {
 	l := leg{CommandID: cmd.CommandID, CallID: cmd.CallID, Role: cmd.Role, PlacedAt: tx.Now}
+	if l.Role == telephony.Lawyer {
+		l.Prompt = telephony.PromptLawyer
+	}
 	if err := gorm.G[leg](tx.Gorm(ctx), clause.OnConflict{DoNothing: true}).Create(ctx, &l); err != nil {
 		return leg{}, fmt.Errorf("insert leg: %w", err)
 	}

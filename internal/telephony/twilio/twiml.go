@@ -11,15 +11,16 @@ import (
 // What is said, in the languages of the catalog. Whoever has another language hears English.
 type voice struct {
 	tag     string // of <Say language>
-	confirm string
+	lawyer  string // telephony.PromptLawyer
+	confirm string // telephony.PromptConfirm
 }
 
 var voices = map[string]voice{
-	"FR": {"fr-FR", "Un avocat vous appelle. Appuyez sur 1 pour lui parler."},
-	"EN": {"en-GB", "A lawyer is calling you. Press 1 to speak."},
-	"ES": {"es-ES", "Le llama un abogado. Pulse 1 para hablar."},
-	"AR": {"arb", "محامٍ يتصل بك. اضغط على الرقم واحد للتحدث."},
-	"PT": {"pt-PT", "Um advogado está a ligar-lhe. Prima 1 para falar."},
+	"FR": {"fr-FR", "Appuyez sur 1 pour être mis en relation avec votre client.", "Un avocat vous appelle. Appuyez sur 1 pour lui parler."},
+	"EN": {"en-GB", "Press 1 to be connected to your client.", "A lawyer is calling you. Press 1 to speak."},
+	"ES": {"es-ES", "Pulse 1 para que le pongamos en contacto con su cliente.", "Le llama un abogado. Pulse 1 para hablar."},
+	"AR": {"arb", "اضغط على الرقم واحد لتوصيلك بموكلك.", "محامٍ يتصل بك. اضغط على الرقم واحد للتحدث."},
+	"PT": {"pt-PT", "Prima 1 para ser ligado ao seu cliente.", "Um advogado está a ligar-lhe. Prima 1 para falar."},
 }
 
 // response is a document that tells the provider what to do on one leg.
@@ -92,16 +93,13 @@ func (d *Driver) room(callID, commandID string, role telephony.Role, limit time.
 	}}
 }
 
-// Seconds of silence on a client's leg: until his answer is told a second way, and while the program decides what comes next.
+// Seconds of silence on a leg: until its answer is told a second way, and while the program decides what comes next.
 const firstSilence, nextSilence = 3, 30
 
-// entry is what a leg does when it is answered: the lawyer enters the conference and waits; the client waits for what he is
-// asked. When the notice of his answer was lost, the redirection tells it.
-func (d *Driver) entry(cmd telephony.PlaceLeg) response {
-	if cmd.Role == telephony.Lawyer {
-		return response{Dial: d.room(cmd.CallID, cmd.CommandID, cmd.Role, 0)}
-	}
-	return response{Pause: &pause{firstSilence}, Redirect: &redirect{Method: "POST", URL: d.callback(cmd.CommandID, kindHeld)}}
+// entry is what a leg does when it is answered: it waits for what it is asked. When the notice of the answer was lost, the
+// redirection tells it.
+func (d *Driver) entry(commandID string) response {
+	return response{Pause: &pause{firstSilence}, Redirect: &redirect{Method: "POST", URL: d.callback(commandID, kindHeld)}}
 }
 
 // waiting is what a leg does until the program has decided.
@@ -115,6 +113,10 @@ func (d *Driver) question(l leg, digits int, timeout time.Duration) response {
 	if !ok {
 		v = voices["EN"]
 	}
+	text := v.confirm
+	if l.Prompt == telephony.PromptLawyer {
+		text = v.lawyer
+	}
 	return response{Gather: &gather{Input: "dtmf", NumDigits: digits, Timeout: int(timeout / time.Second), ActionOnEmptyResult: true,
-		Action: d.callback(l.CommandID, kindDigits), Method: "POST", Say: say{v.tag, v.confirm}}}
+		Action: d.callback(l.CommandID, kindDigits), Method: "POST", Say: say{v.tag, text}}}
 }

@@ -77,7 +77,10 @@ func (s *Server) begin(c *Call) {
 	if err != nil {
 		timeout = 60
 	}
-	if again := s.dropped[c.To]; again && !c.phone.Restore {
+	switch again := s.dropped[c.To]; {
+	case again && c.phone.Mailbox:
+		c.phone.Voicemail = true
+	case again && !c.phone.Restore:
 		c.phone.Fails = "no-answer"
 	}
 	switch c.phone.Fails {

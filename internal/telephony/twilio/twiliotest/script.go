@@ -10,7 +10,7 @@ type Seconds float64
 
 func (s Seconds) d() time.Duration { return time.Duration(float64(s) * float64(time.Second)) }
 
-// Phone is how who is called behaves. The zero value answers at once, presses nothing and talks until the other hangs up.
+// Phone is how who is called behaves. The zero value answers at once, presses nothing and, once joined, talks until the other hangs up.
 type Phone struct {
 	AnswerAfter Seconds `json:"answerAfter"`
 	Fails       string  `json:"fails"`     // instead: busy, no-answer or failed; or invalid, a number that the provider refuses
@@ -21,6 +21,7 @@ type Phone struct {
 	HangUpAfter Seconds `json:"hangUpAfter"` // of talk; 0: never
 	DropAfter   Seconds `json:"dropAfter"`   // of talk, after which the line fails, once; 0: never
 	Restore     bool    `json:"restore"`     // answers when called again after that
+	Mailbox     bool    `json:"mailbox"`     // a machine does
 }
 
 // Script is how the next calls go.

@@ -97,13 +97,19 @@ func (s *Service) TellCoverage(ctx context.Context, tx postgres.Tx, applicationI
 	return c, keepEstimate(ctx, tx, applicationID, clientID, matching.Pair{Competence: competence, Language: language}, c)
 }
 
-// PurgeEstimates deletes what was told about waits for which no consultation can begin any more.
-func (s *Service) PurgeEstimates(ctx context.Context) (int, error) {
-	tx := s.deps.DB.Read()
-	return purgeEstimates(ctx, tx, tx.Now.Add(-estimateHolds), purgeBatch)
-}
+const purgeBatch = 1000 // rows in a statement
 
-const purgeBatch = 10_000
+// PurgeEstimates deletes what was told about waits for which no consultation can begin any more.
+func (s *Service) PurgeEstimates(ctx context.Context) (total int, err error) {
+	for {
+		tx := s.deps.DB.Read()
+		n, err := purgeEstimates(ctx, tx, tx.Now.Add(-estimateHolds), purgeBatch)
+		total += n
+		if err != nil || n < purgeBatch {
+			return total, err
+		}
+	}
+}
 
 // InHands returns what the lawyers have in their hands, oldest first: ASSIGNED, IN_CALL or CALL_ENDED. Subject and
 // description are left out.

@@ -232,12 +232,19 @@ func (s *Service) SignOffLost(ctx context.Context, tx postgres.Tx) (more bool, e
 	return n == lostBatch, err
 }
 
-// shiftsKept is for how many months reports can look back.
-const shiftsKept = 13
+const shiftsKept = 13 // months: how far reports can look back
 
-// PurgeShifts deletes shifts that ended more than 13 months ago.
-func (s *Service) PurgeShifts(ctx context.Context, tx postgres.Tx) (int, error) {
-	return purgeShifts(ctx, tx, tx.Now.AddDate(0, -shiftsKept, 0), 10_000)
+const purgeBatch = 1000 // rows in a statement
+
+// PurgeShifts deletes shifts that ended more than 13 months ago; tx commits each statement.
+func (s *Service) PurgeShifts(ctx context.Context, tx postgres.Tx) (total int, err error) {
+	for {
+		n, err := purgeShifts(ctx, tx, tx.Now.AddDate(0, -shiftsKept, 0), purgeBatch)
+		total += n
+		if err != nil || n < purgeBatch {
+			return total, err
+		}
+	}
 }
 
 // ReturnIdle makes lawyers AVAILABLE, at the back of the queue and on a new lease, of those who are OFFLINE, AWAY or in

@@ -331,7 +331,7 @@ var (
 func purgeShifts(ctx context.Context, tx postgres.Tx, before time.Time, limit int) (int, error) {
 	n, err := postgres.Purge[shiftRow](ctx, tx, limit, "until_at", "until_at < ?", before)
 	if err != nil {
-		return 0, fmt.Errorf("purge shifts: %w", err)
+		return n, fmt.Errorf("purge shifts: %w", err)
 	}
 	return n, nil
 }

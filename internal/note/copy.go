@@ -49,18 +49,18 @@ func (c Copy) GoneAt() time.Time {
 	return c.WrittenAt.Add(CopyLifetime)
 }
 
-// SetRecipient keeps the public half of a lawyer's key, an age recipient (age1…): notes that he writes from now on are
-// copied to it. Copies made before stay as they are. It returns [ErrRecipient].
-func (s *Service) SetRecipient(ctx context.Context, tx postgres.Tx, lawyerID, key string) error {
+// SetRecipient keeps the public half of a lawyer's key, an age recipient (age1…): notes that are written once tx has committed are
+// copied to it, and to none before it. Copies made before stay as they are. It tells whether the key is another one than before, and returns [ErrRecipient].
+func (s *Service) SetRecipient(ctx context.Context, tx postgres.Tx, lawyerID, key string) (bool, error) {
 	r, err := age.ParseX25519Recipient(strings.TrimSpace(key))
 	if err != nil {
-		return ErrRecipient
+		return false, ErrRecipient
 	}
 	return setRecipient(ctx, tx, recipientRow{LawyerID: lawyerID, Recipient: r.String(), SetAt: tx.Now})
 }
 
-// RemoveRecipient ends the copies of notes that are written from now on.
-func (s *Service) RemoveRecipient(ctx context.Context, tx postgres.Tx, lawyerID string) error {
+// RemoveRecipient ends the copies of notes that are written once tx has committed. It tells whether there was a key.
+func (s *Service) RemoveRecipient(ctx context.Context, tx postgres.Tx, lawyerID string) (bool, error) {
 	return deleteRecipient(ctx, tx, lawyerID)
 }
 
@@ -70,15 +70,15 @@ func (s *Service) Recipient(ctx context.Context, tx postgres.Tx, lawyerID string
 	return Recipient{Key: r.Recipient, SetAt: r.SetAt}, found, err
 }
 
-// Copies lists what a lawyer can take, the newest first, at most limit.
+// Copies lists what a lawyer can take, the newest first, at most limit: none whose time is over ([Copy.GoneAt]).
 func (s *Service) Copies(ctx context.Context, tx postgres.Tx, lawyerID string, limit int) ([]Copy, error) {
 	return copies(ctx, tx, lawyerID, limit)
 }
 
-// TakeCopy returns a lawyer's copy of his own note, encrypted to the key that he had when he wrote it, in age's text form. It
-// returns [ErrNoCopy].
+// TakeCopy returns a lawyer's copy of his own note, encrypted to the key that he had when he wrote it, in age's text form, and
+// notes when he first took it. It returns [ErrNoCopy], also for one whose time is over.
 func (s *Service) TakeCopy(ctx context.Context, tx postgres.Tx, lawyerID, consultationID string) ([]byte, error) {
-	r, found, err := findCopy(ctx, tx, lawyerID, consultationID)
+	r, found, err := takeCopy(ctx, tx, lawyerID, consultationID)
 	if err != nil {
 		return nil, err
 	}
@@ -103,7 +103,7 @@ func (s *Service) DropCopies(ctx context.Context, tx postgres.Tx) (int, error) {
 
 // copyFor encrypts a note to the lawyer's own key, and that by the client's; nil when the lawyer has none.
 func copyFor(ctx context.Context, tx postgres.Tx, key vault.Key, consultationID, lawyerID, note string) ([]byte, error) {
-	r, found, err := findRecipient(ctx, tx, lawyerID)
+	r, found, err := findRecipient(ctx, tx, lawyerID, sharing) // whoever replaces the key waits until the note is stored
 	if err != nil || !found {
 		return nil, err
 	}

@@ -114,23 +114,30 @@ type recipientRow struct {
 // TableName implements [schema.Tabler].
 func (recipientRow) TableName() string { return "note_recipients" }
 
-func setRecipient(ctx context.Context, tx postgres.Tx, r recipientRow) error {
-	onConflict := clause.OnConflict{Columns: []clause.Column{{Name: "lawyer_id"}}, DoUpdates: clause.AssignmentColumns([]string{"recipient", "set_at"})}
-	if err := gorm.G[recipientRow](tx.Gorm(ctx), onConflict).Create(ctx, &r); err != nil {
-		return fmt.Errorf("store the key of lawyer %s: %w", r.LawyerID, err)
+// setRecipient tells whether that changed anything: the same key again is as old as it was.
+func setRecipient(ctx context.Context, tx postgres.Tx, r recipientRow) (bool, error) {
+	onConflict := clause.OnConflict{Columns: []clause.Column{{Name: "lawyer_id"}}, DoUpdates: clause.AssignmentColumns([]string{"recipient", "set_at"}),
+		Where: clause.Where{Exprs: []clause.Expression{clause.Expr{SQL: "note_recipients.recipient <> excluded.recipient"}}}}
+	written := gorm.WithResult()
+	if err := gorm.G[recipientRow](tx.Gorm(ctx), onConflict, written).Create(ctx, &r); err != nil {
+		return false, fmt.Errorf("store the key of lawyer %s: %w", r.LawyerID, err)
 	}
-	return nil
+	return written.RowsAffected > 0, nil
 }
 
-func deleteRecipient(ctx context.Context, tx postgres.Tx, lawyerID string) error {
-	if _, err := gorm.G[recipientRow](tx.Gorm(ctx)).Where("lawyer_id = ?", lawyerID).Delete(ctx); err != nil {
-		return fmt.Errorf("delete the key of lawyer %s: %w", lawyerID, err)
+func deleteRecipient(ctx context.Context, tx postgres.Tx, lawyerID string) (bool, error) {
+	n, err := gorm.G[recipientRow](tx.Gorm(ctx)).Where("lawyer_id = ?", lawyerID).Delete(ctx)
+	if err != nil {
+		return false, fmt.Errorf("delete the key of lawyer %s: %w", lawyerID, err)
 	}
-	return nil
+	return n > 0, nil
 }
 
-func findRecipient(ctx context.Context, tx postgres.Tx, lawyerID string) (r recipientRow, found bool, err error) {
-	r, err = gorm.G[recipientRow](tx.Gorm(ctx)).Where("lawyer_id = ?", lawyerID).Take(ctx)
+// sharing lets others read the row, and whoever changes it wait.
+var sharing = clause.Locking{Strength: "SHARE"}
+
+func findRecipient(ctx context.Context, tx postgres.Tx, lawyerID string, lock ...clause.Expression) (r recipientRow, found bool, err error) {
+	r, err = gorm.G[recipientRow](tx.Gorm(ctx), lock...).Where("lawyer_id = ?", lawyerID).Take(ctx)
 	if postgres.IsNotFound(err) {
 		return recipientRow{}, false, nil
 	}
@@ -147,9 +154,19 @@ type copyRow struct {
 	KeySealed  []byte
 }
 
-func findCopy(ctx context.Context, tx postgres.Tx, lawyerID, consultationID string) (r copyRow, found bool, err error) {
-	err = tx.Gorm(ctx).Table("notes n").Joins("JOIN consultations c ON c.id = n.consultation_id").
-		Where("n.consultation_id = ? AND n.lawyer_id = ? AND n.copy_sealed IS NOT NULL", consultationID, lawyerID).
+// offered chooses the copies in notes n that can still be taken.
+func offered(tx postgres.Tx) func(*gorm.DB) *gorm.DB {
+	return func(q *gorm.DB) *gorm.DB {
+		return q.Where("n.copy_sealed IS NOT NULL AND coalesce(n.copy_taken_at, n.corrected_at, n.submitted_at) > "+
+			"CASE WHEN n.copy_taken_at IS NULL THEN ?::timestamptz ELSE ? END", tx.Now.Add(-CopyLifetime), tx.Now.Add(-CopyAgain))
+	}
+}
+
+// takeCopy holds the row, so that a correction, which brings another copy, does not come between reading and [markTaken].
+func takeCopy(ctx context.Context, tx postgres.Tx, lawyerID, consultationID string) (r copyRow, found bool, err error) {
+	err = tx.Gorm(ctx).Table("notes n").Joins("JOIN consultations c ON c.id = n.consultation_id").Scopes(offered(tx)).
+		Clauses(clause.Locking{Strength: "NO KEY UPDATE", Table: clause.Table{Name: "n"}}).
+		Where("n.consultation_id = ? AND n.lawyer_id = ?", consultationID, lawyerID).
 		Select("n.copy_sealed, c.client_id, " + vault.Stored("c.client_id") + " AS key_sealed").Take(&r).Error
 	if postgres.IsNotFound(err) {
 		return copyRow{}, false, nil
@@ -169,8 +186,8 @@ func markTaken(ctx context.Context, tx postgres.Tx, consultationID string) error
 }
 
 func copies(ctx context.Context, tx postgres.Tx, lawyerID string, limit int) (list []Copy, err error) {
-	err = tx.Gorm(ctx).Table("notes").Where("lawyer_id = ? AND copy_sealed IS NOT NULL", lawyerID).
-		Select("consultation_id, coalesce(corrected_at, submitted_at) AS written_at, copy_taken_at AS taken_at").Order("written_at DESC").Limit(limit).Find(&list).Error
+	err = tx.Gorm(ctx).Table("notes n").Scopes(offered(tx)).Where("lawyer_id = ?", lawyerID).
+		Select("consultation_id, coalesce(corrected_at, submitted_at) AS written_at, copy_taken_at AS taken_at").Order("written_at DESC, consultation_id").Limit(limit).Find(&list).Error
 	if err != nil {
 		return nil, fmt.Errorf("list the copies of lawyer %s: %w", lawyerID, err)
 	}

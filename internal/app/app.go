@@ -256,7 +256,7 @@ func (a *App) wire(ctx context.Context, k keys) (err error) {
 	if a.Twilio != nil {
 		a.Twilio.Deliver = a.Consultations.HandleCallEvent
 	}
-	a.Desk = desk.New(desk.Deps{DB: a.DB, Staff: a.Staff, Lawyers: a.Lawyers, Consultations: a.Consultations, Logger: a.Logger})
+	a.Desk = desk.New(desk.Deps{DB: a.DB, Staff: a.Staff, Lawyers: a.Lawyers, Consultations: a.Consultations, Notes: a.Notes, Logger: a.Logger})
 	a.Metrics.MustRegister(a.Desk.Collector())
 	a.Books = books.New(a.DB, a.Logger)
 	a.Metrics.MustRegister(a.Books.Collector())

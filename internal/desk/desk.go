@@ -26,12 +26,17 @@ var (
 	ErrOfferGone = problem.Declare(problem.Conflict, "OFFER_GONE", "The offer is not open any more.")
 	ErrNotNow    = problem.Declare(problem.Conflict, "NOT_NOW", "This is not possible now.")
 	ErrLineBusy  = problem.Declare(problem.Conflict, "LINE_BUSY", "The client is on another call; the next attempt begins by itself.")
+	ErrStale     = problem.Declare(problem.Forbidden, "SIGN_IN_AGAIN", "The lawyer signed in a while ago; for this he signs in again.")
 	ErrPhoneLost = problem.Declare(problem.Conflict, "PHONE_LOST", "The client has no verified phone number any more; the consultation is closed.")
 )
 
 // ErrConfirm refuses a note whose preview was not confirmed.
 var ErrConfirm = problem.ErrValidation.With(problem.Issue{Path: "containsNothingSecret", Code: problem.IssueInvalidValue,
 	Message: "Must be true: the lawyer confirms that the preview contains nothing secret."})
+
+// ErrRecipient refuses what is no public key of age.
+var ErrRecipient = problem.ErrValidation.With(problem.Issue{Path: "recipient", Code: problem.IssueInvalidValue,
+	Message: "Must be the public half of an X25519 key of age, which begins with age1. The secret half must not be sent."})
 
 // faults are what the rules below say, in the words of the desk.
 var faults = []struct {
@@ -49,6 +54,8 @@ var faults = []struct {
 	{lawyer.ErrState, ErrNotNow},
 	{lawyer.ErrNoPhone, ErrNotNow.Because("The lawyer has no phone number; an operator sets one.")},
 	{lawyer.ErrSuspended, ErrNotNow.Because("The lawyer is suspended.")},
+	{note.ErrNoCopy, problem.ErrNotFound},
+	{note.ErrRecipient, ErrRecipient},
 	{note.ErrOtherLawyer, ErrNotNow.Because("The note was written by another lawyer, or erased.")},
 }
 

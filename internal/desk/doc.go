@@ -4,6 +4,8 @@
 // Invariants:
 //   - Every act comes with the lease that the session carries, so a connection that was taken over changes nothing
 //     ([ErrElsewhere]). Going on duty begins a lease and notes it in the session, in one transaction.
+//   - The lawyer's own key, and the copies that it opens, are his without duty: what is taken opens elsewhere. The key is changed
+//     after a sign-in that is no older than [staff.FreshSignIn], and told by mail.
 //   - What concerns a client is in a [State] only while the session's connection is the present one, and only from the offer until
 //     the consultation leaves the lawyer's hands. The client's number is nowhere.
 //   - A stream ([Service.Follow]) sends whole states, not changes: its events are numbered by a digest of the state, so whoever

@@ -13,6 +13,7 @@ import (
 
 	"partnerd/internal/consultation"
 	"partnerd/internal/lawyer"
+	"partnerd/internal/note"
 	"partnerd/internal/poll"
 	"partnerd/internal/postgres"
 	"partnerd/internal/problem"
@@ -40,6 +41,7 @@ type Deps struct {
 	Staff         *staff.Service
 	Lawyers       *lawyer.Service
 	Consultations *consultation.Service
+	Notes         *note.Service
 	Logger        *slog.Logger
 }
 

@@ -49,6 +49,14 @@ func (c Copy) GoneAt() time.Time {
 	return c.WrittenAt.Add(CopyLifetime)
 }
 
+// ForEarlierKey tells whether the copy was made for another key than present, the lawyer's: before that was set, or when there is none.
+func (c Copy) ForEarlierKey(present Recipient) bool {
+	return present.Key == "" || c.WrittenAt.Before(present.SetAt)
+}
+
+// FileName is what the file with a copy is called.
+func FileName(consultationID string) string { return consultationID + ".age" }
+
 // SetRecipient keeps the public half of a lawyer's key, an age recipient (age1…): notes that are written once tx has committed are
 // copied to it, and to none before it. Copies made before stay as they are. It tells whether the key is another one than before, and returns [ErrRecipient].
 func (s *Service) SetRecipient(ctx context.Context, tx postgres.Tx, lawyerID, key string) (bool, error) {

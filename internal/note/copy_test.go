@@ -173,7 +173,7 @@ func TestACopyAndItsKeyDoNotChangeUnderneath(t *testing.T) {
 			return err
 		}
 	}
-	take := func(tx postgres.Tx) error { _, err := s.TakeCopy(t.Context(), tx, "law_1", "con_1"); return err }
+	take := func(tx postgres.Tx) error { _, _, err := takeCopy(t.Context(), tx, "law_1", "con_1"); return err }
 	set := func(tx postgres.Tx) error {
 		own, err := age.GenerateX25519Identity()
 		if err == nil {

@@ -8,9 +8,20 @@
 //     program can show it, and that once more by the client's key (package vault), so that it opens for nobody when the client
 //     is erased. The program's role in the database writes it and cannot read it.
 //   - A lawyer who has told the public half of a key of his own gets a copy that only he can open, to take within
-//     [CopyLifetime]; it is gone [CopyAgain] after he took it, and when the client is erased.
+//     [CopyLifetime]; it is gone [CopyAgain] after he took it, and when the client is erased. The key is his own: another lawyer
+//     finds no copy, and whoever changes the key waits until a note that is being stored is.
 //   - The preview is a text that the lawyer wrote for that purpose, never a cut of the note.
 //   - A consultation has one note, which its own lawyer may correct.
+//
+// What ends the copies:
+//
+//	                     copies there are            copies of notes to come    the lawyer's key
+//	another key          stay, for the earlier key   for the other              replaced
+//	the key removed      stay                        none                       gone
+//	a correction         replaced                    –                          stays
+//	client erased        gone                        –                          stays
+//	lawyer suspended     stay; he may take them      none: he writes none       stays
+//	person disabled      stay, out of his reach      none                       stays
 //
 // A draft is what its lawyer has typed so far. It must come back to him, so it is sealed by the client's key alone, which the
 // program can open; it is deleted when the note is sent, when the consultation ends without one, when the client is erased,

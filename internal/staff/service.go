@@ -237,5 +237,31 @@ func (s *Service) notify(ctx context.Context, tx postgres.Tx, to staffRow, what 
 	return s.deps.Mail.Send(ctx, tx, mail.Message{To: to.Email, Subject: subject, Text: body})
 }
 
+// Notice is something that a person is told by mail when it has been changed in his name.
+type Notice string
+
+// The notices about what other packages keep.
+const (
+	KeySet     Notice = "key.set"
+	KeyRemoved Notice = "key.removed"
+)
+
+// Tell mails a notice to the person of a session. Whoever ends the session or disables the person at this moment waits, or has done so
+// already: then it returns [ErrNoSession], and tx must be rolled back.
+func (s *Service) Tell(ctx context.Context, tx postgres.Tx, session Session, what Notice) error {
+	r, err := lockPerson(ctx, tx, session.Person.ID)
+	if err != nil {
+		return err
+	}
+	digest, ok := digestOf(session.ID)
+	if !ok {
+		return ErrNoSession
+	}
+	if _, err := sessionOf(ctx, tx, digest, true); err != nil {
+		return err
+	}
+	return s.notify(ctx, tx, r, string(what))
+}
+
 // Purge deletes links, challenges and sessions that are over.
 func (s *Service) Purge(ctx context.Context) (int, error) { return purge(ctx, s.deps.DB.Read()) }

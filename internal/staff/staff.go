@@ -94,6 +94,12 @@ type Session struct {
 	SignedInAt time.Time
 }
 
+// FreshSignIn is how long after a sign-in a person may change what opens something, see [Session.Fresh].
+const FreshSignIn = 15 * time.Minute
+
+// Fresh tells whether the person has signed in so lately that a browser that was left open is no worry.
+func (s Session) Fresh(now time.Time) bool { return now.Sub(s.SignedInAt) <= FreshSignIn }
+
 // Lease returns what package lawyer calls a lease. It is his present one, or a newer connection took over.
 func (s Session) Lease() (lawyerID string, epoch int64) { return s.Person.LawyerID, s.LeaseEpoch }
 

@@ -75,7 +75,7 @@ func (f *fixture) newServices(box *seal.Box) {
 		Telephony: calls, Mail: f.post})
 	f.operators = &operator.Service{DB: f.db, Sandbox: true, Accounts: f.accounts, Applications: f.apps, OAuth: f.oauth, Wallet: f.wallet, Payments: f.payments, Webhooks: f.webhooks,
 		Lawyers: f.lawyers, Consultations: f.consultations, Matching: offers, Telephony: calls, Staff: f.staff, Mail: f.post}
-	f.desk = desk.New(desk.Deps{DB: f.db, Staff: f.staff, Lawyers: f.lawyers, Consultations: f.consultations, Logger: log})
+	f.desk = desk.New(desk.Deps{DB: f.db, Staff: f.staff, Lawyers: f.lawyers, Consultations: f.consultations, Notes: f.notes, Logger: log})
 }
 
 // work lets the queue run until the test ends.

@@ -32,7 +32,7 @@ import (
 	"partnerd/internal/webhook"
 )
 
-//go:embed templates/*.html assets/style.css assets/passkey.js assets/desk.js texts.json texts_account.json texts_staff.json texts_desk.json texts_ops.json
+//go:embed templates/*.html assets/style.css assets/passkey.js assets/desk.js assets/key.js texts.json texts_account.json texts_staff.json texts_desk.json texts_ops.json
 var files embed.FS
 
 // SandboxPayments is the provider's side of the built-in checkout; it exists only in a sandbox.
@@ -85,6 +85,7 @@ type Pages struct {
 	style         asset
 	passkeyScript asset
 	deskScript    asset
+	keyScript     asset
 	docs          docsPage // of the Partner API
 	platformDocs  docsPage
 	origin        *http.CrossOriginProtection
@@ -116,6 +117,9 @@ func New(d Deps) (*Pages, error) {
 	if p.deskScript, err = loadAsset("assets/desk.js", "text/javascript; charset=utf-8"); err != nil {
 		return nil, err
 	}
+	if p.keyScript, err = loadAsset("assets/key.js", "text/javascript; charset=utf-8"); err != nil {
+		return nil, err
+	}
 	if p.views, err = parseViews(p.style.path); err != nil {
 		return nil, err
 	}
@@ -144,6 +148,7 @@ func (p *Pages) Register(e *echo.Echo) {
 	e.POST("/oauth/consent", p.page(p.consent))
 	p.registerAccount(e, read)
 	p.registerDesk(e, read)
+	p.registerKey(e, read)
 	p.registerStaff(e, read)
 	e.Match(read, "/checkout/:id", p.page(p.checkout))
 	e.POST("/checkout/:id", p.page(p.decideCheckout))

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"time"
 
 	"github.com/labstack/echo/v4"
 
@@ -15,17 +14,18 @@ import (
 	"partnerd/internal/staff"
 )
 
-// freshSignIn is how long after a sign-in a person may change what signs in.
-const freshSignIn = 15 * time.Minute
-
-// freshStaff is [Pages.withStaff] for what opens the desk: it asks who signed in a while ago to do so again.
-func (p *Pages) freshStaff(h func(echo.Context, staff.Session) error) echo.HandlerFunc {
+// freshStaff is [Pages.withStaff] for what opens something: it asks who signed in a while ago to do so again, which leads back to page.
+func (p *Pages) freshStaff(page string, h func(echo.Context, staff.Session) error) echo.HandlerFunc {
 	return p.withStaff(func(c echo.Context, s staff.Session) error {
-		if p.deps.DB.Clock().Now().Sub(s.SignedInAt) > freshSignIn {
-			return c.Redirect(http.StatusSeeOther, staffLogin+"?again=1&next="+url.QueryEscape(staffSafety))
+		if !s.Fresh(p.deps.DB.Clock().Now()) {
+			return p.signInAgain(c, page)
 		}
 		return h(c, s)
 	})
+}
+
+func (p *Pages) signInAgain(c echo.Context, page string) error {
+	return c.Redirect(http.StatusSeeOther, staffLogin+"?again=1&next="+url.QueryEscape(page))
 }
 
 type staffSecurityView struct {

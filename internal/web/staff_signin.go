@@ -43,9 +43,9 @@ func (p *Pages) registerStaff(e *echo.Echo, read []string) {
 	if p.deps.Staff.HasPasskeys() {
 		e.Match(read, "/staff/login/passkey", p.page(p.staffPasskeyForm))
 		e.POST("/staff/login/passkey", p.page(p.staffPasskey))
-		e.Match(read, staffSafety+"/passkeys", p.freshStaff(p.newStaffPasskeyForm))
-		e.POST(staffSafety+"/passkeys", p.freshStaff(p.addStaffPasskey))
-		e.POST(staffSafety+"/passkeys/:id/remove", p.freshStaff(p.removeStaffPasskey))
+		e.Match(read, staffSafety+"/passkeys", p.freshStaff(staffSafety, p.newStaffPasskeyForm))
+		e.POST(staffSafety+"/passkeys", p.freshStaff(staffSafety, p.addStaffPasskey))
+		e.POST(staffSafety+"/passkeys/:id/remove", p.freshStaff(staffSafety, p.removeStaffPasskey))
 	}
 }
 

@@ -192,6 +192,7 @@ const (
 	ErrorCodeOFFERGONE          ErrorCode = "OFFER_GONE"
 	ErrorCodePHONELOST          ErrorCode = "PHONE_LOST"
 	ErrorCodeRATELIMITED        ErrorCode = "RATE_LIMITED"
+	ErrorCodeSIGNINAGAIN        ErrorCode = "SIGN_IN_AGAIN"
 	ErrorCodeUNAUTHORIZED       ErrorCode = "UNAUTHORIZED"
 	ErrorCodeUNAVAILABLE        ErrorCode = "UNAVAILABLE"
 	ErrorCodeVALIDATIONERROR    ErrorCode = "VALIDATION_ERROR"
@@ -221,6 +222,8 @@ func (e ErrorCode) Valid() bool {
 	case ErrorCodePHONELOST:
 		return true
 	case ErrorCodeRATELIMITED:
+		return true
+	case ErrorCodeSIGNINAGAIN:
 		return true
 	case ErrorCodeUNAUTHORIZED:
 		return true
@@ -407,6 +410,24 @@ func (e ServedStatus) Valid() bool {
 	case ServedStatusCOMPLETED:
 		return true
 	case ServedStatusEXPIRED:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for StaleErrorCode.
+const (
+	StaleErrorCodeFORBIDDEN   StaleErrorCode = "FORBIDDEN"
+	StaleErrorCodeSIGNINAGAIN StaleErrorCode = "SIGN_IN_AGAIN"
+)
+
+// Valid indicates whether the value is a known member of the StaleErrorCode enum.
+func (e StaleErrorCode) Valid() bool {
+	switch e {
+	case StaleErrorCodeFORBIDDEN:
+		return true
+	case StaleErrorCodeSIGNINAGAIN:
 		return true
 	default:
 		return false
@@ -821,6 +842,48 @@ type NotFoundError struct {
 // NotFoundErrorCode The cause, for programs.
 type NotFoundErrorCode string
 
+// NoteCopy A copy of a note, which only the lawyer can open.
+type NoteCopy struct {
+	// Content The file, in the text form of age.
+	Content string `json:"content"`
+
+	// FileName What a file of it may be called.
+	FileName string `json:"fileName"`
+}
+
+// NoteCopyItem A copy that can be taken.
+type NoteCopyItem struct {
+	// ConsultationID Of the consultation whose note it is.
+	ConsultationID string `json:"consultationId"`
+
+	// EarlierKey Whether it was encrypted before the present key was set, so that only an earlier key opens it.
+	EarlierKey bool `json:"earlierKey"`
+
+	// GoneAt Until when it can be taken.
+	GoneAt clock.Stamp `json:"goneAt"`
+
+	// TakenAt When it was first taken; left out when it was not.
+	TakenAt *clock.Stamp `json:"takenAt,omitempty"`
+
+	// WrittenAt When the note was sent, or corrected last.
+	WrittenAt clock.Stamp `json:"writtenAt"`
+}
+
+// NoteCopyList Copies of notes.
+type NoteCopyList struct {
+	// Items The copies, newest first.
+	Items []NoteCopyItem `json:"items"`
+}
+
+// NoteKey The public half of a lawyer's own key; empty when he has told none.
+type NoteKey struct {
+	// Recipient A recipient of age.
+	Recipient *string `json:"recipient,omitempty"`
+
+	// SetAt Since when notes are copied to it.
+	SetAt *clock.Stamp `json:"setAt,omitempty"`
+}
+
 // Offer A consultation that is offered.
 type Offer struct {
 	// Consultation A consultation as its lawyer sees it. The client's number is nowhere.
@@ -901,6 +964,24 @@ type Served struct {
 
 // ServedStatus How it ended.
 type ServedStatus string
+
+// SetKeyRequest The public half of a key. The secret half must not be sent.
+type SetKeyRequest struct {
+	// Recipient A recipient of age (X25519), which begins with age1.
+	Recipient string `json:"recipient"`
+}
+
+// StaleError As elsewhere, or the lawyer signed in more than 15 minutes ago.
+type StaleError struct {
+	// Code The cause, for programs.
+	Code StaleErrorCode `json:"code"`
+
+	// Message The cause in English, for logs and developers.
+	Message string `json:"message"`
+}
+
+// StaleErrorCode The cause, for programs.
+type StaleErrorCode string
 
 // SubmitNoteRequest A note with its preview.
 type SubmitNoteRequest struct {
@@ -1010,6 +1091,9 @@ type OfferConflict = OfferConflictError
 // RateLimited Too many calls, or too many streams. Wait the seconds given in `Retry-After`.
 type RateLimited = RateLimitedError
 
+// Stale As elsewhere, or the lawyer signed in more than 15 minutes ago.
+type Stale = StaleError
+
 // Unauthorized There is no session, or it has ended.
 type Unauthorized = UnauthorizedError
 
@@ -1076,6 +1160,12 @@ type WithdrawParams struct {
 	XCSRFToken FormToken `json:"X-CSRF-Token"`
 }
 
+// TakeCopyParams defines parameters for TakeCopy.
+type TakeCopyParams struct {
+	// XCSRFToken The token that the pages of the desk contain.
+	XCSRFToken FormToken `json:"X-CSRF-Token"`
+}
+
 // GoOffDutyParams defines parameters for GoOffDuty.
 type GoOffDutyParams struct {
 	// XCSRFToken The token that the pages of the desk contain.
@@ -1115,6 +1205,18 @@ type ListHistoryParams struct {
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 }
 
+// RemoveKeyParams defines parameters for RemoveKey.
+type RemoveKeyParams struct {
+	// XCSRFToken The token that the pages of the desk contain.
+	XCSRFToken FormToken `json:"X-CSRF-Token"`
+}
+
+// SetKeyParams defines parameters for SetKey.
+type SetKeyParams struct {
+	// XCSRFToken The token that the pages of the desk contain.
+	XCSRFToken FormToken `json:"X-CSRF-Token"`
+}
+
 // AcceptOfferParams defines parameters for AcceptOffer.
 type AcceptOfferParams struct {
 	// XCSRFToken The token that the pages of the desk contain.
@@ -1141,6 +1243,9 @@ type CloseUselessJSONRequestBody = UselessRequest
 
 // WithdrawJSONRequestBody defines body for Withdraw for application/json ContentType.
 type WithdrawJSONRequestBody = WithdrawRequest
+
+// SetKeyJSONRequestBody defines body for SetKey for application/json ContentType.
+type SetKeyJSONRequestBody = SetKeyRequest
 
 // DeclineOfferJSONRequestBody defines body for DeclineOffer for application/json ContentType.
 type DeclineOfferJSONRequestBody = DeclineRequest

@@ -263,7 +263,7 @@ func render(p *plot.Plot, title, text string) (picture, error) {
 
 func (d *Day) byHour() (picture, error) {
 	p := plot.New()
-	p.X.Label.Text, p.Y.Label.Text = "hour of arrival", "wait until a lawyer accepted, minutes"
+	p.X.Label.Text, p.Y.Label.Text = "hour of arrival", "wait, minutes"
 	var lines []any
 	for _, q := range []float64{0.5, 0.9, 0.99} {
 		var xy plotter.XYs
@@ -281,7 +281,7 @@ func (d *Day) byHour() (picture, error) {
 	if err := plotutil.AddLinePoints(p, lines...); err != nil {
 		return picture{}, err
 	}
-	return render(p, "Waits by hour", "Of those whom a lawyer accepted within the 30 minutes of the search.")
+	return render(p, "Waits by hour", "Until a lawyer accepted, of those whom one accepted within the 30 minutes of the search.")
 }
 
 func (d *Day) scatter() (picture, error) {
@@ -307,7 +307,7 @@ func (d *Day) scatter() (picture, error) {
 	same := plotter.NewFunction(func(x float64) float64 { return x })
 	p.Add(s, same)
 	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = 0, 3.5, 0, 3.5
-	return render(p, "Estimates and what came", "Each point is a consultation; on the line the estimate was exact. Powers of ten.")
+	return render(p, "Estimates and what came", "Each point is a consultation; on the line the estimate was exact. Those at the left were told while somebody was idle. Powers of ten.")
 }
 
 func (d *Day) fairnessBars() (picture, error) {

@@ -111,7 +111,7 @@ func (s *Service) SetRoles(ctx context.Context, tx postgres.Tx, staffID string, 
 	return before, r.person(), update(ctx, tx, r.ID, r, "roles")
 }
 
-// keepAnAdmin is [ErrLastAdmin] when nobody would be one without this person. Whoever else takes a right away waits, and sees what
+// keepAnAdmin is [ErrLastAdmin] when nobody would be one without this person: who is only invited may never come. Whoever else takes a right away waits, and sees what
 // is left then. It comes before the lock of the person.
 func keepAnAdmin(ctx context.Context, tx postgres.Tx, staffID string) error {
 	admins, err := lockAdmins(ctx, tx)

@@ -52,7 +52,7 @@ var (
 	ErrEmailTaken = errors.New("the e-mail address belongs to another person")
 	ErrInvalid    = errors.New("the person's data are not valid")
 	ErrNoSession  = errors.New("nobody is signed in")
-	ErrLastAdmin  = errors.New("there must be an admin who is not disabled")
+	ErrLastAdmin  = errors.New("there must be an admin who can sign in")
 )
 
 // Person is somebody who works here, without secrets.

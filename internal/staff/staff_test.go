@@ -220,6 +220,37 @@ func TestARecoveryCodeIsAcceptedOnce(t *testing.T) {
 	}
 }
 
+// A password that was shown signs in once: of several recovery codes for it one is spent, and the others stay.
+func TestOneSignInComesOfOnePassword(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	m := h.join()
+	half, err := h.half(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	signIns := make(chan int, 1)
+	h.ok(func(tx postgres.Tx) error { // so that all have found the half session before one ends it
+		if _, err := lockPerson(h.Context(), tx, m.ID); err != nil {
+			return err
+		}
+		go func() {
+			signIns <- h.atOnce(3, func(i int) error { return h.enter(half, m.recovery[i]) }, ErrNoSession)
+		}()
+		dbtest.AwaitWaiters(t, h.db, 3)
+		return nil
+	})
+	if n := <-signIns; n != 1 {
+		t.Errorf("%d sign-ins by one password", n)
+	}
+	if n, err := h.RecoveryCodesLeft(t.Context(), h.db.Read(), m.ID); n != recoveryCodes-1 || err != nil {
+		t.Errorf("%d codes left, %v", n, err)
+	}
+	if n := h.count("SELECT count(*) FROM staff_sessions WHERE complete AND staff_id = $1", m.ID); n != 2 { // with that of the invitation
+		t.Errorf("%d sessions", n)
+	}
+}
+
 func TestAnInvitationIsAcceptedOnce(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)

@@ -98,9 +98,9 @@ func people(ctx context.Context, tx postgres.Tx, kind Kind) ([]staffRow, error) 
 	return rows, nil
 }
 
-// lockAdmins locks the operators who are admins and not disabled, in one order, and lists them.
+// lockAdmins locks the operators who are admins and ACTIVE, in one order, and lists them.
 func lockAdmins(ctx context.Context, tx postgres.Tx) ([]staffRow, error) {
-	rows, err := gorm.G[staffRow](tx.Gorm(ctx), locked...).Where("kind = ? AND ? = ANY (roles) AND disabled_at IS NULL", Operator, Admin).Order("id").Find(ctx)
+	rows, err := gorm.G[staffRow](tx.Gorm(ctx), locked...).Where("kind = ? AND ? = ANY (roles) AND disabled_at IS NULL AND password_hash <> ''", Operator, Admin).Order("id").Find(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("lock admins: %w", err)
 	}

@@ -261,3 +261,17 @@ func TestEveryActOfTheDeskIsRecordedOnce(t *testing.T) {
 	w.get("/ops/consultations/con_none").want(t, 404)
 	w.get("/ops/lawyers/law_none").want(t, 404)
 }
+
+// The chain of the audit, which grows for ever, is followed when somebody asks for it, and not with each look at the page.
+func TestTheChainIsFollowedWhenAskedFor(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	w := f.operator(staff.Security)
+	const whole = "Every entry fits its hash"
+	page := w.get("/ops/audit")
+	page.want(t, http.StatusOK, "Follow the whole chain now", "?follow=yes")
+	if strings.Contains(page.body, whole) {
+		t.Error("the chain was followed")
+	}
+	w.get("/ops/audit?follow=yes").want(t, http.StatusOK, whole)
+}

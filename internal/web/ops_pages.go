@@ -686,23 +686,38 @@ func (p *Pages) opsAudit(c echo.Context, s staff.Session) error {
 	if err != nil {
 		return err
 	}
-	findings, err := audit.Verify(ctx, tx)
+	chain, err := p.chainBlock(ctx, tx, query(c, "follow") != "")
 	if err != nil {
 		return err
-	}
-	chain := opsBlock{Title: "ops.chain", Hint: "ops.chain.whole", Links: []opsLink{{URL: opsPath("audit", "export.jsonl"), Key: "ops.audit.export"}}}
-	if len(findings) > 0 {
-		chain.Hint, chain.Alert, chain.Args = "", "ops.chain.broken", []any{len(findings)}
-		for _, f := range findings {
-			chain.Rows = append(chain.Rows, []opsCell{plain(f)})
-		}
-		chain.Head, chain.Table = []string{"ops.col.fault"}, true
 	}
 	v := opsPage{Heading: "ops.section.audit", Search: []opsField{{Name: "subject", Label: "ops.search.audit", Type: "search", Value: query(c, "subject")}}, Blocks: []opsBlock{chain, b}}
 	if len(b.Rows) == opsRows {
 		v.Older = older(c, b.Rows[opsRows-1][0].Text)
 	}
 	return p.ops(c, s, v)
+}
+
+// chainBlock says when the chain was followed last, which every examination of the books does; now follows it, over all entries.
+func (p *Pages) chainBlock(ctx context.Context, tx postgres.Tx, now bool) (opsBlock, error) {
+	b := opsBlock{Title: "ops.chain", Links: []opsLink{{URL: opsPath("audit", "export.jsonl"), Key: "ops.audit.export"}}}
+	if !now {
+		check, examined, err := p.deps.Books.LastCheck(ctx, tx)
+		if examined {
+			b.Facts = []opsFact{{"ops.chain.last", at(check.StartedAt)}}
+		}
+		b.Hint, b.Links = "ops.chain.nightly", append(b.Links, opsLink{URL: opsPath("audit") + "?follow=yes", Key: "ops.chain.follow"})
+		return b, err
+	}
+	findings, err := audit.Verify(ctx, tx)
+	if len(findings) == 0 {
+		b.Hint = "ops.chain.whole"
+		return b, err
+	}
+	b.Alert, b.Args, b.Head, b.Table = "ops.chain.broken", []any{len(findings)}, []string{"ops.col.fault"}, true
+	for _, f := range findings {
+		b.Rows = append(b.Rows, []opsCell{plain(f)})
+	}
+	return b, err
 }
 
 const exported = 1000 // entries that one read of the export takes

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -303,6 +304,52 @@ func TestShiftsAreTheTimesOnDuty(t *testing.T) {
 	}
 	if n, err := s.PurgeShifts(t.Context(), tx()); err != nil || n != 6 {
 		t.Errorf("%d shifts purged, %v; want the 6 of last year and not the one that goes on", n, err)
+	}
+}
+
+// However connections, pauses and signing off meet, one shift goes on when the lawyer is on duty in the end, and none otherwise.
+func TestShiftsSurviveWhatMeets(t *testing.T) {
+	t.Parallel()
+	db, s := dbtest.New(t), service(t)
+	l, err := create(t, db, s, valid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	acts := []func(tx postgres.Tx) error{
+		func(tx postgres.Tx) error { _, err := s.GoOnline(t.Context(), tx, l.ID); return err },
+		func(tx postgres.Tx) error { _, err := s.GoOnline(t.Context(), tx, l.ID); return err },
+		func(tx postgres.Tx) error {
+			now, err := s.Get(t.Context(), tx, l.ID)
+			if err == nil {
+				err = s.Pause(t.Context(), tx, lawyer.Lease{LawyerID: l.ID, Epoch: now.LeaseEpoch})
+			}
+			return err
+		},
+		func(tx postgres.Tx) error {
+			now, err := s.Get(t.Context(), tx, l.ID)
+			if err == nil {
+				err = s.GoOffline(t.Context(), tx, lawyer.Lease{LawyerID: l.ID, Epoch: now.LeaseEpoch})
+			}
+			return err
+		},
+	}
+	for round := range 40 {
+		var all sync.WaitGroup
+		for _, act := range acts {
+			all.Go(func() {
+				err := db.InTx(t.Context(), act)
+				if err != nil && !errors.Is(err, lawyer.ErrLeaseLost) && !errors.Is(err, lawyer.ErrState) { // another was faster
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		var open, onDuty int
+		err := db.Pool().QueryRow(t.Context(), `SELECT (SELECT count(*) FROM lawyer_shifts WHERE until_at IS NULL),
+			(SELECT count(*) FROM lawyers WHERE state NOT IN ('OFFLINE', 'AWAY'))`).Scan(&open, &onDuty)
+		if err != nil || open != onDuty {
+			t.Fatalf("round %d: %d shifts go on, on duty %d, %v", round, open, onDuty, err)
+		}
 	}
 }
 

@@ -40,17 +40,18 @@ var level = map[string]int{
 	"internal/operator":                            8,
 	"internal/desk":                                8,
 	"internal/httpapi":                             9, "internal/web": 9, "internal/sandbox": 9,
-	"internal/app":         10,
-	"cmd/democrm/crm":      2,
-	"cmd/partnerd":         11,
-	"cmd/democrm":          11,
-	"internal/bench":       11,
-	"internal/simulate":    9, // it plays people, as the edges serve them
-	"cmd/bench":            12,
-	"cmd/simulate":         12,
-	"internal/e2e":         13,
-	"internal/e2e/process": 13,
-	"internal":             13,
+	"internal/app":          10,
+	"cmd/democrm/crm":       2,
+	"cmd/partnerd":          11,
+	"cmd/democrm":           11,
+	"internal/bench":        11,
+	"internal/simulate":     9, // it plays people, as the edges serve them
+	"cmd/bench":             12,
+	"cmd/simulate":          12,
+	"internal/e2e":          13,
+	"internal/e2e/opencopy": 13,
+	"internal/e2e/process":  13,
+	"internal":              13,
 }
 
 // allowed are imports inside one level, and those of tests ("package test other") inside or above it, with the reason.

@@ -1,11 +1,14 @@
 // A lawyer's desk in a browser, from going on duty to the note, with a partner's consultation and the sandbox's phones.
 import assert from 'node:assert/strict'
+import { execFile } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
+import { readFile } from 'node:fs/promises'
 import { after, before, test } from 'node:test'
+import { promisify } from 'node:util'
 import { examine } from './examine.js'
 import { beginLink, call, discover } from './partner.js'
 import { Person } from './person.js'
-import { password, start, startSite, totp } from './program.js'
+import { password, root, start, startSite, totp } from './program.js'
 import { launch, narrow, open, shoot, signIn, tabTo, wide } from './window.js'
 
 let program, site, browser, app, config
@@ -26,8 +29,8 @@ const presence = (page, state) => page.locator(`#desk[data-presence=${state}]`).
 const act = (page, what) => page.click(`form[action$="/${what}"] button`)
 
 const words = {
-  en: { flash: 'Offer!', offer: /^New offer: .+, client Demo Client\. You have 30 seconds\.$/, elsewhere: 'connected elsewhere', saved: 'Draft saved.', confirm: 'Confirm that the preview', sent: 'The note was sent.' },
-  fr: { flash: 'Proposition !', offer: /^Nouvelle proposition\s: .+, client Demo Client\. Vous avez 30 secondes\.$/, elsewhere: 'connecté ailleurs', saved: 'Brouillon enregistré.', confirm: 'Confirmez que l’aperçu', sent: 'La note a été envoyée.' }
+  en: { flash: 'Offer!', offer: /^New offer: .+, client Demo Client\. You have 30 seconds\.$/, elsewhere: 'connected elsewhere', saved: 'Draft saved.', confirm: 'Confirm that the preview', sent: 'The note was sent.', key: 'The key was set.' },
+  fr: { flash: 'Proposition !', offer: /^Nouvelle proposition\s: .+, client Demo Client\. Vous avez 30 secondes\.$/, elsewhere: 'connecté ailleurs', saved: 'Brouillon enregistré.', confirm: 'Confirmez que l’aperçu', sent: 'La note a été envoyée.', key: 'La clé a été définie.' }
 }
 
 /** Orders a consultation of a pair, as a partner does for its client, and returns how to read it. */
@@ -55,6 +58,48 @@ async function enter(page, link) {
   return codes
 }
 
+/** Has the browser make the lawyer's key, by the keyboard, and returns the file with its secret half, which no request carries. */
+async function makeKey(page, look, say) {
+  const sent = []
+  const note = r => sent.push(r.url() + JSON.stringify(r.headers()) + (r.postData() ?? ''))
+  page.on('request', note)
+  await page.click('a[href="/desk/key"]')
+  await look('key-none')
+  await page.click('a[href="/desk/key/change"]')
+  await tabTo(page, '#key-make', 40)
+  await page.keyboard.press('Enter')
+  await page.locator('#key-save').waitFor()
+  const recipient = await page.inputValue('#recipient')
+  assert.match(recipient, /^age1[02-9ac-hj-np-z]{58}$/)
+  await page.click('#key-form button')
+  await page.locator('#key-unsaved').waitFor() // not before the file is saved
+  await look('key-made')
+  const saving = page.waitForEvent('download')
+  await tabTo(page, '#key-save', 40)
+  await page.keyboard.press('Enter')
+  const file = await (await saving).path()
+  const secret = /^AGE-SECRET-KEY-1[02-9AC-HJ-NP-Z]{58}$/m.exec(await readFile(file, 'utf8'))?.[0]
+  assert(secret, 'the file holds no key')
+  await page.click('#key-form button')
+  await page.getByText(say.key).waitFor()
+  assert((await page.textContent('main')).includes(recipient))
+  await look('key-set')
+  page.off('request', note)
+  assert(sent.some(r => r.includes(recipient)), 'the public half was not sent')
+  for (const r of sent) assert(!r.toUpperCase().includes(secret.slice(20, 40)), 'the secret half was sent')
+  assert(!(await page.context().cookies()).some(c => c.value.includes(secret)))
+  return file
+}
+
+/** Takes the first copy and opens it with the file of the key. */
+async function takeCopy(page, keyFile) {
+  const taking = page.waitForEvent('download')
+  await page.click('form[action^="/desk/copies/"] button')
+  const copy = await taking
+  assert.match(copy.suggestedFilename(), /^con_.+\.age$/)
+  return (await promisify(execFile)('go', ['run', './internal/e2e/opencopy', keyFile, await copy.path()], { cwd: root })).stdout
+}
+
 for (const [language, viewport, colorScheme, competence, tongue] of [['en', wide, 'light', 'TAX', 'PT'], ['fr', narrow, 'dark', 'TAX', 'AR']]) {
   const say = words[language]
 
@@ -65,6 +110,8 @@ for (const [language, viewport, colorScheme, competence, tongue] of [['en', wide
     const look = (as, at = page) => examine(at, `desk-${as}-${language}-${viewport.width}`)
     const { email, link } = await program.lawyer(language, competence, tongue)
     const codes = await enter(page, link)
+    const keyFile = await makeKey(page, look, say)
+    await page.click('.sections a[href="/desk"]')
     await look('off')
     await duty(page, 'on')
     await presence(page, 'AVAILABLE')
@@ -168,6 +215,11 @@ for (const [language, viewport, colorScheme, competence, tongue] of [['en', wide
     await look('history')
     await page.click('main a[href$="/note"]')
     await look('correct')
+    await page.click('.sections a[href="/desk/key"]')
+    await look('key-copies')
+    assert.equal(await takeCopy(page, keyFile), 'What only the client may know.')
+    await page.reload()
+    await look('key-taken')
     await page.click('.sections a[href="/desk"]')
     await duty(page, 'off')
     await presence(page, 'OFFLINE')

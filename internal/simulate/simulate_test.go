@@ -82,6 +82,18 @@ func TestABrokenPromiseIsSaid(t *testing.T) {
 			t.Errorf("%s: %d missed, want %d: %+v", what, missed, tc.missed, played{day: d}.figures())
 		}
 	}
+	for told, kept := range map[int]bool{100: true, 300: false} { // no figure is near to both; the first is to half of them
+		d := base()
+		d.All = nil
+		for range enough {
+			for _, wait := range []time.Duration{61 * time.Second, 1000 * time.Second} {
+				d.All = append(d.All, One{CreatedAt: monday, Accepted: at(wait), Estimate: &told, Ended: consultation.Completed})
+			}
+		}
+		if c := d.calibration(); ratio(c.within, c.queued) >= c.target() != kept || c.target() != 0.45 {
+			t.Errorf("told %d: %+v, to reach %v", told, c, c.target())
+		}
+	}
 	for want, waits := range map[int][]float64{
 		0:  slices.Repeat([]float64{10}, 40),                                                           // none is over a minute
 		40: slices.Concat(slices.Repeat([]float64{100}, 20), slices.Repeat([]float64{400}, 20)),        // 200 is near to both

@@ -5,6 +5,8 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"partnerd/internal/postgres"
@@ -14,6 +16,59 @@ import (
 type Hours struct {
 	Weekday     time.Weekday
 	From, Until int // minutes of the day, 0 to 1440; Until is exclusive
+}
+
+var weekdays = []string{"sun", "mon", "tue", "wed", "thu", "fri", "sat"} // by [time.Weekday]
+
+// String writes h as [ParseHours] reads it.
+func (h Hours) String() string {
+	return fmt.Sprintf("%s %02d:%02d-%02d:%02d", weekdays[h.Weekday], h.From/60, h.From%60, h.Until/60, h.Until%60)
+}
+
+var errHours = fmt.Errorf("%w: hours are written like 'mon-fri 09:00-12:30'", ErrInvalid)
+
+// ParseHours reads a stretch of a day, or of each day from one to another, which may be past Sunday: "mon-fri 09:00-12:30". It
+// returns [ErrInvalid]; whether a stretch lies within its day is for [Service.SetDuty].
+func ParseHours(s string) (hours []Hours, err error) {
+	days, times, ok := strings.Cut(strings.TrimSpace(s), " ")
+	from, until, ok2 := strings.Cut(strings.TrimSpace(times), "-")
+	if !ok || !ok2 {
+		return nil, errHours
+	}
+	var h Hours
+	if h.From, err = minuteOfDay(from); err != nil {
+		return nil, err
+	}
+	if h.Until, err = minuteOfDay(until); err != nil {
+		return nil, err
+	}
+	first, last, ranged := strings.Cut(days, "-")
+	if !ranged {
+		last = first
+	}
+	day, end := slices.Index(weekdays, strings.ToLower(first)), slices.Index(weekdays, strings.ToLower(last))
+	if day < 0 || end < 0 {
+		return nil, errHours
+	}
+	for {
+		h.Weekday = time.Weekday(day)
+		hours = append(hours, h)
+		if day == end {
+			return hours, nil
+		}
+		day = (day + 1) % 7
+	}
+}
+
+// minuteOfDay reads a time from 00:00 to 24:00.
+func minuteOfDay(s string) (int, error) {
+	h, m, _ := strings.Cut(s, ":")
+	hour, err := strconv.ParseUint(h, 10, 8)
+	minute, err2 := strconv.ParseUint(m, 10, 8)
+	if err != nil || err2 != nil || len(m) != 2 || minute > 59 || hour*60+minute > 24*60 {
+		return 0, errHours
+	}
+	return int(hour*60 + minute), nil
 }
 
 // Duty says when a lawyer may be woken. It does not keep him from working at other times: who signs on is on duty.

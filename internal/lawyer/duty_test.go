@@ -33,7 +33,7 @@ func TestDutyIsReplacedWhole(t *testing.T) {
 	if err := set(l.ID, week); err != nil {
 		t.Fatal(err)
 	}
-	is("{Pacific/Auckland [{Monday 540 780} {Monday 780 1080} {Sunday 0 1440}] true}")
+	is("{Pacific/Auckland [mon 09:00-13:00 mon 13:00-18:00 sun 00:00-24:00] true}")
 	if err := set("law_none", week); !errors.Is(err, lawyer.ErrNotFound) {
 		t.Errorf("no lawyer: %v", err)
 	}
@@ -51,9 +51,25 @@ func TestDutyIsReplacedWhole(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	is("{Pacific/Auckland [{Monday 540 780} {Monday 780 1080} {Sunday 0 1440}] true}")
+	is("{Pacific/Auckland [mon 09:00-13:00 mon 13:00-18:00 sun 00:00-24:00] true}")
 	if err := set(l.ID, lawyer.Duty{TimeZone: "Europe/Paris"}); err != nil {
 		t.Fatal(err)
 	}
 	is("{Europe/Paris [] false}")
+}
+
+func TestParseHours(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"mon-wed 09:00-12:30": "[mon 09:00-12:30 tue 09:00-12:30 wed 09:00-12:30]",
+		"Sat-mon 8:00-24:00":  "[sat 08:00-24:00 sun 08:00-24:00 mon 08:00-24:00]",
+		"sun 00:00-00:01":     "[sun 00:00-00:01]",
+		"":                    "", "mon": "", "mon 9-12": "", "mon 09:00": "", "mon 09:00-24:01": "", "mon 09:60-10:00": "", "mon 9:5-10:00": "",
+		"mon -1:00-10:00": "", "lundi 09:00-12:00": "", "mon-x 09:00-12:00": "",
+	} {
+		h, err := lawyer.ParseHours(text)
+		if got := fmt.Sprint(h); (err == nil) != (want != "") || err == nil && got != want || err != nil && !errors.Is(err, lawyer.ErrInvalid) {
+			t.Errorf("%q: %s, %v; want %s", text, got, err, want)
+		}
+	}
 }

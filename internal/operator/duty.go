@@ -21,3 +21,26 @@ func (s *Service) SetLawyerDuty(ctx context.Context, by Act, lawyerID string, d 
 func (s *Service) LawyerDuty(ctx context.Context, lawyerID string) (lawyer.Duty, error) {
 	return s.Lawyers.Duty(ctx, s.DB.Read(), lawyerID)
 }
+
+// SendHome ends a lawyer's presence, and leaves him free to go on duty again. His open offer is taken back and its client searched for; a
+// consultation that is assigned to him goes back at the next sweep; a call goes on, and he is off duty after it. Faults:
+// [lawyer.ErrNotFound], and [lawyer.ErrSuspended] for one who is kept out anyway.
+func (s *Service) SendHome(ctx context.Context, by Act, lawyerID string) error {
+	return s.DB.InTx(ctx, func(tx postgres.Tx) error {
+		before, err := s.Lawyers.Lock(ctx, tx, lawyerID)
+		if err != nil {
+			return err
+		}
+		if before.Suspended {
+			return lawyer.ErrSuspended
+		}
+		after, offered, err := s.Consultations.SuspendLawyer(ctx, tx, lawyerID)
+		if err != nil {
+			return err
+		}
+		if err := s.Lawyers.Resume(ctx, tx, lawyerID); err != nil {
+			return err
+		}
+		return by.Record(ctx, tx, "lawyer.send_home", lawyerID, map[string]any{"before": before.State, "state": after.State, "offerTakenBack": offered})
+	})
+}

@@ -313,7 +313,7 @@ var opsFaults = []struct {
 	{operator.ErrProposed, "ops.fault.proposed"}, {operator.ErrDecided, "ops.fault.decided"}, {operator.ErrOwn, "ops.fault.own"}, {operator.ErrNoAmount, "ops.fault.amount"},
 	{wallet.ErrTooMuch, "ops.fault.toomuch"}, {wallet.ErrInsufficientFunds, "ops.fault.funds"}, {errAmount, "ops.fault.amount"},
 	{staff.ErrEmailTaken, "ops.fault.email"}, {lawyer.ErrEmailTaken, "ops.fault.email"}, {staff.ErrLastAdmin, "ops.fault.admin"},
-	{consultation.ErrNotAssignable, "ops.fault.assign"}, {consultation.ErrLawyerUnable, "ops.fault.unable"}, {lawyer.ErrNotFound, "ops.fault.nolawyer"},
+	{consultation.ErrNotAssignable, "ops.fault.assign"}, {consultation.ErrLawyerUnable, "ops.fault.unable"}, {lawyer.ErrNotFound, "ops.fault.nolawyer"}, {lawyer.ErrSuspended, "ops.fault.suspended"},
 	{errInput, "ops.fault.input"},
 }
 

@@ -2,6 +2,7 @@ package web
 
 import (
 	"context"
+	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"partnerd/internal/lawyer"
 	"partnerd/internal/operator"
 	"partnerd/internal/postgres"
+	"partnerd/internal/problem"
 	"partnerd/internal/staff"
 	"partnerd/internal/text"
 	"partnerd/internal/webhook"
@@ -121,6 +123,8 @@ func (p *Pages) opsActs() []opsAct {
 			Do: func(ctx context.Context, c opsCall) (opsDone, error) {
 				return opsDone{}, refusing(o.SetLawyerPhone(ctx, c.By, c.Subject, c.Form.Get("phone")), operator.ErrPhone, lawyer.ErrInvalid)
 			}},
+		{Name: "duty", Path: at("lawyers", "duty"), Roles: only(staff.Support, staff.Security), Back: lawyers, Fields: p.dutyFields, Do: p.setDuty},
+		{Name: "send-home", Path: at("lawyers", "home"), Roles: only(staff.Support, staff.Security), Danger: true, Back: lawyers, Do: one(o.SendHome)},
 		{Name: "suspend-lawyer", Path: at("lawyers", "suspend"), Roles: only(staff.Support, staff.Security), Danger: true, Back: lawyers,
 			Do: one(func(ctx context.Context, by operator.Act, id string) error {
 				_, err := o.SuspendLawyer(ctx, by, id)
@@ -151,6 +155,16 @@ func (p *Pages) opsActs() []opsAct {
 				return err
 			})},
 		{Name: "enable-webhooks", Path: at("applications", "webhooks"), Roles: only(staff.Support, staff.Security), Back: applications, Do: one(o.EnableWebhooks)},
+		{Name: "redeliver-one", Path: at("applications", "redeliver-one"), Roles: only(staff.Support, staff.Security), Back: applications,
+			Fields: fields(opsField{Name: "delivery", Label: "ops.field.delivery", Hint: "ops.field.delivery.hint", Type: "text"}),
+			Do: func(ctx context.Context, c opsCall) (opsDone, error) {
+				delivery := strings.TrimSpace(c.Form.Get("delivery"))
+				if !identifier.MatchString(delivery) {
+					return opsDone{}, errDelivery
+				}
+				_, err := o.Redeliver(ctx, c.By, c.Subject, delivery, false)
+				return opsDone{}, refusing(err, problem.ErrNotFound)
+			}},
 		{Name: "redeliver", Path: at("applications", "redeliver"), Roles: only(staff.Support, staff.Security), Back: applications,
 			Fields: fields(opsField{Name: "from", Label: "ops.field.from", Hint: "ops.field.utc", Type: "datetime-local"}, opsField{Name: "to", Label: "ops.field.to", Hint: "ops.field.utc", Type: "datetime-local"}),
 			Do: func(ctx context.Context, c opsCall) (opsDone, error) {
@@ -172,6 +186,8 @@ func (p *Pages) opsActs() []opsAct {
 		{Name: "disable", Path: at("people", "disable"), Roles: only(staff.Admin), Danger: true, Back: people, Do: one(o.DisablePerson)},
 	}
 }
+
+var errDelivery = fmt.Errorf("%w: the identifier of a delivery begins with dlv_", errInput)
 
 func proposed(proposal operator.Proposal, back string) opsDone {
 	if proposal.ID == "" {
@@ -306,6 +322,34 @@ func (p *Pages) inviteLawyer(ctx context.Context, c opsCall) (opsDone, error) {
 	l, link, err := p.deps.Operator.InviteLawyer(ctx, c.By, lawyer.NewLawyer{Email: c.Form.Get("email"), Name: c.Form.Get("name"), Phone: c.Form.Get("phone"),
 		Competences: c.Form["competences"], Languages: c.Form["languages"]}, c.Form.Get("tongue"))
 	return invitation(link, opsPath("lawyers", l.ID)+"?done=invite-lawyer"), refusing(err, lawyer.ErrInvalid, lawyer.ErrUnknownCode, staff.ErrInvalid, operator.ErrPhone)
+}
+
+func (p *Pages) dutyFields(ctx context.Context, tx postgres.Tx, c opsCall) ([]opsField, error) {
+	d, err := p.deps.Lawyers.Duty(ctx, tx, c.Subject)
+	hours := make([]string, len(d.Hours))
+	for i, h := range d.Hours {
+		hours[i] = h.String()
+	}
+	return []opsField{
+		{Name: "zone", Label: "ops.field.zone", Hint: "ops.field.zone.hint", Type: "text", Value: d.TimeZone},
+		{Name: "hours", Label: "ops.field.dutyhours", Hint: "ops.field.dutyhours.hint", Type: "lines", Value: strings.Join(hours, "\n"), Optional: true},
+		{Name: "oncall", Label: "ops.field.oncall", Type: "checks", Options: []opsOption{{Value: "yes", Text: "ops.field.oncall.yes", Key: true, Chosen: d.OnCall}}},
+	}, err
+}
+
+func (p *Pages) setDuty(ctx context.Context, c opsCall) (opsDone, error) {
+	d := lawyer.Duty{TimeZone: strings.TrimSpace(c.Form.Get("zone")), OnCall: c.Form.Get("oncall") == "yes"}
+	for line := range strings.Lines(c.Form.Get("hours")) {
+		if strings.TrimSpace(line) == "" {
+			continue
+		}
+		hours, err := lawyer.ParseHours(line)
+		if err != nil {
+			return opsDone{}, refusing(err, lawyer.ErrInvalid)
+		}
+		d.Hours = append(d.Hours, hours...)
+	}
+	return opsDone{}, refusing(p.deps.Operator.SetLawyerDuty(ctx, c.By, c.Subject, d), lawyer.ErrInvalid)
 }
 
 func (p *Pages) skillFields(ctx context.Context, tx postgres.Tx, c opsCall) ([]opsField, error) {

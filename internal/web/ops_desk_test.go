@@ -13,6 +13,7 @@ import (
 	"partnerd/internal/audit"
 	"partnerd/internal/consultation"
 	"partnerd/internal/dbtest"
+	"partnerd/internal/lawyer"
 	"partnerd/internal/operator"
 	"partnerd/internal/postgres"
 	"partnerd/internal/staff"
@@ -274,4 +275,57 @@ func TestTheChainIsFollowedWhenAskedFor(t *testing.T) {
 		t.Error("the chain was followed")
 	}
 	w.get("/ops/audit?follow=yes").want(t, http.StatusOK, whole)
+}
+
+// Operators say when a lawyer may be woken, send him home, and send one delivery again.
+func TestOperatorsOnDuty(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	subjects, _ := f.opsDesk()
+	w := f.operator(staff.Support)
+	act := func(section, name string, values ...string) page {
+		t.Helper()
+		path := "/ops/" + section + "/" + subjects[section] + "/" + name
+		form := w.get(path).form(path)
+		form.Set("reason", "Told by phone")
+		for i := 0; i < len(values); i += 2 {
+			form.Set(values[i], values[i+1])
+		}
+		return w.post(path, form)
+	}
+	back := "/ops/lawyers/" + subjects["lawyers"]
+	for _, bad := range [][]string{{"zone", "Mars/Olympus"}, {"hours", "mon 12:00-09:00"}, {"hours", "monday"}, {"hours", "mon 09:00-12:00\nmon 11:00-13:00"}} {
+		act("lawyers", "duty", bad...).want(t, http.StatusUnprocessableEntity, bad[1])
+	}
+	act("lawyers", "duty", "zone", "Indian/Reunion", "hours", "mon-tue 09:00-12:30\r\n\r\nsun 00:00-24:00", "oncall", "yes").wantRedirect(t, http.StatusSeeOther, back+"?done=duty")
+	w.get(back).want(t, http.StatusOK, "Indian/Reunion", "mon 09:00-12:30, tue 09:00-12:30, sun 00:00-24:00")
+
+	f.tx(func(tx postgres.Tx) {
+		if err := f.lawyers.SetPhone(t.Context(), tx, "law_1", "+33199000000"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.consultations.SignOn(t.Context(), tx, "law_1"); err != nil {
+			t.Fatal(err)
+		}
+	})
+	act("lawyers", "home").wantRedirect(t, http.StatusSeeOther, back+"?done=send-home")
+	if l := must(f.lawyers.Get(t.Context(), f.db.Read(), "law_1")); l.State != lawyer.Offline || l.Suspended || !l.HeartbeatAt.IsZero() {
+		t.Errorf("%+v", l)
+	}
+	act("lawyers", "suspend").wantRedirect(t, http.StatusSeeOther, back+"?done=suspend-lawyer")
+	act("lawyers", "home").want(t, http.StatusUnprocessableEntity, "He is suspended.")
+	if l := must(f.lawyers.Get(t.Context(), f.db.Read(), "law_1")); !l.Suspended {
+		t.Error("sending home lifts a suspension")
+	}
+
+	for _, bad := range []string{"", "dlv_1", "../x", "<b>"} {
+		if got := act("applications", "redeliver-one", "delivery", bad); got.StatusCode != http.StatusUnprocessableEntity {
+			t.Errorf("%q: %d", bad, got.StatusCode)
+		}
+	}
+	act("applications", "redeliver-one", "delivery", subjects["deliveries"]).wantRedirect(t, http.StatusSeeOther, "/ops/applications/"+subjects["applications"]+"?done=redeliver-one")
+	var entries int
+	if err := f.db.Pool().QueryRow(t.Context(), "SELECT count(*) FROM audit_entries WHERE action IN ('lawyer.duty', 'lawyer.send_home', 'webhook.redeliver')").Scan(&entries); err != nil || entries != 3 {
+		t.Errorf("%d entries, %v", entries, err)
+	}
 }

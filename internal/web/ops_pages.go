@@ -484,7 +484,16 @@ func (p *Pages) opsLawyer(c echo.Context, s staff.Session) error {
 		return err
 	}
 	facts = append(facts, opsFact{"ops.col.signin", signin})
-	acts := []string{"skills", "phone", map[bool]string{true: "resume-lawyer", false: "suspend-lawyer"}[l.Suspended]}
+	duty, err := p.deps.Lawyers.Duty(ctx, tx, l.ID)
+	if err != nil {
+		return err
+	}
+	hours := make([]string, len(duty.Hours))
+	for i, h := range duty.Hours {
+		hours[i] = h.String()
+	}
+	facts = append(facts, opsFact{"ops.field.zone", plain(duty.TimeZone)}, opsFact{"ops.field.dutyhours", plain(strings.Join(hours, ", "))}, opsFact{"ops.field.oncall", yes("ops.yes", "ops.no", duty.OnCall)})
+	acts := []string{"skills", "phone", "duty", "send-home", map[bool]string{true: "resume-lawyer", false: "suspend-lawyer"}[l.Suspended]}
 	if !l.Simulated {
 		acts = append(acts, "reinvite-lawyer")
 	}
@@ -595,7 +604,7 @@ func (p *Pages) hookBlocks(ctx context.Context, tx postgres.Tx, s staff.Session,
 	state := opsBlock{Title: "ops.hooks", Facts: []opsFact{{"ops.hooks.host", code(host)}, {"ops.hooks.disabled", maybeAt(endpoint.DisabledAt)}, {"ops.hooks.why", code(endpoint.DisabledReason)},
 		{"ops.hooks.failing", maybeAt(endpoint.FailingSince)}, {"ops.hooks.rate", worded("ops.percent", health.Rate())}, {"ops.hooks.failed", plain(strconv.Itoa(health.Failed))},
 		{"ops.hooks.pending", plain(strconv.Itoa(health.Pending))}, {"ops.hooks.oldest", maybeAt(health.Oldest)}}}
-	state.Links = p.links(s, applicationID, "enable-webhooks", "redeliver")
+	state.Links = p.links(s, applicationID, "enable-webhooks", "redeliver-one", "redeliver")
 	list, _, err := p.deps.Webhooks.Deliveries(ctx, tx, applicationID, webhook.DeliveryFilter{Limit: 20})
 	log := opsBlock{Title: "ops.deliveries", Head: []string{"ops.col.when", "ops.col.kind", "ops.col.status", "ops.col.attempts", "ops.col.next"}, Table: true}
 	for _, d := range list {

@@ -99,6 +99,12 @@ func functions(lang string, texts text.Catalogue, stylePath string) template.Fun
 		"act": func(kind, action, name, value, text, csrf string) deskAct {
 			return deskAct{kind, action, name, value, text, csrf}
 		},
+		"signins": func(of any, base, csrf string) any {
+			return struct {
+				Of         any
+				Base, CSRF string
+			}{of, base, csrf}
+		},
 		"notewith": func(c any, csrf string) any {
 			return struct {
 				Case any

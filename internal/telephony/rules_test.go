@@ -154,6 +154,10 @@ func TestCommandsFollowTheScriptOfACall(t *testing.T) {
 	if want := append(slices.Clone(setup), cmdPlaceLeg, cmdBridge); !slices.Equal(got, want) {
 		t.Errorf("after a drop got %v, want %v", got, want)
 	}
+	_, _, got = play(newCall(), append(slices.Clone(up), lawyerLeft(9), answered(Lawyer))...)
+	if want := append(slices.Clone(setup), cmdPlaceLeg, cmdPlay, cmdCollect); !slices.Equal(got, want) {
+		t.Errorf("a lawyer who dropped and answers: got %v, want %v", got, want)
+	}
 	_, _, got = play(newCall(), answered(Lawyer), keyed, machineOn(Client))
 	if want := []commandKind{cmdPlay, cmdCollect, cmdBridge, cmdPlaceLeg, cmdHangup}; !slices.Equal(got, want) {
 		t.Errorf("voicemail: got %v, want %v", got, want)
@@ -204,7 +208,6 @@ func TestEveryStateDecidesEveryTrigger(t *testing.T) {
 }
 
 // A paid call starts only after both have pressed 1, and the client is rung only after the lawyer has, whatever a provider reports.
-// A lawyer who dropped comes back with the key only.
 func TestNothingStartsBeforeBothPressed1(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -270,6 +270,18 @@ func TestALegOfTheProgramBeforeGoesOn(t *testing.T) {
 	}
 }
 
+// The leg that a machine took ends as the next is placed, and does not bring about another one while that rings.
+func TestALegThatWasReplacedPlacesNoOther(t *testing.T) {
+	t.Parallel()
+	s := openSwitchboard(t, standIn(translated(talk(func(s *sandbox.Script) {
+		s.LawyerAnswerAfter, s.LawyerDropAt, s.Mailbox = 20*time.Second, 30*time.Second, true
+	}))))
+	s.play(s.place(false))
+	if n := s.provider.(rented).dialled(theLawyer); n != 3 {
+		t.Errorf("in the minute after the drop the lawyer was dialled %d times, want 2", n-1)
+	}
+}
+
 // A notice counts only with the signature of the account, over the very address and body.
 func TestOnlySignedNoticesCount(t *testing.T) {
 	t.Parallel()

@@ -51,7 +51,7 @@ func operations(t *testing.T) string {
 	t.Helper()
 	handlers := calls(t)
 	var lines []string
-	for _, source := range [][]byte{openapi.Partner, openapi.Platform, openapi.Desk} {
+	for _, source := range [][]byte{openapi.Partner, openapi.Platform, openapi.Desk, openapi.Sandbox} {
 		var doc struct {
 			Paths map[string]map[string]struct {
 				OperationID string `yaml:"operationId"`

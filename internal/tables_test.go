@@ -40,6 +40,7 @@ var foreign = map[string]string{
 	"internal/consultation lawyer_pairs": "what waits for a lawyer is found by his pairs",
 	"internal/consultation calls":        "a call of nobody is found by the consultation that it lost",
 	"internal/consultation holds":        "what a lawyer earned is what holds settled",
+	"internal/sandbox topup_sessions":    "a payment of an application becomes older with it",
 	"internal/note consultations":        "a note is sealed by the key of the consultation's client",
 
 	"internal/books consultation_evidence": "books compare",

@@ -625,6 +625,7 @@ CREATE TRIGGER oauth_grant_events_no_truncate BEFORE TRUNCATE ON public.oauth_gr
 
 CREATE TABLE oauth_grants (
     activated_at timestamp with time zone,
+    aged_us bigint NOT NULL DEFAULT 0,
     application_id text NOT NULL,
     client_id text NOT NULL,
     created_at timestamp with time zone NOT NULL,
@@ -634,6 +635,7 @@ CREATE TABLE oauth_grants (
     revoked_at timestamp with time zone,
     revoked_reason text,
     scopes text[] NOT NULL,
+    CONSTRAINT oauth_grants_aged_us_check CHECK ((aged_us >= 0)),
     CONSTRAINT oauth_grants_application_id_fkey FOREIGN KEY (application_id) REFERENCES applications(id),
     CONSTRAINT oauth_grants_client_id_fkey FOREIGN KEY (client_id) REFERENCES clients(id),
     CONSTRAINT oauth_grants_pkey PRIMARY KEY (id),

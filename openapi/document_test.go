@@ -28,6 +28,7 @@ var documents = map[string]func() (*contract, error){
 	"partner":  sync.OnceValues(func() (*contract, error) { return parse(openapi.Partner) }),
 	"platform": sync.OnceValues(func() (*contract, error) { return parse(openapi.Platform) }),
 	"desk":     sync.OnceValues(func() (*contract, error) { return parse(openapi.Desk) }),
+	"sandbox":  sync.OnceValues(func() (*contract, error) { return parse(openapi.Sandbox) }),
 }
 
 func parse(source []byte) (*contract, error) {

@@ -25,6 +25,12 @@ var Platform []byte
 //go:embed desk.yaml
 var Desk []byte
 
+// Sandbox is the OpenAPI 3.1 document of the Sandbox API, in YAML: how a partner plays what takes long or does not happen by
+// itself. It is enforced and generated from in the same way; a live deployment neither serves nor shows it.
+//
+//go:embed sandbox.yaml
+var Sandbox []byte
+
 // The contracts are written with this base address, and say this of it.
 const (
 	writtenBase   = "http://localhost:8080"

@@ -90,8 +90,9 @@ type App struct {
 	Operator      *operator.Service
 	Desk          *desk.Service
 
-	SimulatedPayments *sandbox.Payments // nil in live, like the next two
+	SimulatedPayments *sandbox.Payments // nil in live, like the next three
 	SimulatedLawyers  *sandbox.Lawyers
+	SimulatedClock    *sandbox.Clock
 	SimulatedCalls    *sandbox.Calls
 
 	cursor   []byte // signs page cursors
@@ -275,6 +276,7 @@ func (a *App) wire(ctx context.Context, k keys) (err error) {
 	}
 	if cfg.Sandbox() {
 		a.SimulatedLawyers = sandbox.NewLawyers(a.DB, a.Consultations, a.Lawyers, a.Logger)
+		a.SimulatedClock = sandbox.NewClock(a.DB, a.Consultations, a.Logger)
 		a.SimulatedPayments = sandbox.NewPayments(a.DB, a.Payments, a.noticeURL(), k.payment, a.Logger)
 	}
 	return nil
@@ -374,7 +376,7 @@ func (a *App) routes() (*echo.Echo, error) {
 		Contract: openapi.Published(openapi.Partner, a.Config.BaseURL), Platform: openapi.Published(openapi.Platform, a.Config.BaseURL),
 	}
 	if a.SimulatedPayments != nil {
-		d.SandboxPayments = a.SimulatedPayments
+		d.SandboxPayments, d.Player = a.SimulatedPayments, openapi.Published(openapi.Sandbox, a.Config.BaseURL)
 	}
 	pages, err := web.New(d)
 	if err != nil {
@@ -385,7 +387,7 @@ func (a *App) routes() (*echo.Echo, error) {
 		Consultations: a.Consultations, Staff: a.Staff, Desk: a.Desk, Idempotency: a.Idempotency, Limiter: limiter, Applications: a.Applications, Webhooks: a.Webhooks,
 		Quotas: httpapi.Quotas{ApplicationPerMinute: a.Config.RateApplication, ClientPerMinute: a.Config.RateClient,
 			UnauthorizedPerMinute: a.Config.RateUnauthorized, TokenFailurePerMinute: a.Config.RateTokenFailures},
-		BaseURL: a.Config.BaseURL, CursorKey: a.cursor, Test: a.Config.Sandbox(), Authorize: pages.Authorize, ErrorPage: pages.Error,
+		BaseURL: a.Config.BaseURL, CursorKey: a.cursor, Test: a.Config.Sandbox(), Clock: a.SimulatedClock, Authorize: pages.Authorize, ErrorPage: pages.Error,
 	})
 	if err != nil {
 		return nil, err

@@ -48,7 +48,7 @@ const typeJSON, typeForm = "application/json", "application/x-www-form-urlencode
 func readContracts(t *testing.T) map[string]describedOperation {
 	t.Helper()
 	out := map[string]describedOperation{}
-	for _, source := range [][]byte{openapi.Partner, openapi.Platform, openapi.Desk} {
+	for _, source := range [][]byte{openapi.Partner, openapi.Platform, openapi.Desk, openapi.Sandbox} {
 		var document struct {
 			Paths      map[string]map[string]describedOperation
 			Components struct {

@@ -47,7 +47,7 @@ func TestNoPageAndNoContractNamesAnotherAddress(t *testing.T) {
 		w := newWorld(t, func(s *setup) { s.BaseURL, s.SecurityContact, s.idle = base, "mailto:security@api.example", true })
 		w.base = "http://" + w.Config.Addr
 		for _, path := range []string{"/", "/?lang=fr", "/docs", "/docs/platform", "/login", "/signup", "/password/forgot", "/accessibility", "/nowhere",
-			"/openapi.yaml", "/openapi.json", "/openapi/platform.yaml", "/openapi/platform.json", "/.well-known/oauth-authorization-server",
+			"/openapi.yaml", "/openapi.json", "/openapi/platform.yaml", "/openapi/platform.json", "/docs/sandbox", "/openapi/sandbox.yaml", "/openapi/sandbox.json", "/.well-known/oauth-authorization-server",
 			"/.well-known/security.txt", "/status"} {
 			text := html.UnescapeString(string(w.send(t, http.MethodGet, path, nil).Body))
 			if rest := strings.NewReplacer(base, "", url.QueryEscape(base), "").Replace(text); strings.Contains(rest, "localhost") {
@@ -106,7 +106,7 @@ func TestWhatIsPublic(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	for path, media := range map[string]string{
-		"/": "text/html", "/docs": "text/html", "/docs/platform": "text/html", "/login": "text/html", "/healthz": "application/json", "/readyz": "application/json", "/status": "application/json",
+		"/": "text/html", "/docs": "text/html", "/docs/platform": "text/html", "/docs/sandbox": "text/html", "/openapi/sandbox.yaml": "application/yaml", "/openapi/sandbox.json": "application/json", "/login": "text/html", "/healthz": "application/json", "/readyz": "application/json", "/status": "application/json",
 		"/openapi.yaml": "application/yaml", "/openapi.json": "application/json", "/openapi/platform.yaml": "application/yaml", "/openapi/platform.json": "application/json", "/.well-known/jwks.json": "application/json",
 		"/.well-known/oauth-authorization-server": "application/json",
 	} {

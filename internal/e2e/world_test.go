@@ -70,6 +70,7 @@ func newWorld(t testing.TB, options ...option) *world {
 	}
 	if s.simulated {
 		w.SimulatedLawyers.Pace = sandbox.Pace{Talk: time.Second}
+		w.SimulatedClock.Pace = w.SimulatedLawyers.Pace
 		w.inTx(t, func(tx postgres.Tx) error { return w.SimulatedLawyers.Seed(t.Context(), tx) })
 	}
 	w.run(t, s)

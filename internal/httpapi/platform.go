@@ -33,8 +33,13 @@ func (s *Server) registerPlatform(e *echo.Echo) {
 		}
 	}
 	server.RegisterHandlersWithOptions(e, server.NewStrictHandler(platform{s}, nil), server.RegisterHandlersOptions{OperationMiddlewares: middlewares})
-	for _, path := range append(s.platform.routes(isPlatform), "/api/platform/v1", "/api/platform/v1/*") {
-		e.RouteNotFound(path, unknown(s.platform), known...)
+	contracts, paths := []*document{s.platform}, append(s.platform.routes(isPlatform), "/api/platform/v1", "/api/platform/v1/*")
+	if s.sandbox != nil {
+		s.registerSandbox(e, known)
+		contracts, paths = append(contracts, s.sandbox), append(paths, s.sandbox.routes(isPlatform)...)
+	}
+	for _, path := range paths {
+		e.RouteNotFound(path, unknown(contracts...), known...)
 	}
 }
 
@@ -94,10 +99,14 @@ const (
 
 // limitPosts counts a call against the quota of its purpose; the headers describe the tighter of the two quotas.
 func (p platform) limitPosts(ctx context.Context, purpose string) error {
+	return p.limitPurpose(ctx, purpose, postsPerMinute)
+}
+
+func (s *Server) limitPurpose(ctx context.Context, purpose string, perMinute int) error {
 	r := requestOf(ctx)
 	var d ratelimit.Decision
-	err := p.deps.DB.InTx(ctx, func(tx postgres.Tx) (err error) {
-		d, err = ratelimit.Take(ctx, tx, "platform "+purpose+" "+r.Principal.ApplicationID, ratelimit.PerMinute(postsPerMinute))
+	err := s.deps.DB.InTx(ctx, func(tx postgres.Tx) (err error) {
+		d, err = ratelimit.Take(ctx, tx, "platform "+purpose+" "+r.Principal.ApplicationID, ratelimit.PerMinute(perMinute))
 		return err
 	})
 	if err != nil {

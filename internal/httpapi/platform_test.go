@@ -427,3 +427,11 @@ func TestCallsThatMakeUsPostAreCountedForAllReplicas(t *testing.T) {
 	h.clock.Advance(6 * time.Second)
 	replica.call(me, "POST", root+"/endpoint/test", test).want(t, 202, "")
 }
+
+// A deployment that is no sandbox has nothing of one.
+func TestOnlyASandboxHasTheSandboxAPI(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, plenty)
+	_, credentials, _ := h.application("")
+	h.call(credentials, http.MethodPost, "/api/platform/v1/sandbox/clock/advance", map[string]int{"seconds": 1}).want(t, http.StatusNotFound, "NOT_FOUND")
+}

@@ -24,6 +24,7 @@ import (
 	"partnerd/internal/postgres"
 	"partnerd/internal/problem"
 	"partnerd/internal/ratelimit"
+	"partnerd/internal/sandbox"
 	"partnerd/internal/staff"
 	"partnerd/internal/telephony/twilio"
 	"partnerd/internal/wallet"
@@ -52,8 +53,9 @@ type Deps struct {
 	Limiter       *ratelimit.Limiter
 	Quotas        Quotas
 	BaseURL       string
-	CursorKey     []byte // secret; the same in every replica
-	Test          bool   // sandbox
+	CursorKey     []byte         // secret; the same in every replica
+	Test          bool           // sandbox
+	Clock         *sandbox.Clock // nil in live
 	Authorize     echo.HandlerFunc
 	ErrorPage     func(c echo.Context, status int) error // for paths that people open
 }
@@ -72,6 +74,7 @@ type Server struct {
 	doc      *document // Partner API
 	platform *document // Platform API
 	desk     *document // Desk API
+	sandbox  *document // Sandbox API; nil in live
 	ids      id.Minter
 	cursors  cursors
 	copies   map[string]edge.Document // published contracts, by path
@@ -92,7 +95,14 @@ func New(d Deps) (*Server, error) {
 	if s.desk, err = readDocument(openapi.Desk, schemeDesk); err != nil {
 		return nil, err
 	}
-	for path, source := range map[string][]byte{"/openapi": openapi.Partner, "/openapi/platform": openapi.Platform, "/openapi/desk": openapi.Desk} {
+	published := map[string][]byte{"/openapi": openapi.Partner, "/openapi/platform": openapi.Platform, "/openapi/desk": openapi.Desk}
+	if d.Clock != nil {
+		if s.sandbox, err = readDocument(openapi.Sandbox, schemePlatform); err != nil {
+			return nil, err
+		}
+		published["/openapi/sandbox"] = openapi.Sandbox
+	}
+	for path, source := range published {
 		if err := s.publish(path, source); err != nil {
 			return nil, err
 		}
@@ -158,12 +168,14 @@ func instead(h echo.HandlerFunc) echo.MiddlewareFunc {
 	return func(echo.HandlerFunc) echo.HandlerFunc { return h }
 }
 
-// unknown answers a path or method below a versioned prefix that the contract does not have (T20).
-func unknown(d *document) echo.HandlerFunc {
+// unknown answers a path or method below a versioned prefix that none of its contracts has (T20).
+func unknown(contracts ...*document) echo.HandlerFunc {
 	return func(c echo.Context) error {
-		if methods := d.allowed(c.Request().URL.EscapedPath()); methods != nil {
-			c.Response().Header().Set("Allow", strings.Join(methods, ", "))
-			return problem.ErrMethodNotAllowed
+		for _, d := range contracts {
+			if methods := d.allowed(c.Request().URL.EscapedPath()); methods != nil {
+				c.Response().Header().Set("Allow", strings.Join(methods, ", "))
+				return problem.ErrMethodNotAllowed
+			}
 		}
 		return problem.ErrNotFound
 	}

@@ -17,11 +17,13 @@ type Place struct {
 	What     string // the other one is about
 }
 
-// Partner and Platform are the two manuals that there are.
+// The manuals that there are.
 var (
 	Partner = Place{"/docs", "/openapi", "/docs/platform",
 		"Platform API: webhook settings, delivery log and redelivery, for your own servers"}
 	Platform = Place{"/docs/platform", "/openapi/platform", "/docs",
+		"Partner API: clients, wallet, consultations, and what each webhook says"}
+	Sandbox = Place{"/docs/sandbox", "/openapi/sandbox", "/docs",
 		"Partner API: clients, wallet, consultations, and what each webhook says"}
 )
 

@@ -50,6 +50,7 @@ func TestTheManualsCoverTheWholeContracts(t *testing.T) {
 			`href="/docs/platform"`, `href="/openapi.yaml"`}, nil},
 		{Platform, openapi.Platform, 11, 0, []string{base + "/api/platform/v1/endpoint", "-u '<client id>:<client secret>'",
 			`href="/docs"`, `href="/openapi/platform.yaml"`}, []string{"Bearer"}},
+		{Sandbox, openapi.Sandbox, 1, 0, []string{base + "/api/platform/v1/sandbox/clock/advance", `href="/docs"`, `href="/openapi/sandbox.yaml"`}, []string{"Bearer"}},
 	} {
 		body := string(must(Render(tt.place, tt.contract, base)))
 		for _, text := range tt.want {

@@ -90,7 +90,7 @@ func (s *Service) mintAgain(ctx context.Context, x *exchange, r *TokenResponse, 
 		return library.ErrInvalidGrant
 	}
 	r.Scope = application.FormatScopes(scopes)
-	if r.AccessToken, err = s.mint(x.tx, x.key, grantRow{ID: said.GrantID, ClientID: said.ClientID, ApplicationID: said.ApplicationID}, r.Scope); err != nil {
+	if r.AccessToken, err = s.mint(x.tx, x.key, grantRow{ID: said.GrantID, ClientID: said.ClientID, ApplicationID: said.ApplicationID, AgedUs: said.AgedUs}, r.Scope); err != nil {
 		return err
 	}
 	return s.keepAnswer(ctx, x, *r)

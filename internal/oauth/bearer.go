@@ -46,6 +46,9 @@ func (s *Service) Authenticate(ctx context.Context, bearer string) (Principal, e
 		return Principal{}, ErrUnauthorized
 	}
 	c := t.claims
+	if aged := time.Duration(row.AgedUs-c.AgedUs) * time.Microsecond; !tx.Now.Add(aged).Before(time.Unix(c.ExpiresAt, 0)) {
+		return Principal{}, ErrUnauthorized
+	}
 	if row.LastUsedAt == nil || tx.Now.Sub(*row.LastUsedAt) >= usedResolution {
 		// The account page's "last used" is not worth a failed request, and the next call of the grant tries again. Only the log tells,
 		// unless it is the caller who went away.

@@ -23,6 +23,7 @@ type grantRow struct {
 	RevokedAt     *time.Time                        `gorm:"column:revoked_at"`
 	RevokedReason Reason                            `gorm:"column:revoked_reason;serializer:zeronull"`
 	PurgeAt       time.Time                         `gorm:"column:purge_at"` // when [Service.Purge] looks at it next
+	AgedUs        int64                             `gorm:"column:aged_us"`  // by how much it was made older, in a sandbox
 }
 
 // TableName implements [schema.Tabler].
@@ -38,7 +39,7 @@ var (
 	revokeLinksSQL   = postgres.SQL(postgres.Atomic, revoke+`client_id = $4 AND $5 IN ('', application_id)`+recordEvents)
 	revokePendingSQL = postgres.SQL(postgres.Atomic, revoke+`client_id = $4 AND activated_at IS NULL`+recordEvents)
 
-	liveGrantSQL = postgres.SQL(postgres.Hot, `SELECT g.last_used_at, a.scopes, coalesce(a.rate_per_minute, 0), coalesce(a.client_rate_per_minute, 0), a.recording_enabled
+	liveGrantSQL = postgres.SQL(postgres.Hot, `SELECT g.last_used_at, a.scopes, coalesce(a.rate_per_minute, 0), coalesce(a.client_rate_per_minute, 0), a.recording_enabled, g.aged_us
 		FROM oauth_grants g JOIN applications a ON a.id = g.application_id JOIN clients c ON c.id = g.client_id
 		WHERE g.id = $1 AND g.application_id = $2 AND g.client_id = $3 AND g.activated_at IS NOT NULL AND g.revoked_at IS NULL
 			AND a.suspended_at IS NULL AND c.disabled_at IS NULL`)
@@ -59,12 +60,13 @@ type liveGrantRow struct {
 	RatePerMinute       int
 	ClientRatePerMinute int
 	RecordingEnabled    bool
+	AgedUs              int64
 }
 
 // liveGrant finds the grant of an access token while it can be used. It runs for every API call.
 func liveGrant(ctx context.Context, tx postgres.Tx, c claims) (r liveGrantRow, found bool, err error) {
 	err = tx.QueryRow(ctx, liveGrantSQL, c.GrantID, c.ApplicationID, c.ClientID).Scan(
-		&r.LastUsedAt, &r.Allowed, &r.RatePerMinute, &r.ClientRatePerMinute, &r.RecordingEnabled)
+		&r.LastUsedAt, &r.Allowed, &r.RatePerMinute, &r.ClientRatePerMinute, &r.RecordingEnabled, &r.AgedUs)
 	if postgres.IsNotFound(err) {
 		return liveGrantRow{}, false, nil
 	}

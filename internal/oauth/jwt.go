@@ -34,12 +34,15 @@ type claims struct {
 	TokenID       string `json:"jti"`
 	IssuedAt      int64  `json:"iat"` // Unix seconds
 	ExpiresAt     int64  `json:"exp"` // Unix seconds
+
+	// By how much its grant had been made older when it was issued, in microseconds, in a sandbox whose clock is moved forward.
+	AgedUs int64 `json:"aged,omitempty"`
 }
 
 func (s *Service) mint(tx postgres.Tx, key signingKey, g grantRow, scope string) (string, error) {
 	payload, err := json.Marshal(claims{
 		Issuer: s.cfg.Issuer, ClientID: g.ClientID, Audience: s.cfg.Audience, ApplicationID: g.ApplicationID, Scope: scope,
-		GrantID: g.ID, TokenID: tx.NewID("jti"), IssuedAt: tx.Now.Unix(), ExpiresAt: tx.Now.Add(AccessTokenLifetime).Unix(),
+		GrantID: g.ID, TokenID: tx.NewID("jti"), IssuedAt: tx.Now.Unix(), ExpiresAt: tx.Now.Add(AccessTokenLifetime).Unix(), AgedUs: g.AgedUs,
 	})
 	if err != nil {
 		return "", fmt.Errorf("write access token: %w", err)

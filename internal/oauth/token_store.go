@@ -42,10 +42,10 @@ type lockedGrant struct {
 	ClientDisabled bool
 }
 
-const lockedColumns = `g.id, g.application_id, g.client_id, g.scopes, g.revoked_at, c.disabled_at IS NOT NULL`
+const lockedColumns = `g.id, g.application_id, g.client_id, g.scopes, g.revoked_at, g.aged_us, c.disabled_at IS NOT NULL`
 
 func (l *lockedGrant) fields() []any {
-	return []any{&l.Grant.ID, &l.Grant.ApplicationID, &l.Grant.ClientID, &l.Grant.Scopes, &l.Grant.RevokedAt, &l.ClientDisabled}
+	return []any{&l.Grant.ID, &l.Grant.ApplicationID, &l.Grant.ClientID, &l.Grant.Scopes, &l.Grant.RevokedAt, &l.Grant.AgedUs, &l.ClientDisabled}
 }
 
 // Using a code or refresh token, issuing the next refresh token ($5, unless NULL) and recording it is one statement,

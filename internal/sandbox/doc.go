@@ -10,6 +10,8 @@
 // How a call goes is a [Script]: by default the lawyer answers after 0.4 s and presses 1 0.3 s later, the client after 1.2 s, and
 // presses 1 half a second later; the lawyer hangs up after 4 s of talk ([DefaultPace]).
 //
+// A partner who does not want to wait moves the [Clock] of his application forward.
+//
 // Tables: sandbox_call_steps, sandbox_payment_notices.
 // It has no rule of the product.
 package sandbox

@@ -38,32 +38,53 @@ func (c chore) key() string { return string(c.kind) + " " + c.subjectID }
 //
 // Parameters: now; seconds from the offer to its acceptance, from the assignment to the call, of the call, to the note, and of the choice to wait for
 // another attempt.
-var choresSQL = postgres.SQL(postgres.Report, `
+var choresText = `
 	SELECT 'accept' AS kind, o.lawyer_id, l.lease_epoch AS epoch, o.id AS subject_id, '' AS language, o.created_at + make_interval(secs => $2) AS due
-	FROM offers o`+simulatedSQL("o.lawyer_id", "l.suspended_at IS NULL")+`
+	FROM offers o` + simulatedSQL("o.lawyer_id", "l.suspended_at IS NULL") + `
 	WHERE o.state = 'OPEN' AND o.expires_at > $1
 	UNION ALL
 	SELECT 'dial', c.lawyer_id, l.lease_epoch, c.id, c.language, c.assigned_at + make_interval(secs => $3)
-	FROM consultations c`+simulatedSQL("c.lawyer_id", "l.suspended_at IS NULL")+`
+	FROM consultations c` + simulatedSQL("c.lawyer_id", "l.suspended_at IS NULL") + `
 	WHERE c.status = 'ASSIGNED' AND c.dial_attempts = 0 AND c.next_dial_at IS NULL
 		AND NOT EXISTS (SELECT FROM calls k WHERE k.client_id = c.client_id AND k.state <> 'ENDED')
 	UNION ALL
 	SELECT 'wait', c.lawyer_id, l.lease_epoch, c.id, c.language, c.choose_by - make_interval(secs => $6)
-	FROM consultations c`+simulatedSQL("c.lawyer_id", "l.suspended_at IS NULL")+`
+	FROM consultations c` + simulatedSQL("c.lawyer_id", "l.suspended_at IS NULL") + `
 	WHERE c.status = 'ASSIGNED' AND c.choose_by IS NOT NULL
 	UNION ALL
 	SELECT 'hang_up', c.lawyer_id, l.lease_epoch, c.id, c.language, k.bridged_at + make_interval(secs => $4)
-	FROM calls k JOIN consultations c ON c.id = k.consultation_id AND c.status = 'IN_CALL'`+simulatedSQL("c.lawyer_id", "true")+`
+	FROM calls k JOIN consultations c ON c.id = k.consultation_id AND c.status = 'IN_CALL'` + simulatedSQL("c.lawyer_id", "true") + `
 	WHERE k.state = 'BRIDGED'
 	UNION ALL
 	SELECT 'write', c.lawyer_id, l.lease_epoch, c.id, c.language, c.call_ended_at + make_interval(secs => $5)
-	FROM consultations c`+simulatedSQL("c.lawyer_id", "l.suspended_at IS NULL")+`
-	WHERE c.status = 'CALL_ENDED'
+	FROM consultations c` + simulatedSQL("c.lawyer_id", "l.suspended_at IS NULL") + `
+	WHERE c.status = 'CALL_ENDED'`
+
+var (
+	choresSQL = postgres.SQL(postgres.Report, choresText+`
 	ORDER BY due LIMIT 200`)
+
+	// Parameters beyond those of choresText: application, instant.
+	nextChoreSQL = postgres.SQL(postgres.Report, `SELECT min(x.due) FROM (`+choresText+`) x LEFT JOIN offers o ON x.kind = 'accept' AND o.id = x.subject_id
+		JOIN consultations c ON c.id = coalesce(o.consultation_id, x.subject_id) WHERE c.application_id = $7 AND x.due > $8`)
+)
 
 func simulatedSQL(id, condition string) string {
 	return `
 	CROSS JOIN LATERAL (SELECT l.lease_epoch FROM lawyers l WHERE l.id = ` + id + ` AND l.simulated AND ` + condition + ` OFFSET 0) l`
+}
+
+// nextChore is when the first chore after the given instant is due that is about an application's consultation; nil for none.
+func nextChore(ctx context.Context, tx postgres.Tx, p Pace, applicationID string, after time.Time) (at *time.Time, err error) {
+	args := append(choreArgs(tx, p), applicationID, after)
+	if err := tx.QueryRow(ctx, nextChoreSQL, args...).Scan(&at); err != nil {
+		return nil, fmt.Errorf("look for what a simulated lawyer has to do: %w", err)
+	}
+	return at, nil
+}
+
+func choreArgs(tx postgres.Tx, p Pace) []any {
+	return []any{tx.Now, p.Accept.Seconds(), p.Dial.Seconds(), p.Talk.Seconds(), p.Write.Seconds(), consultation.ChooseLimit.Seconds()}
 }
 
 // chores reads all of them in one statement, those that are due first at first, and those to come. A consultation is dialled
@@ -78,7 +99,7 @@ func chores(ctx context.Context, tx postgres.Tx, p Pace) ([]chore, error) {
 		Language  string
 		Due       time.Time
 	}
-	rows, err := postgres.Query[row](ctx, tx, choresSQL, tx.Now, p.Accept.Seconds(), p.Dial.Seconds(), p.Talk.Seconds(), p.Write.Seconds(), consultation.ChooseLimit.Seconds())
+	rows, err := postgres.Query[row](ctx, tx, choresSQL, choreArgs(tx, p)...)
 	if err != nil {
 		return nil, fmt.Errorf("list what simulated lawyers have to do: %w", err)
 	}

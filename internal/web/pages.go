@@ -71,6 +71,7 @@ type Deps struct {
 	Sandbox         bool
 	Contract        []byte // the OpenAPI document that /docs shows, as it is published
 	Platform        []byte // the one that /docs/platform shows
+	Player          []byte // the one that /docs/sandbox shows; nil in live
 
 	SecurityContact string // where to report a weakness, a URL; empty: nobody says
 	LoginPerAccount int    // sign-in attempts a minute for one e-mail address; 0 means 10
@@ -88,6 +89,7 @@ type Pages struct {
 	keyScript     asset
 	docs          docsPage // of the Partner API
 	platformDocs  docsPage
+	sandboxDocs   docsPage
 	origin        *http.CrossOriginProtection
 }
 
@@ -129,6 +131,11 @@ func New(d Deps) (*Pages, error) {
 	if p.platformDocs, err = newDocsPage(manual.Platform, "docs.platform", d.Platform, d.BaseURL, p.views, d.Sandbox); err != nil {
 		return nil, fmt.Errorf("render documentation of the Platform API: %w", err)
 	}
+	if d.Player != nil {
+		if p.sandboxDocs, err = newDocsPage(manual.Sandbox, "docs.sandbox", d.Player, d.BaseURL, p.views, d.Sandbox); err != nil {
+			return nil, fmt.Errorf("render documentation of the Sandbox API: %w", err)
+		}
+	}
 	return p, nil
 }
 
@@ -142,6 +149,9 @@ func (p *Pages) Register(e *echo.Echo) {
 	}
 	e.Match(read, manual.Partner.Path, p.page(p.docs.serve))
 	e.Match(read, manual.Platform.Path, p.page(p.platformDocs.serve))
+	if p.deps.Player != nil {
+		e.Match(read, manual.Sandbox.Path, p.page(p.sandboxDocs.serve))
+	}
 	e.Match(read, "/login", p.page(p.loginForm))
 	e.POST("/login", p.page(p.login))
 	e.POST("/logout", p.page(p.logout))

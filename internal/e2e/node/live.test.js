@@ -227,6 +227,9 @@ for (const [language, viewport] of [['fr', narrow], ['en', wide]]) {
     for (const reason of ['First operator', 'Four eyes', 'Admitted to the bar', 'Contract signed', 'Goodwill', 'I agree']) assert(audit.includes(reason), `${reason} is not in the audit`)
     assert((await program.cli('ledger', 'verify')).ok)
 
+    // Nothing of a sandbox is here.
+    for (const path of ['/openapi/sandbox.yaml', '/docs/sandbox']) assert.equal((await fetch(program.base + path)).status, 404, path)
+
     // The note, the numbers and the description are nowhere but with those whom they concern.
     const read = await everyPage(ops)
     assert(read.has(`/ops/consultations/${id}`), 'the operators\' pages were not followed')

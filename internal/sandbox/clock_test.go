@@ -1,0 +1,86 @@
+package sandbox_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"partnerd/internal/dbtest"
+	"partnerd/internal/sandbox"
+)
+
+// stays says of every instant in the schema that does not become older with an application, why.
+var stays = map[string]string{
+	"access_counts": "counts by the day on which the client's data was really read",
+	"applications":  "when it was really registered, changed and suspended; a client secret is no matter of minutes",
+	"audit_entries": "evidence", "consultation_evidence": "evidence", "consultation_withdrawals": "evidence", "evidence_chain": "evidence",
+	"browser_sessions": "the client's", "client_links": "the client's", "client_passkeys": "the client's", "client_phone_codes": "the client's", "clients": "the client's",
+	"passkey_challenges": "the client's", "vault.client_keys": "the client's", "sms_messages": "a message that was really sent",
+	"competences": "the catalog's", "languages": "the catalog's", "deployment": "the deployment's", "signing_keys": "the deployment's",
+	"rate_buckets": "the deployment's",
+	"estimates":    "what was said ten minutes ago at most",
+	"holds":        "the ledger's", "ledger_checks": "the ledger's", "ledger_transactions": "the ledger's", "wallets": "the ledger's", "topup_refunds": "the ledger's",
+	"payment_notices": "a notice that really came", "call_events": "what a provider told, which is not changed",
+	"lawyer_pairs": "a lawyer's", "lawyer_presence": "a lawyer's", "lawyer_shifts": "a lawyer's", "lawyer_wakeups": "a lawyer's", "lawyers": "a lawyer's", "note_recipients": "a lawyer's",
+	"staff": "a person's who works here", "staff_challenges": "a person's who works here", "staff_links": "a person's who works here", "staff_passkeys": "a person's who works here",
+	"staff_recovery_codes": "a person's who works here", "staff_sessions": "a person's who works here", "operator_proposals": "a person's who works here",
+	"oauth_consents": "when the client really agreed", "oauth_grant_events": "evidence",
+	"twilio_legs":      "a real provider has no place in a sandbox whose clock is moved",
+	"webhook_attempts": "when it was really sent", "webhook_events": "when it really happened", "webhook_notices": "a mail that was really sent",
+
+	"call_commands.claimed_until": "a lease", "sandbox_call_steps.claimed_until": "a lease", "webhook_deliveries.lease_until": "a lease",
+	"offers.idle_since":       "a lawyer's",
+	"oauth_grants.created_at": "when the client really agreed", "oauth_grants.activated_at": "when it was really redeemed", "oauth_grants.last_used_at": "when it was really used",
+	"oauth_grants.revoked_at":       "when it really ended",
+	"webhook_deliveries.created_at": "when it really happened", "webhook_deliveries.ended_at": "when it was really sent",
+	"webhook_endpoints.created_at": "when it was really set", "webhook_endpoints.disabled_at": "when it was really closed", "webhook_endpoints.updated_at": "when it was really set",
+}
+
+// Every instant of the schema becomes older with its application, or says why not: a column that was forgotten would tell another time.
+func TestEveryInstantAgesOrStays(t *testing.T) {
+	t.Parallel()
+	rows, err := dbtest.New(t).Pool().Query(t.Context(), `SELECT table_schema, table_name, column_name FROM information_schema.columns
+		WHERE data_type = 'timestamp with time zone' AND table_schema IN ('public', 'vault') AND table_name NOT LIKE 'river%'`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	ages := map[string]bool{}
+	for _, a := range sandbox.Aging {
+		for _, column := range a.Instant {
+			ages[a.Table+"."+column] = true
+		}
+		if a.Timer != "" && !slices.Contains(a.Instant, a.Timer) {
+			t.Errorf("the timer %s of %s does not age", a.Timer, a.Table)
+		}
+	}
+	used := map[string]bool{}
+	for rows.Next() {
+		var schema, table, column string
+		if err := rows.Scan(&schema, &table, &column); err != nil {
+			t.Fatal(err)
+		}
+		table = strings.TrimPrefix(schema+"."+table, "public.")
+		name := table + "." + column
+		key := name
+		if stays[name] == "" {
+			key = table
+		}
+		switch {
+		case ages[name] && stays[key] != "":
+			t.Errorf("%s ages and stays", name)
+		case !ages[name] && stays[key] == "":
+			t.Errorf("%s neither ages with its application nor has a reason to stay", name)
+		}
+		used[key] = true
+		delete(ages, name)
+	}
+	for name := range ages {
+		t.Errorf("%s ages and does not exist", name)
+	}
+	for key := range stays {
+		if !used[key] {
+			t.Errorf("%s stays and does not exist", key)
+		}
+	}
+}

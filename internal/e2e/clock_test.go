@@ -59,7 +59,7 @@ func TestAPartnerPlaysADayInSeconds(t *testing.T) {
 	}
 	w.advance(t, a, 24*time.Hour-time.Minute)
 	refresh()
-	if v := s.read(t, first.ID); v.Status != "PENDING_CALLBACK" || time.Time(*v.CallbackDueAt).Sub(time.Now()) > 2*time.Minute {
+	if v := s.read(t, first.ID); v.Status != "PENDING_CALLBACK" || time.Until(time.Time(*v.CallbackDueAt)) > 2*time.Minute {
 		t.Fatalf("a minute before the end of the guarantee: %s, due %v", v.Status, v.CallbackDueAt)
 	}
 	w.advance(t, a, 2*time.Minute)

@@ -20,7 +20,9 @@ func TestAnAdminStays(t *testing.T) {
 		return p
 	}
 	ann, ben := admin("ann@partners.example"), admin("ben@partners.example")
-	h.ok(func(tx postgres.Tx) error { return dbtest.Exec(h.Context(), tx, "UPDATE staff SET password_hash = 'set'") })
+	h.ok(func(tx postgres.Tx) error {
+		return dbtest.Exec(h.Context(), tx, "UPDATE staff SET password_hash = 'set'")
+	})
 	admin("cleo@partners.example") // is invited, and may never come
 	results := make(chan error, 2)
 	h.ok(func(tx postgres.Tx) error { // so that both have begun before one ends

@@ -99,7 +99,7 @@ func (s *Service) SendTest(ctx context.Context, tx postgres.Tx, applicationID st
 		event.CallbackDueAt = &due
 	case Cancelled, Expired, Refunded:
 		event.Refunded = &about.Price
-	case Created, PaymentAuthorized, Matching, Assigned, CallStarted: // nothing more
+	case Created, PaymentAuthorized, Matching, Assigned, CallStarted, Ping: // nothing more
 	}
 	var err error
 	if row.body, err = encodeBody(row.id, about, event, tx.Now); err != nil {

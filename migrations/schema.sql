@@ -486,6 +486,9 @@ CREATE TABLE lawyer_wakeups (
 );
 
 CREATE TABLE lawyers (
+    bar text,
+    bar_checked_until timestamp with time zone,
+    bar_number text,
     created_at timestamp with time zone NOT NULL,
     email text NOT NULL,
     id text NOT NULL,
@@ -501,6 +504,7 @@ CREATE TABLE lawyers (
     suspended_at timestamp with time zone,
     time_zone text NOT NULL DEFAULT 'Europe/Paris'::text,
     updated_at timestamp with time zone NOT NULL,
+    CONSTRAINT lawyers_bar CHECK (((bar IS NULL) = (bar_number IS NULL))),
     CONSTRAINT lawyers_idle CHECK (((state <> 'AVAILABLE'::text) OR (idle_since IS NOT NULL))),
     CONSTRAINT lawyers_phone CHECK (((state <> 'AVAILABLE'::text) OR (phone_sealed IS NOT NULL))),
     CONSTRAINT lawyers_pkey PRIMARY KEY (id),

@@ -93,6 +93,7 @@ type lawyerCmd struct {
 	Reinvite lawyerReinviteCmd `cmd:"" help:"Invite a lawyer again, who chooses password and second factor afresh: everything before ends."`
 	Create   lawyerCreateCmd   `cmd:"" help:"Register a lawyer that the sandbox plays."`
 	SetPhone lawyerSetPhoneCmd `cmd:"" help:"Replace the phone number of a lawyer."`
+	Check    lawyerCheckCmd    `cmd:"" help:"Record that somebody has looked a lawyer up at his bar: in live nobody goes on duty without."`
 	Duty     lawyerDutyCmd     `cmd:"" help:"When a lawyer may be woken for callbacks."`
 	Suspend  lawyerSuspendCmd  `cmd:"" help:"Keep a lawyer from work and from signing on. An open offer and an assigned consultation go to others; a call goes on."`
 	Resume   lawyerResumeCmd   `cmd:"" help:"Let a suspended lawyer sign on again."`

@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"fmt"
+	"time"
 
 	"partnerd/internal/app"
 	"partnerd/internal/lawyer"
@@ -50,4 +52,26 @@ func (c *lawyerDutySetCmd) Run(ctx context.Context, cfg *app.Config) error {
 		d.Hours = append(d.Hours, hours...)
 	}
 	return with(ctx, cfg, func(a *app.App) error { return a.Operator.SetLawyerDuty(ctx, c.by(), c.ID, d) })
+}
+
+type lawyerCheckCmd struct {
+	output
+	act
+	ID     string `arg:"" help:"Identifier of the lawyer."`
+	Bar    string `required:"" help:"Bar where he is entered, for example Paris."`
+	Number string `required:"" help:"His number there."`
+	Until  string `required:"" help:"Last day on which the check counts (YYYY-MM-DD), 399 days at most."`
+}
+
+func (c *lawyerCheckCmd) Run(ctx context.Context, cfg *app.Config) error {
+	day, err := time.Parse(time.DateOnly, c.Until)
+	if err != nil {
+		return fmt.Errorf("--until: %q is not a day like 2027-06-30", c.Until)
+	}
+	return with(ctx, cfg, func(a *app.App) error {
+		if err := a.Operator.CheckLawyer(ctx, c.by(), c.ID, lawyer.Registration{Bar: c.Bar, Number: c.Number, CheckedUntil: day.AddDate(0, 0, 1)}); err != nil {
+			return err
+		}
+		return c.print(map[string]any{"id": c.ID, "checkedUntil": c.Until}, "The check counts until "+c.Until+".")
+	})
 }

@@ -232,6 +232,9 @@ func (a *App) wire(ctx context.Context, k keys) (err error) {
 	a.purgeEvery("ended grants", oauth.PurgeEvery, a.OAuth.Purge)
 	a.purgeEvery("token answers", time.Minute, a.OAuth.PurgeAnswers)
 	a.Lawyers = lawyer.New(k.box)
+	if !cfg.Sandbox() {
+		a.Lawyers.OnlyChecked()
+	}
 	a.Matching = matching.New(a.Lawyers)
 	people := &people{db: a.DB, lawyers: a.Lawyers, staff: a.Staff}
 	provider, err := a.telephony()

@@ -25,6 +25,7 @@ var (
 	ErrElsewhere = problem.Declare(problem.Conflict, "CONNECTED_ELSEWHERE", "The lawyer is connected elsewhere or was signed off; go on duty here first.")
 	ErrOfferGone = problem.Declare(problem.Conflict, "OFFER_GONE", "The offer is not open any more.")
 	ErrNotNow    = problem.Declare(problem.Conflict, "NOT_NOW", "This is not possible now.")
+	ErrUnchecked = problem.Declare(problem.Conflict, "BAR_UNCHECKED", "The lawyer's entry at the bar is not checked, or was too long ago; an operator checks it.")
 	ErrLineBusy  = problem.Declare(problem.Conflict, "LINE_BUSY", "The client is on another call; the next attempt begins by itself.")
 	ErrStale     = problem.Declare(problem.Forbidden, "SIGN_IN_AGAIN", "The lawyer signed in a while ago; for this he signs in again.")
 	ErrPhoneLost = problem.Declare(problem.Conflict, "PHONE_LOST", "The client has no verified phone number any more; the consultation is closed.")
@@ -53,6 +54,7 @@ var faults = []struct {
 	{consultation.ErrTooEarly, ErrNotNow.Because("The client is called again at the time that was set.")},
 	{lawyer.ErrState, ErrNotNow},
 	{lawyer.ErrNoPhone, ErrNotNow.Because("The lawyer has no phone number; an operator sets one.")},
+	{lawyer.ErrUnchecked, ErrUnchecked},
 	{lawyer.ErrSuspended, ErrNotNow.Because("The lawyer is suspended.")},
 	{note.ErrNoCopy, problem.ErrNotFound},
 	{note.ErrRecipient, ErrRecipient},

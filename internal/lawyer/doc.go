@@ -20,6 +20,8 @@
 //     changes the state from or to AVAILABLE writes it in the same statement.
 //   - A shift (lawyer_shifts) is a time in which he was on duty: neither OFFLINE nor AWAY. Whatever changes the state from or to
 //     these writes it in the same statement. Shifts are kept for 13 months, for reports.
+//   - In live a lawyer goes on duty only while his entry at the bar is checked ([Service.OnlyChecked]); who is on duty when a check
+//     runs out stays there.
 //   - His hours, in his time zone, and whether he is on call say when he may be woken ([Duty]), and nothing else.
 //
 // It does not search, offer or assign work (package matching), and it does not know consultations.

@@ -18,8 +18,9 @@ const noPassword = "!"
 
 // Service reads and changes lawyers. Safe for concurrent use.
 type Service struct {
-	box   *seal.Box
-	watch func(lawyerID string)
+	box         *seal.Box
+	watch       func(lawyerID string)
+	onlyChecked bool
 }
 
 // New makes the service; box seals phone numbers.
@@ -110,7 +111,7 @@ func (s *Service) Hold(ctx context.Context, tx postgres.Tx, lease Lease) error {
 
 // GoOnline begins a new lease, and ends a wish to pause. A lawyer who was OFFLINE or AWAY, or whose lease was lost, becomes
 // AVAILABLE at the back of the queue; one with work in hand keeps his state. The caller then looks for work for him.
-// [ErrNoPhone] for one who cannot be called, [ErrSuspended], [ErrNotFound].
+// [ErrNoPhone] for one who cannot be called, [ErrUnchecked], [ErrSuspended], [ErrNotFound].
 func (s *Service) GoOnline(ctx context.Context, tx postgres.Tx, lawyerID string) (Lease, error) {
 	sealed, err := phone(ctx, tx, lawyerID)
 	if err != nil {
@@ -118,6 +119,15 @@ func (s *Service) GoOnline(ctx context.Context, tx postgres.Tx, lawyerID string)
 	}
 	if sealed == nil {
 		return Lease{}, ErrNoPhone
+	}
+	if s.onlyChecked {
+		r, err := registration(ctx, tx, lawyerID)
+		if err != nil {
+			return Lease{}, err
+		}
+		if !r.Checked(tx.Now) {
+			return Lease{}, ErrUnchecked
+		}
 	}
 	epoch, err := goOnline(ctx, tx, lawyerID)
 	if err != nil {

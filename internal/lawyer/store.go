@@ -28,8 +28,13 @@ type lawyerRow struct {
 	PauseNext    bool       `gorm:"column:pause_next"` // AWAY instead of AVAILABLE, the next time
 	TimeZone     string     `gorm:"column:time_zone"`  // a name of the IANA database
 	OnCall       bool       `gorm:"column:on_call"`
-	CreatedAt    time.Time  `gorm:"column:created_at;autoCreateTime:false"`
-	UpdatedAt    time.Time  `gorm:"column:updated_at;autoUpdateTime:false"`
+
+	Bar             string     `gorm:"column:bar;serializer:zeronull"`
+	BarNumber       string     `gorm:"column:bar_number;serializer:zeronull"`
+	BarCheckedUntil *time.Time `gorm:"column:bar_checked_until"`
+
+	CreatedAt time.Time `gorm:"column:created_at;autoCreateTime:false"`
+	UpdatedAt time.Time `gorm:"column:updated_at;autoUpdateTime:false"`
 }
 
 // TableName implements [schema.Tabler].
@@ -72,7 +77,7 @@ type seenRow struct {
 	HeartbeatAt *time.Time
 }
 
-var columns = postgres.Columns[lawyerRow]("l", "password_hash", "phone_sealed", "time_zone", "on_call")
+var columns = postgres.Columns[lawyerRow]("l", "password_hash", "phone_sealed", "time_zone", "on_call", "bar", "bar_number", "bar_checked_until")
 
 func fromRow(r seenRow) Lawyer {
 	l := Lawyer{ID: r.Row.ID, Email: r.Row.Email, Name: r.Row.Name, State: r.Row.State, Simulated: r.Row.Simulated,
@@ -518,6 +523,21 @@ func replaceHours(ctx context.Context, tx postgres.Tx, lawyerID string, hours []
 		return fmt.Errorf("insert the lawyer's hours: %w", err)
 	}
 	return nil
+}
+
+func registration(ctx context.Context, tx postgres.Tx, lawyerID string) (r Registration, err error) {
+	l, err := gorm.G[lawyerRow](tx.Gorm(ctx)).Select("bar", "bar_number", "bar_checked_until").Where("id = ?", lawyerID).Take(ctx)
+	if postgres.IsNotFound(err) {
+		return r, ErrNotFound
+	}
+	if err != nil {
+		return r, fmt.Errorf("read the lawyer's entry at the bar: %w", err)
+	}
+	r.Bar, r.Number = l.Bar, l.BarNumber
+	if l.BarCheckedUntil != nil {
+		r.CheckedUntil = *l.BarCheckedUntil
+	}
+	return r, nil
 }
 
 func duty(ctx context.Context, tx postgres.Tx, lawyerID string) (Duty, error) {

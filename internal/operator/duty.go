@@ -2,6 +2,7 @@ package operator
 
 import (
 	"context"
+	"time"
 
 	"partnerd/internal/lawyer"
 	"partnerd/internal/postgres"
@@ -20,6 +21,16 @@ func (s *Service) SetLawyerDuty(ctx context.Context, by Act, lawyerID string, d 
 // LawyerDuty returns when a lawyer may be woken, or [lawyer.ErrNotFound].
 func (s *Service) LawyerDuty(ctx context.Context, lawyerID string) (lawyer.Duty, error) {
 	return s.Lawyers.Duty(ctx, s.DB.Read(), lawyerID)
+}
+
+// CheckLawyer records that somebody has looked at a lawyer's entry at the bar; see [lawyer.Service.SetRegistration].
+func (s *Service) CheckLawyer(ctx context.Context, by Act, lawyerID string, r lawyer.Registration) error {
+	return s.DB.InTx(ctx, func(tx postgres.Tx) error {
+		if err := s.Lawyers.SetRegistration(ctx, tx, lawyerID, r); err != nil {
+			return err
+		}
+		return by.Record(ctx, tx, "lawyer.check", lawyerID, map[string]any{"bar": r.Bar, "number": r.Number, "until": r.CheckedUntil.Format(time.DateOnly)})
+	})
 }
 
 // SendHome ends a lawyer's presence, and leaves him free to go on duty again. His open offer is taken back and its client searched for; a

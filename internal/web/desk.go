@@ -74,7 +74,7 @@ func (p *Pages) registerDesk(e *echo.Echo, read []string) {
 // Sentences that the desk says once, by the word for them in its address.
 var (
 	deskFaults = map[string]string{"elsewhere": "desk.fault.elsewhere", "gone": "desk.fault.gone", "busy": "desk.fault.busy", "phone": "desk.fault.phone",
-		"note": "desk.fault.note", "confirm": "desk.fault.confirm", "now": "desk.fault.now"}
+		"note": "desk.fault.note", "confirm": "desk.fault.confirm", "now": "desk.fault.now", "unchecked": "desk.fault.unchecked"}
 	deskDone = map[string]string{"note": "desk.done.note", "draft": "desk.draft.saved"}
 )
 
@@ -83,7 +83,7 @@ func faultWord(err error) (string, bool) {
 	for _, f := range []struct {
 		is   error
 		word string
-	}{{desk.ErrElsewhere, "elsewhere"}, {desk.ErrOfferGone, "gone"}, {desk.ErrLineBusy, "busy"}, {desk.ErrPhoneLost, "phone"}, {desk.ErrNotNow, "now"},
+	}{{desk.ErrElsewhere, "elsewhere"}, {desk.ErrOfferGone, "gone"}, {desk.ErrLineBusy, "busy"}, {desk.ErrPhoneLost, "phone"}, {desk.ErrNotNow, "now"}, {desk.ErrUnchecked, "unchecked"},
 		{problem.ErrNotFound, "now"}, {problem.ErrValidation, "note"}} {
 		if errors.Is(err, f.is) {
 			return f.word, true

@@ -124,6 +124,14 @@ func (p *Pages) opsActs() []opsAct {
 				return opsDone{}, refusing(o.SetLawyerPhone(ctx, c.By, c.Subject, c.Form.Get("phone")), operator.ErrPhone, lawyer.ErrInvalid)
 			}},
 		{Name: "duty", Path: at("lawyers", "duty"), Roles: only(staff.Support, staff.Security), Back: lawyers, Fields: p.dutyFields, Do: p.setDuty},
+		{Name: "check", Path: at("lawyers", "check"), Roles: only(staff.Security), Back: lawyers, Fields: p.checkFields,
+			Do: func(ctx context.Context, c opsCall) (opsDone, error) {
+				day, err := time.Parse(time.DateOnly, c.Form.Get("until"))
+				if err != nil {
+					return opsDone{}, errInput
+				}
+				return opsDone{}, refusing(o.CheckLawyer(ctx, c.By, c.Subject, lawyer.Registration{Bar: c.Form.Get("bar"), Number: c.Form.Get("number"), CheckedUntil: day.AddDate(0, 0, 1)}), lawyer.ErrInvalid)
+			}},
 		{Name: "send-home", Path: at("lawyers", "home"), Roles: only(staff.Support, staff.Security), Danger: true, Back: lawyers, Do: one(o.SendHome)},
 		{Name: "suspend-lawyer", Path: at("lawyers", "suspend"), Roles: only(staff.Support, staff.Security), Danger: true, Back: lawyers,
 			Do: one(func(ctx context.Context, by operator.Act, id string) error {
@@ -334,6 +342,16 @@ func (p *Pages) dutyFields(ctx context.Context, tx postgres.Tx, c opsCall) ([]op
 		{Name: "zone", Label: "ops.field.zone", Hint: "ops.field.zone.hint", Type: "text", Value: d.TimeZone},
 		{Name: "hours", Label: "ops.field.dutyhours", Hint: "ops.field.dutyhours.hint", Type: "lines", Value: strings.Join(hours, "\n"), Optional: true},
 		{Name: "oncall", Label: "ops.field.oncall", Type: "checks", Options: []opsOption{{Value: "yes", Text: "ops.field.oncall.yes", Key: true, Chosen: d.OnCall}}},
+	}, err
+}
+
+// checkFields are filled in with what is known; a check counts for a year unless another day is given.
+func (p *Pages) checkFields(ctx context.Context, tx postgres.Tx, c opsCall) ([]opsField, error) {
+	r, err := p.deps.Lawyers.Registration(ctx, tx, c.Subject)
+	return []opsField{
+		{Name: "bar", Label: "ops.field.bar", Hint: "ops.field.bar.hint", Type: "text", Value: r.Bar},
+		{Name: "number", Label: "ops.field.barnumber", Type: "text", Value: r.Number},
+		{Name: "until", Label: "ops.field.checked", Hint: "ops.field.checked.hint", Type: "date", Value: tx.Now.AddDate(1, 0, 0).Format(time.DateOnly)},
 	}, err
 }
 

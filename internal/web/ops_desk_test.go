@@ -176,6 +176,7 @@ func TestEveryActOfTheDeskIsRecordedOnce(t *testing.T) {
 	values := map[string]url.Values{
 		"close": {"why": {"wrong_person"}}, "refund": {"amount": {"7,50"}}, "adjust": {"amount": {"-1.50"}}, "unlink-client": {"application": {""}},
 		"skills": {"competences": {"TAX", "FAMILY"}, "languages": {"FR"}}, "phone": {"phone": {"+33199000009"}},
+		"check":              {"bar": {"Paris"}, "number": {"P1"}, "until": {"2026-12-31"}},
 		"invite-lawyer":      {"name": {"New Lawyer"}, "email": {"new@bar.example"}, "phone": {"+33199000010"}, "tongue": {"fr"}, "competences": {"TAX"}, "languages": {"FR"}},
 		"create-application": {"name": {"New CRM"}, "redirects": {"https://new.example/cb"}, "scopes": {"profile:read"}, "rate": {"0"}, "clientrate": {"0"}},
 		"update-application": {"name": {"Demo CRM"}, "redirects": {redirectURI}, "scopes": {"profile:read"}, "rate": {"10"}, "clientrate": {"0"}},
@@ -203,6 +204,12 @@ func TestEveryActOfTheDeskIsRecordedOnce(t *testing.T) {
 			on = map[string]string{"consultations": ended("CALL_ENDED")}
 		case "refuse":
 			on = map[string]string{"proposals": must(f.operators.Adjust(t.Context(), operator.Act{Actor: subjects["people"], Reason: "x"}, f.client.ID, 2000)).ID}
+		case "redeliver-one":
+			var delivery string
+			if err := f.db.Pool().QueryRow(t.Context(), "SELECT id FROM webhook_deliveries WHERE application_id = $1 LIMIT 1", f.app.ID).Scan(&delivery); err != nil {
+				t.Fatal(err)
+			}
+			values["redeliver-one"] = url.Values{"delivery": {delivery}}
 		case "refund": // the one of the desk is confirmed by another act
 			on = map[string]string{"consultations": f.completed().ID}
 		}

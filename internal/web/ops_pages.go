@@ -484,6 +484,15 @@ func (p *Pages) opsLawyer(c echo.Context, s staff.Session) error {
 		return err
 	}
 	facts = append(facts, opsFact{"ops.col.signin", signin})
+	entry, err := p.deps.Lawyers.Registration(ctx, tx, l.ID)
+	if err != nil {
+		return err
+	}
+	checked := worded("ops.lawyer.unchecked")
+	if entry.Checked(tx.Now) {
+		checked = at(entry.CheckedUntil)
+	}
+	facts = append(facts, opsFact{"ops.field.bar", plain(entry.Bar)}, opsFact{"ops.field.barnumber", plain(entry.Number)}, opsFact{"ops.field.checked", checked})
 	duty, err := p.deps.Lawyers.Duty(ctx, tx, l.ID)
 	if err != nil {
 		return err
@@ -493,7 +502,7 @@ func (p *Pages) opsLawyer(c echo.Context, s staff.Session) error {
 		hours[i] = h.String()
 	}
 	facts = append(facts, opsFact{"ops.field.zone", plain(duty.TimeZone)}, opsFact{"ops.field.dutyhours", plain(strings.Join(hours, ", "))}, opsFact{"ops.field.oncall", yes("ops.yes", "ops.no", duty.OnCall)})
-	acts := []string{"skills", "phone", "duty", "send-home", map[bool]string{true: "resume-lawyer", false: "suspend-lawyer"}[l.Suspended]}
+	acts := []string{"check", "skills", "phone", "duty", "send-home", map[bool]string{true: "resume-lawyer", false: "suspend-lawyer"}[l.Suspended]}
 	if !l.Simulated {
 		acts = append(acts, "reinvite-lawyer")
 	}

@@ -179,8 +179,27 @@ func (e DeskStatePresence) Valid() bool {
 	}
 }
 
+// Defines values for DutyConflictErrorCode.
+const (
+	DutyConflictErrorCodeBARUNCHECKED DutyConflictErrorCode = "BAR_UNCHECKED"
+	DutyConflictErrorCodeNOTNOW       DutyConflictErrorCode = "NOT_NOW"
+)
+
+// Valid indicates whether the value is a known member of the DutyConflictErrorCode enum.
+func (e DutyConflictErrorCode) Valid() bool {
+	switch e {
+	case DutyConflictErrorCodeBARUNCHECKED:
+		return true
+	case DutyConflictErrorCodeNOTNOW:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ErrorCode.
 const (
+	ErrorCodeBARUNCHECKED       ErrorCode = "BAR_UNCHECKED"
 	ErrorCodeCONNECTEDELSEWHERE ErrorCode = "CONNECTED_ELSEWHERE"
 	ErrorCodeFORBIDDEN          ErrorCode = "FORBIDDEN"
 	ErrorCodeINTERNALERROR      ErrorCode = "INTERNAL_ERROR"
@@ -201,6 +220,8 @@ const (
 // Valid indicates whether the value is a known member of the ErrorCode enum.
 func (e ErrorCode) Valid() bool {
 	switch e {
+	case ErrorCodeBARUNCHECKED:
+		return true
 	case ErrorCodeCONNECTEDELSEWHERE:
 		return true
 	case ErrorCodeFORBIDDEN:
@@ -734,6 +755,18 @@ type Draft struct {
 	SavedAt *clock.Stamp `json:"savedAt,omitempty"`
 }
 
+// DutyConflictError The lawyer may not go on duty.
+type DutyConflictError struct {
+	// Code The cause, for programs.
+	Code DutyConflictErrorCode `json:"code"`
+
+	// Message The cause in English, for logs and developers.
+	Message string `json:"message"`
+}
+
+// DutyConflictErrorCode The cause, for programs.
+type DutyConflictErrorCode string
+
 // Earning What a month came to.
 type Earning struct {
 	// Consultations How many were completed.
@@ -1075,6 +1108,9 @@ type CallConflict = CallConflictError
 
 // Conflict It does not fit what is going on, or another connection took over.
 type Conflict = ConflictError
+
+// DutyConflict The lawyer may not go on duty.
+type DutyConflict = DutyConflictError
 
 // Forbidden The session is not a lawyer's, or `X-CSRF-Token` is not its own.
 type Forbidden = ForbiddenError

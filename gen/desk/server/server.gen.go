@@ -1003,6 +1003,18 @@ type ConflictJSONResponse struct {
 	Headers ConflictResponseHeaders
 }
 
+type DutyConflictResponseHeaders struct {
+	XRateLimitLimit     int
+	XRateLimitRemaining int
+	XRateLimitReset     int64
+	XRequestID          string
+}
+type DutyConflictJSONResponse struct {
+	Body DutyConflictError
+
+	Headers DutyConflictResponseHeaders
+}
+
 type ForbiddenResponseHeaders struct {
 	WWWAuthenticate     string
 	XRateLimitLimit     int
@@ -4030,7 +4042,7 @@ func (response GoOnDuty404JSONResponse) VisitGoOnDutyResponse(w http.ResponseWri
 	return err
 }
 
-type GoOnDuty409JSONResponse struct{ ConflictJSONResponse }
+type GoOnDuty409JSONResponse struct{ DutyConflictJSONResponse }
 
 func (response GoOnDuty409JSONResponse) VisitGoOnDutyResponse(w http.ResponseWriter) error {
 

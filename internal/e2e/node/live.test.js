@@ -84,6 +84,9 @@ async function act(page, path, { fields = {}, ticks = [], reason }) {
   await page.click('main form[method=post] button[type=submit]')
 }
 
+/** A day in a month, on which a check still counts. */
+const soon = new Date(Date.now() + 30 * 24 * 3600_000).toISOString().slice(0, 10)
+
 /** Everything that an operator can read, by following the links. */
 async function everyPage(page) {
   const [seen, todo] = [new Map(), ['/ops']]
@@ -131,8 +134,14 @@ for (const [language, viewport] of [['fr', narrow], ['en', wide]]) {
     const [clientId, clientSecret, secret] = await operator.page.locator('main dl code').allTextContents()
     crm.secret = secret
 
-    // The lawyer goes on duty.
+    // The lawyer goes on duty, as soon as somebody has looked him up at his bar.
     await join(lawyer, await outside.link(invited.lawyer))
+    await lawyer.page.click('form[action="/desk/duty"] button[value=on]')
+    await lawyer.page.waitForURL(/fault=unchecked/)
+    await look(lawyer.page, 'unchecked')
+    await operator.page.goto(`${program.base}/ops/lawyers`)
+    const entry = await operator.page.getByRole('link', { name: say.lawyer }).getAttribute('href')
+    await act(operator.page, `${entry}/check`, { fields: { bar: 'Paris', number: 'P0123', until: soon }, reason: 'Looked up at the bar' })
     await goOnDuty(lawyer.page)
     await look(lawyer.page, 'desk')
 
@@ -253,7 +262,8 @@ test('a conflict of interest, a mailbox that answers, and a second connection', 
   await program.cli('client', 'create', '--email', email, '--password', '-', '--name', say.client, '--phone', say.clientPhone, '--phone-verified', '--reason', 'Came in person')
   const lawyers = ['conflicted@bar.example', 'patient@bar.example']
   for (const [i, address] of lawyers.entries()) {
-    await program.cli('lawyer', 'invite', '--email', address, '--name', say.lawyer, '--phone', `+3314268533${i}`, '--competence', say.competence, '--language', say.speaks, '--correspond', 'en')
+    const { id } = await program.cli('lawyer', 'invite', '--email', address, '--name', say.lawyer, '--phone', `+3314268533${i}`, '--competence', say.competence, '--language', say.speaks, '--correspond', 'en')
+    await program.cli('lawyer', 'check', id, '--bar', 'Paris', '--number', `P${i}`, '--until', soon, '--reason', 'Looked up at the bar')
   }
   const windows = await Promise.all(Array.from({ length: 4 }, () => open(browser, { proxy: outside.proxy })))
   const [client, conflicted, patient, elsewhere] = windows

@@ -1,0 +1,69 @@
+package lawyer_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"partnerd/internal/clock"
+	"partnerd/internal/dbtest"
+	"partnerd/internal/lawyer"
+	"partnerd/internal/postgres"
+)
+
+// Where only checked lawyers may work, nobody goes on duty without a check that counts; who is on duty when it runs out stays there.
+func TestOnlyCheckedLawyersGoOnDuty(t *testing.T) {
+	t.Parallel()
+	clk := clock.NewManual(time.Date(2026, 6, 1, 8, 30, 0, 0, time.UTC))
+	db, s := dbtest.NewWithClock(t, clk), service(t)
+	made, err := create(t, db, s, valid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := made.ID
+	in := func(f func(tx postgres.Tx) error) error { return db.InTx(t.Context(), f) }
+	on := func() error {
+		return in(func(tx postgres.Tx) error { _, err := s.GoOnline(t.Context(), tx, l); return err })
+	}
+	set := func(bar, number string, d time.Duration) error {
+		return in(func(tx postgres.Tx) error {
+			return s.SetRegistration(t.Context(), tx, l, lawyer.Registration{Bar: bar, Number: number, CheckedUntil: tx.Now.Add(d)})
+		})
+	}
+	if err := on(); err != nil {
+		t.Errorf("where it does not matter: %v", err)
+	}
+	s.OnlyChecked()
+	if err := on(); !errors.Is(err, lawyer.ErrUnchecked) {
+		t.Errorf("never checked: %v", err)
+	}
+	for _, bad := range []struct {
+		bar, number string
+		d           time.Duration
+	}{{"", "P1", time.Hour}, {"Paris", " ", time.Hour}, {"Paris\n", "P\x00", time.Hour}, {"Paris", "P1", 0}, {"Paris", "P1", -time.Hour}, {"Paris", "P1", lawyer.LongestCheck + time.Second}} {
+		if err := set(bad.bar, bad.number, bad.d); !errors.Is(err, lawyer.ErrInvalid) {
+			t.Errorf("%+v: %v", bad, err)
+		}
+	}
+	if err := set(" Paris ", "P1", time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	if r, err := s.Registration(t.Context(), db.Read(), l); err != nil || r.Bar != "Paris" || r.Number != "P1" || !r.Checked(clk.Now()) {
+		t.Errorf("%+v %v", r, err)
+	}
+	if err := on(); err != nil {
+		t.Errorf("checked: %v", err)
+	}
+	clk.Advance(time.Hour)
+	if got, err := s.Get(t.Context(), db.Read(), l); err != nil || got.State != lawyer.Available {
+		t.Errorf("on duty when the check ran out: %+v %v", got, err)
+	}
+	if err := on(); !errors.Is(err, lawyer.ErrUnchecked) {
+		t.Errorf("run out: %v", err)
+	}
+	if err := in(func(tx postgres.Tx) error {
+		return s.SetRegistration(t.Context(), tx, "law_none", lawyer.Registration{Bar: "Paris", Number: "P1", CheckedUntil: tx.Now.Add(time.Hour)})
+	}); !errors.Is(err, lawyer.ErrNotFound) {
+		t.Errorf("nobody: %v", err)
+	}
+}

@@ -15,6 +15,8 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"partnerd/internal/application"
+	"partnerd/internal/operator"
 	"partnerd/internal/postgres"
 	"partnerd/internal/staff"
 	"partnerd/openapi"
@@ -90,6 +92,7 @@ type partner struct {
 	real     map[string]string     // what stands for values of the examples that begin so
 	grants   map[string]string     // form field → a value that is good once, by a client for nothing else
 	guest    string                // that client
+	player   operator.Credentials  // of an application whose time passes
 	keys     int
 }
 
@@ -104,6 +107,10 @@ func (i *intruder) partner(b *bank) *partner {
 		i.t.Fatal(err)
 	}
 	b.signLawyerIn()
+	var err error
+	if p.player, err = b.app.CreateApplication(i.t.Context(), application.NewApplication{Name: "Player", RedirectURIs: b.crm.RedirectURIs, Scopes: application.AllScopes}, ""); err != nil {
+		i.t.Fatal(err)
+	}
 	receiver := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	i.t.Cleanup(receiver.Close)
 	p.real = map[string]string{"app_": b.crm.ID, "sk_": b.secret, "https://crm.example/callback": b.crm.RedirectURIs[0], "https://crm.example/webhooks": receiver.URL}
@@ -146,6 +153,8 @@ func (p *partner) valid(op describedOperation, contentType string, example map[s
 	switch {
 	case strings.HasPrefix(op.path, "/api/v1/"):
 		r.header.Set("Authorization", "Bearer "+p.token)
+	case strings.HasPrefix(op.path, "/api/platform/v1/sandbox/"): // an application of its own, whose time passes
+		setBasic(r.header, p.player.ClientID, p.player.ClientSecret)
 	case strings.HasPrefix(op.path, "/api/platform/"):
 		setBasic(r.header, p.bank.crm.ID, p.bank.secret)
 	case strings.HasPrefix(op.path, "/api/desk/"):

@@ -46,28 +46,33 @@ func NewClock(db *postgres.DB, engine *consultation.Service, log *slog.Logger) *
 func (c *Clock) Advance(ctx context.Context, applicationID string, d time.Duration) (passed time.Duration, err error) {
 	end := c.db.Clock().Now().Add(advanceLimit)
 	for {
-		if err := c.settle(ctx, applicationID); err != nil || passed == d || c.db.Clock().Now().After(end) {
+		settled, err := c.settle(ctx, applicationID)
+		if err != nil || passed == d || settled.After(end) {
 			return passed, err
 		}
-		step, err := c.step(ctx, applicationID, d-passed)
+		step, err := c.step(ctx, applicationID, settled, d-passed)
 		if passed += step; err != nil {
 			return passed, err
 		}
 	}
 }
 
-// step lets time pass until the next timer, most at most.
-func (c *Clock) step(ctx context.Context, applicationID string, most time.Duration) (step time.Duration, err error) {
+// step lets time pass until the first timer after the given instant, most at most; none, when real time has come to that meanwhile.
+func (c *Clock) step(ctx context.Context, applicationID string, after time.Time, most time.Duration) (step time.Duration, err error) {
 	err = c.db.InTx(ctx, func(tx postgres.Tx) error {
 		if err := tx.Lock(ctx, "sandbox clock of "+applicationID); err != nil {
 			return err
 		}
-		next, err := c.next(ctx, tx, applicationID, tx.Now)
+		next, err := c.next(ctx, tx, applicationID, after)
 		if err != nil {
 			return err
 		}
 		if step = most; next != nil {
 			step = min(step, next.Sub(tx.Now))
+		}
+		if step <= 0 {
+			step = 0
+			return nil
 		}
 		return tx.Age(ctx, applicationID, step, Aging...)
 	})
@@ -75,23 +80,24 @@ func (c *Clock) step(ctx context.Context, applicationID string, most time.Durati
 }
 
 // settle has lawyers sought for whoever waits, and waits until nothing is due, but not for ever: a chore that is refused, for
-// instance, is tried again and again.
-func (c *Clock) settle(ctx context.Context, applicationID string) error {
-	for end := c.db.Clock().Now().Add(settleLimit); c.db.Clock().Now().Before(end); {
+// instance, is tried again and again. It returns when it last looked: what falls due after that has not been waited for.
+func (c *Clock) settle(ctx context.Context, applicationID string) (looked time.Time, err error) {
+	looked = c.db.Clock().Now()
+	for end := looked.Add(settleLimit); looked.Before(end); looked = c.db.Clock().Now() {
 		if err := c.engine.Sweep(ctx); err != nil && ctx.Err() == nil { // of whichever application
 			c.log.WarnContext(ctx, "a sweep for the sandbox's clock had faults", "error", err)
 		}
 		next, err := c.next(ctx, c.db.Read(), applicationID, time.Time{})
-		if err != nil || next == nil || next.After(c.db.Clock().Now()) {
-			return err
+		if err != nil || next == nil || next.After(looked) {
+			return looked, err
 		}
 		select {
 		case <-time.After(settleLook):
 		case <-ctx.Done():
-			return ctx.Err()
+			return looked, ctx.Err()
 		}
 	}
-	return nil
+	return looked, nil
 }
 
 // next is the first instant after the given one at which something of the application happens by itself; nil for none.

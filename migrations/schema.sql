@@ -15,6 +15,44 @@ CREATE TABLE access_counts (
 );
 CREATE INDEX access_counts_day ON public.access_counts USING btree (day);
 
+CREATE TABLE api_requests (
+    application_id text NOT NULL,
+    at timestamp with time zone NOT NULL,
+    body json,
+    code text,
+    duration_us bigint NOT NULL,
+    id text NOT NULL,
+    issues json,
+    keyed boolean NOT NULL,
+    method text NOT NULL,
+    path text NOT NULL,
+    refreshed boolean NOT NULL DEFAULT false,
+    replayed boolean NOT NULL,
+    status integer NOT NULL,
+    CONSTRAINT api_requests_code_check CHECK ((length(code) <= 64)),
+    CONSTRAINT api_requests_duration_us_check CHECK ((duration_us >= 0)),
+    CONSTRAINT api_requests_method_check CHECK ((length(method) <= 16)),
+    CONSTRAINT api_requests_path_check CHECK ((length(path) <= 256)),
+    CONSTRAINT api_requests_pkey PRIMARY KEY (application_id, id),
+    CONSTRAINT api_requests_status_check CHECK (((status >= 100) AND (status <= 599)))
+);
+CREATE INDEX api_requests_at ON public.api_requests USING brin (at);
+CREATE INDEX api_requests_refreshed ON public.api_requests USING btree (application_id) WHERE refreshed;
+CREATE INDEX api_requests_refused ON public.api_requests USING btree (application_id, id) WHERE (status >= 400);
+CREATE INDEX api_requests_replayed ON public.api_requests USING btree (application_id) WHERE replayed;
+
+CREATE TABLE application_members (
+    application_id text NOT NULL,
+    created_at timestamp with time zone NOT NULL,
+    role text NOT NULL,
+    staff_id text NOT NULL,
+    CONSTRAINT application_members_application_id_fkey FOREIGN KEY (application_id) REFERENCES applications(id),
+    CONSTRAINT application_members_pkey PRIMARY KEY (application_id, staff_id),
+    CONSTRAINT application_members_role_check CHECK ((role = ANY (ARRAY['owner'::text, 'developer'::text, 'viewer'::text]))),
+    CONSTRAINT application_members_staff_id_fkey FOREIGN KEY (staff_id) REFERENCES staff(id)
+);
+CREATE INDEX application_members_staff ON public.application_members USING btree (staff_id);
+
 CREATE TABLE applications (
     client_rate_per_minute integer,
     contact_email text,
@@ -207,6 +245,15 @@ CREATE TABLE competences (
     CONSTRAINT competences_position_key UNIQUE ("position")
 );
 
+CREATE TABLE conformance_runs (
+    application_id text NOT NULL,
+    at timestamp with time zone NOT NULL,
+    report jsonb NOT NULL,
+    url text NOT NULL,
+    CONSTRAINT conformance_runs_application_id_fkey FOREIGN KEY (application_id) REFERENCES applications(id),
+    CONSTRAINT conformance_runs_pkey PRIMARY KEY (application_id)
+);
+
 CREATE TABLE consultation_evidence (
     acknowledged_at timestamp with time zone NOT NULL,
     address text NOT NULL,
@@ -254,6 +301,7 @@ CREATE TABLE consultations (
     competence text NOT NULL,
     completed_at timestamp with time zone,
     created_at timestamp with time zone NOT NULL,
+    crew text,
     description_sealed bytea,
     dial_attempts integer NOT NULL DEFAULT 0,
     duration_sec integer,
@@ -316,6 +364,7 @@ END),
 );
 CREATE INDEX consultations_assigned ON public.consultations USING btree (competence, language, assigned_at DESC) WHERE (assigned_at IS NOT NULL);
 CREATE INDEX consultations_client ON public.consultations USING btree (client_id, created_at DESC, id DESC);
+CREATE INDEX consultations_crew ON public.consultations USING btree (crew) WHERE ((crew IS NOT NULL) AND (status = ANY (ARRAY['MATCHING'::text, 'PENDING_CALLBACK'::text])));
 CREATE INDEX consultations_engaged ON public.consultations USING btree (client_id) WHERE (status = ANY (ARRAY['ASSIGNED'::text, 'IN_CALL'::text]));
 CREATE INDEX consultations_history ON public.consultations USING btree (lawyer_id, created_at DESC, id DESC) WHERE (status = ANY (ARRAY['COMPLETED'::text, 'EXPIRED'::text]));
 CREATE INDEX consultations_list ON public.consultations USING btree (application_id, client_id, created_at DESC, id DESC);
@@ -486,6 +535,7 @@ CREATE TABLE lawyer_wakeups (
 );
 
 CREATE TABLE lawyers (
+    application_id text,
     bar text,
     bar_checked_until timestamp with time zone,
     bar_number text,
@@ -504,12 +554,14 @@ CREATE TABLE lawyers (
     suspended_at timestamp with time zone,
     time_zone text NOT NULL DEFAULT 'Europe/Paris'::text,
     updated_at timestamp with time zone NOT NULL,
+    CONSTRAINT lawyers_application_id_fkey FOREIGN KEY (application_id) REFERENCES applications(id),
     CONSTRAINT lawyers_bar CHECK (((bar IS NULL) = (bar_number IS NULL))),
     CONSTRAINT lawyers_idle CHECK (((state <> 'AVAILABLE'::text) OR (idle_since IS NOT NULL))),
     CONSTRAINT lawyers_phone CHECK (((state <> 'AVAILABLE'::text) OR (phone_sealed IS NOT NULL))),
     CONSTRAINT lawyers_pkey PRIMARY KEY (id),
     CONSTRAINT lawyers_state_check CHECK ((state = ANY (ARRAY['OFFLINE'::text, 'AVAILABLE'::text, 'OFFERED'::text, 'BUSY'::text, 'WRAP_UP'::text, 'AWAY'::text])))
 );
+CREATE INDEX lawyers_of_application ON public.lawyers USING btree (application_id) WHERE (application_id IS NOT NULL);
 CREATE UNIQUE INDEX lawyers_email_key ON public.lawyers USING btree (lower(email));
 
 CREATE TABLE ledger_checks (
@@ -774,6 +826,25 @@ CREATE TABLE phone_code_counts (
     CONSTRAINT phone_code_counts_sent_check CHECK ((sent > 0))
 );
 
+CREATE TABLE portal_links (
+    application_id text,
+    created_at timestamp with time zone NOT NULL,
+    email text NOT NULL,
+    expires_at timestamp with time zone NOT NULL,
+    id text NOT NULL,
+    language text NOT NULL,
+    role text,
+    token_hash bytea NOT NULL,
+    CONSTRAINT portal_links_application_id_fkey FOREIGN KEY (application_id) REFERENCES applications(id),
+    CONSTRAINT portal_links_kind CHECK (((application_id IS NULL) = (role IS NULL))),
+    CONSTRAINT portal_links_language_check CHECK ((language = ANY (ARRAY['en'::text, 'fr'::text]))),
+    CONSTRAINT portal_links_pkey PRIMARY KEY (id),
+    CONSTRAINT portal_links_role_check CHECK ((role = ANY (ARRAY['owner'::text, 'developer'::text, 'viewer'::text]))),
+    CONSTRAINT portal_links_token_hash_key UNIQUE (token_hash)
+);
+CREATE INDEX portal_links_application ON public.portal_links USING btree (application_id, created_at) WHERE (application_id IS NOT NULL);
+CREATE INDEX portal_links_email ON public.portal_links USING btree (lower(email), created_at);
+
 CREATE TABLE postings (
     account text NOT NULL,
     amount_cents bigint NOT NULL,
@@ -810,6 +881,40 @@ CREATE TABLE sandbox_call_steps (
 CREATE INDEX sandbox_call_steps_call ON public.sandbox_call_steps USING btree (call_id);
 CREATE INDEX sandbox_call_steps_due ON public.sandbox_call_steps USING btree (due_at) WHERE (done_at IS NULL);
 
+CREATE TABLE sandbox_choices (
+    application_id text NOT NULL,
+    client_id text NOT NULL,
+    scenario text NOT NULL,
+    CONSTRAINT sandbox_choices_application_id_fkey FOREIGN KEY (application_id) REFERENCES applications(id),
+    CONSTRAINT sandbox_choices_client_id_fkey FOREIGN KEY (client_id) REFERENCES clients(id),
+    CONSTRAINT sandbox_choices_pkey PRIMARY KEY (application_id, client_id)
+);
+
+CREATE TABLE sandbox_clients (
+    application_id text NOT NULL,
+    client_id text NOT NULL,
+    created_at timestamp with time zone NOT NULL,
+    CONSTRAINT sandbox_clients_application_id_fkey FOREIGN KEY (application_id) REFERENCES applications(id),
+    CONSTRAINT sandbox_clients_client_id_fkey FOREIGN KEY (client_id) REFERENCES clients(id),
+    CONSTRAINT sandbox_clients_pkey PRIMARY KEY (client_id)
+);
+CREATE INDEX sandbox_clients_application ON public.sandbox_clients USING btree (application_id, client_id);
+
+CREATE TABLE sandbox_messages (
+    application_id text NOT NULL,
+    client_id text NOT NULL,
+    id text NOT NULL,
+    kind text NOT NULL,
+    sealed bytea NOT NULL,
+    sent_at timestamp with time zone NOT NULL,
+    CONSTRAINT sandbox_messages_application_id_fkey FOREIGN KEY (application_id) REFERENCES applications(id),
+    CONSTRAINT sandbox_messages_client_id_fkey FOREIGN KEY (client_id) REFERENCES clients(id),
+    CONSTRAINT sandbox_messages_kind_check CHECK ((kind = ANY (ARRAY['EMAIL'::text, 'TEXT_MESSAGE'::text]))),
+    CONSTRAINT sandbox_messages_pkey PRIMARY KEY (id)
+);
+CREATE INDEX sandbox_messages_list ON public.sandbox_messages USING btree (application_id, id);
+CREATE INDEX sandbox_messages_sent ON public.sandbox_messages USING btree (sent_at);
+
 CREATE TABLE sandbox_payment_notices (
     attempts integer NOT NULL DEFAULT 0,
     body bytea NOT NULL,
@@ -818,12 +923,22 @@ CREATE TABLE sandbox_payment_notices (
     id text NOT NULL,
     kind text NOT NULL,
     session_id text NOT NULL,
-    CONSTRAINT sandbox_payment_notices_kind_check CHECK ((kind = ANY (ARRAY['checkout.paid'::text, 'checkout.cancelled'::text]))),
+    CONSTRAINT sandbox_payment_notices_kind_check CHECK ((kind = ANY (ARRAY['checkout.paid'::text, 'checkout.cancelled'::text, 'checkout.failed'::text]))),
     CONSTRAINT sandbox_payment_notices_pkey PRIMARY KEY (id),
     CONSTRAINT sandbox_payment_notices_session_id_fkey FOREIGN KEY (session_id) REFERENCES topup_sessions(id)
 );
 CREATE INDEX sandbox_payment_notices_due ON public.sandbox_payment_notices USING btree (due_at) WHERE (delivered_at IS NULL);
 CREATE UNIQUE INDEX sandbox_payment_notices_session ON public.sandbox_payment_notices USING btree (session_id);
+
+CREATE TABLE sandbox_plays (
+    act text,
+    consultation_id text NOT NULL,
+    scenario text NOT NULL,
+    CONSTRAINT sandbox_plays_act_check CHECK ((act = ANY (ARRAY['open'::text, 'cancel'::text, 'correct'::text, 'refund'::text]))),
+    CONSTRAINT sandbox_plays_consultation_id_fkey FOREIGN KEY (consultation_id) REFERENCES consultations(id) DEFERRABLE INITIALLY DEFERRED,
+    CONSTRAINT sandbox_plays_pkey PRIMARY KEY (consultation_id)
+);
+CREATE INDEX sandbox_plays_act ON public.sandbox_plays USING btree (consultation_id) WHERE (act IS NOT NULL);
 
 CREATE TABLE signing_keys (
     created_at timestamp with time zone NOT NULL,
@@ -858,7 +973,7 @@ CREATE TABLE staff (
     updated_at timestamp with time zone NOT NULL,
     CONSTRAINT staff_factor CHECK (((totp_confirmed_at IS NULL) OR (totp_sealed IS NOT NULL))),
     CONSTRAINT staff_kind CHECK ((((kind = 'LAWYER'::text) = (lawyer_id IS NOT NULL)) AND ((kind = 'OPERATOR'::text) OR (roles = '{}'::text[])))),
-    CONSTRAINT staff_kind_check CHECK ((kind = ANY (ARRAY['LAWYER'::text, 'OPERATOR'::text]))),
+    CONSTRAINT staff_kind_check CHECK ((kind = ANY (ARRAY['LAWYER'::text, 'OPERATOR'::text, 'PARTNER'::text]))),
     CONSTRAINT staff_language_check CHECK ((language = ANY (ARRAY['en'::text, 'fr'::text]))),
     CONSTRAINT staff_lawyer_id_fkey FOREIGN KEY (lawyer_id) REFERENCES lawyers(id),
     CONSTRAINT staff_lawyer_id_key UNIQUE (lawyer_id),
@@ -929,6 +1044,32 @@ CREATE TABLE staff_sessions (
 );
 CREATE INDEX staff_sessions_passkey ON public.staff_sessions USING btree (passkey_id) WHERE (passkey_id IS NOT NULL);
 CREATE INDEX staff_sessions_staff ON public.staff_sessions USING btree (staff_id);
+
+CREATE TABLE status_days (
+    asked integer,
+    breaches integer,
+    counted_at timestamp with time zone,
+    day date NOT NULL,
+    events integer,
+    first_minute timestamp with time zone,
+    lag_95th_ms double precision,
+    lag_median_ms double precision,
+    last_minute timestamp with time zone,
+    minutes integer NOT NULL DEFAULT 0,
+    within_24h integer,
+    within_30m integer,
+    CONSTRAINT status_days_asked_check CHECK ((asked >= 0)),
+    CONSTRAINT status_days_breaches_check CHECK ((breaches >= 0)),
+    CONSTRAINT status_days_counted CHECK (((counted_at IS NULL) OR ((asked IS NOT NULL) AND (within_30m IS NOT NULL) AND (within_24h IS NOT NULL) AND (breaches IS NOT NULL) AND (events IS NOT NULL)))),
+    CONSTRAINT status_days_events_check CHECK ((events >= 0)),
+    CONSTRAINT status_days_lag_95th_ms_check CHECK ((lag_95th_ms >= (0)::double precision)),
+    CONSTRAINT status_days_lag_median_ms_check CHECK ((lag_median_ms >= (0)::double precision)),
+    CONSTRAINT status_days_minutes CHECK ((((minutes = 0) = (first_minute IS NULL)) AND ((first_minute IS NULL) = (last_minute IS NULL)))),
+    CONSTRAINT status_days_minutes_check CHECK (((minutes >= 0) AND (minutes <= 1440))),
+    CONSTRAINT status_days_pkey PRIMARY KEY (day),
+    CONSTRAINT status_days_within_24h_check CHECK ((within_24h >= 0)),
+    CONSTRAINT status_days_within_30m_check CHECK ((within_30m >= 0))
+);
 
 CREATE TABLE topup_refunds (
     amount_cents bigint NOT NULL,

@@ -33,7 +33,9 @@ const (
 	Audit        = "aud"
 	Passkey      = "pky"
 	Staff        = "stf"
+	Invitation   = "inv" // and the link of a sign-up
 	TextMessage  = "sms"
+	Message      = "msg"
 	Proposal     = "prp"
 )
 

@@ -9,8 +9,11 @@ import (
 	"gorm.io/gorm/clause"
 )
 
-// ConsultationsOf finds the rows about an application's consultations, for [Aging.Of].
-const ConsultationsOf = "consultation_id IN (SELECT c.id FROM consultations c WHERE c.application_id = ?)"
+// Which rows are about an application's consultations, or their calls, for [Aging.Of].
+const (
+	ConsultationsOf = "consultation_id IN (SELECT c.id FROM consultations c WHERE c.application_id = ?)"
+	CallsOf         = "call_id IN (SELECT k.id FROM calls k WHERE k." + ConsultationsOf + ")"
+)
 
 // Aging says what of a table becomes older with an application, when the clock of a sandbox is moved forward.
 type Aging struct {

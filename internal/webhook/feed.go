@@ -66,3 +66,23 @@ func (s *Service) Events(ctx context.Context, applicationID string, after int64,
 func (s *Service) Event(ctx context.Context, tx postgres.Tx, applicationID, eventID string) (StoredEvent, error) {
 	return selectEvent(ctx, tx, applicationID, eventID)
 }
+
+// EventsBefore lists the events of an application before a position (0: the newest), the newest first, at most limit (1 to 100). Positions
+// are given as by [Service.Events]. Problem: NOT_FOUND.
+func (s *Service) EventsBefore(ctx context.Context, applicationID string, before int64, limit int) (items []StoredEvent, err error) {
+	err = s.db.InTx(ctx, func(tx postgres.Tx) error {
+		last, err := lockPositions(ctx, tx, applicationID)
+		if err != nil {
+			return err
+		}
+		if err := numberEvents(ctx, tx, applicationID, last, maxNumbered); err != nil {
+			return err
+		}
+		items, err = selectEventsBefore(ctx, tx, applicationID, before, min(max(limit, 1), 100))
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list events of %s: %w", applicationID, err)
+	}
+	return items, nil
+}

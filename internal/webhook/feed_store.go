@@ -3,6 +3,7 @@ package webhook
 import (
 	"context"
 	"fmt"
+	"math"
 
 	"gorm.io/gorm"
 
@@ -52,6 +53,21 @@ func (r eventRow) stored() StoredEvent {
 
 func selectEvents(ctx context.Context, tx postgres.Tx, applicationID string, after int64, limit int) ([]StoredEvent, error) {
 	rows, err := gorm.G[eventRow](tx.Gorm(ctx)).Where("application_id = ? AND position > ?", applicationID, after).Order("position").Limit(limit).Find(ctx)
+	if err != nil {
+		return nil, err
+	}
+	items := make([]StoredEvent, len(rows))
+	for i, r := range rows {
+		items[i] = r.stored()
+	}
+	return items, nil
+}
+
+func selectEventsBefore(ctx context.Context, tx postgres.Tx, applicationID string, before int64, limit int) ([]StoredEvent, error) {
+	if before == 0 {
+		before = math.MaxInt64
+	}
+	rows, err := gorm.G[eventRow](tx.Gorm(ctx)).Where("application_id = ? AND position < ?", applicationID, before).Order("position DESC").Limit(limit).Find(ctx)
 	if err != nil {
 		return nil, err
 	}

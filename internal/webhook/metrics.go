@@ -15,6 +15,7 @@ import (
 const (
 	purposeDelivery = "delivery"
 	purposePing     = "ping"
+	purposeTrial    = "trial"
 )
 
 const (
@@ -41,7 +42,7 @@ type metrics struct {
 func newMetrics(r prometheus.Registerer, db *postgres.DB, log *slog.Logger) *metrics {
 	m := &metrics{
 		attempts: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "partnerd_webhook_attempts_total",
-			Help: "POSTs to webhook endpoints, by purpose (delivery, ping) and outcome (ok, or the class of the failure)."}, []string{"purpose", "outcome"}),
+			Help: "POSTs to webhook endpoints, by purpose (delivery, ping, trial) and outcome (ok, or the class of the failure)."}, []string{"purpose", "outcome"}),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "partnerd_webhook_attempt_duration_seconds",
 			Help: "How long POSTs took.", Buckets: []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2, 3, 5}}, []string{"outcome"}),
 		firstDelay: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "partnerd_webhook_first_attempt_delay_seconds",

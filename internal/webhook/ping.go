@@ -87,22 +87,9 @@ func (s *Service) SendTest(ctx context.Context, tx postgres.Tx, applicationID st
 		return Delivery{}, cmp.Or(err, errPending)
 	}
 	row := newEvent{subject: Subject{ApplicationID: applicationID}, id: tx.NewID(id.Event), deliveryID: tx.NewID(id.Delivery), sequence: 1, kind: t}
-	about := Subject{ApplicationID: applicationID, ConsultationID: tx.NewID(id.Consultation), ClientID: tx.NewID(id.Client), Competence: "HOUSING",
-		ExternalRef: "test", Price: testPrice}
-	event := Event{Type: t, Status: testStatus[t], EndReason: testReason[t]}
-	switch t {
-	case CallEnded, Completed, NoteAvailable:
-		seconds := int((12 * time.Minute).Seconds())
-		event.DurationSec = &seconds
-	case PendingCallback:
-		due := tx.Now.Add(24 * time.Hour)
-		event.CallbackDueAt = &due
-	case Cancelled, Expired, Refunded:
-		event.Refunded = &about.Price
-	case Created, PaymentAuthorized, Matching, Assigned, CallStarted, Ping: // nothing more
-	}
+	about := Subject{ConsultationID: tx.NewID(id.Consultation), ClientID: tx.NewID(id.Client), ExternalRef: "test"}
 	var err error
-	if row.body, err = encodeBody(row.id, about, event, tx.Now); err != nil {
+	if row.body, err = Sample(row.id, about, t, tx.Now); err != nil {
 		return Delivery{}, err
 	}
 	if err := insertEvents(ctx, tx, []newEvent{row}); err != nil {
@@ -110,6 +97,25 @@ func (s *Service) SendTest(ctx context.Context, tx postgres.Tx, applicationID st
 	}
 	tx.AfterCommit(s.wakeUp)
 	return selectDelivery(ctx, tx, applicationID, row.deliveryID)
+}
+
+// Sample is the body of an event of that type that nothing happened for, about a consultation of about, which needs its
+// identifiers alone.
+func Sample(eventID string, about Subject, t Type, now time.Time) ([]byte, error) {
+	about.Competence, about.Price = "HOUSING", testPrice
+	event := Event{Type: t, Status: testStatus[t], EndReason: testReason[t]}
+	switch t {
+	case CallEnded, Completed, NoteAvailable:
+		seconds := int((12 * time.Minute).Seconds())
+		event.DurationSec = &seconds
+	case PendingCallback:
+		due := now.Add(24 * time.Hour)
+		event.CallbackDueAt = &due
+	case Cancelled, Expired, Refunded:
+		event.Refunded = &about.Price
+	case Created, PaymentAuthorized, Matching, Assigned, CallStarted, Ping: // nothing more
+	}
+	return encodeBody(eventID, about, event, now)
 }
 
 const testPrice money.Cents = 2000

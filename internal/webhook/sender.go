@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptrace"
@@ -69,6 +70,7 @@ type message struct {
 	scheduleFrom   int    // attempts before the schedule began anew
 	createdAt      time.Time
 	test           bool
+	signatures     http.Header   // of a trial, instead of our own; nil for ours
 	startIn        time.Duration // after the claim
 }
 
@@ -158,8 +160,12 @@ func (s *sender) post(ctx context.Context, m message) (outcome, error) {
 	h.Set("User-Agent", userAgent)
 	h.Set(HeaderEvent, string(m.kind))
 	h.Set(HeaderDelivery, m.deliveryID)
-	h.Set(HeaderSignature, Sign(m.secret, now, m.body))
-	if m.previousSecret != "" {
+	if m.signatures != nil {
+		maps.Copy(h, m.signatures)
+	} else {
+		h.Set(HeaderSignature, Sign(m.secret, now, m.body))
+	}
+	if m.signatures == nil && m.previousSecret != "" {
 		h.Set(HeaderSignaturePrevious, Sign(m.previousSecret, now, m.body))
 	}
 	h.Set(HeaderAttempt, strconv.Itoa(m.attempt))

@@ -1,0 +1,208 @@
+package requestlog
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"partnerd/internal/postgres"
+	"partnerd/internal/problem"
+)
+
+const (
+	// Interval is how often lines are written.
+	Interval = time.Second
+	// Retention is how long a line is kept.
+	Retention = 30 * 24 * time.Hour
+	// MaxPending is how many lines wait in memory for the database.
+	MaxPending = 50_000
+
+	perStatement = 2000 // lines
+	maxPath      = 256  // bytes
+	maxMethod    = 16   // bytes
+	maxCode      = 64   // bytes
+	maxBody      = 8192 // bytes of the shape of a body
+)
+
+// Entry is one request.
+type Entry struct {
+	ID            string // X-Request-Id
+	ApplicationID string
+	At            time.Time // when the answer was complete
+	Method        string
+	Path          string // escaped, so in ASCII, without the query
+	Status        int
+	Code          string // of the error; empty for a success
+	Duration      time.Duration
+	Keyed         bool // an Idempotency-Key came with it
+	Replayed      bool // the answer is that of an earlier request with the same key
+	Refreshed     bool // a refresh token was exchanged
+	Issues        []problem.Issue
+	Body          map[string]any // of the request: what [Redact] left of it; nil when there was none or it was too large
+}
+
+// Log keeps requests. Safe for concurrent use.
+type Log struct {
+	db      *postgres.DB
+	dropped prometheus.Counter
+
+	mu      sync.Mutex
+	pending []Entry
+}
+
+// New makes a log; somebody has to let [Log.Run] run and call [Log.Flush] at the end.
+func New(db *postgres.DB, r prometheus.Registerer) *Log {
+	l := &Log{db: db, dropped: prometheus.NewCounter(prometheus.CounterOpts{Name: "partnerd_request_log_dropped_total",
+		Help: "Requests that are missing in the log that partners see, because the database did not take them in time."})}
+	r.MustRegister(l.dropped)
+	return l
+}
+
+// Add remembers a request until the next [Log.Flush].
+func (l *Log) Add(e Entry) {
+	e.Method, e.Path, e.Code = cut(e.Method, maxMethod), cut(e.Path, maxPath), cut(e.Code, maxCode)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.pending) >= MaxPending {
+		l.dropped.Inc()
+		return
+	}
+	l.pending = append(l.pending, e)
+}
+
+// cut shortens what a caller sent, which is ASCII here.
+func cut(s string, most int) string {
+	if len(s) > most {
+		return s[:most]
+	}
+	return s
+}
+
+// Run writes the lines every [Interval] until ctx ends.
+func (l *Log) Run(ctx context.Context) error {
+	tick := time.NewTicker(Interval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+			if err := l.Flush(ctx); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// Flush writes what was added until now. While the database is away they wait for the next time.
+func (l *Log) Flush(ctx context.Context) error {
+	l.mu.Lock()
+	entries := l.pending
+	l.pending = nil
+	l.mu.Unlock()
+	var errs []error
+	for some := range slices.Chunk(entries, perStatement) {
+		err := insert(ctx, l.db.Read(), some)
+		switch {
+		case err == nil:
+			continue
+		case postgres.IsUnavailable(err) || ctx.Err() != nil:
+			l.putBack(some)
+		default: // would fail again
+			l.dropped.Add(float64(len(some)))
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+func (l *Log) putBack(entries []Entry) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	room := max(0, MaxPending-len(l.pending))
+	if lost := len(entries) - room; lost > 0 {
+		l.dropped.Add(float64(lost))
+		entries = entries[:room]
+	}
+	l.pending = append(l.pending, entries...)
+}
+
+// Filter chooses lines of an application.
+type Filter struct {
+	Before  string    // identifier; empty for the newest
+	From    time.Time // inclusive, zero for the oldest that is kept
+	To      time.Time // exclusive, zero for now
+	Refused bool      // only those that were answered with 400 or more
+	Limit   int       // 1 to 100
+}
+
+// List returns an application's lines, the newest first, and whether there are older ones. A line is there a second after its answer,
+// at the latest.
+func (l *Log) List(ctx context.Context, tx postgres.Tx, applicationID string, f Filter) (entries []Entry, more bool, err error) {
+	return list(ctx, tx, applicationID, f)
+}
+
+// Get returns a line of the application, or [problem.ErrNotFound].
+func (l *Log) Get(ctx context.Context, tx postgres.Tx, applicationID, requestID string) (Entry, error) {
+	return get(ctx, tx, applicationID, requestID)
+}
+
+// Purge deletes lines that are older than [Retention].
+func (l *Log) Purge(ctx context.Context) (int, error) {
+	tx := l.db.Read()
+	return deleteBefore(ctx, tx, tx.Now.Add(-Retention))
+}
+
+// Redact returns the shape of a JSON object: objects, arrays, numbers, truth values and null as they are, each text
+// replaced by how long it is in code points. What would be deeper than eight levels is left out. Of nil it returns nil.
+func Redact(object map[string]any) map[string]any {
+	if object == nil {
+		return nil
+	}
+	return redact(object, 8).(map[string]any)
+}
+
+func redact(value any, depth int) any {
+	if depth == 0 {
+		return nil
+	}
+	switch v := value.(type) {
+	case string:
+		return fmt.Sprintf("(%d characters)", len([]rune(v)))
+	case []any:
+		out := make([]any, len(v))
+		for i, x := range v {
+			out[i] = redact(x, depth-1)
+		}
+		return out
+	case map[string]any:
+		out := make(map[string]any, len(v))
+		for k, x := range v {
+			out[k] = redact(x, depth-1)
+		}
+		return out
+	case json.Number:
+		if !json.Valid([]byte(v)) { // such as 01, which is refused further on
+			return nil
+		}
+		return v
+	default:
+		return v
+	}
+}
+
+// Replayed tells whether an application was answered a second time for one Idempotency-Key.
+func (l *Log) Replayed(ctx context.Context, tx postgres.Tx, applicationID string) (bool, error) {
+	return exists(ctx, tx, applicationID, "replayed")
+}
+
+// Refreshed tells whether an application exchanged a refresh token.
+func (l *Log) Refreshed(ctx context.Context, tx postgres.Tx, applicationID string) (bool, error) {
+	return exists(ctx, tx, applicationID, "refreshed")
+}

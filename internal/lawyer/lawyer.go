@@ -41,7 +41,8 @@ var (
 type Lawyer struct {
 	ID, Email, Name string
 	State           State
-	Simulated       bool // plays in the sandbox; nobody can sign in as it
+	Simulated       bool   // plays in the sandbox; nobody can sign in as it
+	ApplicationID   string // whose consultations alone he serves, in a sandbox; empty: everybody's
 	Suspended       bool
 	Pausing         bool      // goes AWAY instead of AVAILABLE when what he has in hand is over
 	IdleSince       time.Time // zero unless the lawyer was AVAILABLE at least once
@@ -66,6 +67,8 @@ type NewLawyer struct {
 	Name      string
 	Phone     string // E.164: consultations are made from it
 	Simulated bool
+
+	ApplicationID string // whose consultations alone he serves; empty: everybody's
 
 	// Codes of the catalog, at least one of each. The lawyer serves every competence in every language.
 	Competences, Languages []string

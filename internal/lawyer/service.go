@@ -49,7 +49,7 @@ func (s *Service) Create(ctx context.Context, tx postgres.Tx, n NewLawyer) (Lawy
 	if err := checkCodes(ctx, tx, n.Competences, n.Languages); err != nil {
 		return Lawyer{}, err
 	}
-	l := Lawyer{ID: tx.NewID(id.Lawyer), Email: n.Email, Name: n.Name, State: Offline, Simulated: n.Simulated, CreatedAt: tx.Now}
+	l := Lawyer{ID: tx.NewID(id.Lawyer), Email: n.Email, Name: n.Name, State: Offline, Simulated: n.Simulated, ApplicationID: n.ApplicationID, CreatedAt: tx.Now}
 	phone, err := s.box.Seal(phonePlace(l.ID), []byte(n.Phone))
 	if err != nil {
 		return Lawyer{}, err

@@ -33,6 +33,8 @@ type lawyerRow struct {
 	BarNumber       string     `gorm:"column:bar_number;serializer:zeronull"`
 	BarCheckedUntil *time.Time `gorm:"column:bar_checked_until"`
 
+	ApplicationID string `gorm:"column:application_id;serializer:zeronull"` // whose consultations alone he serves, in a sandbox
+
 	CreatedAt time.Time `gorm:"column:created_at;autoCreateTime:false"`
 	UpdatedAt time.Time `gorm:"column:updated_at;autoUpdateTime:false"`
 }
@@ -81,7 +83,7 @@ var columns = postgres.Columns[lawyerRow]("l", "password_hash", "phone_sealed", 
 
 func fromRow(r seenRow) Lawyer {
 	l := Lawyer{ID: r.Row.ID, Email: r.Row.Email, Name: r.Row.Name, State: r.Row.State, Simulated: r.Row.Simulated,
-		Suspended: r.Row.SuspendedAt != nil, Pausing: r.Row.PauseNext, LeaseEpoch: r.Row.LeaseEpoch, CreatedAt: r.Row.CreatedAt}
+		ApplicationID: r.Row.ApplicationID, Suspended: r.Row.SuspendedAt != nil, Pausing: r.Row.PauseNext, LeaseEpoch: r.Row.LeaseEpoch, CreatedAt: r.Row.CreatedAt}
 	if r.Row.IdleSince != nil {
 		l.IdleSince = *r.Row.IdleSince
 	}
@@ -93,7 +95,7 @@ func fromRow(r seenRow) Lawyer {
 
 func insert(ctx context.Context, tx postgres.Tx, l Lawyer, hash string, phone []byte) error {
 	err := gorm.G[lawyerRow](tx.Gorm(ctx)).Create(ctx, &lawyerRow{ID: l.ID, Email: l.Email, Name: l.Name, PasswordHash: hash, PhoneSealed: phone,
-		State: l.State, Simulated: l.Simulated, TimeZone: DefaultTimeZone, CreatedAt: tx.Now, UpdatedAt: tx.Now})
+		State: l.State, Simulated: l.Simulated, ApplicationID: l.ApplicationID, TimeZone: DefaultTimeZone, CreatedAt: tx.Now, UpdatedAt: tx.Now})
 	if postgres.IsUnique(err, "lawyers_email_key") {
 		return ErrEmailTaken
 	}

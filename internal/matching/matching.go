@@ -31,10 +31,18 @@ var ErrOfferGone = errors.New("the offer is gone")
 // Pair is a competence in a language: what a lawyer serves and what a consultation asks for.
 type Pair struct{ Competence, Language string }
 
+// Crew is whose lawyers may be offered a consultation: everybody's when it is empty, as always in a live deployment, otherwise
+// those of the application with that identifier.
+type Crew string
+
+// Nobody is the crew of a consultation that no lawyer is offered.
+const Nobody Crew = "nobody"
+
 // Work is a consultation that waits for a lawyer.
 type Work struct {
 	ConsultationID, ClientID string
 	Pair                     Pair
+	Crew                     Crew
 	Since                    time.Time // when its search began
 	Failures                 int       // what was refused, missed or given back so far
 

@@ -257,17 +257,18 @@ func (s *Service) Story(ctx context.Context, tx postgres.Tx, consultationID stri
 	return story(ctx, tx, consultationID)
 }
 
-// IdlePairs keeps of pairs those for which a lawyer is AVAILABLE with fresh presence.
-func (s *Service) IdlePairs(ctx context.Context, tx postgres.Tx, pairs ...Pair) ([]Pair, error) {
+// IdlePairs keeps of pairs those for which a lawyer of the crew is AVAILABLE with fresh presence.
+func (s *Service) IdlePairs(ctx context.Context, tx postgres.Tx, c Crew, pairs ...Pair) ([]Pair, error) {
 	if len(pairs) == 0 {
 		return nil, nil
 	}
-	return pairsOf(ctx, tx, idlePairsSQL, pairs)
+	statement, crew := ofCrew(c, idlePairsSQL, idleOwnPairsSQL)
+	return pairsOf(ctx, tx, statement, pairs, crew...)
 }
 
-// Coverage tells how well a pair is served now. It costs one statement.
-func (s *Service) Coverage(ctx context.Context, tx postgres.Tx, p Pair, w Waits) (Coverage, error) {
-	online, idle, err := presence(ctx, tx, p)
+// Coverage tells how well a pair is served now by a crew. It costs one statement.
+func (s *Service) Coverage(ctx context.Context, tx postgres.Tx, p Pair, c Crew, w Waits) (Coverage, error) {
+	online, idle, err := presence(ctx, tx, p, c)
 	if err != nil {
 		return Coverage{}, err
 	}

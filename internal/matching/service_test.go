@@ -476,11 +476,11 @@ func TestCoverageCountsWhoIsThere(t *testing.T) {
 	}
 	check := func(p matching.Pair, online int, idle bool) {
 		t.Helper()
-		c, err := f.match.Coverage(f.ctx, f.db.Read(), p, matching.Waits{})
+		c, err := f.match.Coverage(f.ctx, f.db.Read(), p, "", matching.Waits{})
 		if err != nil || c.LawyersOnline != online || c.Available != (online > 0) || (c.LawyersIdle > 0) != idle || (c.EstimatedWaitSeconds != nil) != (online > 0) {
 			t.Errorf("got %+v, %v; want %d online, idle %v", c, err, online, idle)
 		}
-		if got, err := f.match.IdlePairs(f.ctx, f.db.Read(), p); err != nil || slices.Contains(got, p) != idle {
+		if got, err := f.match.IdlePairs(f.ctx, f.db.Read(), "", p); err != nil || slices.Contains(got, p) != idle {
 			t.Errorf("idle %v, %v; want %v", got, err, idle)
 		}
 	}

@@ -51,15 +51,16 @@ func Repeat(now time.Time) time.Time { return now.Add(-RepeatAfter) }
 // offerSQL picks, offers and marks in one statement. Its row locks are SKIP LOCKED: two searches never wait for each
 // other, and the sweeper repeats what one of them could not see. A candidate comes back without a slot when a unique index
 // refused his offer, or would refuse that he accepts. Only together with the first offer are there others. from says where
-// lawyers come from, and width how many: the planner sees it as a constant, and walks the queue.
+// lawyers come from, and width how many: the planner sees it as a constant, and walks the queue. Of which crew they are is two
+// statements, so that everybody's are found as if there were no others.
 //
 // Parameters: the pair, consultation, client, the oldest heartbeat that is fresh, [Repeat], the ids of the offers, when they
-// are made and end, why.
-func offerSQL(from string, width int) postgres.Statement {
+// are made and end, why; the lawyer, if from names one; the crew, if it is not everybody's.
+func offerSQL(from string, width int, crew string) postgres.Statement {
 	return postgres.SQL(postgres.Claim, fmt.Sprintf(`
 WITH candidate AS (
 	SELECT l.id, p.idle_since FROM lawyer_pairs p
-	JOIN lawyers l ON l.id = p.lawyer_id AND l.state = 'AVAILABLE' AND l.suspended_at IS NULL
+	JOIN lawyers l ON l.id = p.lawyer_id AND l.state = 'AVAILABLE' AND l.suspended_at IS NULL AND %[4]s
 	JOIN lawyer_presence h ON h.lawyer_id = p.lawyer_id AND h.heartbeat_at > $5
 	WHERE p.competence = $1 AND p.language = $2 AND %[1]s
 		AND NOT EXISTS (SELECT FROM offers o WHERE o.consultation_id = $3 AND o.lawyer_id = p.lawyer_id AND `+Barred("$6")+`)
@@ -91,7 +92,19 @@ WITH candidate AS (
 	UPDATE lawyer_pairs p SET idle_since = NULL FROM offer WHERE p.lawyer_id = offer.lawyer_id
 )
 SELECT candidate.id, coalesce(taken.slot, 0) FROM candidate LEFT JOIN taken ON taken.id = candidate.id
-ORDER BY candidate.idle_since, candidate.id`, from, width, queueSeen))
+ORDER BY candidate.idle_since, candidate.id`, from, width, queueSeen, crew))
+}
+
+// everybodys are the lawyers l who serve everybody. They are asked for by an inequality, which the planner takes to hold for nearly
+// all rows, as it does: of IS NULL without statistics it believes the opposite, and begins with the lawyers instead of the queue.
+const everybodys = "CASE WHEN l.application_id IS NULL THEN 1 ELSE 0 END <> 0"
+
+// ofCrew chooses between two statements; the last parameter of the second is the crew.
+func ofCrew(c Crew, everybody, own postgres.Statement, args ...any) (postgres.Statement, []any) {
+	if c == "" {
+		return everybody, args
+	}
+	return own, append(args, c)
 }
 
 // queueSeen is how much of a queue an offer looks at.
@@ -100,21 +113,25 @@ const queueSeen = 50
 const ofQueue = "p.idle_since IS NOT NULL"
 
 var (
-	offerToQueueSQL  = offerSQL(ofQueue, 1)
-	offerAtOnceSQL   = offerSQL(ofQueue, AtOnce)
-	offerToLawyerSQL = offerSQL("p.lawyer_id = $11", 1)
+	offerToQueueSQL  = offerSQL(ofQueue, 1, everybodys)
+	offerAtOnceSQL   = offerSQL(ofQueue, AtOnce, everybodys)
+	offerToLawyerSQL = offerSQL("p.lawyer_id = $11", 1, everybodys)
+
+	offerToOwnQueueSQL  = offerSQL(ofQueue, 1, "l.application_id = $11")
+	offerOwnAtOnceSQL   = offerSQL(ofQueue, AtOnce, "l.application_id = $11")
+	offerToOwnLawyerSQL = offerSQL("p.lawyer_id = $11", 1, "l.application_id = $12")
 )
 
 // offerNext offers w to as many of the longest idle lawyers who may take it, or to none but the chosen one, as its search asks for. candidate is the first of them, empty when there is none; offers is empty when none could be offered it.
 func offerNext(ctx context.Context, tx postgres.Tx, w Work, to chosen) (candidate string, offers []Offer, err error) {
-	statement, why, width, open, repeat := offerToQueueSQL, LongestIdle, 1, OfferTime, Repeat(tx.Now)
+	everybody, own, why, width, open, repeat := offerToQueueSQL, offerToOwnQueueSQL, LongestIdle, 1, OfferTime, Repeat(tx.Now)
 	switch {
 	case to.byHand:
-		statement, why, open, repeat = offerToLawyerSQL, ByHand, ByHandTime, tx.Now
+		everybody, own, why, open, repeat = offerToLawyerSQL, offerToOwnLawyerSQL, ByHand, ByHandTime, tx.Now
 	case to.lawyerID != "":
-		statement, why = offerToLawyerSQL, LawyerFree
+		everybody, own, why = offerToLawyerSQL, offerToOwnLawyerSQL, LawyerFree
 	case w.widened(tx.Now):
-		statement, why, width = offerAtOnceSQL, ThreeAtOnce, AtOnce
+		everybody, own, why, width = offerAtOnceSQL, offerOwnAtOnceSQL, ThreeAtOnce, AtOnce
 	}
 	ids := make([]string, width)
 	for i := range ids {
@@ -126,6 +143,7 @@ func offerNext(ctx context.Context, tx postgres.Tx, w Work, to chosen) (candidat
 	if to.lawyerID != "" {
 		args = append(args, to.lawyerID)
 	}
+	statement, args := ofCrew(w.Crew, everybody, own, args...)
 	err = tx.Rows(ctx, statement, func(rows *sql.Rows) error {
 		var slot int
 		if err := rows.Scan(&o.LawyerID, &slot); err != nil {
@@ -304,26 +322,33 @@ func withdrawn(ctx context.Context, tx postgres.Tx, consultationID, lawyerID, re
 }
 
 // idlePairsSQL keeps of the pairs $2 and $3 those of which somebody waits for work.
-var idlePairsSQL = postgres.SQL(postgres.Hot, `SELECT p.competence, p.language
+var (
+	idlePairsSQL    = idleSQL(everybodys)
+	idleOwnPairsSQL = idleSQL("l.application_id = $4")
+)
+
+func idleSQL(crew string) postgres.Statement {
+	return postgres.SQL(postgres.Hot, `SELECT p.competence, p.language
 	FROM unnest($2::text[], $3::text[]) WITH ORDINALITY AS p (competence, language, n) WHERE EXISTS (SELECT FROM lawyer_pairs q
-	JOIN lawyers l ON l.id = q.lawyer_id AND l.state = 'AVAILABLE' AND l.suspended_at IS NULL
+	JOIN lawyers l ON l.id = q.lawyer_id AND l.state = 'AVAILABLE' AND l.suspended_at IS NULL AND `+crew+`
 	JOIN lawyer_presence h ON h.lawyer_id = q.lawyer_id AND h.heartbeat_at > $1
 	WHERE q.competence = p.competence AND q.language = p.language AND q.idle_since IS NOT NULL) ORDER BY p.n`)
+}
 
 // unattendedSQL keeps of the pairs $2 and $3 those of which nobody is there.
 var unattendedSQL = postgres.SQL(postgres.Report, `SELECT p.competence, p.language
 	FROM unnest($2::text[], $3::text[]) WITH ORDINALITY AS p (competence, language, n) WHERE NOT EXISTS (SELECT FROM lawyer_pairs q
-	JOIN lawyers l ON l.id = q.lawyer_id AND l.state IN ('AVAILABLE', 'OFFERED', 'BUSY', 'WRAP_UP') AND l.suspended_at IS NULL
+	JOIN lawyers l ON l.id = q.lawyer_id AND l.state IN ('AVAILABLE', 'OFFERED', 'BUSY', 'WRAP_UP') AND l.suspended_at IS NULL AND `+everybodys+`
 	JOIN lawyer_presence h ON h.lawyer_id = q.lawyer_id AND h.heartbeat_at > $1
 	WHERE q.competence = p.competence AND q.language = p.language) ORDER BY p.n`)
 
-// pairsOf chooses among pairs by a statement that takes them and the oldest heartbeat that is fresh.
-func pairsOf(ctx context.Context, tx postgres.Tx, choose postgres.Statement, pairs []Pair) ([]Pair, error) {
+// pairsOf chooses among pairs by a statement that takes them and the oldest heartbeat that is fresh, and more.
+func pairsOf(ctx context.Context, tx postgres.Tx, choose postgres.Statement, pairs []Pair, more ...any) ([]Pair, error) {
 	competences, languages := make([]string, len(pairs)), make([]string, len(pairs))
 	for i, p := range pairs {
 		competences[i], languages[i] = p.Competence, p.Language
 	}
-	list, err := postgres.Query[Pair](ctx, tx, choose, tx.Now.Add(-lawyer.PresenceFresh), competences, languages)
+	list, err := postgres.Query[Pair](ctx, tx, choose, append([]any{tx.Now.Add(-lawyer.PresenceFresh), competences, languages}, more...)...)
 	if err != nil {
 		return nil, fmt.Errorf("choose pairs by who is there: %w", err)
 	}
@@ -374,17 +399,25 @@ func wake(ctx context.Context, tx postgres.Tx, w Work, soon bool) ([]Woken, erro
 	return woken, nil
 }
 
-var presenceSQL = postgres.SQL(postgres.Report, `SELECT count(*), count(*) FILTER (WHERE there.state = 'AVAILABLE')
+var (
+	presenceSQL    = thereSQL(everybodys)
+	ownPresenceSQL = thereSQL("l.application_id = $4")
+)
+
+func thereSQL(crew string) postgres.Statement {
+	return postgres.SQL(postgres.Report, `SELECT count(*), count(*) FILTER (WHERE there.state = 'AVAILABLE')
 	FROM lawyer_pairs p CROSS JOIN LATERAL (
 		SELECT l.state FROM lawyer_presence h JOIN lawyers l ON l.id = h.lawyer_id
-		WHERE h.lawyer_id = p.lawyer_id AND h.heartbeat_at > $1 AND l.suspended_at IS NULL
+		WHERE h.lawyer_id = p.lawyer_id AND h.heartbeat_at > $1 AND l.suspended_at IS NULL AND `+crew+`
 			AND l.state IN ('AVAILABLE', 'OFFERED', 'BUSY', 'WRAP_UP')
 		OFFSET 0) there
 	WHERE p.competence = $2 AND p.language = $3`)
+}
 
-// presence looks up each lawyer of the pair who is signed on, and nobody else.
-func presence(ctx context.Context, tx postgres.Tx, p Pair) (online, idle int, err error) {
-	if err := tx.QueryRow(ctx, presenceSQL, tx.Now.Add(-lawyer.PresenceFresh), p.Competence, p.Language).Scan(&online, &idle); err != nil {
+// presence looks up each lawyer of the pair and the crew who is signed on, and nobody else.
+func presence(ctx context.Context, tx postgres.Tx, p Pair, c Crew) (online, idle int, err error) {
+	statement, args := ofCrew(c, presenceSQL, ownPresenceSQL, tx.Now.Add(-lawyer.PresenceFresh), p.Competence, p.Language)
+	if err := tx.QueryRow(ctx, statement, args...).Scan(&online, &idle); err != nil {
 		return 0, 0, fmt.Errorf("count the lawyers of a pair: %w", err)
 	}
 	return online, idle, nil

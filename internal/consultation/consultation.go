@@ -4,6 +4,7 @@ import (
 	"strings"
 	"time"
 
+	"partnerd/internal/matching"
 	"partnerd/internal/money"
 	"partnerd/internal/wallet"
 )
@@ -65,7 +66,8 @@ type Consultation struct {
 	ErasedAt      *time.Time // when its texts were destroyed at the client's request
 
 	// machine
-	LawyerID        string // empty while nobody has it
+	Crew            matching.Crew // whose lawyers may be offered it
+	LawyerID        string        // empty while nobody has it
 	EndReason       Reason
 	EventSeq        int64      // webhook events so far
 	SearchStartedAt time.Time  // first search; the 30 minutes run from here

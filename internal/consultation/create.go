@@ -43,11 +43,17 @@ func (s *Service) Create(ctx context.Context, tx postgres.Tx, cmd CreateCommand)
 	if !ok {
 		return Consultation{}, ErrPhoneRequired
 	}
-	created, x1, err := advance(Consultation{
+	begun := Consultation{
 		ID: tx.NewID(id.Consultation), ApplicationID: cmd.ApplicationID, ClientID: cmd.ClientID,
 		Competence: cmd.Competence, Language: cmd.Language, Subject: cmd.Subject, Description: cmd.Description,
 		RecordingConsent: cmd.RecordingConsent, ExternalRef: cmd.ExternalRef, Price: Price,
-	}, onCreate, tx.Now)
+	}
+	if s.deps.Stage != nil {
+		if begun.Crew, err = s.deps.Stage.Cast(ctx, tx, begun); err != nil {
+			return Consultation{}, err
+		}
+	}
+	created, x1, err := advance(begun, onCreate, tx.Now)
 	if err != nil {
 		return Consultation{}, err
 	}

@@ -37,7 +37,7 @@ func inHandOf(ctx context.Context, tx postgres.Tx, lawyerID, consultationID stri
 }
 
 func callbacksFor(ctx context.Context, tx postgres.Tx, lawyerID string, limit int) ([]Callback, error) {
-	ofPair := rows(ctx, tx).Where("c.competence = p.competence AND c.language = p.language AND c.status = 'PENDING_CALLBACK' AND c.callback_due_at > ?", tx.Now).
+	ofPair := rows(ctx, tx).Where("c.competence = p.competence AND c.language = p.language AND c.status = 'PENDING_CALLBACK' AND c.crew IS NULL AND c.callback_due_at > ?", tx.Now).
 		Where("NOT EXISTS (SELECT FROM offers o WHERE o.consultation_id = c.id AND (o.state = 'OPEN' OR o.lawyer_id = p.lawyer_id AND "+matching.Barred("?")+"))",
 			matching.Repeat(tx.Now)).
 		Order("c.search_started_at").Limit(limit)

@@ -51,7 +51,7 @@ func purgeEstimates(ctx context.Context, tx postgres.Tx, before time.Time, limit
 	return n, nil
 }
 
-// waitsSQL reads the facts that an estimate for the pair $1, $2 at $3 is made from, of what was assigned since $4. Where the
+// waitsSQL reads the facts that an estimate for the pair $1, $2 at $3 is made from, of what was assigned since $4, and of what waits for the crew $10. Where the
 // pair itself has too few it looks at the competence in all languages.
 //
 // Whoever was offered to somebody within a few seconds had come while somebody was idle. What was assigned after $5 says nothing
@@ -77,7 +77,7 @@ var waitsSQL = postgres.SQL(postgres.Report, func() string {
 		waiting.* FROM (
 		SELECT count(*), coalesce(extract(epoch FROM $3::timestamptz - min(c.search_started_at) FILTER (WHERE c.status = 'MATCHING')), 0)::float8
 		FROM consultations c WHERE c.competence = $1 AND c.language = $2 AND c.status IN ('MATCHING', 'PENDING_CALLBACK')
-			AND (c.status = 'MATCHING' OR c.callable_from <= $3 AND c.callable_until > $3)) waiting`
+			AND (c.status = 'MATCHING' OR c.callable_from <= $3 AND c.callable_until > $3) AND c.crew IS NOT DISTINCT FROM nullif($10, '')) waiting`
 }())
 
 // How the past is looked at.
@@ -90,12 +90,12 @@ const (
 	estimateHolds = 10 * time.Minute // a consultation that begins later does not belong to it
 )
 
-func waits(ctx context.Context, tx postgres.Tx, p matching.Pair) (matching.Waits, error) {
+func waits(ctx context.Context, tx postgres.Tx, p matching.Pair, crew matching.Crew) (matching.Waits, error) {
 	var accept, engaged *float64 // seconds
 	var last, oldest float64
 	var w matching.Waits
 	err := tx.QueryRow(ctx, waitsSQL, p.Competence, p.Language, tx.Now, tx.Now.Add(-lookBack), tx.Now.Add(-lookNoCloser), enoughSeen,
-		matching.AcceptQuantile, longestTaken.Seconds(), tx.Now.Add(-lookAtLast)).Scan(&accept, &engaged, &last, &w.Ahead, &oldest)
+		matching.AcceptQuantile, longestTaken.Seconds(), tx.Now.Add(-lookAtLast), crew).Scan(&accept, &engaged, &last, &w.Ahead, &oldest)
 	if err != nil {
 		return matching.Waits{}, fmt.Errorf("read waits: %w", err)
 	}

@@ -73,7 +73,7 @@ func TestAnEstimateIsMadeOfWhatWasSeen(t *testing.T) {
 			w := newWorld(t)
 			w.online()
 			tc.seen(w)
-			got, err := waits(t.Context(), w.DB.Read(), matching.Pair{Competence: "FAMILY", Language: "FR"})
+			got, err := waits(t.Context(), w.DB.Read(), matching.Pair{Competence: "FAMILY", Language: "FR"}, "")
 			if err != nil || ms(got.Accept) != tc.accept || ms(got.Engaged) != tc.engaged {
 				t.Errorf("accepted within %v, engaged %v, %v; want %v, %v", ms(got.Accept), ms(got.Engaged), err, tc.accept, tc.engaged)
 			}
@@ -93,7 +93,7 @@ func TestAnEstimateSeesTheQueue(t *testing.T) {
 	w := newWorld(t)
 	look := func(ahead int, last, oldest time.Duration) {
 		t.Helper()
-		got, err := waits(t.Context(), w.DB.Read(), matching.Pair{Competence: "FAMILY", Language: "FR"})
+		got, err := waits(t.Context(), w.DB.Read(), matching.Pair{Competence: "FAMILY", Language: "FR"}, "")
 		if err != nil || got.Ahead != ahead || got.Last != last || got.Oldest != oldest {
 			t.Errorf("%d ahead, last %s, oldest %s, %v; want %d, %s, %s", got.Ahead, got.Last, got.Oldest, err, ahead, last, oldest)
 		}

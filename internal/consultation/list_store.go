@@ -9,6 +9,7 @@ import (
 	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
 
+	"partnerd/internal/lawyer"
 	"partnerd/internal/matching"
 	"partnerd/internal/postgres"
 	"partnerd/internal/problem"
@@ -176,15 +177,16 @@ func readFigures(ctx context.Context, tx postgres.Tx) (f figures, err error) {
 
 // waitingPairsSQL finds the pairs that consultations search in, by one look into the index for each.
 var waitingPairsSQL = postgres.SQL(postgres.Report, `WITH RECURSIVE pairs AS (
-		(SELECT competence, language FROM consultations WHERE status IN ('MATCHING', 'PENDING_CALLBACK')
+		(SELECT competence, language FROM consultations WHERE status IN ('MATCHING', 'PENDING_CALLBACK') AND crew IS NULL
 			ORDER BY competence, language LIMIT 1)
 		UNION ALL
 		SELECT next.competence, next.language FROM pairs CROSS JOIN LATERAL (
-			SELECT c.competence, c.language FROM consultations c WHERE c.status IN ('MATCHING', 'PENDING_CALLBACK')
+			SELECT c.competence, c.language FROM consultations c WHERE c.status IN ('MATCHING', 'PENDING_CALLBACK') AND c.crew IS NULL
 				AND (c.competence, c.language) > (pairs.competence, pairs.language)
 			ORDER BY c.competence, c.language LIMIT 1) next
 	) SELECT competence, language FROM pairs`)
 
+// waitingPairs lists the pairs in which work waits for everybody's lawyers.
 func waitingPairs(ctx context.Context, tx postgres.Tx) ([]matching.Pair, error) {
 	pairs, err := postgres.Query[matching.Pair](ctx, tx, waitingPairsSQL)
 	if err != nil {
@@ -193,9 +195,38 @@ func waitingPairs(ctx context.Context, tx postgres.Tx) ([]matching.Pair, error) 
 	return pairs, nil
 }
 
-// waitingOf lists the oldest waiting work of a pair.
-func waitingOf(ctx context.Context, tx postgres.Tx, p matching.Pair, limit int) ([]searching, error) {
-	return manySearching(tx.Gorm(ctx).Table("consultations c").Select(searchingColumns).Where("c.competence = ? AND c.language = ?", p.Competence, p.Language).Scopes(waiting(tx.Now)).
+// waitingCrews lists the pairs in which work waits for lawyers of an application, by the application.
+func waitingCrews(ctx context.Context, tx postgres.Tx) (map[matching.Crew][]matching.Pair, error) {
+	type queue struct {
+		Crew                 matching.Crew
+		Competence, Language string
+	}
+	var queues []queue
+	err := tx.Gorm(ctx).Table("consultations").Distinct("crew", "competence", "language").
+		Where("status IN ('MATCHING', 'PENDING_CALLBACK') AND crew IS NOT NULL AND crew <> ?", matching.Nobody).Order("crew, competence, language").Find(&queues).Error
+	if err != nil {
+		return nil, fmt.Errorf("list crews with waiting work: %w", err)
+	}
+	crews := map[matching.Crew][]matching.Pair{}
+	for _, q := range queues {
+		crews[q.Crew] = append(crews[q.Crew], matching.Pair{Competence: q.Competence, Language: q.Language})
+	}
+	return crews, nil
+}
+
+// ofCrew chooses consultations c that wait for a crew.
+func ofCrew(crew matching.Crew) func(*gorm.DB) *gorm.DB {
+	return func(q *gorm.DB) *gorm.DB {
+		if crew == "" {
+			return q.Where("c.crew IS NULL")
+		}
+		return q.Where("c.crew = ?", crew)
+	}
+}
+
+// waitingOf lists the oldest waiting work of a pair for a crew.
+func waitingOf(ctx context.Context, tx postgres.Tx, p matching.Pair, crew matching.Crew, limit int) ([]searching, error) {
+	return manySearching(tx.Gorm(ctx).Table("consultations c").Select(searchingColumns).Where("c.competence = ? AND c.language = ?", p.Competence, p.Language).Scopes(waiting(tx.Now), ofCrew(crew)).
 		Order("c.search_started_at").Limit(limit))
 }
 
@@ -205,11 +236,11 @@ func waitingOfClient(ctx context.Context, tx postgres.Tx, clientID string, limit
 }
 
 // waitingFor lists the oldest waiting work that may be offered to a lawyer, of each of his pairs at most limit.
-func waitingFor(ctx context.Context, tx postgres.Tx, lawyerID string, limit int) ([]searching, error) {
-	ofPair := tx.Gorm(ctx).Table("consultations c").Select(searchingColumns).Where("c.competence = p.competence AND c.language = p.language").Scopes(waiting(tx.Now)).
+func waitingFor(ctx context.Context, tx postgres.Tx, l lawyer.Lawyer, limit int) ([]searching, error) {
+	ofPair := tx.Gorm(ctx).Table("consultations c").Select(searchingColumns).Where("c.competence = p.competence AND c.language = p.language").Scopes(waiting(tx.Now), ofCrew(crewOf(l))).
 		Where("NOT EXISTS (SELECT FROM offers o WHERE o.consultation_id = c.id AND o.lawyer_id = p.lawyer_id AND "+matching.Barred("?")+")",
 			matching.Repeat(tx.Now)).
 		Order("c.search_started_at").Limit(limit)
 	return manySearching(tx.Gorm(ctx).Table("lawyer_pairs p").Joins("CROSS JOIN LATERAL (?) c", ofPair).Select(columns+", c.failures").
-		Where("p.lawyer_id = ?", lawyerID).Order("c.search_started_at").Limit(limit))
+		Where("p.lawyer_id = ?", l.ID).Order("c.search_started_at").Limit(limit))
 }

@@ -73,14 +73,18 @@ func (s *Service) Note(ctx context.Context, tx postgres.Tx, applicationID, clien
 func (s *Service) Served() bool { return s.deps.Telephony.Available() }
 
 // Coverage tells whether lawyers can be reached now for a competence and language, and how long it may take
-// (specification section 2.6, decisions H34 to H36). Nobody can where no call can be made.
-func (s *Service) Coverage(ctx context.Context, tx postgres.Tx, competence, language string) (matching.Coverage, error) {
+// (specification section 2.6, decisions H34 to H36), in a sandbox for an application. Nobody can where no call can be made.
+func (s *Service) Coverage(ctx context.Context, tx postgres.Tx, applicationID, competence, language string) (matching.Coverage, error) {
 	pair := matching.Pair{Competence: competence, Language: language}
-	w, err := waits(ctx, tx, pair)
+	crew, err := s.crew(ctx, tx, applicationID)
 	if err != nil {
 		return matching.Coverage{}, err
 	}
-	c, err := s.deps.Matching.Coverage(ctx, tx, pair, w)
+	w, err := waits(ctx, tx, pair, crew)
+	if err != nil {
+		return matching.Coverage{}, err
+	}
+	c, err := s.deps.Matching.Coverage(ctx, tx, pair, crew, w)
 	if !s.deps.Telephony.Available() {
 		c.Available, c.EstimatedWaitSeconds = false, nil
 	}
@@ -90,7 +94,7 @@ func (s *Service) Coverage(ctx context.Context, tx postgres.Tx, competence, lang
 // TellCoverage is [Service.Coverage] for a partner who asks for a client. A consultation that begins within the next ten minutes
 // keeps what was told, for reports; otherwise it is forgotten.
 func (s *Service) TellCoverage(ctx context.Context, tx postgres.Tx, applicationID, clientID, competence, language string) (matching.Coverage, error) {
-	c, err := s.Coverage(ctx, tx, competence, language)
+	c, err := s.Coverage(ctx, tx, applicationID, competence, language)
 	if err != nil {
 		return matching.Coverage{}, err
 	}

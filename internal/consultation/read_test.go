@@ -227,7 +227,7 @@ func TestCoverageFollowsTheLawyers(t *testing.T) { // R31 to R34
 	t.Parallel()
 	w := newWorld(t)
 	cover := func() (bool, int, string) {
-		c, err := w.Coverage(t.Context(), w.DB.Read(), "FAMILY", "FR")
+		c, err := w.Coverage(t.Context(), w.DB.Read(), "app", "FAMILY", "FR")
 		w.do(err)
 		wait := "null"
 		if c.EstimatedWaitSeconds != nil {

@@ -20,6 +20,7 @@ func (s *Service) workOf(tx postgres.Tx, c searching) matching.Work {
 	return matching.Work{
 		ConsultationID: c.ID, ClientID: c.ClientID,
 		Pair:  matching.Pair{Competence: c.Competence, Language: c.Language},
+		Crew:  c.Crew,
 		Since: c.SearchStartedAt, Failures: c.failures,
 		Quarantined: func(lawyerID string) { s.incident(tx, lawyerQuarantined, c.ID, lawyerID) },
 	}
@@ -65,7 +66,7 @@ func (s *Service) LawyerAvailable(ctx context.Context, lawyerID string) error {
 		if err != nil || l.State != lawyer.Available || l.Suspended || !l.Fresh(tx.Now) {
 			return err
 		}
-		candidates, err := waitingFor(ctx, tx, lawyerID, peekPerLawyer)
+		candidates, err := waitingFor(ctx, tx, l, peekPerLawyer)
 		if err != nil {
 			return err
 		}
@@ -93,12 +94,28 @@ func (s *Service) searchWaiting(ctx context.Context) []error {
 	if err != nil {
 		return []error{err}
 	}
-	if pairs, err = s.deps.Matching.IdlePairs(ctx, s.deps.Searches.Read(), pairs...); err != nil {
+	faults := s.searchPairs(ctx, "", pairs)
+	if s.deps.Stage == nil {
+		return faults
+	}
+	crews, err := waitingCrews(ctx, s.deps.Searches.Read())
+	if err != nil {
+		return append(faults, err)
+	}
+	for crew, pairs := range crews {
+		faults = append(faults, s.searchPairs(ctx, crew, pairs)...)
+	}
+	return faults
+}
+
+// searchPairs searches for the waiting work of those pairs for which somebody of the crew is idle.
+func (s *Service) searchPairs(ctx context.Context, crew matching.Crew, pairs []matching.Pair) (faults []error) {
+	pairs, err := s.deps.Matching.IdlePairs(ctx, s.deps.Searches.Read(), crew, pairs...)
+	if err != nil {
 		return []error{err}
 	}
-	var faults []error
 	for _, p := range pairs {
-		if err := s.searchPair(ctx, p); err != nil {
+		if err := s.searchPair(ctx, p, crew); err != nil {
 			faults = append(faults, fmt.Errorf("search for %s in %s: %w", p.Competence, p.Language, err))
 		}
 	}
@@ -106,9 +123,9 @@ func (s *Service) searchWaiting(ctx context.Context) []error {
 }
 
 // searchPair offers the waiting work of a pair as long as somebody is idle for it, one consultation of each client.
-func (s *Service) searchPair(ctx context.Context, p matching.Pair) error {
+func (s *Service) searchPair(ctx context.Context, p matching.Pair, crew matching.Crew) error {
 	tx := s.deps.Searches.Read()
-	work, err := waitingOf(ctx, tx, p, peekPerPair)
+	work, err := waitingOf(ctx, tx, p, crew, peekPerPair)
 	if err != nil {
 		return err
 	}
@@ -119,7 +136,7 @@ func (s *Service) searchPair(ctx context.Context, p matching.Pair) error {
 		if served[c.ClientID] {
 			continue
 		}
-		idle, err := s.deps.Matching.IdlePairs(ctx, s.deps.Searches.Read(), p)
+		idle, err := s.deps.Matching.IdlePairs(ctx, s.deps.Searches.Read(), crew, p)
 		if err != nil || len(idle) == 0 {
 			return errors.Join(append(faults, err)...)
 		}

@@ -259,7 +259,7 @@ func TestSearchesReadOnlyWhatTheyNeed(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		_, err = w.Matching.IdlePairs(t.Context(), tx, pairs...)
+		_, err = w.Matching.IdlePairs(t.Context(), tx, "", pairs...)
 		return err
 	}
 	offer := func(tx postgres.Tx) error {

@@ -34,7 +34,7 @@ func TestWithoutTelephonyNothingIsPromised(t *testing.T) {
 	})
 	covered := func() bool {
 		t.Helper()
-		c, err := w.Coverage(t.Context(), w.DB.Read(), "FAMILY", "FR")
+		c, err := w.Coverage(t.Context(), w.DB.Read(), "app", "FAMILY", "FR")
 		w.do(err)
 		if c.LawyersOnline != 1 || (c.EstimatedWaitSeconds != nil) != c.Available {
 			t.Errorf("%+v", c)

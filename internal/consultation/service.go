@@ -52,6 +52,7 @@ type Deps struct {
 	Mail         *mail.Service
 	SMS          *sms.Service   // tells lawyers who are woken; nil where no text message can be sent
 	Staff        *staff.Service // whose operators are told of alarms; nil where there are none
+	Stage        Stage          // of a sandbox; nil in live, where everybody's lawyers serve everybody
 	Logger       *slog.Logger
 }
 

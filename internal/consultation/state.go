@@ -103,6 +103,26 @@ var table = map[Status]map[trigger]step{
 	Expired:   {},
 }
 
+// Step is a row of the state table, for who explains it.
+type Step struct {
+	From, To Status // From is empty at the beginning
+	Trigger  string
+	Money    string // HOLD, RELEASE, CAPTURE or REFUND; empty for none
+	Events   []webhook.Type
+}
+
+// Steps lists the rows of the state table, by status and trigger in their order.
+func Steps() (all []Step) {
+	for _, from := range append([]Status{none}, Statuses()...) {
+		for _, t := range triggers() {
+			if st, ok := table[from][t]; ok {
+				all = append(all, Step{from, st.to, string(t), string(st.money), st.events})
+			}
+		}
+	}
+	return all
+}
+
 // Cancellable tells whether a consultation in this status can be cancelled: until its call begins.
 func (s Status) Cancellable() bool {
 	_, ok := table[s][onCancel]

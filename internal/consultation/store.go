@@ -10,6 +10,7 @@ import (
 	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
 
+	"partnerd/internal/matching"
 	"partnerd/internal/money"
 	"partnerd/internal/postgres"
 	"partnerd/internal/problem"
@@ -18,54 +19,55 @@ import (
 
 // row is a row of consultations. What is written once, when the consultation begins or is erased, is marked "<-:create".
 type row struct {
-	ID                string       `gorm:"column:id;primaryKey"`
-	ApplicationID     string       `gorm:"column:application_id;<-:create"`
-	ClientID          string       `gorm:"column:client_id;<-:create"`
-	Status            Status       `gorm:"column:status"`
-	Competence        string       `gorm:"column:competence;<-:create"`
-	Language          string       `gorm:"column:language;<-:create"`
-	SubjectSealed     []byte       `gorm:"column:subject_sealed;<-:create"`     // by the client's key, as the next two; NULL when erased
-	DescriptionSealed []byte       `gorm:"column:description_sealed;<-:create"` // NULL also when there is none
-	PhoneSealed       []byte       `gorm:"column:phone_sealed;<-:create"`       // read at dial time only
-	RecordingConsent  bool         `gorm:"column:recording_consent;<-:create"`
-	ExternalRef       string       `gorm:"column:external_ref;<-:create;serializer:zeronull"`
-	PriceCents        money.Cents  `gorm:"column:price_cents;<-:create"`
-	LawyerID          string       `gorm:"column:lawyer_id;serializer:zeronull"`
-	EventSeq          int64        `gorm:"column:event_seq"` // of the newest webhook event
-	TimerAt           *time.Time   `gorm:"column:timer_at"`  // when the machine looks again, derived when the row is written
-	CreatedAt         time.Time    `gorm:"column:created_at;<-:create;autoCreateTime:false"`
-	UpdatedAt         time.Time    `gorm:"column:updated_at;autoUpdateTime:false"`
-	SearchStartedAt   time.Time    `gorm:"column:search_started_at;<-:create"`
-	AssignedAt        *time.Time   `gorm:"column:assigned_at"`
-	CallbackDueAt     *time.Time   `gorm:"column:callback_due_at"`
-	CallStartedAt     *time.Time   `gorm:"column:call_started_at"`
-	CallEndedAt       *time.Time   `gorm:"column:call_ended_at"`
-	DurationSec       *int         `gorm:"column:duration_sec"`
-	CompletedAt       *time.Time   `gorm:"column:completed_at"`
-	CancelledAt       *time.Time   `gorm:"column:cancelled_at"`
-	ExpiredAt         *time.Time   `gorm:"column:expired_at"`
-	EndReason         Reason       `gorm:"column:end_reason;serializer:zeronull"`
-	RefundedCents     *money.Cents `gorm:"column:refunded_cents"`
-	RefundedAt        *time.Time   `gorm:"column:refunded_at"`
-	DialAttempts      int          `gorm:"column:dial_attempts"`
-	FirstDialAt       *time.Time   `gorm:"column:first_dial_at"`
-	LastDialAt        *time.Time   `gorm:"column:last_dial_at"`
-	NextDialAt        *time.Time   `gorm:"column:next_dial_at"`
-	CallCapAt         *time.Time   `gorm:"column:call_cap_at"` // when the call's 20 minutes are over
-	LineLostAt        *time.Time   `gorm:"column:line_lost_at"`
-	Reminders         int          `gorm:"column:reminders"`                 // sent for a note that is missing
-	CallableFrom      *time.Time   `gorm:"column:callable_from"`             // the hours of the client's day for a callback
-	CallableUntil     *time.Time   `gorm:"column:callable_until"`            // their end, exclusive
-	EarlierAttempts   int          `gorm:"column:earlier_attempts"`          // unanswered, with lawyers who had it before
-	ChooseBy          *time.Time   `gorm:"column:choose_by"`                 // until when the lawyer may say that he waits for the next attempt
-	AlarmedAt         *time.Time   `gorm:"column:alarmed_at"`                // when operators were told that the callback is due soon
-	FirstAssignedAt   *time.Time   `gorm:"column:first_assigned_at"`         // NULL also for what older releases assigned
-	EstimateSec       *int         `gorm:"column:estimate_sec;<-:create"`    // as the partner was told before; NULL also for "not known"
-	EstimateOnline    *int         `gorm:"column:estimate_online;<-:create"` // what was seen then, as the next
-	EstimateIdle      *int         `gorm:"column:estimate_idle;<-:create"`
-	EstimateAhead     *int         `gorm:"column:estimate_ahead;<-:create"`
-	EstimateToldAt    *time.Time   `gorm:"column:estimate_told_at;<-:create"` // NULL when the partner did not ask
-	ErasedAt          *time.Time   `gorm:"column:erased_at;<-:create"`
+	ID                string        `gorm:"column:id;primaryKey"`
+	ApplicationID     string        `gorm:"column:application_id;<-:create"`
+	ClientID          string        `gorm:"column:client_id;<-:create"`
+	Status            Status        `gorm:"column:status"`
+	Competence        string        `gorm:"column:competence;<-:create"`
+	Language          string        `gorm:"column:language;<-:create"`
+	SubjectSealed     []byte        `gorm:"column:subject_sealed;<-:create"`     // by the client's key, as the next two; NULL when erased
+	DescriptionSealed []byte        `gorm:"column:description_sealed;<-:create"` // NULL also when there is none
+	PhoneSealed       []byte        `gorm:"column:phone_sealed;<-:create"`       // read at dial time only
+	RecordingConsent  bool          `gorm:"column:recording_consent;<-:create"`
+	ExternalRef       string        `gorm:"column:external_ref;<-:create;serializer:zeronull"`
+	PriceCents        money.Cents   `gorm:"column:price_cents;<-:create"`
+	LawyerID          string        `gorm:"column:lawyer_id;serializer:zeronull"`
+	EventSeq          int64         `gorm:"column:event_seq"` // of the newest webhook event
+	TimerAt           *time.Time    `gorm:"column:timer_at"`  // when the machine looks again, derived when the row is written
+	CreatedAt         time.Time     `gorm:"column:created_at;<-:create;autoCreateTime:false"`
+	UpdatedAt         time.Time     `gorm:"column:updated_at;autoUpdateTime:false"`
+	SearchStartedAt   time.Time     `gorm:"column:search_started_at;<-:create"`
+	AssignedAt        *time.Time    `gorm:"column:assigned_at"`
+	CallbackDueAt     *time.Time    `gorm:"column:callback_due_at"`
+	CallStartedAt     *time.Time    `gorm:"column:call_started_at"`
+	CallEndedAt       *time.Time    `gorm:"column:call_ended_at"`
+	DurationSec       *int          `gorm:"column:duration_sec"`
+	CompletedAt       *time.Time    `gorm:"column:completed_at"`
+	CancelledAt       *time.Time    `gorm:"column:cancelled_at"`
+	ExpiredAt         *time.Time    `gorm:"column:expired_at"`
+	EndReason         Reason        `gorm:"column:end_reason;serializer:zeronull"`
+	RefundedCents     *money.Cents  `gorm:"column:refunded_cents"`
+	RefundedAt        *time.Time    `gorm:"column:refunded_at"`
+	DialAttempts      int           `gorm:"column:dial_attempts"`
+	FirstDialAt       *time.Time    `gorm:"column:first_dial_at"`
+	LastDialAt        *time.Time    `gorm:"column:last_dial_at"`
+	NextDialAt        *time.Time    `gorm:"column:next_dial_at"`
+	CallCapAt         *time.Time    `gorm:"column:call_cap_at"` // when the call's 20 minutes are over
+	LineLostAt        *time.Time    `gorm:"column:line_lost_at"`
+	Reminders         int           `gorm:"column:reminders"`                 // sent for a note that is missing
+	CallableFrom      *time.Time    `gorm:"column:callable_from"`             // the hours of the client's day for a callback
+	CallableUntil     *time.Time    `gorm:"column:callable_until"`            // their end, exclusive
+	EarlierAttempts   int           `gorm:"column:earlier_attempts"`          // unanswered, with lawyers who had it before
+	ChooseBy          *time.Time    `gorm:"column:choose_by"`                 // until when the lawyer may say that he waits for the next attempt
+	AlarmedAt         *time.Time    `gorm:"column:alarmed_at"`                // when operators were told that the callback is due soon
+	FirstAssignedAt   *time.Time    `gorm:"column:first_assigned_at"`         // NULL also for what older releases assigned
+	EstimateSec       *int          `gorm:"column:estimate_sec;<-:create"`    // as the partner was told before; NULL also for "not known"
+	EstimateOnline    *int          `gorm:"column:estimate_online;<-:create"` // what was seen then, as the next
+	EstimateIdle      *int          `gorm:"column:estimate_idle;<-:create"`
+	EstimateAhead     *int          `gorm:"column:estimate_ahead;<-:create"`
+	EstimateToldAt    *time.Time    `gorm:"column:estimate_told_at;<-:create"` // NULL when the partner did not ask
+	ErasedAt          *time.Time    `gorm:"column:erased_at;<-:create"`
+	Crew              matching.Crew `gorm:"column:crew;serializer:zeronull"` // NULL: everybody's
 }
 
 // TableName implements [schema.Tabler].
@@ -87,7 +89,7 @@ func toRow(c Consultation) row {
 		ExpiredAt: c.ExpiredAt, EndReason: c.EndReason, RefundedAt: c.RefundedAt, DialAttempts: c.DialAttempts,
 		FirstDialAt: c.FirstDialAt, LastDialAt: c.LastDialAt, NextDialAt: c.NextDialAt, CallCapAt: c.CallCapAt,
 		LineLostAt: c.LineLostAt, Reminders: c.Reminders, CallableFrom: c.CallableFrom, CallableUntil: c.CallableUntil,
-		EarlierAttempts: c.EarlierAttempts, ChooseBy: c.ChooseBy, AlarmedAt: c.AlarmedAt, FirstAssignedAt: c.FirstAssignedAt,
+		EarlierAttempts: c.EarlierAttempts, ChooseBy: c.ChooseBy, AlarmedAt: c.AlarmedAt, FirstAssignedAt: c.FirstAssignedAt, Crew: c.Crew,
 	}
 	if c.RefundedAt != nil {
 		r.RefundedCents = &c.Refunded
@@ -107,7 +109,7 @@ func fromRow(r row) Consultation {
 		FirstDialAt: r.FirstDialAt, LastDialAt: r.LastDialAt, NextDialAt: r.NextDialAt, CallCapAt: r.CallCapAt,
 		LineLostAt: r.LineLostAt, Reminders: r.Reminders, ErasedAt: r.ErasedAt,
 		CallableFrom: r.CallableFrom, CallableUntil: r.CallableUntil,
-		EarlierAttempts: r.EarlierAttempts, ChooseBy: r.ChooseBy, AlarmedAt: r.AlarmedAt, FirstAssignedAt: r.FirstAssignedAt,
+		EarlierAttempts: r.EarlierAttempts, ChooseBy: r.ChooseBy, AlarmedAt: r.AlarmedAt, FirstAssignedAt: r.FirstAssignedAt, Crew: r.Crew,
 	}
 	if r.RefundedCents != nil {
 		c.Refunded = *r.RefundedCents
@@ -128,9 +130,9 @@ var insertSQL = postgres.SQL(postgres.Atomic, `WITH told AS (
 	), c AS (
 		INSERT INTO consultations (id, application_id, client_id, status, competence, language, subject_sealed,
 			description_sealed, recording_consent, external_ref, price_cents, phone_sealed, event_seq, timer_at,
-			created_at, updated_at, search_started_at, estimate_sec, estimate_online, estimate_idle, estimate_ahead, estimate_told_at)
+			created_at, updated_at, search_started_at, estimate_sec, estimate_online, estimate_idle, estimate_ahead, estimate_told_at, crew)
 		VALUES ($1, $2, $3, $5, $6, $7, $8, $9, $10, nullif($11, ''), $12, $13, $14, $15, $4, $4, $4, (SELECT seconds FROM told),
-			(SELECT lawyers_online FROM told), (SELECT lawyers_idle FROM told), (SELECT ahead FROM told), (SELECT told_at FROM told))
+			(SELECT lawyers_online FROM told), (SELECT lawyers_idle FROM told), (SELECT ahead FROM told), (SELECT told_at FROM told), nullif($25, ''))
 	)
 	INSERT INTO consultation_evidence (consultation_id, text_version, text_sha256, acknowledged_at, application_id,
 		client_id, request_id, idempotency_key_sha256, address, user_agent, stated_version, stated_language)
@@ -140,7 +142,7 @@ func insertWithEvidence(ctx context.Context, tx postgres.Tx, r row, e evidenceRo
 	_, err := tx.Exec(ctx, insertSQL, r.ID, r.ApplicationID, r.ClientID, r.CreatedAt,
 		r.Status, r.Competence, r.Language, r.SubjectSealed, r.DescriptionSealed, r.RecordingConsent, r.ExternalRef, r.PriceCents, r.PhoneSealed,
 		r.EventSeq, r.TimerAt, e.TextVersion, e.TextSHA256, e.RequestID, e.IdempotencyKeySHA256, e.Address, e.UserAgent,
-		e.StatedVersion, e.StatedLanguage, r.CreatedAt.Add(-estimateHolds))
+		e.StatedVersion, e.StatedLanguage, r.CreatedAt.Add(-estimateHolds), r.Crew)
 	if err != nil {
 		return fmt.Errorf("insert consultation: %w", err)
 	}

@@ -29,7 +29,7 @@ func (s *Service) wakeLawyers(ctx context.Context) (faults []error) {
 		return []error{err}
 	}
 	for _, p := range pairs {
-		work, err := waitingOf(ctx, tx, p, wakePerPair)
+		work, err := waitingOf(ctx, tx, p, "", wakePerPair)
 		if err != nil {
 			return append(faults, err)
 		}

@@ -159,7 +159,7 @@ func TestWakingRaces(t *testing.T) {
 			t.Fatal(faults)
 		}
 	}
-	work, err := waitingOf(t.Context(), w.DB.Read(), matching.Pair{Competence: "FAMILY", Language: "FR"}, callbacks)
+	work, err := waitingOf(t.Context(), w.DB.Read(), matching.Pair{Competence: "FAMILY", Language: "FR"}, "", callbacks)
 	w.do(err)
 	if len(work) != callbacks {
 		t.Fatalf("%d callbacks wait", len(work))

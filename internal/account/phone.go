@@ -77,7 +77,7 @@ func (s *SelfService) SendCode(ctx context.Context, tx postgres.Tx, clientID, ph
 	if err != nil {
 		return err
 	}
-	return s.deps.SMS.Send(ctx, tx, sms.Message{To: number, Text: message, ExpiresAt: r.ExpiresAt})
+	return s.deps.SMS.Send(ctx, tx, sms.Message{To: number, Text: message, ExpiresAt: r.ExpiresAt, ClientID: clientID})
 }
 
 // spend counts a code to a number and in all, whichever client asks for it and whichever process answers, or returns

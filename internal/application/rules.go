@@ -81,31 +81,31 @@ func Within(scopes, limit []Scope) bool {
 func checked(n NewApplication) (NewApplication, error) {
 	n.Name = norm.NFC.String(strings.TrimSpace(n.Name))
 	if !text.IsName(n.Name, maxNameLength) {
-		return n, fmt.Errorf("%w: the name must have 1 to %d characters on one line", ErrInvalid, maxNameLength)
+		return n, refuse("name", "the name must have 1 to %d characters on one line", maxNameLength)
 	}
 	if len(n.RedirectURIs) == 0 || len(n.RedirectURIs) > maxRedirectURIs {
-		return n, fmt.Errorf("%w: 1 to %d redirect URIs are needed", ErrInvalid, maxRedirectURIs)
+		return n, refuse("redirectUris", "1 to %d redirect URIs are needed", maxRedirectURIs)
 	}
 	for i, uri := range n.RedirectURIs {
 		if err := checkRedirectURI(uri, n.Live); err != nil {
 			return n, err
 		}
 		if slices.Contains(n.RedirectURIs[:i], uri) {
-			return n, fmt.Errorf("%w: redirect URI %q is given twice", ErrInvalid, uri)
+			return n, refuse("redirectUris", "redirect URI %q is given twice", uri)
 		}
 	}
 	if len(n.Scopes) == 0 {
 		n.Scopes = AllScopes
 	}
 	if !Within(n.Scopes, AllScopes) {
-		return n, fmt.Errorf("%w: unknown scope among %q", ErrInvalid, FormatScopes(n.Scopes))
+		return n, refuse("scopes", "unknown scope among %q", FormatScopes(n.Scopes))
 	}
 	n.Scopes = Ordered(n.Scopes)
 	if n.RatePerMinute < 0 || n.ClientRatePerMinute < 0 || n.RatePerMinute > maxRate || n.ClientRatePerMinute > maxRate {
-		return n, fmt.Errorf("%w: a rate must be between 0 and %d a minute", ErrInvalid, maxRate)
+		return n, refuse("rate", "a rate must be between 0 and %d a minute", maxRate)
 	}
 	if n.ContactEmail != "" && !text.IsEmail(n.ContactEmail) {
-		return n, fmt.Errorf("%w: %.80q is not an e-mail address", ErrInvalid, n.ContactEmail)
+		return n, refuse("contactEmail", "%.80q is not an e-mail address", n.ContactEmail)
 	}
 	return n, nil
 }
@@ -139,7 +139,7 @@ var answerParameters = []string{"code", "state", "iss", "error", "error_descript
 
 // checkRedirectURI takes https with a host; http only on loopback and only in a sandbox.
 func checkRedirectURI(uri string, live bool) error {
-	refuse := func(why string) error { return fmt.Errorf("%w: redirect URI %.200q %s", ErrInvalid, uri, why) }
+	refuse := func(why string) error { return refuse("redirectUris", "redirect URI %.200q %s", uri, why) }
 	if len(uri) > maxURILength {
 		return refuse("is too long")
 	}

@@ -3,7 +3,6 @@ package application
 import (
 	"context"
 	"crypto/subtle"
-	"fmt"
 	"time"
 
 	"partnerd/internal/id"
@@ -96,7 +95,7 @@ func (s *Service) Authenticate(ctx context.Context, tx postgres.Tx, applicationI
 // older one stops working. It returns [ErrInvalid] and [problem.ErrNotFound].
 func (s *Service) RotateSecret(ctx context.Context, tx postgres.Tx, applicationID string, overlap time.Duration) (secret string, err error) {
 	if overlap < 0 || overlap > MaxSecretOverlap {
-		return "", fmt.Errorf("%w: secrets can overlap for 0 to %d days", ErrInvalid, int(MaxSecretOverlap.Hours()/24))
+		return "", refuse("overlapSeconds", "secrets can overlap for 0 to %d days", int(MaxSecretOverlap.Hours()/24))
 	}
 	secret = tx.NewSecret("sk")
 	found, err := updateSecret(ctx, tx, applicationID, id.DigestOf(secret), tx.Now.Add(overlap))
@@ -107,6 +106,18 @@ func (s *Service) RotateSecret(ctx context.Context, tx postgres.Tx, applicationI
 		return "", problem.ErrNotFound
 	}
 	return secret, nil
+}
+
+// EndPreviousSecret ends the overlap of a rotation at once; without one it changes nothing. It returns [problem.ErrNotFound].
+func (s *Service) EndPreviousSecret(ctx context.Context, tx postgres.Tx, applicationID string) error {
+	if err := lockApplication(ctx, tx, applicationID); err != nil {
+		return err
+	}
+	a, err := s.Get(ctx, tx, applicationID)
+	if err != nil || a.PreviousSecretUntil == nil || !tx.Now.Before(*a.PreviousSecretUntil) {
+		return err
+	}
+	return endPreviousSecret(ctx, tx, applicationID)
 }
 
 // SetSuspended stops an application from using the service at once, or lets it in again. It returns

@@ -113,6 +113,15 @@ func updateSecret(ctx context.Context, tx postgres.Tx, applicationID string, sec
 	return n == 1, nil
 }
 
+func endPreviousSecret(ctx context.Context, tx postgres.Tx, applicationID string) error {
+	_, err := gorm.G[applicationRow](tx.Gorm(ctx)).Where("id = ?", applicationID).Select("previous_secret_until", "updated_at").
+		Updates(ctx, applicationRow{PreviousSecretUntil: &tx.Now, UpdatedAt: tx.Now})
+	if err != nil {
+		return fmt.Errorf("end previous secret of application: %w", err)
+	}
+	return nil
+}
+
 func updateSuspended(ctx context.Context, tx postgres.Tx, applicationID string, suspended bool) (found bool, err error) {
 	r := applicationRow{UpdatedAt: tx.Now}
 	if suspended {

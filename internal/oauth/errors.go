@@ -82,7 +82,7 @@ const (
 func tokenError(err error, form url.Values) error {
 	grantType := form.Get("grant_type")
 	description := descriptionCode
-	if grantType == grantRefresh {
+	if grantType == GrantRefresh {
 		description = descriptionRefresh
 	}
 	switch {
@@ -108,7 +108,7 @@ func tokenError(err error, form url.Values) error {
 // missing names the first parameter that a token request lacks.
 func missing(form url.Values) string {
 	names := []string{"client_id", "code", "redirect_uri", "code_verifier"}
-	if form.Get("grant_type") == grantRefresh {
+	if form.Get("grant_type") == GrantRefresh {
 		names = []string{"client_id", "refresh_token"}
 	}
 	for _, name := range names {

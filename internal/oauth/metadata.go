@@ -15,7 +15,7 @@ func (s *Service) Metadata() map[string]any {
 		"scopes_supported":                               application.AllScopes,
 		"response_types_supported":                       []string{"code"},
 		"response_modes_supported":                       []string{"query"},
-		"grant_types_supported":                          []string{grantCode, grantRefresh},
+		"grant_types_supported":                          []string{grantCode, GrantRefresh},
 		"token_endpoint_auth_methods_supported":          []string{"client_secret_post", "client_secret_basic"},
 		"revocation_endpoint_auth_methods_supported":     []string{"client_secret_post", "client_secret_basic", "none"},
 		"code_challenge_methods_supported":               []string{methodS256},

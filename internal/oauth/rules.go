@@ -11,7 +11,7 @@ import (
 
 const (
 	grantCode    = string(oauth2.AuthorizationCode)
-	grantRefresh = string(oauth2.Refreshing)
+	GrantRefresh = string(oauth2.Refreshing) // grant_type of an exchange of a refresh token
 	methodS256   = string(oauth2.CodeChallengeS256)
 )
 

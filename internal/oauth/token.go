@@ -7,6 +7,8 @@ import (
 	"net/url"
 	"time"
 
+	oauth2 "github.com/go-oauth2/oauth2/v4"
+
 	"partnerd/internal/postgres"
 )
 
@@ -19,6 +21,7 @@ type TokenResponse struct {
 	RefreshToken          string `json:"refresh_token,omitempty"`
 	RefreshTokenExpiresIn int    `json:"refresh_token_expires_in,omitempty"` // seconds
 	Replayed              bool   `json:"-"`                                  // the answer of an earlier request with the same Idempotency-Key
+	ApplicationID         string `json:"-"`                                  // that authenticated, also with an error; empty when none did
 }
 
 // Token answers a token request whose form came from [ParseForm] (specification section 4.1). Refusals are *[Error].
@@ -29,7 +32,7 @@ type TokenResponse struct {
 func (s *Service) Token(ctx context.Context, form url.Values, idempotencyKey string) (TokenResponse, error) {
 	grantType := form.Get("grant_type")
 	switch grantType {
-	case grantCode, grantRefresh:
+	case grantCode, GrantRefresh:
 	case "":
 		return TokenResponse{}, invalidRequest("grant_type is required.")
 	default:
@@ -40,21 +43,22 @@ func (s *Service) Token(ctx context.Context, form url.Values, idempotencyKey str
 		return TokenResponse{}, err
 	}
 	var response TokenResponse
-	var replayed string
+	var replayed, applicationID string
 	err = s.db.InTx(ctx, func(tx postgres.Tx) (err error) {
 		x := &exchange{tx: tx, key: signer, retry: newRetry(idempotencyKey, form), redirectURI: form.Get("redirect_uri"), verifier: form.Get("code_verifier")}
 		response, err = s.runLibrary(ctx, x, form)
-		replayed = x.replayed
+		replayed, applicationID = x.replayed, x.application.ID
 		return err
 	})
 	if replayed != "" {
 		if err := s.endReplayed(ctx, replayed, grantType); err != nil {
-			return TokenResponse{}, err
+			return TokenResponse{ApplicationID: applicationID}, err
 		}
 	}
 	if err != nil {
-		return TokenResponse{}, tokenError(err, form)
+		return TokenResponse{ApplicationID: applicationID}, tokenError(err, form)
 	}
+	response.ApplicationID = applicationID
 	return response, nil
 }
 
@@ -72,7 +76,16 @@ func (s *Service) runLibrary(ctx context.Context, x *exchange, form url.Values) 
 			return earlier, err
 		}
 	}
-	info, err := s.server.GetAccessToken(r.Context(), grantType, request)
+	response, err := s.exchange(r.Context(), grantType, request)
+	if err == nil && x.retry != nil {
+		err = s.keepAnswer(ctx, x, response)
+	}
+	return response, err
+}
+
+// exchange has the library issue tokens for a request that was judged.
+func (s *Service) exchange(ctx context.Context, grantType oauth2.GrantType, request *oauth2.TokenGenerateRequest) (TokenResponse, error) {
+	info, err := s.server.GetAccessToken(ctx, grantType, request)
 	if err != nil {
 		return TokenResponse{}, err
 	}
@@ -84,10 +97,7 @@ func (s *Service) runLibrary(ctx context.Context, x *exchange, form url.Values) 
 	if refresh, ok := data["refresh_token"].(string); ok {
 		response.RefreshToken, response.RefreshTokenExpiresIn = refresh, int(RefreshTokenLifetime/time.Second)
 	}
-	if x.retry != nil {
-		err = s.keepAnswer(ctx, x, response)
-	}
-	return response, err
+	return response, nil
 }
 
 const revokeTimeout = 10 * time.Second
@@ -98,7 +108,7 @@ func (s *Service) endReplayed(ctx context.Context, grantID, grantType string) er
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), revokeTimeout)
 	defer cancel()
 	reason := reasonCodeReplayed
-	if grantType == grantRefresh {
+	if grantType == GrantRefresh {
 		reason = reasonRefreshReplayed
 	}
 	err := s.db.InTx(ctx, func(tx postgres.Tx) error { return revokeGrant(ctx, tx, grantID, reason, EventReplayed, EventRevoked) })

@@ -1,0 +1,49 @@
+package oauth
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"net/url"
+
+	oauth2 "github.com/go-oauth2/oauth2/v4"
+
+	"partnerd/internal/application"
+	"partnerd/internal/id"
+	"partnerd/internal/postgres"
+	"partnerd/internal/problem"
+)
+
+// Agreed links a client with an application without a page and without a redirect: the client agrees to scopes, and the code is redeemed,
+// as [Service.Approve] and [Service.Token] do it. It is for whoever may answer for both, as a sandbox may for its test clients. Scopes
+// are within the application's. Problem: NOT_FOUND for a client who is shut out.
+func (s *Service) Agreed(ctx context.Context, app application.Application, clientID string, scopes []application.Scope) (TokenResponse, error) {
+	signer, err := s.keys.signer(ctx)
+	if err != nil {
+		return TokenResponse{}, err
+	}
+	verifier, secret := rand.Text()+rand.Text(), rand.Text() // the secret stands for the application's, which is not known here
+	challenge := sha256.Sum256([]byte(verifier))
+	r := AuthorizeRequest{Application: app, RedirectURI: app.RedirectURIs[0], CodeChallenge: base64.RawURLEncoding.EncodeToString(challenge[:]), Scopes: scopes}
+	var response TokenResponse
+	err = s.db.InTx(ctx, func(tx postgres.Tx) error {
+		back, err := s.Approve(ctx, tx, r, clientID, scopes)
+		if err != nil {
+			return err
+		}
+		to, err := url.Parse(back)
+		if err != nil {
+			return err
+		}
+		code := to.Query().Get("code")
+		if code == "" {
+			return problem.ErrNotFound
+		}
+		x := &exchange{tx: tx, key: signer, redirectURI: r.RedirectURI, verifier: verifier, application: app, secret: id.DigestOf(secret)}
+		response, err = s.exchange(withExchange(ctx, x), oauth2.AuthorizationCode, &oauth2.TokenGenerateRequest{ClientID: app.ID, ClientSecret: secret,
+			RedirectURI: r.RedirectURI, Code: code, CodeVerifier: verifier})
+		return err
+	})
+	return response, err
+}

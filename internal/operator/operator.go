@@ -15,6 +15,7 @@ import (
 	"partnerd/internal/matching"
 	"partnerd/internal/oauth"
 	"partnerd/internal/payment"
+	"partnerd/internal/portal"
 	"partnerd/internal/postgres"
 	"partnerd/internal/problem"
 	"partnerd/internal/staff"
@@ -42,6 +43,7 @@ type Service struct {
 	Webhooks      *webhook.Service
 	Lawyers       *lawyer.Service
 	Staff         *staff.Service
+	Portal        *portal.Service
 	Consultations *consultation.Service
 	Matching      *matching.Service
 	Telephony     *telephony.Service

@@ -6,6 +6,7 @@ import (
 
 	"partnerd/internal/account"
 	"partnerd/internal/lawyer"
+	"partnerd/internal/portal"
 	"partnerd/internal/postgres"
 	"partnerd/internal/staff"
 )
@@ -105,6 +106,21 @@ func (s *Service) SetRoles(ctx context.Context, by Act, staffID string, roles []
 // Operators lists the operators.
 func (s *Service) Operators(ctx context.Context) ([]staff.Person, error) {
 	return s.Staff.List(ctx, s.DB.Read(), staff.Operator)
+}
+
+// InviteMember mails an invitation to an application; see [portal.Service.Invite]. The link is as that of [Service.InviteOperator].
+func (s *Service) InviteMember(ctx context.Context, by Act, applicationID, email string, role portal.Role, language string) (i portal.Invitation, link string, err error) {
+	err = s.DB.InTx(ctx, func(tx postgres.Tx) error {
+		a, err := s.Applications.Get(ctx, tx, applicationID)
+		if err != nil {
+			return err
+		}
+		if i, link, err = s.Portal.InviteTo(ctx, tx, a, email, role, language); err != nil {
+			return err
+		}
+		return by.Record(ctx, tx, "application.invite", a.ID, map[string]any{"invitation": i.ID, "role": role})
+	})
+	return i, s.shown(link), err
 }
 
 // shown is a link as its maker may see it.

@@ -25,7 +25,8 @@ import (
 type Message struct {
 	To        string    `json:"to"` // E.164
 	Text      string    `json:"text"`
-	ExpiresAt time.Time `json:"expiresAt"` // not sent from then on
+	ExpiresAt time.Time `json:"expiresAt"`          // not sent from then on
+	ClientID  string    `json:"clientId,omitempty"` // whom it is for; empty for one who is no client
 }
 
 // Sender hands a message to the world. An error that wraps [ErrNotSent] means that it certainly did not go out,

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"partnerd/internal/id"
+	"partnerd/internal/password"
 	"partnerd/internal/postgres"
 	"partnerd/internal/text"
 )
@@ -97,6 +98,24 @@ func (s *Service) mailReset(ctx context.Context, sealed []byte) error {
 		}
 		return s.send(ctx, tx, r, "staff.reset", r.Name, s.link("/staff/password/reset", token))
 	})
+}
+
+// Register adds a person whose e-mail address is proven, with the password that he has chosen, and opens a session that waits for
+// the second factor to be set up. It returns [ErrInvalid], or [ErrEmailTaken]; after any of them tx must be rolled back.
+func (s *Service) Register(ctx context.Context, tx postgres.Tx, n NewPerson, plain string, d Device) (p Person, session string, err error) {
+	if n, err = checked(n); err != nil {
+		return Person{}, "", err
+	}
+	if err := checkPassword(plain); err != nil {
+		return Person{}, "", err
+	}
+	r := newRow(tx, n)
+	r.PasswordHash = password.Hash(plain)
+	if err := insertPerson(ctx, tx, r); err != nil {
+		return Person{}, "", err
+	}
+	session, err = openSession(ctx, tx, r, sessionRow{}, d)
+	return r.person(), session, err
 }
 
 func (s *Service) pending(ctx context.Context, tx postgres.Tx, kind, token string) (Person, error) {

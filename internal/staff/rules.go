@@ -25,7 +25,7 @@ func checked(n NewPerson) (NewPerson, error) {
 		return n, fmt.Errorf("%w: the language must be one of %s", ErrInvalid, strings.Join(text.Languages, ", "))
 	case n.Kind == Operator && len(n.Roles) == 0:
 		return n, fmt.Errorf("%w: an operator needs a role", ErrInvalid)
-	case n.Kind == Lawyer && len(n.Roles) > 0:
+	case n.Kind != Operator && len(n.Roles) > 0:
 		return n, fmt.Errorf("%w: roles are for operators", ErrInvalid)
 	}
 	for _, r := range n.Roles {

@@ -59,16 +59,21 @@ func (s *Service) Invite(ctx context.Context, tx postgres.Tx, n NewPerson) (p Pe
 	if n, err = checked(n); err != nil {
 		return Person{}, "", err
 	}
-	r := staffRow{ID: tx.NewID(id.Staff), Kind: n.Kind, LawyerID: n.LawyerID, Email: n.Email, Name: n.Name, Language: n.Language, Roles: n.Roles,
-		CreatedAt: tx.Now, UpdatedAt: tx.Now}
-	if r.Roles == nil {
-		r.Roles = postgres.Array[Role]{}
-	}
+	r := newRow(tx, n)
 	if err := insertPerson(ctx, tx, r); err != nil {
 		return Person{}, "", err
 	}
 	link, err = s.mailInvitation(ctx, tx, r)
 	return r.person(), link, err
+}
+
+func newRow(tx postgres.Tx, n NewPerson) staffRow {
+	r := staffRow{ID: tx.NewID(id.Staff), Kind: n.Kind, LawyerID: n.LawyerID, Email: n.Email, Name: n.Name, Language: n.Language, Roles: n.Roles,
+		CreatedAt: tx.Now, UpdatedAt: tx.Now}
+	if r.Roles == nil {
+		r.Roles = postgres.Array[Role]{}
+	}
+	return r
 }
 
 // Reinvite ends everything with which a person signs in, password, codes, passkeys and sessions, and mails a new
@@ -172,6 +177,12 @@ func (s *Service) Get(ctx context.Context, tx postgres.Tx, staffID string) (Pers
 // ByEmail returns the person of an address, or [ErrNotFound].
 func (s *Service) ByEmail(ctx context.Context, tx postgres.Tx, email string) (Person, error) {
 	r, err := personByEmail(ctx, tx, strings.TrimSpace(email))
+	return r.person(), err
+}
+
+// Lock returns a person whom nobody else changes before tx ends, or [ErrNotFound].
+func (s *Service) Lock(ctx context.Context, tx postgres.Tx, staffID string) (Person, error) {
+	r, err := lockPerson(ctx, tx, staffID)
 	return r.person(), err
 }
 

@@ -42,7 +42,7 @@ func sessionOf(ctx context.Context, tx postgres.Tx, token id.Digest, complete bo
 	var r signedInRow
 	err := tx.Gorm(ctx).Table("staff_sessions s").Joins("JOIN staff p ON p.id = s.staff_id").
 		Select(postgres.Columns[staffRow]("p")+", s.lease_epoch, s.created_at AS signed_in_at").
-		Where("s.token_hash = ? AND s.complete = ?", token, complete).Where(sessionLasts, tx.Now, tx.Now.Add(-OperatorIdle)).Take(&r).Error
+		Where("s.token_hash = ? AND s.complete = ?", token, complete).Where(sessionLasts, tx.Now, tx.Now.Add(-IdleLifetime)).Take(&r).Error
 	if postgres.IsNotFound(err) {
 		return signedInRow{}, ErrNoSession
 	}
@@ -107,7 +107,7 @@ func deleteSessions(ctx context.Context, tx postgres.Tx, staffID string, except 
 
 func listSessions(ctx context.Context, tx postgres.Tx, staffID string) (list []sessionRow, err error) {
 	err = tx.Gorm(ctx).Table("staff_sessions s").Joins("JOIN staff p ON p.id = s.staff_id").Select(postgres.Columns[sessionRow]("s")).
-		Where("s.staff_id = ? AND s.complete", staffID).Where(sessionLasts, tx.Now, tx.Now.Add(-OperatorIdle)).
+		Where("s.staff_id = ? AND s.complete", staffID).Where(sessionLasts, tx.Now, tx.Now.Add(-IdleLifetime)).
 		Order("s.last_used_at DESC, s.created_at DESC").Limit(100).Find(&list).Error
 	if err != nil {
 		return nil, fmt.Errorf("list sessions: %w", err)

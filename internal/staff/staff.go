@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// How long a sign-in lasts, whether it is used or not, and how long an operator's lasts unused. A lawyer who waits for a
-// call uses his seldom.
+// How long a sign-in lasts, whether it is used or not, and how long that of anybody but a lawyer lasts unused. A lawyer who
+// waits for a call uses his seldom.
 const (
 	SessionLifetime = 12 * time.Hour
-	OperatorIdle    = 30 * time.Minute
+	IdleLifetime    = 30 * time.Minute
 )
 
 // Kind is what a person does here.
@@ -20,6 +20,7 @@ type Kind string
 const (
 	Lawyer   Kind = "LAWYER"
 	Operator Kind = "OPERATOR"
+	Partner  Kind = "PARTNER" // somebody of a partner; what he may do with which application is kept by package portal
 )
 
 // Role is what an operator may do.
@@ -55,7 +56,7 @@ var (
 	ErrLastAdmin  = errors.New("there must be an admin who can sign in")
 )
 
-// Person is somebody who works here, without secrets.
+// Person is somebody who signs in here other than a client, without secrets.
 type Person struct {
 	ID           string // stf_…
 	Kind         Kind
@@ -80,7 +81,7 @@ func (p Person) May(roles ...Role) bool {
 type NewPerson struct {
 	Kind     Kind
 	LawyerID string // of a lawyer
-	Email    string // unique among the people who work here, whatever the case
+	Email    string // of one person only, whatever the case
 	Name     string // 1 to 200 code points
 	Language string // of mails and pages: en or fr
 	Roles    []Role // of an operator, at least one

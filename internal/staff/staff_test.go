@@ -331,7 +331,7 @@ func TestWhatEndsSessions(t *testing.T) {
 			return err
 		},
 		"signing out":  func(h *house, tx postgres.Tx, m member) error { return h.SignOut(h.Context(), tx, m.session) },
-		"half an hour": func(h *house, _ postgres.Tx, _ member) error { h.clock.Advance(OperatorIdle); return nil },
+		"half an hour": func(h *house, _ postgres.Tx, _ member) error { h.clock.Advance(IdleLifetime); return nil },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

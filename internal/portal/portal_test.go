@@ -1,0 +1,597 @@
+package portal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"partnerd/internal/application"
+	"partnerd/internal/audit"
+	"partnerd/internal/clock"
+	"partnerd/internal/dbtest"
+	"partnerd/internal/mail"
+	"partnerd/internal/postgres"
+	"partnerd/internal/problem"
+	"partnerd/internal/queue"
+	"partnerd/internal/ratelimit"
+	"partnerd/internal/seal"
+	"partnerd/internal/staff"
+	"partnerd/internal/webhook"
+)
+
+// house is a portal on a database of its own, with three people of one application.
+type house struct {
+	*Service
+	t      *testing.T
+	clock  *clock.Manual
+	box    *seal.Box
+	outbox *outbox
+	app    application.Application
+	people map[Role]string
+}
+
+type outbox struct {
+	mu   sync.Mutex
+	sent []mail.Message
+}
+
+// Send implements [mail.Sender].
+func (o *outbox) Send(_ context.Context, m mail.Message) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.sent = append(o.sent, m)
+	return nil
+}
+
+func (o *outbox) to(address string) (list []mail.Message) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, m := range o.sent {
+		if m.To == address {
+			list = append(list, m)
+		}
+	}
+	return list
+}
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
+const phrase = "a long phrase for the portal"
+
+func newHouse(t *testing.T, sandbox bool) *house {
+	t.Helper()
+	h := &house{t: t, clock: clock.NewManual(time.Date(2026, 6, 1, 8, 30, 0, 0, time.UTC)), outbox: &outbox{}, people: map[Role]string{}}
+	db := dbtest.NewWithClock(t, h.clock)
+	h.box = must(seal.OpenBox(must(seal.NewKey())))
+	q := must(queue.New(db, slog.New(slog.DiscardHandler)))
+	post := mail.New(q, h.box, h.outbox)
+	const base = "https://partners.example"
+	people := must(staff.New(staff.Deps{DB: db, Box: h.box, Queue: q, Mail: post, BaseURL: base}))
+	h.Service = must(New(Deps{DB: db, Box: h.box, Queue: q, Mail: post, Staff: people, Applications: application.New(), Webhooks: webhook.New(db, h.box, webhook.Config{Sandbox: sandbox}),
+		Limiter: ratelimit.New(), BaseURL: base, Sandbox: sandbox, ApplicationPerMinute: 3000, ClientPerMinute: 300}))
+	h.tx(func(tx postgres.Tx) error {
+		a, _, err := h.deps.Applications.Create(t.Context(), tx, application.NewApplication{Name: "Demo CRM", RedirectURIs: []string{"https://crm.example/cb"}})
+		h.app = a
+		if err == nil {
+			_, err = h.deps.Webhooks.CreateEndpoint(t.Context(), tx, a.ID, "")
+		}
+		return err
+	})
+	for _, r := range Roles() {
+		h.people[r] = h.join(string(r)+"@crm.example", r)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() { defer close(done); _ = q.Run(ctx) }()
+	t.Cleanup(func() { stop(); <-done })
+	return h
+}
+
+func (h *house) tx(do func(tx postgres.Tx) error) {
+	h.t.Helper()
+	if err := h.deps.DB.InTx(h.t.Context(), do); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+// invited mails an invitation to the application, as an operator, and returns the token of its link.
+func (h *house) invited(email string, role Role) (token string) {
+	h.t.Helper()
+	h.tx(func(tx postgres.Tx) error {
+		_, link, err := h.InviteTo(h.t.Context(), tx, h.app, email, role, "en")
+		token = tokenOf(link)
+		return err
+	})
+	return token
+}
+
+func tokenOf(link string) string {
+	return must(url.Parse(link)).Query().Get("token")
+}
+
+func tokenIn(m mail.Message) string {
+	return tokenOf(strings.Fields(m.Text[strings.Index(m.Text, "https://"):])[0])
+}
+
+func (h *house) join(email string, role Role) (staffID string) {
+	h.t.Helper()
+	token := h.invited(email, role)
+	h.tx(func(tx postgres.Tx) error {
+		p, _, err := h.Join(h.t.Context(), tx, token, "Pia Partner", phrase, staff.Device{})
+		staffID = p.ID
+		return err
+	})
+	return staffID
+}
+
+func (h *house) by(role Role) Caller { return Caller{h.people[role], h.app.ID} }
+
+// mailed waits for the message to an address with that part.
+func (h *house) mailed(address, part string) mail.Message {
+	h.t.Helper()
+	for range 2000 {
+		for _, m := range h.outbox.to(address) {
+			if strings.Contains(m.Text, part) {
+				return m
+			}
+		}
+		select {
+		case <-h.t.Context().Done():
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+	h.t.Fatalf("nothing with %q was mailed to %s", part, address)
+	return mail.Message{}
+}
+
+// act is something that a caller does.
+type act struct {
+	name string
+	need Role
+	do   func(h *house, by Caller) error
+}
+
+func acts() []act {
+	ctx := context.Background()
+	name := "New name"
+	return []act{
+		{"application.update", Developer, func(h *house, by Caller) error { _, err := h.Update(ctx, by, Change{Name: &name}); return err }},
+		{"application.rotate_secret", Developer, func(h *house, by Caller) error { _, _, err := h.RotateSecret(ctx, by, time.Hour); return err }},
+		{"application.end_previous_secret", Developer, func(h *house, by Caller) error { return h.EndPreviousSecret(ctx, by) }},
+		{"webhook.set_url", Developer, func(h *house, by Caller) error { return h.SetWebhookURL(ctx, by, "") }},
+		{"webhook.rotate_secret", Developer, func(h *house, by Caller) error { _, err := h.RotateWebhookSecret(ctx, by); return err }},
+		{"webhook.enable", Developer, func(h *house, by Caller) error { return h.EnableWebhooks(ctx, by) }},
+		{"webhook.test", Developer, func(h *house, by Caller) error { _, err := h.SendTest(ctx, by, webhook.Completed); return err }},
+		{"webhook.redeliver", Developer, func(h *house, by Caller) error {
+			list, _, err := h.deps.Webhooks.Deliveries(ctx, h.deps.DB.Read(), h.app.ID, webhook.DeliveryFilter{})
+			if err != nil || len(list) == 0 {
+				return errors.Join(err, errors.New("no delivery"))
+			}
+			_, err = h.Redeliver(ctx, by, list[0].ID, true)
+			return err
+		}},
+		{"webhook.redeliver_range", Developer, func(h *house, by Caller) error {
+			_, _, err := h.RedeliverRange(ctx, by, webhook.RedeliveryFilter{From: h.clock.Now().Add(-time.Hour), To: h.clock.Now().Add(time.Hour)})
+			return err
+		}},
+		{"application.invite", Owner, func(h *house, by Caller) error { return h.Invite(ctx, by, "new@crm.example", Viewer, "fr") }},
+		{"application.cancel_invitation", Owner, func(h *house, by Caller) error { return h.CancelInvitation(ctx, by, "inv_none") }},
+		{"application.set_role", Owner, func(h *house, by Caller) error { return h.SetRole(ctx, by, h.people[Viewer], Viewer) }},
+		{"application.remove_person", Owner, func(h *house, by Caller) error { return h.Remove(ctx, by, h.people["extra"]) }},
+	}
+}
+
+// Each role does what the table of the package says, and each act leaves one entry with its person; to strangers the application does not exist.
+func TestEveryActIsForItsRolesAndIsRecorded(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, true)
+	h.tx(func(tx postgres.Tx) error {
+		_, err := h.deps.Webhooks.SendTest(t.Context(), tx, h.app.ID, webhook.Created)
+		return err
+	})
+	h.people["extra"] = h.join("extra@crm.example", Viewer)
+	stranger, _, _, err := h.Create(t.Context(), h.people[Viewer], application.NewApplication{Name: "Other", RedirectURIs: []string{"https://other.example/"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range acts() {
+		for _, r := range slices.Backward(Roles()) { // the owner last: he removes
+			before := must(audit.List(t.Context(), h.deps.DB.Read(), h.app.ID, 0, 1000))
+			err := a.do(h, h.by(r))
+			after := must(audit.List(t.Context(), h.deps.DB.Read(), h.app.ID, 0, 1000))
+			if !r.May(a.need) {
+				if !errors.Is(err, ErrForbidden) || len(after) != len(before) {
+					t.Errorf("%s by a %s: %v, %d entries more", a.name, r, err, len(after)-len(before))
+				}
+				continue
+			}
+			if err != nil || len(after) != len(before)+1 || after[0].Action != a.name || after[0].Actor != h.people[r] {
+				t.Errorf("%s by a %s: %v, %+v", a.name, r, err, after[:1])
+			}
+		}
+		for who, by := range map[string]Caller{"a stranger": {"stf_none", h.app.ID}, "somebody of another application": {h.people[Developer], stranger.ID}} {
+			if err := a.do(h, by); !errors.Is(err, problem.ErrNotFound) {
+				t.Errorf("%s by %s: %v", a.name, who, err)
+			}
+		}
+	}
+	for _, a := range acts()[:3] { // those of the Platform API
+		if err := a.do(h, Itself(h.app.ID)); err != nil {
+			t.Errorf("%s by the application: %v", a.name, err)
+		}
+		if e := must(audit.List(t.Context(), h.deps.DB.Read(), h.app.ID, 0, 1))[0]; e.Action != a.name || e.Actor != h.app.ID {
+			t.Errorf("%+v", e)
+		}
+	}
+	if err := h.Invite(t.Context(), Itself(h.app.ID), "x@crm.example", Viewer, "en"); !errors.Is(err, problem.ErrNotFound) {
+		t.Errorf("an application invites: %v", err)
+	}
+	if got := must(h.Applications(t.Context(), h.deps.DB.Read(), h.people[Viewer])); len(got) != 2 || got[0].Application.ID != h.app.ID || got[0].Role != Viewer || got[1].Role != Owner {
+		t.Errorf("%+v", got)
+	}
+	for _, by := range []Caller{{h.people[Owner], stranger.ID}, {"stf_none", h.app.ID}} {
+		if _, err := h.Membership(t.Context(), h.deps.DB.Read(), by); !errors.Is(err, problem.ErrNotFound) {
+			t.Errorf("%+v: %v", by, err)
+		}
+		if _, _, err := h.People(t.Context(), h.deps.DB.Read(), by); !errors.Is(err, problem.ErrNotFound) {
+			t.Errorf("people for %+v: %v", by, err)
+		}
+	}
+	h.mailed("owner@crm.example", "extra@crm.example was removed")
+	for i := range h.outbox.to("viewer@crm.example") {
+		if m := h.outbox.to("viewer@crm.example")[i]; strings.Contains(m.Text, "secret") {
+			t.Errorf("a viewer is told %q", m.Text)
+		}
+	}
+}
+
+// An application keeps an owner, also when its owners try to get rid of each other at the same moment.
+func TestAnApplicationKeepsAnOwner(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, true)
+	ctx := t.Context()
+	for what, err := range map[string]error{"demote": h.SetRole(ctx, h.by(Owner), h.people[Owner], Developer), "go": h.Remove(ctx, h.by(Owner), h.people[Owner])} {
+		if !errors.Is(err, ErrLastOwner) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	for round := range 15 {
+		if err := h.SetRole(ctx, h.by(Owner), h.people[Developer], Owner); err != nil {
+			t.Fatal(err)
+		}
+		var wg sync.WaitGroup
+		pair := []string{h.people[Owner], h.people[Developer]}
+		faults := make([]error, 2)
+		for i := range pair {
+			wg.Add(1)
+			go func() {
+				defer wg.Done()
+				if round%2 == 0 {
+					faults[i] = h.SetRole(ctx, Caller{pair[i], h.app.ID}, pair[1-i], Developer)
+				} else {
+					faults[i] = h.SetRole(ctx, Caller{pair[i], h.app.ID}, pair[i], Developer)
+				}
+			}()
+		}
+		wg.Wait()
+		members, _, err := h.PeopleOf(ctx, h.deps.DB.Read(), h.app.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var owners []string
+		for _, m := range members {
+			if m.Role == Owner {
+				owners = append(owners, m.StaffID)
+			}
+		}
+		if len(owners) != 1 || (faults[0] == nil) == (faults[1] == nil) {
+			t.Fatalf("round %d: owners %v, %v", round, owners, faults)
+		}
+		if owners[0] != h.people[Owner] { // begin again with the same
+			if err := errors.Join(h.SetRole(ctx, Caller{owners[0], h.app.ID}, h.people[Owner], Owner), h.SetRole(ctx, h.by(Owner), owners[0], Developer)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := h.Remove(ctx, h.by(Viewer), h.people[Viewer]); err != nil {
+		t.Errorf("a viewer goes: %v", err)
+	}
+}
+
+// In a sandbox a person creates ten applications, also with many tries at once, and in live none.
+func TestApplicationsAreCountedByPerson(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, true)
+	n := application.NewApplication{Name: "Mine", RedirectURIs: []string{"http://localhost:3000/cb"}}
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	made, refused := 0, 0
+	for range MaxApplications + 4 {
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			a, secret, signing, err := h.Create(t.Context(), h.people[Viewer], n)
+			mu.Lock()
+			defer mu.Unlock()
+			switch {
+			case errors.Is(err, ErrTooMany):
+				refused++
+			case err == nil && strings.HasPrefix(a.ID, "app_") && strings.HasPrefix(secret, "sk_") && strings.HasPrefix(signing, "whsec_"):
+				made++
+			default:
+				t.Errorf("%+v %v", a, err)
+			}
+		}()
+	}
+	wg.Wait()
+	if made != MaxApplications || refused != 4 {
+		t.Errorf("%d made, %d refused", made, refused)
+	}
+	if _, _, _, err := newHouse(t, false).Create(t.Context(), "stf_x", n); !errors.Is(err, ErrLive) {
+		t.Errorf("live: %v", err)
+	}
+	n.RedirectURIs = nil
+	if _, _, _, err := h.Create(t.Context(), h.people[Developer], n); !errors.Is(err, application.ErrInvalid) {
+		t.Errorf("without redirect URI: %v", err)
+	}
+}
+
+// A sign-up proves the address by a link that works once; whoever is known is told so by mail alone.
+func TestSigningUp(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, true)
+	ask := func(email string) {
+		t.Helper()
+		h.tx(func(tx postgres.Tx) error { return h.RequestSignUp(t.Context(), tx, email, "fr") })
+	}
+	ask(" fresh@crm.example ")
+	m := h.mailed("fresh@crm.example", "/developers/join?token=")
+	if !strings.Contains(m.Subject, "portail") {
+		t.Fatalf("%+v", m)
+	}
+	token := tokenIn(m)
+	if p := must(h.PendingLink(t.Context(), h.deps.DB.Read(), token)); p.Email != "fresh@crm.example" || p.Application != nil || p.Known {
+		t.Errorf("%+v", p)
+	}
+	join := func(token, plain string) (p staff.Person, session string, err error) {
+		err = h.deps.DB.InTx(t.Context(), func(tx postgres.Tx) error {
+			p, session, err = h.Join(t.Context(), tx, token, "Fred Fresh", plain, staff.Device{})
+			return err
+		})
+		return p, session, err
+	}
+	if _, _, err := join(token, "short"); !errors.Is(err, staff.ErrInvalid) {
+		t.Errorf("short password: %v", err)
+	}
+	p, session, err := join(token, phrase)
+	if err != nil || p.Kind != staff.Partner || p.Language != "fr" || p.State != staff.Active {
+		t.Fatalf("%+v %v", p, err)
+	}
+	if waits, err := h.deps.Staff.Pending(t.Context(), h.deps.DB.Read(), session); err != nil || waits.ID != p.ID || waits.SecondFactor {
+		t.Errorf("%+v %v", waits, err)
+	}
+	if _, _, err := join(token, phrase); !errors.Is(err, ErrBadLink) {
+		t.Errorf("a second time: %v", err)
+	}
+	ask("FRESH@crm.example")
+	if m := h.mailed("FRESH@crm.example", "/developers/login"); strings.Contains(m.Text, "token=") {
+		t.Errorf("%+v", m)
+	}
+	ask("late@crm.example")
+	late := tokenIn(h.mailed("late@crm.example", "token="))
+	h.clock.Advance(SignUpLifetime)
+	if _, _, err := join(late, phrase); !errors.Is(err, ErrBadLink) {
+		t.Errorf("late: %v", err)
+	}
+	h.tx(func(tx postgres.Tx) error {
+		if err := h.RequestSignUp(t.Context(), tx, "nobody", "fr"); !errors.Is(err, ErrInvalid) {
+			t.Errorf("no address: %v", err)
+		}
+		return nil
+	})
+	live := newHouse(t, false)
+	live.tx(func(tx postgres.Tx) error {
+		if err := live.RequestSignUp(t.Context(), tx, "x@crm.example", "fr"); !errors.Is(err, ErrLive) {
+			t.Errorf("live: %v", err)
+		}
+		return nil
+	})
+	h.clock.Advance(25 * time.Hour)
+	if n := must(h.Purge(t.Context())); n == 0 {
+		t.Error("nothing is purged")
+	}
+}
+
+// An invitation is for the reader of the mail: somebody known joins, a stranger becomes a person first, and neither tells who invites.
+func TestInvitations(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, true)
+	ctx := t.Context()
+	h.tx(func(tx postgres.Tx) error {
+		_, _, err := h.deps.Staff.Invite(ctx, tx, staff.NewPerson{Kind: staff.Operator, Email: "op@partners.example", Name: "Olga", Language: "en", Roles: []staff.Role{staff.Support}})
+		return err
+	})
+	other, _, _, err := h.Create(ctx, h.people[Developer], application.NewApplication{Name: "Second", RedirectURIs: []string{"https://second.example/"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	by, token := Caller{h.people[Developer], other.ID}, ""
+	for _, email := range []string{"stranger@crm.example", "viewer@crm.example", "op@partners.example"} {
+		if err := h.Invite(ctx, by, email, Viewer, "en"); err != nil {
+			t.Errorf("%s: %v", email, err)
+		}
+	}
+	if err := h.Invite(ctx, by, "DEVELOPER@crm.example", Viewer, "en"); !errors.Is(err, ErrMember) {
+		t.Errorf("a member: %v", err)
+	}
+	for _, bad := range []string{"", "x", "a b@c.example"} {
+		if err := h.Invite(ctx, by, bad, Viewer, "en"); !errors.Is(err, ErrInvalid) {
+			t.Errorf("%q: %v", bad, err)
+		}
+	}
+	if m := h.mailed("op@partners.example", "another address"); strings.Contains(m.Text, "token=") || strings.Contains(m.Text, other.Name) {
+		t.Errorf("%+v", m)
+	}
+	h.tx(func(tx postgres.Tx) error { // the one that counts is read from an operator's hand: several were mailed
+		_, link, err := h.InviteTo(ctx, tx, other, "viewer@crm.example", Viewer, "en")
+		token = tokenOf(link)
+		return err
+	})
+	if m := h.mailed("stranger@crm.example", "/join?token="); strings.Contains(m.Text, other.Name) {
+		t.Error("strangers write to anybody through the name of their application")
+	}
+	_, waiting, err := h.People(ctx, h.deps.DB.Read(), by)
+	if err != nil || len(waiting) != 3 {
+		t.Fatalf("%+v %v", waiting, err)
+	}
+	pending := must(h.PendingLink(ctx, h.deps.DB.Read(), token))
+	if !pending.Known || pending.Application.ID != other.ID {
+		t.Fatalf("%+v", pending)
+	}
+	h.tx(func(tx postgres.Tx) error {
+		p, session, err := h.Join(ctx, tx, token, "", "", staff.Device{})
+		if session != "" || p.ID != h.people[Viewer] {
+			t.Errorf("%+v %q", p, session)
+		}
+		return err
+	})
+	if got := must(h.Membership(ctx, h.deps.DB.Read(), Caller{h.people[Viewer], other.ID})); got.Role != Viewer {
+		t.Errorf("%+v", got)
+	}
+	for _, i := range waiting {
+		if err := h.CancelInvitation(ctx, by, i.ID); err != nil {
+			t.Error(err)
+		}
+		if err := h.CancelInvitation(ctx, h.by(Owner), i.ID); err != nil {
+			t.Error(err)
+		}
+	}
+	if _, waiting, _ = h.People(ctx, h.deps.DB.Read(), by); len(waiting) != 0 {
+		t.Errorf("%+v", waiting)
+	}
+	// The same link at the same moment gets one membership, and a person who is kept out none.
+	twice := h.invited("twice@crm.example", Viewer)
+	var wg sync.WaitGroup
+	faults := make([]error, 4)
+	for i := range faults {
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			faults[i] = h.deps.DB.InTx(ctx, func(tx postgres.Tx) error {
+				_, _, err := h.Join(ctx, tx, twice, "Twice", phrase, staff.Device{})
+				return err
+			})
+		}()
+	}
+	wg.Wait()
+	worked := 0
+	for _, err := range faults {
+		if err == nil {
+			worked++
+		} else if !errors.Is(err, ErrBadLink) {
+			t.Error(err)
+		}
+	}
+	if worked != 1 {
+		t.Errorf("%d of the same link worked", worked)
+	}
+	out := h.invited("viewer2@crm.example", Viewer)
+	h.tx(func(tx postgres.Tx) error {
+		p, _, err := h.deps.Staff.Register(ctx, tx, staff.NewPerson{Kind: staff.Partner, Email: "viewer2@crm.example", Name: "V", Language: "en"}, phrase, staff.Device{})
+		if err == nil {
+			_, err = h.deps.Staff.Disable(ctx, tx, p.ID)
+		}
+		return err
+	})
+	if _, err := h.PendingLink(ctx, h.deps.DB.Read(), out); !errors.Is(err, ErrBadLink) {
+		t.Errorf("kept out: %v", err)
+	}
+	for i := range linksPerHour {
+		if err := h.Invite(ctx, h.by(Owner), "flood@crm.example", Viewer, "en"); err != nil {
+			t.Errorf("%d: %v", i, err)
+		}
+	}
+	if err := h.Invite(ctx, h.by(Owner), "flood@crm.example", Viewer, "en"); !errors.Is(err, ErrTooMany) {
+		t.Errorf("a flood: %v", err)
+	}
+}
+
+// What makes us post is counted for the application, wherever it is asked for.
+func TestPostsAreCounted(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, true)
+	var last error
+	for range ratelimit.PostsPerMinute + 1 {
+		_, last = h.SendTest(t.Context(), h.by(Developer), webhook.Created)
+	}
+	if !errors.Is(last, problem.ErrRateLimited) {
+		t.Errorf("%v", last)
+	}
+	if u := h.Usage(h.app); u.Client != 300 || u.Partner.Limit != 3000 || u.Platform.Remaining != 3000 {
+		t.Errorf("%+v", u)
+	}
+}
+
+// A role that is taken away does not act any more: the act waits for it, or comes before.
+func TestARoleThatIsTakenAwayDoesNotAct(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, true)
+	ctx := t.Context()
+	locked, release, done := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+	go func() {
+		done <- h.deps.DB.InTx(ctx, func(tx postgres.Tx) error {
+			if err := updateRole(ctx, tx, h.app.ID, h.people[Developer], Viewer); err != nil {
+				return err
+			}
+			close(locked)
+			<-release
+			return nil
+		})
+	}()
+	<-locked
+	acted := make(chan error, 1)
+	go func() { acted <- h.EndPreviousSecret(ctx, h.by(Developer)) }()
+	for waits := false; !waits; {
+		select {
+		case err := <-acted:
+			close(release)
+			t.Fatalf("it did not wait: %v", errors.Join(err, <-done))
+		case <-time.After(5 * time.Millisecond):
+		}
+		if err := h.deps.DB.Pool().QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database())").Scan(&waits); err != nil {
+			t.Fatal(err)
+		}
+	}
+	close(release)
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	if err := <-acted; !errors.Is(err, ErrForbidden) {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestRolesAreOrdered(t *testing.T) {
+	t.Parallel()
+	var b strings.Builder
+	for _, r := range append(Roles(), "") {
+		for _, what := range Roles() {
+			fmt.Fprintf(&b, "%v ", r.May(what))
+		}
+	}
+	if got := b.String(); got != "true true true false true true false false true false false false " {
+		t.Error(got)
+	}
+}

@@ -1,0 +1,279 @@
+package portal
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"partnerd/internal/application"
+	"partnerd/internal/audit"
+	"partnerd/internal/mail"
+	"partnerd/internal/postgres"
+	"partnerd/internal/problem"
+	"partnerd/internal/queue"
+	"partnerd/internal/ratelimit"
+	"partnerd/internal/seal"
+	"partnerd/internal/staff"
+	"partnerd/internal/text"
+	"partnerd/internal/webhook"
+)
+
+// Deps are what a [Service] works with.
+type Deps struct {
+	DB           *postgres.DB
+	Box          *seal.Box // seals requests for a link while they wait
+	Queue        *queue.Queue
+	Mail         *mail.Service
+	Staff        *staff.Service
+	Applications *application.Service
+	Webhooks     *webhook.Service
+	Limiter      *ratelimit.Limiter // that of the APIs
+	BaseURL      string             // absolute, without a trailing slash
+	Sandbox      bool
+
+	ApplicationPerMinute, ClientPerMinute int // what an application may call unless agreed otherwise
+}
+
+// Service is the portal. Safe for concurrent use.
+type Service struct {
+	deps  Deps
+	texts text.Catalogue
+}
+
+// New makes the service.
+func New(d Deps) (*Service, error) {
+	texts, err := text.Messages()
+	if err != nil {
+		return nil, err
+	}
+	s := &Service{d, texts}
+	queue.Handle(d.Queue, signUpJob, s.mailSignUp)
+	return s, nil
+}
+
+// Applications lists those of a person, the one he came to first first.
+func (s *Service) Applications(ctx context.Context, tx postgres.Tx, staffID string) ([]Membership, error) {
+	rows, err := membershipsOf(ctx, tx, staffID)
+	if err != nil {
+		return nil, err
+	}
+	list := make([]Membership, len(rows))
+	for i, r := range rows {
+		list[i].Role = r.Role
+		if list[i].Application, err = s.deps.Applications.Get(ctx, tx, r.ApplicationID); err != nil {
+			return nil, err
+		}
+	}
+	return list, nil
+}
+
+// Membership returns an application as the caller sees it; itself may what a developer may. Problem: NOT_FOUND, also of one that he is no
+// member of.
+func (s *Service) Membership(ctx context.Context, tx postgres.Tx, by Caller) (Membership, error) {
+	m := Membership{Role: Developer}
+	if by.StaffID != "" {
+		r, found, err := memberOf(ctx, tx, by.ApplicationID, by.StaffID)
+		if err == nil && !found {
+			err = problem.ErrNotFound
+		}
+		if err != nil {
+			return Membership{}, err
+		}
+		m.Role = r.Role
+	}
+	var err error
+	m.Application, err = s.deps.Applications.Get(ctx, tx, by.ApplicationID)
+	return m, err
+}
+
+// Create registers an application of a sandbox, with an endpoint that has no URL yet, and makes the person its owner. The secrets cannot be read
+// again. It returns [ErrLive], [ErrTooMany] or [application.ErrInvalid].
+func (s *Service) Create(ctx context.Context, staffID string, n application.NewApplication) (a application.Application, secret, signing string, err error) {
+	if !s.deps.Sandbox {
+		return a, "", "", ErrLive
+	}
+	by := Caller{StaffID: staffID}
+	err = s.deps.DB.InTx(ctx, func(tx postgres.Tx) error {
+		if _, err := s.deps.Staff.Lock(ctx, tx, staffID); err != nil { // he creates one after the other
+			return err
+		}
+		owned, err := membershipsOf(ctx, tx, staffID)
+		if err != nil {
+			return err
+		}
+		if count(owned, Owner) >= MaxApplications {
+			return ErrTooMany
+		}
+		if a, secret, err = s.deps.Applications.Create(ctx, tx, application.NewApplication{Name: n.Name, RedirectURIs: n.RedirectURIs, ContactEmail: n.ContactEmail}); err != nil {
+			return err
+		}
+		if signing, err = s.deps.Webhooks.CreateEndpoint(ctx, tx, a.ID, ""); err != nil {
+			return err
+		}
+		if _, err := insertMember(ctx, tx, memberRow{ApplicationID: a.ID, StaffID: staffID, Role: Owner}); err != nil {
+			return err
+		}
+		return record(ctx, tx, by, "application.create", a.ID, map[string]any{"name": a.Name, "redirectUris": a.RedirectURIs})
+	})
+	return a, secret, signing, err
+}
+
+func count(rows []memberRow, role Role) (n int) {
+	for _, r := range rows {
+		if r.Role == role {
+			n++
+		}
+	}
+	return n
+}
+
+// Change is what [Service.Update] changes; nil leaves a field as it is.
+type Change struct {
+	Name         *string
+	RedirectURIs []string
+	ContactEmail *string // empty for none
+}
+
+// Update changes the settings of an application. It returns [application.ErrInvalid], [ErrForbidden] or NOT_FOUND.
+func (s *Service) Update(ctx context.Context, by Caller, c Change) (after application.Application, err error) {
+	err = s.act(ctx, by, "application.update", func(tx postgres.Tx, _ application.Application) (any, error) {
+		var before application.Application
+		before, after, err = s.deps.Applications.Update(ctx, tx, by.ApplicationID,
+			application.Change{Name: c.Name, RedirectURIs: c.RedirectURIs, ContactEmail: c.ContactEmail}, !s.deps.Sandbox)
+		type settings struct {
+			Name         string   `json:"name"`
+			RedirectURIs []string `json:"redirectUris"`
+			Contact      string   `json:"contact,omitempty"`
+		}
+		return map[string]settings{"before": {before.Name, before.RedirectURIs, before.ContactEmail}, "after": {after.Name, after.RedirectURIs, after.ContactEmail}}, err
+	})
+	return after, err
+}
+
+// RotateSecret gives an application a new client secret and tells until when the one before works. It returns [application.ErrInvalid],
+// [ErrForbidden] or NOT_FOUND.
+func (s *Service) RotateSecret(ctx context.Context, by Caller, overlap time.Duration) (secret string, until time.Time, err error) {
+	err = s.act(ctx, by, "application.rotate_secret", func(tx postgres.Tx, a application.Application) (any, error) {
+		until = tx.Now.Add(overlap)
+		if secret, err = s.deps.Applications.RotateSecret(ctx, tx, a.ID, overlap); err != nil {
+			return nil, err
+		}
+		return map[string]any{"previousSecretUntil": until}, s.tell(ctx, tx, a, "secret.rotated")
+	})
+	return secret, until, err
+}
+
+// EndPreviousSecret ends the overlap of the last rotation at once. It returns [ErrForbidden] or NOT_FOUND.
+func (s *Service) EndPreviousSecret(ctx context.Context, by Caller) error {
+	return s.act(ctx, by, "application.end_previous_secret", func(tx postgres.Tx, a application.Application) (any, error) {
+		if err := s.deps.Applications.EndPreviousSecret(ctx, tx, a.ID); err != nil {
+			return nil, err
+		}
+		return nil, s.tell(ctx, tx, a, "secret.ended")
+	})
+}
+
+// Usage tells what an application may call.
+func (s *Service) Usage(a application.Application) Usage {
+	now := s.deps.DB.Clock().Now()
+	all := cmp.Or(a.RatePerMinute, s.deps.ApplicationPerMinute)
+	return Usage{Client: cmp.Or(a.ClientRatePerMinute, s.deps.ClientPerMinute),
+		Partner: s.deps.Limiter.Peek("application "+a.ID, all, now), Platform: s.deps.Limiter.Peek("platform "+a.ID, all, now)}
+}
+
+// act does what needs a developer, and records it with the details that do returns.
+func (s *Service) act(ctx context.Context, by Caller, action string, do func(tx postgres.Tx, a application.Application) (any, error)) error {
+	return s.deps.DB.InTx(ctx, func(tx postgres.Tx) error {
+		a, err := s.allowed(ctx, tx, by)
+		if err != nil {
+			return err
+		}
+		details, err := do(tx, a)
+		if err != nil {
+			return err
+		}
+		return record(ctx, tx, by, action, a.ID, details)
+	})
+}
+
+// allowed returns the application if the caller may what a developer may, which stays so until tx ends.
+func (s *Service) allowed(ctx context.Context, tx postgres.Tx, by Caller) (application.Application, error) {
+	if by.StaffID != "" {
+		r, found, err := memberOf(ctx, tx, by.ApplicationID, by.StaffID, forShare)
+		switch {
+		case err != nil:
+			return application.Application{}, err
+		case !found:
+			return application.Application{}, problem.ErrNotFound
+		case !r.Role.May(Developer):
+			return application.Application{}, ErrForbidden
+		}
+	}
+	return s.deps.Applications.Get(ctx, tx, by.ApplicationID)
+}
+
+func record(ctx context.Context, tx postgres.Tx, by Caller, action, applicationID string, details any) error {
+	return audit.Record(ctx, tx, audit.Entry{Actor: by.actor(), Action: action, Subject: applicationID, Reason: by.why(), Details: details})
+}
+
+// tell writes to the owners of an application what was changed.
+func (s *Service) tell(ctx context.Context, tx postgres.Tx, a application.Application, what string, args ...any) error {
+	rows, err := membersOf(ctx, tx, a.ID)
+	if err != nil {
+		return err
+	}
+	for _, r := range rows {
+		if r.Role != Owner {
+			continue
+		}
+		to, err := s.deps.Staff.Get(ctx, tx, r.StaffID)
+		if err != nil {
+			return err
+		}
+		event, err := s.texts.Get(to.Language, "portal.notice."+what, s.worded(to.Language, args)...)
+		if err != nil {
+			return err
+		}
+		err = s.send(ctx, tx, to.Email, to.Language, "portal.notice", to.Name, a.Name, event, tx.Now.Format("2006-01-02 15:04 UTC"), s.deps.BaseURL+"/developers/apps/"+a.ID)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// worded puts roles into words.
+func (s *Service) worded(lang string, args []any) []any {
+	args = slices.Clone(args)
+	for i, a := range args {
+		if role, ok := a.(Role); ok {
+			args[i] = s.texts["portal.role."+string(role)][lang]
+		}
+	}
+	return args
+}
+
+// send mails the wording of key.
+func (s *Service) send(ctx context.Context, tx postgres.Tx, to, lang, key string, args ...any) error {
+	subject, err := s.texts.Get(lang, key+".subject")
+	if err != nil {
+		return err
+	}
+	body, err := s.texts.Get(lang, key+".text", args...)
+	if err != nil {
+		return err
+	}
+	return s.deps.Mail.Send(ctx, tx, mail.Message{To: to, Subject: subject, Text: body})
+}
+
+// Invalid is the problem of an [application.ErrInvalid], with the field that is meant.
+func Invalid(err error) error {
+	var fault *application.Fault
+	if !errors.As(err, &fault) {
+		return err
+	}
+	return problem.ErrValidation.With(problem.Issue{Path: fault.Field, Code: problem.IssueInvalidValue, Message: fmt.Sprintf("Refused: %s.", fault.Message)})
+}

@@ -1,0 +1,116 @@
+package portal
+
+import (
+	"context"
+
+	"partnerd/internal/application"
+	"partnerd/internal/postgres"
+	"partnerd/internal/problem"
+	"partnerd/internal/ratelimit"
+	"partnerd/internal/webhook"
+)
+
+// SetWebhookURL sets where the webhooks of an application go, once the URL has answered a ping; empty lets events wait. Faults: [ErrForbidden] and
+// the problems of [webhook.Service.ChangeURL], RATE_LIMITED.
+func (s *Service) SetWebhookURL(ctx context.Context, by Caller, url string) error {
+	if url != "" {
+		if err := s.take(ctx, by, ratelimit.Endpoints); err != nil {
+			return err
+		}
+		if err := s.deps.Webhooks.ProveURL(ctx, by.ApplicationID, url); err != nil {
+			return err
+		}
+	}
+	return s.act(ctx, by, "webhook.set_url", func(tx postgres.Tx, a application.Application) (any, error) {
+		before, err := s.deps.Webhooks.Endpoint(ctx, tx, a.ID)
+		if err != nil {
+			return nil, err
+		}
+		if err := s.deps.Webhooks.SetURL(ctx, tx, a.ID, url); err != nil {
+			return nil, err
+		}
+		what, args := "url.set", []any{url}
+		if url == "" {
+			what, args = "url.removed", nil
+		}
+		return map[string]any{"before": before.URL, "after": url}, s.tell(ctx, tx, a, what, args...)
+	})
+}
+
+// RotateWebhookSecret replaces the signing secret; see [webhook.Service.RotateSecret]. It returns [ErrForbidden] or NOT_FOUND.
+func (s *Service) RotateWebhookSecret(ctx context.Context, by Caller) (secret string, err error) {
+	err = s.act(ctx, by, "webhook.rotate_secret", func(tx postgres.Tx, a application.Application) (any, error) {
+		if secret, err = s.deps.Webhooks.RotateSecret(ctx, tx, a.ID); err != nil {
+			return nil, err
+		}
+		return nil, s.tell(ctx, tx, a, "signing.rotated")
+	})
+	return secret, err
+}
+
+// EnableWebhooks lets held deliveries go. It returns [ErrForbidden], NOT_FOUND or RATE_LIMITED.
+func (s *Service) EnableWebhooks(ctx context.Context, by Caller) error {
+	if err := s.take(ctx, by, ratelimit.Endpoints); err != nil {
+		return err
+	}
+	return s.act(ctx, by, "webhook.enable", func(tx postgres.Tx, a application.Application) (any, error) {
+		return nil, s.deps.Webhooks.EnableEndpoint(ctx, tx, a.ID)
+	})
+}
+
+// SendTest sends a test event. Faults: [ErrForbidden] and the problems of [webhook.Service.SendTest].
+func (s *Service) SendTest(ctx context.Context, by Caller, kind webhook.Type) (d webhook.Delivery, err error) {
+	if err := s.take(ctx, by, ratelimit.TestEvents); err != nil {
+		return d, err
+	}
+	err = s.act(ctx, by, "webhook.test", func(tx postgres.Tx, a application.Application) (any, error) {
+		d, err = s.deps.Webhooks.SendTest(ctx, tx, a.ID, kind)
+		return map[string]any{"delivery": d.ID, "type": kind}, err
+	})
+	return d, err
+}
+
+// Redeliver sends a delivery again. Faults: [ErrForbidden] and the problems of [webhook.Service.Redeliver].
+func (s *Service) Redeliver(ctx context.Context, by Caller, deliveryID string, asNew bool) (d webhook.Delivery, err error) {
+	if err := s.take(ctx, by, ratelimit.Redeliveries); err != nil {
+		return d, err
+	}
+	err = s.act(ctx, by, "webhook.redeliver", func(tx postgres.Tx, a application.Application) (any, error) {
+		d, err = s.deps.Webhooks.Redeliver(ctx, tx, a.ID, deliveryID, asNew)
+		return map[string]any{"delivery": deliveryID, "asNew": asNew}, err
+	})
+	return d, err
+}
+
+// RedeliverRange sends the deliveries of a range of time again, and tells how many, and whether some of the range are left for
+// another call. Faults: [ErrForbidden] and the problems of [webhook.Service.RedeliverRange].
+func (s *Service) RedeliverRange(ctx context.Context, by Caller, f webhook.RedeliveryFilter) (n int, next *webhook.Position, err error) {
+	if err := s.take(ctx, by, ratelimit.Redeliveries); err != nil {
+		return 0, nil, err
+	}
+	err = s.act(ctx, by, "webhook.redeliver_range", func(tx postgres.Tx, a application.Application) (any, error) {
+		n, next, err = s.deps.Webhooks.RedeliverRange(ctx, tx, a.ID, f)
+		return map[string]any{"from": f.From, "to": f.To, "all": f.All, "asNew": f.AsNew, "count": n}, err
+	})
+	return n, next, err
+}
+
+// take counts what makes us post, of who may do it.
+func (s *Service) take(ctx context.Context, by Caller, p ratelimit.Purpose) error {
+	return s.Take(ctx, by, p, ratelimit.PostsPerMinute)
+}
+
+// Take counts something that costs more than an answer, of who may do it: a developer, or the application itself. Faults: [ErrForbidden],
+// NOT_FOUND and RATE_LIMITED.
+func (s *Service) Take(ctx context.Context, by Caller, p ratelimit.Purpose, perMinute int) error {
+	return s.deps.DB.InTx(ctx, func(tx postgres.Tx) error {
+		if _, err := s.allowed(ctx, tx, by); err != nil {
+			return err
+		}
+		d, err := ratelimit.TakeFor(ctx, tx, p, by.ApplicationID, perMinute)
+		if err == nil && !d.Allowed {
+			err = problem.ErrRateLimited.Because("Too many calls of this kind.").After(d.RetryAfter)
+		}
+		return err
+	})
+}

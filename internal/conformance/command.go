@@ -1,0 +1,48 @@
+package conformance
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+)
+
+// Command is the command line of an examination. It needs no database: a partner runs it where his receiver is.
+type Command struct {
+	Receiver          string        `help:"URL of the receiver, which may be one of this machine." required:""`
+	WebhookSecretFile []byte        `help:"File with the signing secret that the receiver knows; - for standard input." type:"filecontent" required:""`
+	Format            string        `help:"Pass sheet as text, html or junit." enum:"text,html,junit" default:"text"`
+	Service           string        `help:"Address of a sandbox, to play a consultation there, whose events go to the endpoint that it knows of the application. Needs --token-file, --application and --client-secret-file."`
+	TokenFile         []byte        `help:"File with an access token of a linked client who has a verified number and 20 EUR." type:"filecontent"`
+	Application       string        `help:"client_id of the application."`
+	ClientSecretFile  []byte        `help:"File with its client_secret." type:"filecontent"`
+	Patience          time.Duration `help:"How long the consultation may take." default:"2m"`
+}
+
+// Run examines, prints the pass sheet, and fails when the receiver did.
+func (c *Command) Run(ctx context.Context) error {
+	if c.Service != "" && (len(c.TokenFile) == 0 || c.Application == "" || len(c.ClientSecretFile) == 0) {
+		return errors.New("--service needs --token-file, --application and --client-secret-file")
+	}
+	client := &http.Client{Timeout: 5 * time.Second}
+	report := Examine(ctx, Direct(c.Receiver, client), secretIn(c.WebhookSecretFile))
+	if c.Service != "" {
+		within, cancel := context.WithTimeout(ctx, c.Patience)
+		defer cancel()
+		Life{BaseURL: c.Service, Token: secretIn(c.TokenFile), Application: c.Application, Secret: secretIn(c.ClientSecretFile),
+			HTTP: client, Every: 250 * time.Millisecond}.Play(within, &report)
+	}
+	if err := report.Write(os.Stdout, c.Format, c.Receiver); err != nil {
+		return err
+	}
+	if !report.Passed {
+		return fmt.Errorf("the receiver failed: %s", strings.Join(report.Faults(), ", "))
+	}
+	return nil
+}
+
+// secretIn is the secret of a file, whose end may be that of a line.
+func secretIn(file []byte) string { return strings.TrimSpace(string(file)) }

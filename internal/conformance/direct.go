@@ -1,0 +1,44 @@
+package conformance
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"maps"
+	"net/http"
+	"strconv"
+
+	"partnerd/internal/clock"
+	"partnerd/internal/webhook"
+)
+
+// Direct posts to a receiver without the service between, with a client that follows no redirect and has a timeout.
+func Direct(url string, client *http.Client) Poster {
+	c := *client
+	c.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	return func(ctx context.Context, p webhook.Post) (a webhook.Answer) {
+		now := clock.System{}.Now
+		began := now()
+		defer func() { a.Took = now().Sub(began) }()
+		req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(p.Body))
+		if err != nil {
+			return webhook.Answer{Fault: err.Error()}
+		}
+		req.Header.Set("Content-Type", "application/json")
+		req.Header.Set(webhook.HeaderEvent, string(p.Type))
+		req.Header.Set(webhook.HeaderDelivery, p.Delivery)
+		req.Header.Set(webhook.HeaderAttempt, strconv.Itoa(p.Attempt))
+		req.Header.Set(webhook.HeaderSequence, strconv.FormatInt(p.Sequence, 10))
+		req.Header.Set(webhook.HeaderTest, "true")
+		maps.Copy(req.Header, p.Signatures)
+		resp, err := c.Do(req)
+		if err != nil {
+			return webhook.Answer{Fault: err.Error()}
+		}
+		defer resp.Body.Close()
+		if _, err := io.Copy(io.Discard, io.LimitReader(resp.Body, 64<<10)); err != nil {
+			return webhook.Answer{Fault: err.Error()}
+		}
+		return webhook.Answer{Status: resp.StatusCode}
+	}
+}

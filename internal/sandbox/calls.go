@@ -30,11 +30,8 @@ type Calls struct {
 
 var _ telephony.Adapter = (*Calls)(nil)
 
-// NewCalls makes the provider; script chooses how a call goes, nil means [DefaultScript] for all.
+// NewCalls makes the provider; script chooses how a call goes, nil means the scenario of its consultation.
 func NewCalls(db *postgres.DB, script func(callID string) Script, log *slog.Logger) *Calls {
-	if script == nil {
-		script = DefaultScript
-	}
 	return &Calls{db: db, script: script, log: log, wake: make(chan struct{}, 1)}
 }
 
@@ -92,8 +89,11 @@ func (c *Calls) Report(ctx context.Context, callID string) ([]telephony.Event, e
 
 // plan writes the steps that come of a command, unless it came before.
 func (c *Calls) plan(ctx context.Context, cmd telephony.Command, f func(postgres.Tx, Script, history) ([]planned, error)) error {
-	script := c.script(cmd.CallID)
 	return c.db.InTx(ctx, func(tx postgres.Tx) error {
+		script, err := c.scriptOf(ctx, tx, cmd.CallID)
+		if err != nil {
+			return err
+		}
 		past, err := historyOf(ctx, tx, cmd)
 		if err != nil || past.Repeated {
 			return err
@@ -119,6 +119,18 @@ func (c *Calls) plan(ctx context.Context, cmd telephony.Command, f func(postgres
 		tx.AfterCommit(c.signal)
 		return nil
 	})
+}
+
+func (c *Calls) scriptOf(ctx context.Context, tx postgres.Tx, callID string) (Script, error) {
+	if c.script != nil {
+		return c.script(callID), nil
+	}
+	script := DefaultScript(callID)
+	p, err := partOf(ctx, tx, callID)
+	if way, _ := scenarioOf(p.Scenario); way.call != nil {
+		way.call(&script, p.First, p.Attempt)
+	}
+	return script, err
 }
 
 func (c *Calls) signal() {

@@ -14,19 +14,28 @@ import (
 	"partnerd/internal/consultation"
 	"partnerd/internal/lawyer"
 	"partnerd/internal/matching"
+	"partnerd/internal/money"
 	"partnerd/internal/poll"
 	"partnerd/internal/postgres"
 	"partnerd/internal/telephony"
 )
 
-// Consultations is what a lawyer can do, and what the simulated ones do: the methods of consultation.Service behind
-// the desk.
+// Consultations is what lawyers, clients and operators can do, and what the simulated ones do: the methods of consultation.Service
+// behind the desk and the pages.
 type Consultations interface {
 	AcceptOffer(ctx context.Context, lease lawyer.Lease, offerID string) error
+	DeclineOffer(ctx context.Context, lease lawyer.Lease, offerID, reason string) error
+	Withdraw(ctx context.Context, lease lawyer.Lease, consultationID string, reason consultation.Reason) error
 	ChooseRedial(ctx context.Context, lease lawyer.Lease, consultationID string, wait bool) error
 	StartCall(ctx context.Context, lease lawyer.Lease, consultationID string) error
 	EndCall(ctx context.Context, lease lawyer.Lease, consultationID string) error
 	SubmitNote(ctx context.Context, lease lawyer.Lease, consultationID, note, preview string) error
+	NoUsefulCall(ctx context.Context, lease lawyer.Lease, consultationID string, reason consultation.Reason) error
+
+	Peek(ctx context.Context, tx postgres.Tx, consultationID string) (consultation.Consultation, error)
+	CancelForClient(ctx context.Context, tx postgres.Tx, clientID, consultationID string) (consultation.Consultation, error)
+	Refund(ctx context.Context, tx postgres.Tx, consultationID string, amount money.Cents) (consultation.Consultation, error)
+	Recast(ctx context.Context, tx postgres.Tx, consultationID string, crew matching.Crew) error
 }
 
 var _ Consultations = (*consultation.Service)(nil)
@@ -199,14 +208,65 @@ func (l *Lawyers) act(ctx context.Context, c chore) error {
 	case write:
 		t := textFor(c.language, c.subjectID)
 		return l.consultations.SubmitNote(ctx, c.lease, c.subjectID, t.note, t.preview)
+	case decline:
+		return l.consultations.DeclineOffer(ctx, c.lease, c.subjectID, matching.ReasonConflict)
+	case withdraw:
+		return l.consultations.Withdraw(ctx, c.lease, c.subjectID, consultation.ConflictOfInterest)
+	case useless:
+		play, err := readPlay(ctx, l.db.Read(), c.subjectID)
+		if err != nil {
+			return err
+		}
+		way, _ := scenarioOf(play.Scenario)
+		return l.consultations.NoUsefulCall(ctx, c.lease, c.subjectID, way.reason)
+	case correct:
+		t := textFor(c.language, c.subjectID)
+		if err := l.consultations.SubmitNote(ctx, c.lease, c.subjectID, t.note, t.preview+correction(c.language)); err != nil {
+			return err
+		}
+		return endAct(ctx, l.db.Read(), c.subjectID)
+	case open, cancel, refund, over:
+		return l.db.InTx(ctx, func(tx postgres.Tx) error { return l.besides(ctx, tx, c) })
+	case nothing: // is never due
 	}
 	return fmt.Errorf("unknown chore %q", c.kind)
+}
+
+// besides does what a scenario wants of others than the lawyer: it happens once.
+func (l *Lawyers) besides(ctx context.Context, tx postgres.Tx, c chore) error {
+	is, err := l.consultations.Peek(ctx, tx, c.subjectID)
+	if err != nil {
+		return err
+	}
+	switch c.kind {
+	case open:
+		var crew matching.Crew
+		if crew, err = (Stage{}).Crew(ctx, tx, is.ApplicationID); err == nil {
+			err = l.consultations.Recast(ctx, tx, is.ID, crew)
+		}
+	case cancel:
+		_, err = l.consultations.CancelForClient(ctx, tx, is.ClientID, is.ID)
+	case refund:
+		var play playRow
+		if play, err = readPlay(ctx, tx, is.ID); err != nil {
+			return err
+		}
+		way, _ := scenarioOf(play.Scenario)
+		if _, err = l.consultations.Refund(ctx, tx, is.ID, way.refund); errors.Is(err, consultation.ErrNotRefundable) { // by an operator before
+			err = nil
+		}
+	case over, nothing, accept, dial, wait, hangUp, write, decline, withdraw, useless, correct: // it is only noted that it is over
+	}
+	if err != nil {
+		return err
+	}
+	return endAct(ctx, tx, c.subjectID)
 }
 
 // lostRace tells whether somebody else was first: another replica, a timer, or a client who cancelled.
 func lostRace(err error) bool {
 	for _, expected := range []error{matching.ErrOfferGone, lawyer.ErrState, lawyer.ErrLeaseLost, telephony.ErrLineBusy,
-		consultation.ErrForbidden, consultation.ErrNotYours, consultation.ErrTooEarly} {
+		consultation.ErrForbidden, consultation.ErrNotYours, consultation.ErrTooEarly, consultation.ErrNotCancellable} {
 		if errors.Is(err, expected) {
 			return true
 		}

@@ -29,45 +29,75 @@ const (
 	wait   choreKind = "wait"
 	hangUp choreKind = "hang_up"
 	write  choreKind = "write"
+
+	decline  choreKind = "decline"
+	withdraw choreKind = "withdraw"
+	useless  choreKind = "useless"
+	nothing  choreKind = "nothing"
+
+	// What is besides the work of lawyers, or comes after it.
+	open    choreKind = "open"    // lawyers come after all
+	cancel  choreKind = "cancel"  // by the client
+	correct choreKind = "correct" // the note
+	refund  choreKind = "refund"  // by an operator
+	over    choreKind = "over"    // it ended otherwise, and none of these comes any more
 )
 
 func (c chore) key() string { return string(c.kind) + " " + c.subjectID }
 
-// choresSQL looks each lawyer up (OFFSET 0 keeps it from beginning with all of them) for what is open, by the partial
-// indexes on that.
+// choresText looks each lawyer up (OFFSET 0 keeps it from beginning with all of them) for what is open, by the partial
+// indexes on that, and does what the consultation's scenario says.
 //
 // Parameters: now; seconds from the offer to its acceptance, from the assignment to the call, of the call, to the note, and of the choice to wait for
-// another attempt.
+// another attempt; the ways of [ways].
 var choresText = `
-	SELECT 'accept' AS kind, o.lawyer_id, l.lease_epoch AS epoch, o.id AS subject_id, '' AS language, o.created_at + make_interval(secs => $2) AS due
-	FROM offers o` + simulatedSQL("o.lawyer_id", "l.suspended_at IS NULL") + `
+	WITH way AS MATERIALIZED (SELECT * FROM json_to_recordset($7::json) AS w (scenario text, offer text, assigned text, talk text, after text, wait float8))
+	SELECT * FROM (
+	SELECT CASE WHEN EXISTS (SELECT FROM offers e WHERE e.consultation_id = o.consultation_id AND e.created_at < o.created_at) THEN 'accept'
+			ELSE coalesce(w.offer, 'accept') END AS kind,
+		o.lawyer_id, l.lease_epoch AS epoch, o.id AS subject_id, o.consultation_id, '' AS language, o.created_at + make_interval(secs => $2) AS due
+	FROM offers o` + simulatedSQL("o.lawyer_id", "l.suspended_at IS NULL") + wayOf("o.consultation_id") + `
 	WHERE o.state = 'OPEN' AND o.expires_at > $1
 	UNION ALL
-	SELECT 'dial', c.lawyer_id, l.lease_epoch, c.id, c.language, c.assigned_at + make_interval(secs => $3)
-	FROM consultations c` + simulatedSQL("c.lawyer_id", "l.suspended_at IS NULL") + `
+	SELECT CASE WHEN w.assigned IS NULL OR (SELECT count(*) FROM offers e WHERE e.consultation_id = c.id AND e.state = 'ACCEPTED') > 1 THEN 'dial'
+			ELSE w.assigned END, c.lawyer_id, l.lease_epoch, c.id, c.id, c.language, c.assigned_at + make_interval(secs => $3)
+	FROM consultations c` + simulatedSQL("c.lawyer_id", "l.suspended_at IS NULL") + wayOf("c.id") + `
 	WHERE c.status = 'ASSIGNED' AND c.dial_attempts = 0 AND c.next_dial_at IS NULL
 		AND NOT EXISTS (SELECT FROM calls k WHERE k.client_id = c.client_id AND k.state <> 'ENDED')
 	UNION ALL
-	SELECT 'wait', c.lawyer_id, l.lease_epoch, c.id, c.language, c.choose_by - make_interval(secs => $6)
+	SELECT 'wait', c.lawyer_id, l.lease_epoch, c.id, c.id, c.language, c.choose_by - make_interval(secs => $6)
 	FROM consultations c` + simulatedSQL("c.lawyer_id", "l.suspended_at IS NULL") + `
 	WHERE c.status = 'ASSIGNED' AND c.choose_by IS NOT NULL
 	UNION ALL
-	SELECT 'hang_up', c.lawyer_id, l.lease_epoch, c.id, c.language, k.bridged_at + make_interval(secs => $4)
-	FROM calls k JOIN consultations c ON c.id = k.consultation_id AND c.status = 'IN_CALL'` + simulatedSQL("c.lawyer_id", "true") + `
+	SELECT coalesce(w.talk, 'hang_up'), c.lawyer_id, l.lease_epoch, c.id, c.id, c.language, k.bridged_at + make_interval(secs => $4)
+	FROM calls k JOIN consultations c ON c.id = k.consultation_id AND c.status = 'IN_CALL'` + simulatedSQL("c.lawyer_id", "true") + wayOf("c.id") + `
 	WHERE k.state = 'BRIDGED'
 	UNION ALL
-	SELECT 'write', c.lawyer_id, l.lease_epoch, c.id, c.language, c.call_ended_at + make_interval(secs => $5)
-	FROM consultations c` + simulatedSQL("c.lawyer_id", "l.suspended_at IS NULL") + `
-	WHERE c.status = 'CALL_ENDED'`
+	SELECT coalesce(w.after, 'write'), c.lawyer_id, l.lease_epoch, c.id, c.id, c.language, c.call_ended_at + make_interval(secs => coalesce(w.wait, $5))
+	FROM consultations c` + simulatedSQL("c.lawyer_id", "l.suspended_at IS NULL") + wayOf("c.id") + `
+	WHERE c.status = 'CALL_ENDED'
+	UNION ALL
+	SELECT CASE WHEN c.status IN ('CANCELLED', 'EXPIRED') THEN 'over' ELSE p.act END, coalesce(c.lawyer_id, ''), coalesce(l.lease_epoch, 0), c.id, c.id, c.language,
+		c.updated_at + make_interval(secs => $5)
+	FROM sandbox_plays p JOIN consultations c ON c.id = p.consultation_id AND (c.status IN ('CANCELLED', 'EXPIRED')
+		OR p.act = 'open' AND c.status = 'PENDING_CALLBACK' OR p.act = 'cancel' AND c.status IN ('MATCHING', 'PENDING_CALLBACK')
+		OR p.act IN ('correct', 'refund') AND c.status = 'COMPLETED')
+	LEFT JOIN lawyers l ON l.id = c.lawyer_id AND l.simulated
+	WHERE p.act IS NOT NULL) chore WHERE kind <> 'nothing'`
 
 var (
 	choresSQL = postgres.SQL(postgres.Report, choresText+`
 	ORDER BY due LIMIT 200`)
 
 	// Parameters beyond those of choresText: application, instant.
-	nextChoreSQL = postgres.SQL(postgres.Report, `SELECT min(x.due) FROM (`+choresText+`) x LEFT JOIN offers o ON x.kind = 'accept' AND o.id = x.subject_id
-		JOIN consultations c ON c.id = coalesce(o.consultation_id, x.subject_id) WHERE c.application_id = $7 AND x.due > $8`)
+	nextChoreSQL = postgres.SQL(postgres.Report, `SELECT min(x.due) FROM (`+choresText+`) x
+		JOIN consultations c ON c.id = x.consultation_id WHERE c.application_id = $8 AND x.due > $9`)
 )
+
+func wayOf(consultationID string) string {
+	return `
+	LEFT JOIN sandbox_plays p ON p.consultation_id = ` + consultationID + ` LEFT JOIN way w ON w.scenario = p.scenario`
+}
 
 func simulatedSQL(id, condition string) string {
 	return `
@@ -83,8 +113,10 @@ func nextChore(ctx context.Context, tx postgres.Tx, p Pace, applicationID string
 	return at, nil
 }
 
+var playedWays = ways()
+
 func choreArgs(tx postgres.Tx, p Pace) []any {
-	return []any{tx.Now, p.Accept.Seconds(), p.Dial.Seconds(), p.Talk.Seconds(), p.Write.Seconds(), consultation.ChooseLimit.Seconds()}
+	return []any{tx.Now, p.Accept.Seconds(), p.Dial.Seconds(), p.Talk.Seconds(), p.Write.Seconds(), consultation.ChooseLimit.Seconds(), playedWays}
 }
 
 // chores reads all of them in one statement, those that are due first at first, and those to come. A consultation is dialled
@@ -92,12 +124,13 @@ func choreArgs(tx postgres.Tx, p Pace) []any {
 // suspended does nothing but hang up.
 func chores(ctx context.Context, tx postgres.Tx, p Pace) ([]chore, error) {
 	type row struct {
-		Kind      choreKind
-		LawyerID  string
-		Epoch     int64
-		SubjectID string
-		Language  string
-		Due       time.Time
+		Kind           choreKind
+		LawyerID       string
+		Epoch          int64
+		SubjectID      string
+		ConsultationID string
+		Language       string
+		Due            time.Time
 	}
 	rows, err := postgres.Query[row](ctx, tx, choresSQL, choreArgs(tx, p)...)
 	if err != nil {
@@ -110,12 +143,13 @@ func chores(ctx context.Context, tx postgres.Tx, p Pace) ([]chore, error) {
 	return list, nil
 }
 
-// idleLawyers lists simulated lawyers who are out of work and have nothing in hand: those that follow on after.
+// idleLawyers lists simulated lawyers who are out of work and have nothing in hand but a note that is to be late: those that follow on after.
 func idleLawyers(ctx context.Context, tx postgres.Tx, after string, limit int, lock ...clause.Expression) (ids []string, err error) {
 	err = tx.Gorm(ctx).Clauses(lock...).Table("lawyers l").
 		Where("l.id > ? AND l.simulated AND l.suspended_at IS NULL AND l.state IN ('OFFLINE', 'AWAY', 'WRAP_UP')", after).
 		Where("NOT EXISTS (SELECT FROM offers o WHERE o.lawyer_id = l.id AND o.state = 'OPEN')").
-		Where("NOT EXISTS (SELECT FROM consultations c WHERE c.lawyer_id = l.id AND c.status IN ('ASSIGNED', 'IN_CALL', 'CALL_ENDED'))").
+		Where(`NOT EXISTS (SELECT FROM consultations c WHERE c.lawyer_id = l.id AND c.status IN ('ASSIGNED', 'IN_CALL', 'CALL_ENDED')
+			AND NOT (c.status = 'CALL_ENDED' AND EXISTS (SELECT FROM sandbox_plays p WHERE p.consultation_id = c.id AND p.scenario IN ?)))`, waitsLong()).
 		Order("l.id").Limit(limit).Pluck("l.id", &ids).Error
 	if err != nil {
 		return nil, fmt.Errorf("list simulated lawyers who come back: %w", err)

@@ -292,7 +292,7 @@ func TestSimulatedLawyersServeWhatTheyShould(t *testing.T) {
 	match := matching.New(h.lawyers)
 	for _, c := range must[[]catalog.Entry](t)(catalog.New().Competences(h.ctx, h.db.Read(), language.English)) {
 		for _, l := range must[[]catalog.Entry](t)(catalog.New().Languages(h.ctx, h.db.Read(), language.English)) {
-			got := must[matching.Coverage](t)(match.Coverage(h.ctx, h.db.Read(), matching.Pair{Competence: c.Code, Language: l.Code}, matching.Waits{}))
+			got := must[matching.Coverage](t)(match.Coverage(h.ctx, h.db.Read(), matching.Pair{Competence: c.Code, Language: l.Code}, "", matching.Waits{}))
 			switch {
 			case (l.Code == "FR" || l.Code == "EN") && got.LawyersOnline < 14:
 				t.Errorf("%s %s: %d lawyers", c.Code, l.Code, got.LawyersOnline)

@@ -58,7 +58,7 @@ func NewPayments(db *postgres.DB, payments *payment.Service, noticeURL, secret s
 	}
 }
 
-// Pay is the client's click on "pay": the money counts as taken, and a notice will say so. Paying again changes
+// Pay is the client's click on "pay": the money counts as taken, and a notice will say so, unless the cents of the amount say that the payment fails or takes its time. Paying again changes
 // nothing. ErrDecided after a cancellation, payment.ErrSessionClosed when it is too late; problems NOT_FOUND and
 // WALLET_LIMIT_EXCEEDED.
 func (p *Payments) Pay(ctx context.Context, tx postgres.Tx, sessionID string) error {
@@ -92,14 +92,18 @@ func (p *Payments) decide(ctx context.Context, tx postgres.Tx, sessionID string,
 	if err != nil && !(kind == payment.CheckoutCancelled && errors.Is(err, payment.ErrWalletLimitExceeded)) {
 		return err
 	}
+	told, after := kind, time.Duration(0)
+	if way, ok := paymentsByCents[session.Amount%100]; ok && kind == payment.CheckoutPaid {
+		told, after = way.kind, way.after
+	}
 	n := payment.Notice{
-		ID: tx.NewID(id.Notice), Type: kind, SessionID: session.ID, AmountCents: session.Amount, Currency: money.Currency, CreatedAt: tx.Now,
+		ID: tx.NewID(id.Notice), Type: told, SessionID: session.ID, AmountCents: session.Amount, Currency: money.Currency, CreatedAt: tx.Now,
 	}
 	body, err := json.Marshal(n)
 	if err != nil {
 		return fmt.Errorf("write notice: %w", err)
 	}
-	first, err := insertDecision(ctx, tx, n, body)
+	first, err := insertDecision(ctx, tx, n, body, after)
 	if err != nil {
 		return fmt.Errorf("insert notice: %w", err)
 	}
@@ -111,7 +115,11 @@ func (p *Payments) decide(ctx context.Context, tx postgres.Tx, sessionID string,
 	return nil
 }
 
+// against refuses the other decision: whoever pays may be declined.
 func against(decided, wanted payment.Kind, err error) error {
+	if decided == payment.CheckoutFailed {
+		decided = payment.CheckoutPaid
+	}
 	if err == nil && decided != wanted {
 		return ErrDecided
 	}

@@ -36,10 +36,10 @@ func readDecision(ctx context.Context, tx postgres.Tx, sessionID string) (paymen
 }
 
 // insertDecision tells whether this is the first decision. Another one under way is waited for.
-func insertDecision(ctx context.Context, tx postgres.Tx, n payment.Notice, body []byte) (bool, error) {
+func insertDecision(ctx context.Context, tx postgres.Tx, n payment.Notice, body []byte, after time.Duration) (bool, error) {
 	inserted := gorm.WithResult()
 	err := gorm.G[noticeRow](tx.Gorm(ctx), clause.OnConflict{Columns: []clause.Column{{Name: "session_id"}}, DoNothing: true}, inserted).
-		Create(ctx, &noticeRow{ID: n.ID, SessionID: n.SessionID, Kind: n.Type, Body: body, DueAt: tx.Now})
+		Create(ctx, &noticeRow{ID: n.ID, SessionID: n.SessionID, Kind: n.Type, Body: body, DueAt: tx.Now.Add(after)})
 	return err == nil && inserted.RowsAffected == 1, err
 }
 

@@ -57,3 +57,11 @@ func textFor(language, consultationID string) text {
 	h.Write([]byte(consultationID))
 	return choice[h.Sum32()%uint32(len(choice))]
 }
+
+// correction is what a corrected note says more.
+func correction(language string) string {
+	if language == "FR" {
+		return " Rectification : le délai court à compter de la réception."
+	}
+	return " Correction: the time runs from the receipt."
+}

@@ -1,0 +1,192 @@
+package sandbox
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"partnerd/internal/account"
+	"partnerd/internal/application"
+	"partnerd/internal/audit"
+	"partnerd/internal/money"
+	"partnerd/internal/oauth"
+	"partnerd/internal/postgres"
+	"partnerd/internal/problem"
+	"partnerd/internal/wallet"
+)
+
+// Limits of test clients.
+const (
+	maxClients  = 100 // of one application
+	clientsHost = "clients.sandbox.example"
+	testPhone   = "+33639980002" // of the range that is kept for fiction
+)
+
+// ErrLimit refuses one more of what an application may have a number of.
+var ErrLimit = problem.Declare(problem.Conflict, "LIMIT_REACHED", "There are too many already; delete some first.")
+
+// ClientsDeps are what [Clients] works with.
+type ClientsDeps struct {
+	DB           *postgres.DB
+	Accounts     *account.Service
+	Applications *application.Service
+	Wallet       *wallet.Service
+	OAuth        *oauth.Service
+}
+
+// Clients is what an application may do with clients in a sandbox: make some, link them, and choose how it goes for them.
+type Clients struct{ deps ClientsDeps }
+
+// NewClients makes it.
+func NewClients(d ClientsDeps) *Clients { return &Clients{d} }
+
+// NewTestClient is a test client to be.
+type NewTestClient struct {
+	Name          string // 1 to 200 code points
+	PhoneVerified bool
+	Balance       money.Cents // at least 0
+	TimeZone      string      // of the IANA database; empty: the usual one
+}
+
+// TestClient is a client whom an application made for itself.
+type TestClient struct {
+	ID, Email, Name string
+	PhoneVerified   bool
+	Disabled        bool
+	Scenario        string
+	CreatedAt       time.Time
+}
+
+// Create makes a test client with a password, which is told this once. Problems: VALIDATION_ERROR, LIMIT_REACHED.
+func (c *Clients) Create(ctx context.Context, applicationID string, n NewTestClient) (made TestClient, password string, err error) {
+	password = rand.Text()
+	err = c.deps.DB.InTx(ctx, func(tx postgres.Tx) error {
+		if err := tx.Lock(ctx, "sandbox clients of "+applicationID); err != nil {
+			return err
+		}
+		there, err := countClients(ctx, tx, applicationID)
+		if err != nil {
+			return err
+		}
+		if there >= maxClients {
+			return ErrLimit
+		}
+		made, err = c.create(ctx, tx, applicationID, n, password)
+		return err
+	})
+	return made, password, err
+}
+
+func (c *Clients) create(ctx context.Context, tx postgres.Tx, applicationID string, n NewTestClient, password string) (TestClient, error) {
+	a := account.NewClient{Email: strings.ToLower(rand.Text()[:12]) + "@" + clientsHost, Password: password, Name: n.Name}
+	if n.PhoneVerified {
+		a.Phone, a.PhoneVerified = testPhone, true
+	}
+	client, err := c.deps.Accounts.Create(ctx, tx, a)
+	if err != nil {
+		return TestClient{}, invalid(err, "name")
+	}
+	if n.TimeZone != "" {
+		if err := c.deps.Accounts.SetTimeZone(ctx, tx, client.ID, n.TimeZone); err != nil {
+			return TestClient{}, invalid(err, "timeZone")
+		}
+	}
+	if err := c.deps.Wallet.Open(ctx, tx, client.ID); err != nil {
+		return TestClient{}, err
+	}
+	if n.Balance > 0 {
+		if err := c.deps.Wallet.Adjust(ctx, tx, client.ID, n.Balance, "Opening balance"); err != nil {
+			return TestClient{}, err
+		}
+	}
+	if err := insertClient(ctx, tx, clientRow{ClientID: client.ID, ApplicationID: applicationID, CreatedAt: tx.Now}); err != nil {
+		return TestClient{}, err
+	}
+	err = audit.Record(ctx, tx, audit.Entry{Actor: "application:" + applicationID, Action: "client.create", Subject: client.ID,
+		Reason: "A test client of a sandbox.", Details: map[string]any{"phoneVerified": n.PhoneVerified, "balanceCents": n.Balance}})
+	return TestClient{ID: client.ID, Email: client.Email, Name: client.Name, PhoneVerified: client.PhoneVerified, Scenario: Completed, CreatedAt: tx.Now}, err
+}
+
+// invalid names the field that an account refused.
+func invalid(err error, path string) error {
+	if errors.Is(err, account.ErrInvalid) {
+		return problem.ErrValidation.With(problem.Issue{Path: path, Code: problem.IssueInvalidValue, Message: "Is not acceptable."})
+	}
+	return err
+}
+
+// List returns the test clients of an application, the oldest first.
+func (c *Clients) List(ctx context.Context, tx postgres.Tx, applicationID string) ([]TestClient, error) {
+	return listClients(ctx, tx, applicationID)
+}
+
+// Delete shuts a test client out of pages and API, ends its links, and drops what was sent to it. What was begun for it is finished.
+// Problem: NOT_FOUND.
+func (c *Clients) Delete(ctx context.Context, applicationID, clientID string) error {
+	return c.deps.DB.InTx(ctx, func(tx postgres.Tx) error {
+		if err := c.own(ctx, tx, applicationID, clientID); err != nil {
+			return err
+		}
+		if err := c.deps.Accounts.SetDisabled(ctx, tx, clientID, true); err != nil && !errors.Is(err, problem.ErrNotFound) { // it has erased itself
+			return err
+		}
+		if _, err := c.deps.OAuth.UnlinkAll(ctx, tx, clientID, oauth.ReasonOperator); err != nil {
+			return err
+		}
+		return deleteClient(ctx, tx, clientID)
+	})
+}
+
+// own refuses a client whom the application has not made: NOT_FOUND.
+func (c *Clients) own(ctx context.Context, tx postgres.Tx, applicationID, clientID string) error {
+	own, err := isOwn(ctx, tx, applicationID, clientID)
+	if err == nil && !own {
+		err = problem.ErrNotFound
+	}
+	return err
+}
+
+// Link links a test client with its application as if it had agreed to the scopes. Problems: NOT_FOUND, also for a client that is shut
+// out, and VALIDATION_ERROR for scopes that there are not or that the application may not ask for.
+func (c *Clients) Link(ctx context.Context, applicationID, clientID string, scopes []string) (oauth.TokenResponse, error) {
+	tx := c.deps.DB.Read()
+	if err := c.own(ctx, tx, applicationID, clientID); err != nil {
+		return oauth.TokenResponse{}, err
+	}
+	app, err := c.deps.Applications.Get(ctx, tx, applicationID)
+	if err != nil {
+		return oauth.TokenResponse{}, err
+	}
+	var asked []application.Scope
+	for _, scope := range scopes {
+		asked = append(asked, application.Scope(scope))
+	}
+	if !application.Within(asked, app.Scopes) {
+		return oauth.TokenResponse{}, problem.ErrValidation.With(problem.Issue{Path: "scopes", Code: problem.IssueInvalidValue,
+			Message: "Must be scopes that this application may ask for."})
+	}
+	return c.deps.OAuth.Agreed(ctx, app, clientID, application.Ordered(asked))
+}
+
+// Choose sets how the next consultations of a client go that the application begins, until another choice; [Completed] ends it.
+// Problem: NOT_FOUND for a client who is neither made by the application nor linked to it. The scenario must exist.
+func (c *Clients) Choose(ctx context.Context, tx postgres.Tx, applicationID, clientID, scenario string) error {
+	known, err := isOwn(ctx, tx, applicationID, clientID)
+	if err != nil {
+		return err
+	}
+	if !known {
+		links, err := c.deps.OAuth.Connections(ctx, tx, clientID)
+		if err != nil {
+			return err
+		}
+		known = slices.ContainsFunc(links, func(l oauth.Connection) bool { return l.Application.ID == applicationID })
+	}
+	if !known {
+		return problem.ErrNotFound
+	}
+	return setChoice(ctx, tx, choiceRow{ApplicationID: applicationID, ClientID: clientID, Scenario: scenario})
+}

@@ -1,0 +1,69 @@
+package sandbox
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"gorm.io/gorm"
+
+	"partnerd/internal/postgres"
+)
+
+// messageRow is a row of sandbox_messages: what was sent to a test client.
+type messageRow struct {
+	ID            string    `gorm:"column:id;primaryKey"`
+	ApplicationID string    `gorm:"column:application_id"`
+	ClientID      string    `gorm:"column:client_id"`
+	Kind          string    `gorm:"column:kind"`
+	Sealed        []byte    `gorm:"column:sealed"`
+	SentAt        time.Time `gorm:"column:sent_at"`
+}
+
+// TableName implements [schema.Tabler].
+func (messageRow) TableName() string { return "sandbox_messages" }
+
+// maker is the application that made a client; "" when none did. The row is held, so that the client is not deleted meanwhile.
+func maker(ctx context.Context, tx postgres.Tx, clientID string) (string, error) {
+	r, err := gorm.G[clientRow](tx.Gorm(ctx), postgres.ForUpdate).Where("client_id = ?", clientID).Take(ctx)
+	if postgres.IsNotFound(err) {
+		return "", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("look whose test client it is: %w", err)
+	}
+	return r.ApplicationID, nil
+}
+
+func insertMessage(ctx context.Context, tx postgres.Tx, r messageRow) error {
+	if err := gorm.G[messageRow](tx.Gorm(ctx)).Create(ctx, &r); err != nil {
+		return fmt.Errorf("insert message: %w", err)
+	}
+	return nil
+}
+
+func listMessages(ctx context.Context, tx postgres.Tx, applicationID string, f MessageFilter, before string, limit int) ([]messageRow, error) {
+	q := gorm.G[messageRow](tx.Gorm(ctx)).Where("application_id = ?", applicationID)
+	if f.ClientID != "" {
+		q = q.Where("client_id = ?", f.ClientID)
+	}
+	if f.Kind != "" {
+		q = q.Where("kind = ?", f.Kind)
+	}
+	if before != "" {
+		q = q.Where("id < ?", before)
+	}
+	rows, err := q.Order("id DESC").Limit(limit).Find(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("list messages: %w", err)
+	}
+	return rows, nil
+}
+
+func purgeMessages(ctx context.Context, tx postgres.Tx, before time.Time, limit int) (int, error) {
+	n, err := postgres.Purge[messageRow](ctx, tx, limit, "sent_at", "sent_at <= ?", before)
+	if err != nil {
+		return 0, fmt.Errorf("purge messages: %w", err)
+	}
+	return n, nil
+}

@@ -1,0 +1,149 @@
+package sandbox
+
+import (
+	"encoding/json"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"partnerd/internal/consultation"
+	"partnerd/internal/money"
+	"partnerd/internal/payment"
+	"partnerd/internal/telephony"
+)
+
+// Completed is the scenario of whoever chooses none: all goes well.
+const Completed = "completed"
+
+// scenario is how a consultation goes. Fields that are left out are as in [Completed].
+type scenario struct {
+	name     string
+	nobody   bool      // no lawyer is offered it, until act says otherwise
+	offer    choreKind // what the first lawyer does with the offer
+	assigned choreKind // what the first lawyer who has it does with it
+	talk     choreKind // what ends the call
+	after    choreKind // what the lawyer does after the call
+	wait     time.Duration
+	reason   consultation.Reason // of a call that was of no use
+	act      choreKind           // what happens besides
+	call     func(s *Script, first bool, attempt int)
+	refund   money.Cents
+}
+
+// noteLate is later than the last reminder of a missing note.
+const noteLate = 25 * time.Hour
+
+// scenarios are all that a partner can choose. The contract of the Sandbox API says what he sees of each.
+var scenarios = []scenario{
+	{name: Completed},
+	{name: "no_lawyer", nobody: true, act: open},
+	{name: "callback_missed", nobody: true},
+	{name: "callback_returned", nobody: true, act: open, assigned: withdraw},
+	{name: "lawyer_declines", offer: decline},
+	{name: "lawyer_ignores", offer: nothing},
+	{name: "lawyer_withdraws", assigned: withdraw},
+	{name: "lawyer_does_not_dial", assigned: nothing},
+	{name: "lawyer_no_key", call: func(s *Script, first bool, _ int) {
+		if first {
+			s.LawyerPress = ""
+		}
+	}},
+	{name: "client_cancels", nobody: true, act: cancel},
+	{name: "client_no_answer", call: func(s *Script, _ bool, _ int) { s.Fails = telephony.NoAnswer }},
+	{name: "client_busy", call: func(s *Script, _ bool, _ int) { s.Fails = telephony.Busy }},
+	{name: "client_voicemail", call: func(s *Script, _ bool, _ int) { s.Voicemail = true }},
+	{name: "client_no_key", call: func(s *Script, _ bool, _ int) { s.Press = "" }},
+	{name: "client_answers_later", call: func(s *Script, _ bool, attempt int) {
+		if attempt == 1 {
+			s.Fails = telephony.NoAnswer
+		}
+	}},
+	{name: "line_drops", call: func(s *Script, _ bool, _ int) { s.DropAt = dropAt }},
+	{name: "line_lost", call: func(s *Script, _ bool, _ int) { s.DropAt, s.Restore = dropAt, false }},
+	{name: "long_call", talk: nothing},
+	{name: "short_call", after: useless, reason: consultation.TooShort},
+	{name: "wrong_person", after: useless, reason: consultation.WrongPerson},
+	{name: "technical_fault", after: useless, reason: consultation.TechnicalFault},
+	{name: "note_late", wait: noteLate},
+	{name: "note_missing", after: nothing},
+	{name: "note_corrected", act: correct},
+	{name: "refunded", act: refund, refund: consultation.Price},
+	{name: "refunded_half", act: refund, refund: consultation.Price / 2},
+}
+
+// dropAt is when a line drops that does.
+const dropAt = 500 * time.Millisecond
+
+// Scenarios lists the names of all, in the order of the contract.
+func Scenarios() []string {
+	names := make([]string, len(scenarios))
+	for i, s := range scenarios {
+		names[i] = s.name
+	}
+	return names
+}
+
+func scenarioOf(name string) (scenario, bool) {
+	i := slices.IndexFunc(scenarios, func(s scenario) bool { return s.name == name })
+	if i < 0 {
+		return scenarios[0], false
+	}
+	return scenarios[i], true
+}
+
+// choice is how an externalRef names a scenario: scenario:no_lawyer, with anything behind it that begins with neither letter nor
+// underscore.
+var choice = regexp.MustCompile(`^scenario:([A-Za-z_]+)`)
+
+// chosen reads the scenario that a partner named; "" for none.
+func chosen(externalRef string) string {
+	if m := choice.FindStringSubmatch(externalRef); m != nil {
+		return strings.ToLower(m[1])
+	}
+	return ""
+}
+
+// waitsLong names the scenarios whose note does not come at once. Their lawyers do other work meanwhile.
+func waitsLong() (names []string) {
+	for _, s := range scenarios {
+		if s.wait > 0 || s.after == nothing {
+			names = append(names, s.name)
+		}
+	}
+	return names
+}
+
+// ways is what choresText reads of the scenarios that differ from [Completed] in what lawyers do.
+func ways() string {
+	type way struct {
+		Scenario string    `json:"scenario"`
+		Offer    choreKind `json:"offer,omitempty"`
+		Assigned choreKind `json:"assigned,omitempty"`
+		Talk     choreKind `json:"talk,omitempty"`
+		After    choreKind `json:"after,omitempty"`
+		Wait     float64   `json:"wait,omitempty"` // seconds from the end of the call to the note
+	}
+	var list []way
+	for _, s := range scenarios {
+		if w := (way{s.name, s.offer, s.assigned, s.talk, s.after, s.wait.Seconds()}); w != (way{Scenario: s.name}) {
+			list = append(list, w)
+		}
+	}
+	raw, err := json.Marshal(list)
+	if err != nil {
+		panic(err) // strings and numbers
+	}
+	return string(raw)
+}
+
+// paymentsByCents says what becomes of a top-up by its cents beyond whole euros: 20.01 EUR is declined. All others are paid at once.
+var paymentsByCents = map[money.Cents]struct {
+	kind  payment.Kind
+	after time.Duration
+}{
+	1: {payment.CheckoutFailed, 0},
+	2: {payment.CheckoutPaid, 10 * time.Minute},   // pending
+	3: {payment.CheckoutFailed, 10 * time.Minute}, // pending, and declined then
+	4: {payment.CheckoutPaid, 2 * payment.SessionLifetime},
+}

@@ -1,0 +1,46 @@
+package sandbox
+
+import (
+	"context"
+	"fmt"
+
+	"partnerd/internal/consultation"
+	"partnerd/internal/matching"
+	"partnerd/internal/postgres"
+	"partnerd/internal/problem"
+)
+
+// Stage is the [consultation.Stage] of a sandbox: partners choose how their consultations go, and may have lawyers of their own.
+type Stage struct{}
+
+var _ consultation.Stage = Stage{}
+
+// Cast writes down which scenario a consultation follows: the one that its externalRef names, or else the one that was chosen for the
+// client. Problem: VALIDATION_ERROR for a scenario that does not exist.
+func (s Stage) Cast(ctx context.Context, tx postgres.Tx, c consultation.Consultation) (matching.Crew, error) {
+	crew, name, err := choicesOf(ctx, tx, c.ApplicationID, c.ClientID)
+	if err != nil {
+		return "", err
+	}
+	if named := chosen(c.ExternalRef); named != "" {
+		name = named
+	}
+	if name == "" || name == Completed {
+		return crew, nil
+	}
+	way, ok := scenarioOf(name)
+	if !ok {
+		return "", problem.ErrValidation.With(problem.Issue{Path: "externalRef", Code: problem.IssueInvalidValue,
+			Message: fmt.Sprintf("This sandbox has no scenario %q.", name)})
+	}
+	if way.nobody {
+		crew = matching.Nobody
+	}
+	return crew, insertPlay(ctx, tx, playRow{ConsultationID: c.ID, Scenario: way.name, Act: way.act})
+}
+
+// Crew implements [consultation.Stage]: an application's own lawyers serve it, when it has any.
+func (s Stage) Crew(ctx context.Context, tx postgres.Tx, applicationID string) (matching.Crew, error) {
+	crew, _, err := choicesOf(ctx, tx, applicationID, "")
+	return crew, err
+}

@@ -1,0 +1,93 @@
+package sandbox
+
+import (
+	"context"
+	"fmt"
+
+	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
+
+	"partnerd/internal/matching"
+	"partnerd/internal/postgres"
+)
+
+// playRow is a row of sandbox_plays: how a consultation goes that does not go well of itself.
+type playRow struct {
+	ConsultationID string    `gorm:"column:consultation_id;primaryKey"`
+	Scenario       string    `gorm:"column:scenario"`
+	Act            choreKind `gorm:"column:act;serializer:zeronull"` // what is left to happen besides the lawyer's work
+}
+
+// TableName implements [schema.Tabler].
+func (playRow) TableName() string { return "sandbox_plays" }
+
+// choiceRow is a row of sandbox_choices: how the next consultations of a client go that an application begins.
+type choiceRow struct {
+	ApplicationID string `gorm:"column:application_id;primaryKey"`
+	ClientID      string `gorm:"column:client_id;primaryKey"`
+	Scenario      string `gorm:"column:scenario"`
+}
+
+// TableName implements [schema.Tabler].
+func (choiceRow) TableName() string { return "sandbox_choices" }
+
+var choicesSQL = postgres.SQL(postgres.Report, `SELECT coalesce((SELECT application_id FROM lawyers WHERE application_id = $1 LIMIT 1), ''),
+	coalesce((SELECT scenario FROM sandbox_choices WHERE application_id = $1 AND client_id = $2), '')`)
+
+// choicesOf returns whose lawyers serve an application, and the scenario that it chose for a client.
+func choicesOf(ctx context.Context, tx postgres.Tx, applicationID, clientID string) (crew matching.Crew, scenario string, err error) {
+	if err := tx.QueryRow(ctx, choicesSQL, applicationID, clientID).Scan(&crew, &scenario); err != nil {
+		return "", "", fmt.Errorf("read what an application chose: %w", err)
+	}
+	return crew, scenario, nil
+}
+
+func setChoice(ctx context.Context, tx postgres.Tx, r choiceRow) error {
+	if err := gorm.G[choiceRow](tx.Gorm(ctx), clause.OnConflict{UpdateAll: true}).Create(ctx, &r); err != nil {
+		return fmt.Errorf("keep a scenario for a client: %w", err)
+	}
+	return nil
+}
+
+func insertPlay(ctx context.Context, tx postgres.Tx, r playRow) error {
+	if err := gorm.G[playRow](tx.Gorm(ctx)).Create(ctx, &r); err != nil {
+		return fmt.Errorf("keep the scenario of a consultation: %w", err)
+	}
+	return nil
+}
+
+func readPlay(ctx context.Context, tx postgres.Tx, consultationID string) (playRow, error) {
+	r, err := gorm.G[playRow](tx.Gorm(ctx)).Where("consultation_id = ?", consultationID).Take(ctx)
+	if err != nil {
+		return r, fmt.Errorf("read the scenario of a consultation: %w", err)
+	}
+	return r, nil
+}
+
+func endAct(ctx context.Context, tx postgres.Tx, consultationID string) error {
+	if _, err := gorm.G[playRow](tx.Gorm(ctx)).Where("consultation_id = ?", consultationID).Select("act").Updates(ctx, playRow{}); err != nil {
+		return fmt.Errorf("end a scenario: %w", err)
+	}
+	return nil
+}
+
+// part is what a call has to do with the scenario of its consultation.
+type part struct {
+	Scenario string
+	Attempt  int
+	First    bool // it is of the first lawyer who has it
+}
+
+// partOf returns none for the call of a consultation that has no scenario.
+func partOf(ctx context.Context, tx postgres.Tx, callID string) (p part, err error) {
+	err = tx.Gorm(ctx).Table("calls k").Joins("JOIN sandbox_plays p ON p.consultation_id = k.consultation_id").Where("k.id = ?", callID).
+		Select(`p.scenario, k.attempt, (SELECT count(*) FROM offers o WHERE o.consultation_id = k.consultation_id AND o.state = 'ACCEPTED') = 1 AS first`).
+		Take(&p).Error
+	if postgres.IsNotFound(err) {
+		return part{}, nil
+	}
+	if err != nil {
+		return part{}, fmt.Errorf("read the scenario of a call: %w", err)
+	}
+	return p, nil
+}

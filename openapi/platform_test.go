@@ -12,11 +12,16 @@ func TestEveryPlatformOperationDemandsTheCredentialsOfTheApplication(t *testing.
 	t.Parallel()
 	c := document(t, "platform")
 	want := []string{
+		"getApplication GET /api/platform/v1/application", "updateApplication PUT /api/platform/v1/application",
+		"rotateClientSecret POST /api/platform/v1/application/rotate-secret", "endPreviousSecret POST /api/platform/v1/application/end-previous-secret",
+		"checkSignature POST /api/platform/v1/endpoint/check-signature",
 		"getEndpoint GET /api/platform/v1/endpoint", "setEndpoint PUT /api/platform/v1/endpoint",
 		"rotateSecret POST /api/platform/v1/endpoint/rotate-secret", "enableEndpoint POST /api/platform/v1/endpoint/enable",
 		"sendTestEvent POST /api/platform/v1/endpoint/test", "listEvents GET /api/platform/v1/events", "getEvent GET /api/platform/v1/events/{id}",
 		"listDeliveries GET /api/platform/v1/deliveries", "getDelivery GET /api/platform/v1/deliveries/{id}",
 		"redeliver POST /api/platform/v1/deliveries/{id}/redeliver", "createRedelivery POST /api/platform/v1/redeliveries",
+		"listRequests GET /api/platform/v1/requests", "getRequest GET /api/platform/v1/requests/{id}",
+		"examineEndpoint POST /api/platform/v1/endpoint/examine", "getExamination GET /api/platform/v1/endpoint/examination", "getChecklist GET /api/platform/v1/checklist",
 	}
 	var got []string
 	for _, op := range c.operations(t) {
@@ -48,7 +53,7 @@ func TestPlatformRequestBodiesAreClosedAndResponsesOpen(t *testing.T) {
 			closed = append(closed, name)
 		}
 	}
-	if want := []string{"SetEndpointRequest", "SendTestEventRequest", "CreateRedeliveryRequest"}; !sameSet(closed, want) {
+	if want := []string{"SetEndpointRequest", "SendTestEventRequest", "CreateRedeliveryRequest", "UpdateApplicationRequest", "RotateClientSecretRequest", "CheckSignatureRequest"}; !sameSet(closed, want) {
 		t.Errorf("closed schemas %v, want %v", closed, want)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -284,25 +285,23 @@ func TestNullIsAllowedOnlyWhereItIsSpecified(t *testing.T) {
 	}
 }
 
+// Generated clients match a pattern against the object that the time became, so the promised width is not in the schemas: the
+// examples keep to it, and internal/e2e looks at what is sent.
 func TestTimestampsAreUTCAndOfOneWidth(t *testing.T) {
 	t.Parallel()
 	c := partner(t)
-	found := 0
 	for name, schema := range c.children(t, c.at(t, "components"), "schemas") {
 		for property, n := range c.children(t, schema, "properties") {
-			if n.value["format"] != "date-time" {
-				continue
+			if n.value["format"] == "date-time" && n.value["pattern"] != nil {
+				t.Errorf("%s.%s has a pattern", name, property)
 			}
-			found++
-			timestamp := c.compile(t, n.pointer)
-			for value, valid := range map[string]bool{
-				"2026-06-01T08:30:00.123456Z": true, "2026-06-01T08:30:00Z": false, "2026-06-01T08:30:00.123Z": false,
-				"2026-06-01T08:30:00.123456+02:00": false, "yesterdayZ": false,
-			} {
-				if (timestamp.Validate(value) == nil) != valid {
-					t.Errorf("%s.%s: %s valid = %v", name, property, value, !valid)
-				}
-			}
+		}
+	}
+	found := 0
+	for _, example := range regexp.MustCompile(`(?m)At: '([^']*)'$`).FindAllSubmatch(c.source, -1) {
+		found++
+		if !regexp.MustCompile(`^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{6}Z$`).Match(example[1]) {
+			t.Errorf("an example has the time %s", example[1])
 		}
 	}
 	if found == 0 {

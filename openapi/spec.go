@@ -5,6 +5,7 @@ import (
 	"bytes"
 	_ "embed"
 	"net/url"
+	"strings"
 )
 
 // Partner is the OpenAPI 3.1 document of the Partner API, in YAML: what partners integrate, what requests are
@@ -31,11 +32,28 @@ var Desk []byte
 //go:embed sandbox.yaml
 var Sandbox []byte
 
+// Changelog is what changed in the contracts, in Markdown, for partners.
+//
+//go:embed CHANGELOG.md
+var Changelog string
+
 // The contracts are written with this base address, and say this of it.
 const (
 	writtenBase   = "http://localhost:8080"
 	writtenServer = "A local server. A running service puts its own base URL here in the copy that it serves."
 )
+
+// WithContact is a contract that says whom to write to: a mailto: or https: URL, or nobody when it is empty.
+func WithContact(contract []byte, contact string) []byte {
+	if contact == "" {
+		return contract
+	}
+	field := "url: '" + contact
+	if address, ok := strings.CutPrefix(contact, "mailto:"); ok {
+		field = "email: '" + address
+	}
+	return bytes.Replace(contract, []byte("\ninfo:\n"), []byte("\ninfo:\n  contact:\n    "+field+"'\n"), 1)
+}
 
 // Published is the copy of a contract that the service at base shows: its servers and its examples name that address.
 func Published(contract []byte, base string) []byte {

@@ -224,6 +224,39 @@ func (e RateLimitedErrorCode) Valid() bool {
 	}
 }
 
+// Defines values for SignatureCheckFinding.
+const (
+	SignatureCheckFindingBODY           SignatureCheckFinding = "BODY"
+	SignatureCheckFindingBODYORSECRET   SignatureCheckFinding = "BODY_OR_SECRET"
+	SignatureCheckFindingHEADER         SignatureCheckFinding = "HEADER"
+	SignatureCheckFindingPREVIOUSSECRET SignatureCheckFinding = "PREVIOUS_SECRET"
+	SignatureCheckFindingRIGHT          SignatureCheckFinding = "RIGHT"
+	SignatureCheckFindingSECRET         SignatureCheckFinding = "SECRET"
+	SignatureCheckFindingTIMESTAMP      SignatureCheckFinding = "TIMESTAMP"
+)
+
+// Valid indicates whether the value is a known member of the SignatureCheckFinding enum.
+func (e SignatureCheckFinding) Valid() bool {
+	switch e {
+	case SignatureCheckFindingBODY:
+		return true
+	case SignatureCheckFindingBODYORSECRET:
+		return true
+	case SignatureCheckFindingHEADER:
+		return true
+	case SignatureCheckFindingPREVIOUSSECRET:
+		return true
+	case SignatureCheckFindingRIGHT:
+		return true
+	case SignatureCheckFindingSECRET:
+		return true
+	case SignatureCheckFindingTIMESTAMP:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for UnauthorizedErrorCode.
 const (
 	UnauthorizedErrorCodeUNAUTHORIZED UnauthorizedErrorCode = "UNAUTHORIZED"
@@ -281,6 +314,54 @@ type APIError struct {
 	Message string `json:"message"`
 }
 
+// Application What your application is.
+type Application struct {
+	// ClientID The OAuth client_id.
+	ClientID string `json:"clientId"`
+
+	// ContactEmail Where notices about the integration go.
+	ContactEmail *string `json:"contactEmail"`
+
+	// CreatedAt When it was registered.
+	CreatedAt clock.Stamp `json:"createdAt"`
+
+	// Name What clients see.
+	Name string `json:"name"`
+
+	// PreviousSecretUntil Until when the client secret before the last rotation works.
+	PreviousSecretUntil *clock.Stamp `json:"previousSecretUntil"`
+
+	// Quotas What the application may call, and what is left of it at the process that answers.
+	Quotas ApplicationQuotas `json:"quotas"`
+
+	// RedirectUris Where clients may be sent back to, compared byte for byte.
+	RedirectUris []string `json:"redirectUris"`
+
+	// Scopes What the application may ask clients for.
+	Scopes []string `json:"scopes"`
+
+	// UpdatedAt When its settings or its secret were changed last.
+	UpdatedAt clock.Stamp `json:"updatedAt"`
+}
+
+// ApplicationQuotas What the application may call, and what is left of it at the process that answers.
+type ApplicationQuotas struct {
+	// ClientPerMinute Calls of the Partner API, of each client.
+	ClientPerMinute int `json:"clientPerMinute"`
+
+	// PartnerPerMinute Calls of the Partner API, of all clients together.
+	PartnerPerMinute int `json:"partnerPerMinute"`
+
+	// PartnerRemaining What is left of them now.
+	PartnerRemaining int `json:"partnerRemaining"`
+
+	// PlatformPerMinute Calls of this API.
+	PlatformPerMinute int `json:"platformPerMinute"`
+
+	// PlatformRemaining What is left of them now.
+	PlatformRemaining int `json:"platformRemaining"`
+}
+
 // Attempt One POST of a delivery.
 type Attempt struct {
 	// DurationMs How long it took, in milliseconds.
@@ -300,6 +381,39 @@ type Attempt struct {
 
 	// StatusCode The HTTP status that was answered; `null` without an answer.
 	StatusCode *int `json:"statusCode"`
+}
+
+// CheckSignatureRequest defines model for CheckSignatureRequest.
+type CheckSignatureRequest struct {
+	// Body The body, as your program saw it.
+	Body string `json:"body"`
+
+	// Signature The value of `X-Service-Signature`.
+	Signature string `json:"signature"`
+}
+
+// Checklist What ought to be done before an application goes live.
+type Checklist struct {
+	// Done Whether everything is done.
+	Done bool `json:"done"`
+
+	// Items What ought to be done.
+	Items []ChecklistItem `json:"items"`
+}
+
+// ChecklistItem Something that ought to be done.
+type ChecklistItem struct {
+	// Done Whether we have seen it done.
+	Done bool `json:"done"`
+
+	// Name Which item; names stay.
+	Name string `json:"name"`
+
+	// Saw What we saw, or what is missing.
+	Saw string `json:"saw"`
+
+	// Title What ought to be done, in English.
+	Title string `json:"title"`
 }
 
 // CreateRedeliveryRequest Which deliveries to send again.
@@ -521,6 +635,42 @@ type EventPayload struct {
 // EventType The type of an event; sent as `X-Service-Event`. New ones may be added.
 type EventType string
 
+// Examination What came of an examination of an endpoint.
+type Examination struct {
+	// At When it began.
+	At clock.Stamp `json:"at"`
+
+	// Passed Whether every check passed that is not advice.
+	Passed bool `json:"passed"`
+
+	// Results The checks, in the order in which they were made.
+	Results []ExaminationResult `json:"results"`
+}
+
+// ExaminationResult What came of a check.
+type ExaminationResult struct {
+	// Advice Whether the check is advice alone.
+	Advice bool `json:"advice"`
+
+	// DurationMs How long the check took, in milliseconds.
+	DurationMs int64 `json:"durationMs"`
+
+	// Fault What was wrong; `null` when it passed.
+	Fault *string `json:"fault"`
+
+	// Name Which check; names stay.
+	Name string `json:"name"`
+
+	// Passed Whether your endpoint did it.
+	Passed bool `json:"passed"`
+
+	// Title What your endpoint has to do, in English.
+	Title string `json:"title"`
+
+	// Why What goes wrong because of it; `null` when it passed.
+	Why *string `json:"why"`
+}
+
 // InternalError Something broke on our side. Nothing was done by half.
 type InternalError struct {
 	// Code The cause, for programs.
@@ -596,9 +746,91 @@ type Redelivery struct {
 	NextCursor *string `json:"nextCursor"`
 }
 
-// RotatedSecret A new signing secret.
+// Request A call to one of our APIs.
+type Request struct {
+	// At When the answer was complete.
+	At clock.Stamp `json:"at"`
+
+	// Code Code of the error; `null` for a success.
+	Code *string `json:"code"`
+
+	// DurationMs From the header of the request to the end of the answer, in milliseconds.
+	DurationMs int64 `json:"durationMs"`
+
+	// ID The `X-Request-Id` of the answer.
+	ID string `json:"id"`
+
+	// IdempotencyKey Whether an `Idempotency-Key` came with it.
+	IdempotencyKey bool `json:"idempotencyKey"`
+
+	// Method Method of the request.
+	Method string `json:"method"`
+
+	// Path Path of the request without the query, cut after 256 bytes.
+	Path string `json:"path"`
+
+	// Replayed Whether the answer is that of an earlier request with the same key.
+	Replayed bool `json:"replayed"`
+
+	// Status Status of the answer.
+	Status int `json:"status"`
+}
+
+// RequestDetail A call with what can be said of its body.
+type RequestDetail struct {
+	// At When the answer was complete.
+	At clock.Stamp `json:"at"`
+
+	// Body The shape of the body, each text replaced by its length. `null` when there was none, it was no JSON object, or its
+	// shape has more than 8192 bytes.
+	Body map[string]interface{} `json:"body"`
+
+	// Code Code of the error; `null` for a success.
+	Code *string `json:"code"`
+
+	// DurationMs From the header of the request to the end of the answer, in milliseconds.
+	DurationMs int64 `json:"durationMs"`
+
+	// ID The `X-Request-Id` of the answer.
+	ID string `json:"id"`
+
+	// IdempotencyKey Whether an `Idempotency-Key` came with it.
+	IdempotencyKey bool `json:"idempotencyKey"`
+
+	// Issues What the answer said of the fields; empty when it said nothing.
+	Issues []Issue `json:"issues"`
+
+	// Method Method of the request.
+	Method string `json:"method"`
+
+	// Path Path of the request without the query, cut after 256 bytes.
+	Path string `json:"path"`
+
+	// Replayed Whether the answer is that of an earlier request with the same key.
+	Replayed bool `json:"replayed"`
+
+	// Status Status of the answer.
+	Status int `json:"status"`
+}
+
+// RequestPage A page of requests.
+type RequestPage struct {
+	// Items The requests, newest first.
+	Items []Request `json:"items"`
+
+	// NextCursor Pass it as `cursor` to get the following page; `null` on the last one.
+	NextCursor *string `json:"nextCursor"`
+}
+
+// RotateClientSecretRequest defines model for RotateClientSecretRequest.
+type RotateClientSecretRequest struct {
+	// OverlapSeconds How long the present secret works beside the new one.
+	OverlapSeconds int `json:"overlapSeconds"`
+}
+
+// RotatedSecret A new secret.
 type RotatedSecret struct {
-	// PreviousSecretUntil Until when the old one signs, too.
+	// PreviousSecretUntil Until when the one before works, too.
 	PreviousSecretUntil clock.Stamp `json:"previousSecretUntil"`
 
 	// Secret The secret, shown only here. The whole string is the key.
@@ -616,6 +848,25 @@ type SetEndpointRequest struct {
 	// URL `https` with a public host, in ASCII (the host in Punycode, other characters percent-encoded), at most 2048 characters; `null` for none. A sandbox also takes `http` and its own machine.
 	URL *string `json:"url"`
 }
+
+// SignatureCheck defines model for SignatureCheck.
+type SignatureCheck struct {
+	// AgeSeconds How long ago the signature says that it was made; negative when that is to come.
+	AgeSeconds *int `json:"ageSeconds"`
+
+	// DiffersAt With `BODY`, when we have the event: the first byte, from 0, that is not the one sent.
+	DiffersAt *int `json:"differsAt"`
+
+	// Finding `RIGHT`: accept it. `PREVIOUS_SECRET`: right, by the secret before the last rotation. `TIMESTAMP`: right, and 300 seconds or
+	// more from now. `HEADER`: not of the form `t=…,v1=…`. `BODY`: the signature is ours, of other bytes: use the raw body.
+	// `SECRET`: these are the bytes that we sent, signed with another secret. `BODY_OR_SECRET`: neither is known to us.
+	Finding SignatureCheckFinding `json:"finding"`
+}
+
+// SignatureCheckFinding `RIGHT`: accept it. `PREVIOUS_SECRET`: right, by the secret before the last rotation. `TIMESTAMP`: right, and 300 seconds or
+// more from now. `HEADER`: not of the form `t=…,v1=…`. `BODY`: the signature is ours, of other bytes: use the raw body.
+// `SECRET`: these are the bytes that we sent, signed with another secret. `BODY_OR_SECRET`: neither is known to us.
+type SignatureCheckFinding string
 
 // UnauthorizedError The credentials of the application are missing or wrong, or it is suspended.
 type UnauthorizedError struct {
@@ -640,6 +891,18 @@ type UnavailableError struct {
 
 // UnavailableErrorCode The cause, for programs.
 type UnavailableErrorCode string
+
+// UpdateApplicationRequest defines model for UpdateApplicationRequest.
+type UpdateApplicationRequest struct {
+	// ContactEmail Where notices about the integration go; null for none.
+	ContactEmail *string `json:"contactEmail"`
+
+	// Name What clients see.
+	Name string `json:"name"`
+
+	// RedirectUris Where clients may be sent back to; https, or http on this machine in a sandbox.
+	RedirectUris []string `json:"redirectUris"`
+}
 
 // ValidationError Fields of the body are wrong.
 type ValidationError struct {
@@ -683,6 +946,12 @@ type From = clock.Stamp
 // Limit defines model for Limit.
 type Limit = int
 
+// RefusedFilter defines model for RefusedFilter.
+type RefusedFilter = bool
+
+// RequestID defines model for RequestID.
+type RequestID = string
+
 // StateFilter `PENDING` until it was delivered or every attempt has failed.
 type StateFilter = DeliveryState
 
@@ -715,10 +984,10 @@ type ListDeliveriesParams struct {
 	// EventID Only deliveries of this event.
 	EventID *EventFilter `form:"eventId,omitempty" json:"eventId,omitempty"`
 
-	// From Only deliveries made at this time or later.
+	// From Only what happened at this time or later.
 	From *From `form:"from,omitempty" json:"from,omitempty"`
 
-	// To Only deliveries made before this time.
+	// To Only what happened before this time.
 	To *To `form:"to,omitempty" json:"to,omitempty"`
 
 	// Cursor The `nextCursor` of the page before. Leave it out for the first page.
@@ -743,8 +1012,35 @@ type ListEventsParams struct {
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 }
 
+// ListRequestsParams defines parameters for ListRequests.
+type ListRequestsParams struct {
+	// Refused Only requests that were answered with a status of 400 or more.
+	Refused *RefusedFilter `form:"refused,omitempty" json:"refused,omitempty"`
+
+	// From Only what happened at this time or later.
+	From *From `form:"from,omitempty" json:"from,omitempty"`
+
+	// To Only what happened before this time.
+	To *To `form:"to,omitempty" json:"to,omitempty"`
+
+	// Cursor The `nextCursor` of the page before. Leave it out for the first page.
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+
+	// Limit The largest number of items wanted on a page.
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+}
+
+// UpdateApplicationJSONRequestBody defines body for UpdateApplication for application/json ContentType.
+type UpdateApplicationJSONRequestBody = UpdateApplicationRequest
+
+// RotateClientSecretJSONRequestBody defines body for RotateClientSecret for application/json ContentType.
+type RotateClientSecretJSONRequestBody = RotateClientSecretRequest
+
 // SetEndpointJSONRequestBody defines body for SetEndpoint for application/json ContentType.
 type SetEndpointJSONRequestBody = SetEndpointRequest
+
+// CheckSignatureJSONRequestBody defines body for CheckSignature for application/json ContentType.
+type CheckSignatureJSONRequestBody = CheckSignatureRequest
 
 // SendTestEventJSONRequestBody defines body for SendTestEvent for application/json ContentType.
 type SendTestEventJSONRequestBody = SendTestEventRequest

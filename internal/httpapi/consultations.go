@@ -42,12 +42,13 @@ func (s *Server) CreateConsultation(ctx context.Context, r server.CreateConsulta
 // run does an effect under the key of the request. A top-up may come without one: then nothing is kept to replay, and the
 // effect is done once, in a transaction of its own.
 func (s *Server) run(ctx context.Context, effect func(tx postgres.Tx) (int, any, error)) (stored, error) {
-	if key := requestOf(ctx).Idempotency; key.Key != "" {
-		response, err := s.deps.Idempotency.Do(ctx, key, effect)
-		return stored(response), err
+	r := requestOf(ctx)
+	if r.Idempotency.Key != "" {
+		response, err := s.deps.Idempotency.Do(ctx, r.Idempotency, effect)
+		return keep(r, response), err
 	}
 	response, err := s.deps.Idempotency.Once(ctx, effect)
-	return stored(response), err
+	return keep(r, response), err
 }
 
 func createCommand(r *request, b *models.CreateConsultationRequest) consultation.CreateCommand {

@@ -11,6 +11,7 @@ import (
 	"runtime/debug"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/labstack/echo/v4"
 	"golang.org/x/text/language"
@@ -22,6 +23,7 @@ import (
 	"partnerd/internal/oauth"
 	"partnerd/internal/problem"
 	"partnerd/internal/ratelimit"
+	"partnerd/internal/requestlog"
 )
 
 // maxHeader is how many bytes of header fields a request may have. The server itself reads more, so that a caller who
@@ -81,10 +83,23 @@ func (s *Server) accessLog(next echo.HandlerFunc) echo.HandlerFunc {
 		if !r.stream {
 			s.deps.Metrics.observe(c.Path(), method, status, took)
 		}
+		s.logForPartner(c, r, took)
 		s.deps.Logger.Info("request", "requestId", r.ID, "method", method, "route", c.Path(), "status", status,
 			"durationMs", float64(took.Microseconds())/1000, "applicationId", r.Principal.ApplicationID, "clientId", r.Principal.ClientID)
 		return nil
 	}
+}
+
+// logForPartner writes down a call whose application is known, for the people of that application.
+func (s *Server) logForPartner(c echo.Context, r *request, took time.Duration) {
+	if r.Principal.ApplicationID == "" {
+		return
+	}
+	s.deps.Requests.Add(requestlog.Entry{
+		ID: r.ID, ApplicationID: r.Principal.ApplicationID, At: s.deps.DB.Clock().Now(), Method: c.Request().Method, Path: c.Request().URL.EscapedPath(),
+		Status: c.Response().Status, Code: r.refusal.Code, Issues: r.refusal.Issues, Duration: took, Body: requestlog.Redact(r.body),
+		Keyed: c.Request().Header.Get(idempotencyHeader) != "", Replayed: c.Response().Header().Get(replayedHeader) != "", Refreshed: r.refreshed,
+	})
 }
 
 // limitHeader refuses a request with more than [maxHeader] bytes of header fields.
@@ -367,6 +382,7 @@ func (s *Server) checkBody(op *operation) echo.MiddlewareFunc {
 
 func (s *Server) passBody(c echo.Context, raw []byte, value map[string]any, refusal error, next echo.HandlerFunc) error {
 	r := requestOf(c.Request().Context())
+	r.body = value
 	if r.Idempotency.Key != "" {
 		var err error
 		if r.Idempotency.Fingerprint, err = idempotency.Fingerprint(c.Request().URL.Path, raw); err != nil {
@@ -377,7 +393,7 @@ func (s *Server) passBody(c echo.Context, raw []byte, value map[string]any, refu
 			if err != nil {
 				return err
 			}
-			return stored(response).write(c.Response())
+			return keep(r, response).write(c.Response())
 		}
 	}
 	if refusal != nil {

@@ -32,11 +32,13 @@ func (s *Server) answerToken(c echo.Context) error {
 		return refused
 	}
 	t, err := s.deps.OAuth.Token(c.Request().Context(), form, key)
+	r := requestOf(c.Request().Context())
+	r.Principal.ApplicationID, r.refreshed = t.ApplicationID, err == nil && form.Get("grant_type") == oauth.GrantRefresh
 	if err != nil {
 		return s.countTokenFailure(c, form.Get("client_id"), err)
 	}
 	if t.Replayed {
-		c.Response().Header().Set("Idempotent-Replayed", "true")
+		c.Response().Header().Set(replayedHeader, "true")
 	}
 	return writeJSON(c, http.StatusOK, tokenView(t))
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -12,6 +13,7 @@ import (
 	"partnerd/internal/clock"
 	"partnerd/internal/payment"
 	"partnerd/internal/problem"
+	"partnerd/internal/status"
 )
 
 const maxNotice = 64 << 10
@@ -36,23 +38,67 @@ func (s *Server) reachDatabase(c echo.Context) error {
 	return s.deps.DB.Ping(ctx)
 }
 
-// status tells a partner, or a page that watches the service, how it is and which environment answers (decision H59). What a
-// deployment refuses because a provider is not there makes it limited.
+// status tells who watches the service how it is, how it was, and which environment answers (decision H59): as a page to whoever
+// asks for one, as JSON to everybody else.
 func (s *Server) status(c echo.Context) error {
-	state, code := "operational", http.StatusOK
-	if s.reachDatabase(c) != nil {
-		state, code = "unavailable", http.StatusServiceUnavailable
+	report := s.deps.Status.Report(c.Request().Context())
+	code := http.StatusOK
+	if report.State == status.Unavailable {
+		code = http.StatusServiceUnavailable
 	}
-	if state == "operational" && !(s.deps.Consultations.Served() && s.deps.Payments.Available()) {
-		state = "limited"
+	h := c.Response().Header()
+	h.Set("Cache-Control", "no-store")
+	h.Add("Vary", "Accept")
+	if c.Request().URL.Path == "/status" && strings.Contains(c.Request().Header.Get("Accept"), "text/html") {
+		return s.deps.StatusPage(c, code, report)
 	}
 	environment := "live"
 	if s.deps.Test {
 		environment = "sandbox"
 	}
-	c.Response().Header().Set("Cache-Control", "no-store")
-	return writeJSON(c, code, map[string]string{"status": state, "environment": environment,
-		"consultations": served(s.deps.Consultations.Served()), "topUps": served(s.deps.Payments.Available()), "time": clock.Format(s.deps.DB.Clock().Now())})
+	return writeJSON(c, code, statusView{Status: report.State, Environment: environment, Consultations: served(s.deps.Consultations.Served()),
+		TopUps: served(s.deps.Payments.Available()), Time: clock.Format(report.At), Parts: report.Parts, Days: dayViews(report.Days)})
+}
+
+// statusView is the state of the service for machines.
+type statusView struct {
+	Status        status.State                 `json:"status"`
+	Environment   string                       `json:"environment"`
+	Consultations string                       `json:"consultations"`
+	TopUps        string                       `json:"topUps"`
+	Time          string                       `json:"time"`
+	Parts         map[status.Part]status.State `json:"parts"`
+	Days          []dayView                    `json:"days"` // oldest first
+}
+
+// dayView is a day of it; what was not measured, or is not known yet, is null.
+type dayView struct {
+	Date          string   `json:"date"`
+	MinutesWorked *int     `json:"minutesWorked"`
+	MinutesOf     *int     `json:"minutesOf"`
+	Asked         *int     `json:"asked"`
+	Within30m     *int     `json:"within30m"`
+	Within24h     *int     `json:"within24h"`
+	Breaches      *int     `json:"breaches"`
+	Events        *int     `json:"events"`
+	LagMedianMS   *float64 `json:"lagMedianMs"`
+	Lag95thMS     *float64 `json:"lag95thMs"`
+}
+
+func dayViews(days []status.Day) []dayView {
+	list := []dayView{}
+	for _, d := range days {
+		v := dayView{Date: d.Date.Format(time.DateOnly)}
+		if d.Measured {
+			v.MinutesWorked, v.MinutesOf = &d.Minutes, &d.Of
+		}
+		if d.Counted {
+			v.Asked, v.Within30m, v.Within24h, v.Breaches, v.Events = &d.Asked, &d.Within30m, &d.Within24h, &d.Breaches, &d.Events
+			v.LagMedianMS, v.Lag95thMS = d.LagMedianMS, d.Lag95thMS
+		}
+		list = append(list, v)
+	}
+	return list
 }
 
 func served(yes bool) string {

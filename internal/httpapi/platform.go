@@ -87,26 +87,16 @@ func (s *Server) limitApplication(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// Calls that make us post to the partner's address have a quota of their own for each purpose, counted by all replicas
-// together: what they cost grows with what they send.
-const (
-	postsPerMinute = 10
-
-	purposeTest      = "test"      // test events
-	purposeEndpoint  = "endpoint"  // URLs, which are pinged, and endpoints enabled
-	purposeRedeliver = "redeliver" // by identifier or by range
-)
-
 // limitPosts counts a call against the quota of its purpose; the headers describe the tighter of the two quotas.
-func (p platform) limitPosts(ctx context.Context, purpose string) error {
-	return p.limitPurpose(ctx, purpose, postsPerMinute)
+func (p platform) limitPosts(ctx context.Context, purpose ratelimit.Purpose) error {
+	return p.limitPurpose(ctx, purpose, ratelimit.PostsPerMinute)
 }
 
-func (s *Server) limitPurpose(ctx context.Context, purpose string, perMinute int) error {
+func (s *Server) limitPurpose(ctx context.Context, purpose ratelimit.Purpose, perMinute int) error {
 	r := requestOf(ctx)
 	var d ratelimit.Decision
 	err := s.deps.DB.InTx(ctx, func(tx postgres.Tx) (err error) {
-		d, err = ratelimit.Take(ctx, tx, "platform "+purpose+" "+r.Principal.ApplicationID, ratelimit.PerMinute(perMinute))
+		d, err = ratelimit.TakeFor(ctx, tx, purpose, r.Principal.ApplicationID, perMinute)
 		return err
 	})
 	if err != nil {

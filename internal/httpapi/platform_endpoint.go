@@ -8,6 +8,7 @@ import (
 	"partnerd/gen/platform/server"
 	"partnerd/internal/clock"
 	"partnerd/internal/postgres"
+	"partnerd/internal/ratelimit"
 	"partnerd/internal/webhook"
 )
 
@@ -23,7 +24,7 @@ func (p platform) GetEndpoint(ctx context.Context, _ server.GetEndpointRequestOb
 // SetEndpoint answers PUT /api/platform/v1/endpoint.
 func (p platform) SetEndpoint(ctx context.Context, r server.SetEndpointRequestObject) (server.SetEndpointResponseObject, error) {
 	if r.Body.URL != nil {
-		if err := p.limitPosts(ctx, purposeEndpoint); err != nil {
+		if err := p.limitPosts(ctx, ratelimit.Endpoints); err != nil {
 			return nil, err
 		}
 	}
@@ -54,7 +55,7 @@ func (p platform) RotateSecret(ctx context.Context, _ server.RotateSecretRequest
 
 // EnableEndpoint answers POST /api/platform/v1/endpoint/enable.
 func (p platform) EnableEndpoint(ctx context.Context, _ server.EnableEndpointRequestObject) (server.EnableEndpointResponseObject, error) {
-	if err := p.limitPosts(ctx, purposeEndpoint); err != nil {
+	if err := p.limitPosts(ctx, ratelimit.Endpoints); err != nil {
 		return nil, err
 	}
 	err := p.deps.DB.InTx(ctx, func(tx postgres.Tx) error {
@@ -72,7 +73,7 @@ func (p platform) EnableEndpoint(ctx context.Context, _ server.EnableEndpointReq
 
 // SendTestEvent answers POST /api/platform/v1/endpoint/test.
 func (p platform) SendTestEvent(ctx context.Context, r server.SendTestEventRequestObject) (server.SendTestEventResponseObject, error) {
-	if err := p.limitPosts(ctx, purposeTest); err != nil {
+	if err := p.limitPosts(ctx, ratelimit.TestEvents); err != nil {
 		return nil, err
 	}
 	var d webhook.Delivery

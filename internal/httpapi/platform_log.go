@@ -11,6 +11,7 @@ import (
 	"partnerd/internal/clock"
 	"partnerd/internal/postgres"
 	"partnerd/internal/problem"
+	"partnerd/internal/ratelimit"
 	"partnerd/internal/webhook"
 )
 
@@ -109,7 +110,7 @@ func (p platform) GetDelivery(ctx context.Context, r server.GetDeliveryRequestOb
 
 // Redeliver answers POST /api/platform/v1/deliveries/{id}/redeliver.
 func (p platform) Redeliver(ctx context.Context, r server.RedeliverRequestObject) (server.RedeliverResponseObject, error) {
-	if err := p.limitPosts(ctx, purposeRedeliver); err != nil {
+	if err := p.limitPosts(ctx, ratelimit.Redeliveries); err != nil {
 		return nil, err
 	}
 	var d webhook.Delivery
@@ -131,7 +132,7 @@ func (p platform) CreateRedelivery(ctx context.Context, r server.CreateRedeliver
 	if err := p.cursors.decode(list, b.Cursor, &f.After); err != nil {
 		return nil, err
 	}
-	if err := p.limitPosts(ctx, purposeRedeliver); err != nil {
+	if err := p.limitPosts(ctx, ratelimit.Redeliveries); err != nil {
 		return nil, err
 	}
 	var v models.Redelivery

@@ -19,10 +19,14 @@ import (
 
 	"partnerd/internal/application"
 	"partnerd/internal/clock"
+	"partnerd/internal/conformance"
 	"partnerd/internal/dbtest"
 	"partnerd/internal/httpapi"
+	"partnerd/internal/portal"
 	"partnerd/internal/postgres"
+	"partnerd/internal/queue"
 	"partnerd/internal/ratelimit"
+	"partnerd/internal/requestlog"
 	"partnerd/internal/seal"
 	"partnerd/internal/seal/sealtest"
 	"partnerd/internal/webhook"
@@ -35,6 +39,7 @@ type house struct {
 	clock    *clock.Manual
 	box      *seal.Box
 	webhooks *webhook.Service
+	requests *requestlog.Log
 }
 
 var plenty = httpapi.Quotas{ApplicationPerMinute: 10_000, ClientPerMinute: 10_000, UnauthorizedPerMinute: 10_000, TokenFailurePerMinute: 10_000}
@@ -50,8 +55,21 @@ func newHouseOn(t *testing.T, db *postgres.DB, clk *clock.Manual, box *seal.Box,
 	t.Helper()
 	h := &house{db: db, clock: clk, box: box}
 	h.webhooks = webhook.New(h.db, box, webhook.Config{Sandbox: true, AllowLoopback: true, Poll: 20 * time.Millisecond})
+	h.requests = requestlog.New(h.db, prometheus.NewRegistry())
+	limiter := ratelimit.New()
+	jobs, err := queue.New(h.db, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Nobody is a member of these applications, so nobody is written to.
+	members, err := portal.New(portal.Deps{DB: h.db, Box: box, Queue: jobs, Applications: application.New(), Webhooks: h.webhooks, Limiter: limiter, BaseURL: "http://localhost:8080",
+		Sandbox: true, ApplicationPerMinute: quotas.ApplicationPerMinute, ClientPerMinute: quotas.ClientPerMinute})
+	if err != nil {
+		t.Fatal(err)
+	}
 	server, err := httpapi.New(httpapi.Deps{
-		DB: h.db, Logger: slog.New(slog.DiscardHandler), Metrics: httpapi.NewMetrics(prometheus.NewRegistry()), Applications: application.New(), Webhooks: h.webhooks, Limiter: ratelimit.New(),
+		Portal: members, Requests: h.requests, Conformance: conformance.New(h.db, h.webhooks, application.New(), h.requests),
+		DB: h.db, Logger: slog.New(slog.DiscardHandler), Metrics: httpapi.NewMetrics(prometheus.NewRegistry()), Applications: application.New(), Webhooks: h.webhooks, Limiter: limiter,
 		Quotas: quotas, BaseURL: "http://localhost:8080", CursorKey: []byte("key"), Test: true,
 		Authorize: func(c echo.Context) error { return c.NoContent(http.StatusNotFound) },
 		ErrorPage: func(c echo.Context, status int) error { return c.NoContent(status) },
@@ -236,6 +254,33 @@ func TestAnApplicationLooksAfterItsWebhooks(t *testing.T) {
 	if a := h.call(me, "PUT", root+"/endpoint", object{"url": nil}).want(t, 200, ""); a.body["url"] != nil {
 		t.Errorf("no URL: %s", a.raw)
 	}
+	h.call(me, "GET", root+"/checklist", nil).want(t, 200, "")
+	h.call(me, "PUT", root+"/endpoint", object{"url": receiver.URL}).want(t, 200, "")
+	h.call(me, "POST", root+"/endpoint/examine", nil).want(t, 200, "")
+	if a := h.call(me, "GET", root+"/endpoint/examination", nil).want(t, 200, ""); a.body["passed"] != false {
+		t.Errorf("a receiver that takes everything: %s", a.raw)
+	}
+	if err := h.requests.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	asked := h.call(me, "GET", root+"/requests?limit=1", nil).want(t, 200, "")
+	h.call(me, "GET", root+"/requests/"+asked.body["items"].([]any)[0].(object)["id"].(string), nil).want(t, 200, "")
+	check := h.call(me, "POST", root+"/endpoint/check-signature", object{"signature": "t=1,v1=x", "body": "{}"}).want(t, 200, "")
+	if check.body["finding"] != "HEADER" {
+		t.Errorf("a signature that is none: %s", check.raw)
+	}
+	h.call(me, "GET", root+"/application", nil).want(t, 200, "")
+	changed := h.call(me, "PUT", root+"/application", object{"name": "Renamed CRM", "redirectUris": []string{"https://crm.example/back"}, "contactEmail": "dev@crm.example"}).want(t, 200, "")
+	if changed.body["name"] != "Renamed CRM" || changed.body["contactEmail"] != "dev@crm.example" {
+		t.Errorf("changed to %s", changed.raw)
+	}
+	renewed := h.call(me, "POST", root+"/application/rotate-secret", object{"overlapSeconds": 3600}).want(t, 200, "")
+	mine := strings.Split(me, ":")[0] + ":" + renewed.body["secret"].(string)
+	h.call(me, "GET", root+"/application", nil).want(t, 200, "")
+	if ended := h.call(mine, "POST", root+"/application/end-previous-secret", nil).want(t, 200, ""); ended.body["previousSecretUntil"] != nil {
+		t.Errorf("the previous secret works until %v", ended.body["previousSecretUntil"])
+	}
+	h.call(me, "GET", root+"/application", nil).want(t, 401, "UNAUTHORIZED")
 	for path, item := range h.tree["paths"].(object) {
 		for _, op := range item.(object) {
 			name := op.(object)["operationId"].(string)
@@ -270,7 +315,7 @@ func TestEveryPlatformOperationRefusesWhoIsNotTheApplication(t *testing.T) {
 			}
 		}
 	}
-	if operations != 11 {
+	if operations != 21 {
 		t.Errorf("%d operations were tried", operations)
 	}
 	h.call("", "GET", root+"/nothing", nil).want(t, 401, "UNAUTHORIZED")
@@ -434,4 +479,7 @@ func TestOnlyASandboxHasTheSandboxAPI(t *testing.T) {
 	h := newHouse(t, plenty)
 	_, credentials, _ := h.application("")
 	h.call(credentials, http.MethodPost, "/api/platform/v1/sandbox/clock/advance", map[string]int{"seconds": 1}).want(t, http.StatusNotFound, "NOT_FOUND")
+	h.call(credentials, http.MethodPut, "/api/platform/v1/sandbox/clients/cli_1/scenario", map[string]string{"scenario": "no_lawyer"}).want(t, http.StatusNotFound, "NOT_FOUND")
+	h.call(credentials, http.MethodPost, "/api/platform/v1/sandbox/clients", map[string]string{"name": "Camille"}).want(t, http.StatusNotFound, "NOT_FOUND")
+	h.call(credentials, http.MethodGet, "/api/platform/v1/sandbox/inbox", nil).want(t, http.StatusNotFound, "NOT_FOUND")
 }

@@ -47,6 +47,7 @@ func (s *Server) onError(err error, c echo.Context) {
 		return
 	}
 	p := s.toProblem(err, c)
+	requestOf(c.Request().Context()).refusal = refusal{p.Code, p.Issues}
 	setRetryAfter(c.Response().Header(), p.RetryAfter)
 	path := c.Request().URL.Path
 	switch {
@@ -154,6 +155,7 @@ func (s *Server) writeOAuthError(c echo.Context, err error, p *problem.Error) er
 	case p.Kind == problem.RateLimited, p.Kind == problem.Unavailable:
 		code = "temporarily_unavailable"
 	}
+	requestOf(c.Request().Context()).refusal.Code = code
 	neverStore(c)
 	return writeJSON(c, status, models.OAuthError{Error: models.OAuthErrorCode(code), Code: models.OAuthErrorCode(code), ErrorDescription: description, Message: description})
 }

@@ -23,10 +23,21 @@ func (s stored) VisitCreateConsultationResponse(w http.ResponseWriter) error { r
 // VisitCreateTopupSessionResponse implements the generated interface.
 func (s stored) VisitCreateTopupSessionResponse(w http.ResponseWriter) error { return s.write(w) }
 
+// keep makes the answer of a kept response, and remembers the error that it may be.
+func keep(r *request, response idempotency.Response) stored {
+	if response.Status >= http.StatusBadRequest {
+		_ = json.Unmarshal(response.Body, &r.refusal) // these are bytes of ours
+	}
+	return stored(response)
+}
+
+// replayedHeader says that an answer is that of an earlier request with the same key.
+const replayedHeader = "Idempotent-Replayed"
+
 func (s stored) write(w http.ResponseWriter) error {
 	w.Header().Set("Content-Type", "application/json")
 	if s.Replayed {
-		w.Header().Set("Idempotent-Replayed", "true")
+		w.Header().Set(replayedHeader, "true")
 	}
 	w.WriteHeader(s.Status)
 	_, err := w.Write(s.Body)

@@ -5,6 +5,7 @@ import (
 
 	"partnerd/internal/idempotency"
 	"partnerd/internal/oauth"
+	"partnerd/internal/problem"
 	"partnerd/internal/ratelimit"
 	"partnerd/internal/staff"
 )
@@ -21,6 +22,15 @@ type request struct {
 	stream       bool               // the answer goes on, so its length is no latency
 	rate         ratelimit.Decision // what the X-RateLimit headers say
 	scope        string             // that the operation needs, when the token lacks it
+	refusal      refusal
+	refreshed    bool           // a refresh token was exchanged
+	body         map[string]any // when it was read and is JSON
+}
+
+// refusal is what an answer that is an error says; OAuth's errors have no issues.
+type refusal struct {
+	Code   string          `json:"code"`
+	Issues []problem.Issue `json:"issues"`
 }
 
 // network is what the address counts as.

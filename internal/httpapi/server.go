@@ -14,6 +14,7 @@ import (
 	"partnerd/internal/account"
 	"partnerd/internal/application"
 	"partnerd/internal/catalog"
+	"partnerd/internal/conformance"
 	"partnerd/internal/consultation"
 	"partnerd/internal/desk"
 	"partnerd/internal/edge"
@@ -21,11 +22,14 @@ import (
 	"partnerd/internal/idempotency"
 	"partnerd/internal/oauth"
 	"partnerd/internal/payment"
+	"partnerd/internal/portal"
 	"partnerd/internal/postgres"
 	"partnerd/internal/problem"
 	"partnerd/internal/ratelimit"
+	"partnerd/internal/requestlog"
 	"partnerd/internal/sandbox"
 	"partnerd/internal/staff"
+	"partnerd/internal/status"
 	"partnerd/internal/telephony/twilio"
 	"partnerd/internal/wallet"
 	"partnerd/internal/webhook"
@@ -36,11 +40,14 @@ import (
 type Deps struct {
 	DB            *postgres.DB
 	Applications  *application.Service
+	Portal        *portal.Service
 	Webhooks      *webhook.Service
 	Logger        *slog.Logger
 	Metrics       *Metrics
 	Accounts      *account.Service
 	Access        *access.Log
+	Requests      *requestlog.Log
+	Conformance   *conformance.Service
 	OAuth         *oauth.Service
 	Catalog       *catalog.Service
 	Wallet        *wallet.Service
@@ -53,10 +60,15 @@ type Deps struct {
 	Limiter       *ratelimit.Limiter
 	Quotas        Quotas
 	BaseURL       string
-	CursorKey     []byte         // secret; the same in every replica
-	Test          bool           // sandbox
-	Clock         *sandbox.Clock // nil in live
+	Contact       string           // whom partners write to, a URL; empty for nobody
+	CursorKey     []byte           // secret; the same in every replica
+	Test          bool             // sandbox
+	Clock         *sandbox.Clock   // nil in live
+	TestClients   *sandbox.Clients // nil in live
+	Inbox         *sandbox.Inbox   // nil in live
+	Status        *status.Service
 	Authorize     echo.HandlerFunc
+	StatusPage    func(c echo.Context, code int, r status.Report) error
 	ErrorPage     func(c echo.Context, status int) error // for paths that people open
 }
 
@@ -112,7 +124,7 @@ func New(d Deps) (*Server, error) {
 
 // publish keeps a copy of a contract with the real address, as YAML and as JSON.
 func (s *Server) publish(path string, source []byte) error {
-	asYAML := openapi.Published(source, s.deps.BaseURL)
+	asYAML := openapi.WithContact(openapi.Published(source, s.deps.BaseURL), s.deps.Contact)
 	asJSON, err := openapi.JSON(asYAML)
 	if err != nil {
 		return fmt.Errorf("publish contract: %w", err)
@@ -159,6 +171,7 @@ func (s *Server) Register(e *echo.Echo) {
 	e.Match(read, "/healthz", s.health)
 	e.Match(read, "/readyz", s.ready)
 	e.Match(read, "/status", s.status)
+	e.Match(read, "/status.json", s.status)
 	e.POST("/payments/notices/:provider", s.paymentNotice)
 	e.POST(twilio.CallbackPath+":command/:kind", s.callNotice)
 }

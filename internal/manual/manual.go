@@ -7,82 +7,73 @@ import (
 	"html/template"
 	"slices"
 	"strings"
+	texttemplate "text/template"
 )
 
-// Place says where a contract is documented and published.
-type Place struct {
-	Path     string // of the page
+// place says where a contract is documented and published.
+type place struct {
+	Path     string // of its first page; the pages of its groups are below
 	Contract string // address of the published contract, without its ending
-	Other    string // path of the other contract's page
-	What     string // the other one is about
+	Name     string
 }
 
-// The manuals that there are.
+// The contracts that are documented.
 var (
-	Partner = Place{"/docs", "/openapi", "/docs/platform",
-		"Platform API: webhook settings, delivery log and redelivery, for your own servers"}
-	Platform = Place{"/docs/platform", "/openapi/platform", "/docs",
-		"Partner API: clients, wallet, consultations, and what each webhook says"}
-	Sandbox = Place{"/docs/sandbox", "/openapi/sandbox", "/docs",
-		"Partner API: clients, wallet, consultations, and what each webhook says"}
+	partnerPlace  = place{Root + "/reference", "/openapi", "Partner API"}
+	platformPlace = place{Root + "/platform", "/openapi/platform", "Platform API"}
+	sandboxPlace  = place{Root + "/sandbox", "/openapi/sandbox", "Sandbox API"}
 )
 
-//go:embed manual.html
-var source string
+// Templates of the reference. Both say the same.
+var (
+	//go:embed reference.html
+	htmlSource string
+	//go:embed reference.md
+	markdownSource string
 
-var page = template.Must(template.New("manual").Parse(source))
+	htmlPages     = template.Must(template.New("html").Parse(htmlSource))
+	markdownPages = texttemplate.Must(texttemplate.New("markdown").Funcs(texttemplate.FuncMap{"indent": indent}).Parse(markdownSource))
+)
 
-// Render makes the manual of a contract: what stands between the head and the foot of its page, in English. base is the
-// address of the service, for the examples. An error means that the contract is none.
-func Render(p Place, contract []byte, base string) (template.HTML, error) {
-	d, err := read(p, contract, base)
-	if err != nil {
-		return "", err
-	}
-	var body strings.Builder
-	if err := page.ExecuteTemplate(&body, "manual", d); err != nil {
-		return "", fmt.Errorf("render: %w", err)
-	}
-	return template.HTML(body.String()), nil //nolint:gosec // html/template has made it
-}
-
-// manual is what the template is made of.
+// manual is what the templates are made of.
 type manual struct {
-	Place
+	place
 	Title, Version, Base string
 	Summary              string
-	Lead                 template.HTML
+	Lead                 prose
 	Chapters             []chapter
 	Groups               []group
-	Webhooks             group
 	Scopes               []row
 	Codes                []errorCode
-	Snippets             []snippet
 }
 
 type chapter struct {
 	ID, Title string
-	HTML      template.HTML
+	prose
 }
 
 // group is a tag of the contract with its operations.
 type group struct {
 	ID, Name   string
-	HTML       template.HTML
+	Path       string
+	Text       prose
+	Webhooks   bool
 	Operations []operation
 }
 
 type operation struct {
 	ID, Method, Path, Summary string
-	HTML                      template.HTML
+	Page                      string // path of the page it is on
+	Text                      prose
 	Scopes                    []string
 	Open                      bool // needs no token
 	Basic                     bool // needs the credentials of the application
+	Webhook                   bool // is posted by the service
 	Parameters                []row
 	BodyType                  string
 	Body                      []row
 	Examples                  []example
-	Curl                      string
+	Samples                   []sample
 	Responses                 []response
 }
 
@@ -91,14 +82,14 @@ type row struct {
 	Name, In, Type string
 	Required       bool
 	Notes          []string // constraints
-	HTML           template.HTML
+	Text           prose
 }
 
 type example struct{ Summary, Text string }
 
 type response struct {
 	Status   string
-	HTML     template.HTML
+	Text     prose
 	Success  bool
 	Codes    []string
 	Headers  []row
@@ -109,61 +100,160 @@ type response struct {
 type errorCode struct {
 	Code       string
 	Statuses   []string
-	Operations []string // ids
+	Operations []operation
 }
 
-func read(p Place, contract []byte, base string) (manual, error) {
+func read(p place, contract []byte, base string) (manual, error) {
 	s, err := readSpec(contract)
 	if err != nil {
 		return manual{}, err
 	}
 	info := s.root.get("info")
-	d := manual{Place: p, Title: info.text("title"), Version: info.text("version"), Summary: info.text("summary"), Base: base}
-	if d.Snippets, err = readSnippets(); err != nil {
-		return manual{}, err
-	}
+	d := manual{place: p, Title: info.text("title"), Version: info.text("version"), Summary: info.text("summary"), Base: base}
 	d.Lead, d.Chapters = splitChapters(info.text("description"))
 	for name, text := range s.root.get("components", "securitySchemes", "oauth2", "flows", "authorizationCode", "scopes").pairs() {
-		d.Scopes = append(d.Scopes, row{Name: name, HTML: markdown(text.Value, "", 0)})
+		d.Scopes = append(d.Scopes, row{Name: name, Text: prose{source: text.Value}})
 	}
-	byTag := map[string]*group{}
 	for _, tag := range s.root.get("tags").items() {
-		g := group{ID: "tag-" + slug(tag.text("name")), Name: tag.text("name")}
-		g.HTML = markdown(tag.text("description"), g.ID+"-", 1)
-		d.Groups = append(d.Groups, g)
-	}
-	for i := range d.Groups {
-		byTag[d.Groups[i].Name] = &d.Groups[i]
+		id := slug(tag.text("name"))
+		d.Groups = append(d.Groups, group{ID: "tag-" + id, Name: tag.text("name"), Path: p.Path + "/" + id,
+			Text: prose{source: tag.text("description"), prefix: "tag-" + id + "-"}})
 	}
 	for _, o := range slices.Concat(s.operations("paths", base), s.operations("webhooks", "")) {
-		g := byTag[o.tag]
-		if g == nil {
+		i := slices.IndexFunc(d.Groups, func(g group) bool { return g.Name == o.tag })
+		if i < 0 {
 			return manual{}, fmt.Errorf("operation %s has no known tag", o.ID)
 		}
-		g.Operations = append(g.Operations, o.operation)
+		g := &d.Groups[i]
+		o.operation.Page = g.Path
+		g.Operations, g.Webhooks = append(g.Operations, o.operation), o.Webhook
 	}
 	d.Codes = errorCodes(d.Groups)
-	for i, g := range d.Groups {
-		if g.Name == "Webhooks" {
-			d.Webhooks = g
-			d.Groups = slices.Delete(d.Groups, i, i+1)
-			break
-		}
-	}
 	return d, nil
 }
 
 // splitChapters makes a chapter of every "##" heading; what stands before the first is the lead.
-func splitChapters(src string) (template.HTML, []chapter) {
+func splitChapters(src string) (prose, []chapter) {
 	lead, rest, _ := strings.Cut(src, "\n## ")
 	var out []chapter
 	for _, part := range strings.Split(rest, "\n## ") {
 		title, body, _ := strings.Cut(part, "\n")
 		if title != "" {
-			out = append(out, chapter{ID: slug(title), Title: title, HTML: markdown(body, slug(title)+"-", 0)})
+			out = append(out, chapter{ID: slug(title), Title: title, prose: prose{source: body, prefix: slug(title) + "-"}})
 		}
 	}
-	return markdown(lead, "", 0), out
+	return prose{source: lead}, out
+}
+
+// pages are the first page of a contract and one for each of its groups.
+func (m manual) pages() ([]Page, error) {
+	first, err := m.page("overview", m)
+	if err != nil {
+		return nil, err
+	}
+	first.Path, first.Title, first.Summary = m.Path, m.Name, m.Summary
+	for _, c := range m.Chapters {
+		first.Heads = append(first.Heads, Head{c.ID, c.Title})
+		first.Parts = append(first.Parts, Part{c.ID, c.Title, c.source})
+	}
+	all := []Page{first}
+	for _, g := range m.Groups {
+		p, err := m.page("group", struct {
+			manual
+			Group group
+		}{m, g})
+		if err != nil {
+			return nil, err
+		}
+		p.Path, p.Title, p.Sub = g.Path, g.Name, true
+		p.Summary, _, _ = strings.Cut(strings.Join(strings.Fields(g.Text.source), " "), ". ")
+		p.Summary = strings.TrimSuffix(p.Summary, ".") + "."
+		p.Parts = append(p.Parts, Part{"", g.Name, g.Text.source})
+		for _, o := range g.Operations {
+			p.Heads = append(p.Heads, Head{o.ID, o.Title()})
+			p.Parts = append(p.Parts, Part{o.ID, o.Title(), o.Method + " " + o.Path + " " + o.ID + " " + o.Text.source + " " + names(o)})
+		}
+		all = append(all, p)
+	}
+	return all, nil
+}
+
+// Title is what the operation is called in lists: webhooks by their type.
+func (o operation) Title() string {
+	if o.Webhook {
+		return o.Path
+	}
+	return o.Summary
+}
+
+// names are the fields of an operation, so that a search finds them.
+func names(o operation) string {
+	var all []string
+	for _, r := range slices.Concat(o.Parameters, o.Body) {
+		all = append(all, r.Name)
+	}
+	for _, r := range o.Responses {
+		all = append(all, r.Codes...)
+		for _, f := range r.Body {
+			all = append(all, f.Name)
+		}
+	}
+	return strings.Join(all, " ")
+}
+
+// page renders both forms of a page of the reference.
+func (m manual) page(name string, data any) (Page, error) {
+	var body, twin strings.Builder
+	if err := htmlPages.ExecuteTemplate(&body, name, data); err != nil {
+		return Page{}, fmt.Errorf("render: %w", err)
+	}
+	if err := markdownPages.ExecuteTemplate(&twin, name, data); err != nil {
+		return Page{}, fmt.Errorf("render: %w", err)
+	}
+	return Page{Section: Reference, English: true, Body: template.HTML(body.String()), Markdown: twin.String()}, nil //nolint:gosec // html/template has made it
+}
+
+// entry of an index: where a heading, which had the anchors on the first page, stands now.
+type entry struct {
+	ID    string
+	Also  []string // anchors within it
+	Title string
+	URL   string
+}
+
+// Index says where everything of the contract stands, under the anchors by which its one long page was linked to.
+func (m manual) Index() []entry {
+	var all []entry
+	if m.place == partnerPlace {
+		for _, c := range m.Chapters {
+			all = append(all, entry{ID: c.ID, Title: c.Title, URL: m.Path + "#" + c.ID})
+		}
+		all = append(all, entry{ID: "scopes", Title: "Scopes", URL: m.Path + "#scopes"}, entry{ID: "error-codes", Title: "Error codes", URL: Root + "/errors"},
+			entry{ID: "verify", Also: []string{"verify-go", "verify-js", "verify-py", "verify-php"}, Title: "Code that verifies a signature", URL: Root + "/webhooks#code"})
+	}
+	for _, g := range m.Groups {
+		all = append(all, entry{ID: g.ID, Also: g.Text.ids(), Title: g.Name, URL: g.Path})
+		for _, o := range g.Operations {
+			also := o.Text.ids()
+			for _, part := range []string{"parameters", "body", "examples", "curl", "responses"} {
+				also = append(also, o.ID+"-"+part)
+			}
+			for _, r := range o.Responses {
+				also = append(also, o.ID+"-"+r.Status)
+			}
+			all = append(all, entry{o.ID, also, o.Title(), g.Path + "#" + o.ID})
+		}
+	}
+	return all
+}
+
+// indexOf is the index of the Partner API for the first page of the documentation.
+func indexOf(m manual) (template.HTML, error) {
+	var b strings.Builder
+	if err := htmlPages.ExecuteTemplate(&b, "index", m); err != nil {
+		return "", fmt.Errorf("render: %w", err)
+	}
+	return template.HTML(b.String()), nil //nolint:gosec // html/template has made it
 }
 
 // errorCodes collects every code with the statuses and operations where it occurs.
@@ -178,8 +268,12 @@ func errorCodes(groups []group) []errorCode {
 						e = &errorCode{Code: code}
 						found[code] = e
 					}
-					e.Statuses = appendOnce(e.Statuses, r.Status)
-					e.Operations = appendOnce(e.Operations, o.ID)
+					if !slices.Contains(e.Statuses, r.Status) {
+						e.Statuses = append(e.Statuses, r.Status)
+					}
+					if !slices.ContainsFunc(e.Operations, func(known operation) bool { return known.ID == o.ID }) {
+						e.Operations = append(e.Operations, o)
+					}
 				}
 			}
 		}
@@ -194,9 +288,5 @@ func errorCodes(groups []group) []errorCode {
 	return out
 }
 
-func appendOnce(list []string, s string) []string {
-	if slices.Contains(list, s) {
-		return list
-	}
-	return append(list, s)
-}
+// Own tells whether the anchors of the one long page that there was are on the first page of the contract itself.
+func (m manual) Own() bool { return m.place != partnerPlace }

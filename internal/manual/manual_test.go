@@ -2,6 +2,9 @@ package manual
 
 import (
 	"html"
+	"io/fs"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -31,78 +34,218 @@ func TestMarkdown(t *testing.T) {
 		"| A | B |\n|---|---|\n| 1 | `2` |": "<div class=\"scroll\" tabindex=\"0\"><table>\n<thead><tr><th scope=\"col\">A</th><th scope=\"col\">B</th></tr>\n</thead>\n<tbody>\n<tr><td>1</td><td><code>2</code></td></tr>\n</tbody></table></div>\n",
 	}
 	for src, want := range cases {
-		if got := string(markdown(src, "x-", 0)); got != want {
+		if got := string(rendered(src, renderOptions{prefix: "x-"}).html); got != want {
 			t.Errorf("%q:\n got %q\nwant %q", src, got, want)
 		}
 	}
 }
 
-func TestTheManualsCoverTheWholeContracts(t *testing.T) {
-	t.Parallel()
-	const base = "https://api.example"
-	for _, tt := range []struct {
-		place           Place
-		contract        []byte
-		paths, webhooks int
-		want, never     []string
-	}{
-		{Partner, openapi.Partner, 15, 13, []string{base + "/api/v1/consultations", "hmac.Equal", "timingSafeEqual", "compare_digest", "hash_equals",
-			`href="/docs/platform"`, `href="/openapi.yaml"`}, nil},
-		{Platform, openapi.Platform, 11, 0, []string{base + "/api/platform/v1/endpoint", "-u '<client id>:<client secret>'",
-			`href="/docs"`, `href="/openapi/platform.yaml"`}, []string{"Bearer"}},
-		{Sandbox, openapi.Sandbox, 1, 0, []string{base + "/api/platform/v1/sandbox/clock/advance", `href="/docs"`, `href="/openapi/sandbox.yaml"`}, []string{"Bearer"}},
-	} {
-		body := string(must(Render(tt.place, tt.contract, base)))
-		for _, text := range tt.want {
-			if !strings.Contains(html.UnescapeString(body), text) {
-				t.Errorf("%s does not say %q", tt.place.Path, text)
-			}
-		}
-		for _, text := range tt.never {
-			if strings.Contains(body, text) {
-				t.Errorf("%s says %q", tt.place.Path, text)
-			}
-		}
-		if count := checkCoverage(t, body, tt.contract); count["paths"] < tt.paths || count["webhooks"] != tt.webhooks {
-			t.Errorf("%s: the contract has %v operations", tt.place.Path, count)
-		}
+const base = "https://api.example"
+
+// facts are those of a sandbox, or of a live deployment.
+func facts(sandbox bool) Facts {
+	f := Facts{Base: base, Partner: openapi.Published(openapi.Partner, base), Platform: openapi.Published(openapi.Platform, base),
+		Changelog: openapi.Changelog, Waiver: "2026-12", Portal: "/developers", Contact: "help@api.example", Steps: []Step{
+			{To: "DRAFT", Trigger: "create"}, {From: "DRAFT", To: "MATCHING", Trigger: "authorize", Money: "HOLD", Events: []string{"consultation.matching"}},
+			{From: "MATCHING", To: "CANCELLED", Trigger: "cancel", Money: "RELEASE"},
+		}}
+	if sandbox {
+		f.Player = openapi.Published(openapi.Sandbox, base)
 	}
+	return f
 }
 
-// checkCoverage looks for every operation, response and error code of a contract, and counts the operations.
-func checkCoverage(t *testing.T, body string, contract []byte) map[string]int {
-	t.Helper()
-	count := map[string]int{}
-	s := must(readSpec(contract))
-	for _, section := range []string{"paths", "webhooks"} {
-		for path, item := range s.root.get(section).pairs() {
-			for method, op := range item.pairs() {
-				id := op.text("operationId")
-				count[section]++
-				if !strings.Contains(body, `<h3 id="`+id+`">`) || !strings.Contains(body, `href="#`+id+`"`) ||
-					!strings.Contains(body, "<code>"+path+"</code>") {
-					t.Errorf("%s %s (%s) is not in the documentation and its contents", method, path, id)
-				}
-				for status, r := range op.get("responses").pairs() {
-					if !strings.Contains(body, `id="`+id+"-"+status+`"`) {
-						t.Errorf("%s: response %s is missing", id, status)
+func TestTheReferenceCoversTheWholeContracts(t *testing.T) {
+	t.Parallel()
+	site := must(New(facts(true), "en"))[0]
+	for _, c := range []struct {
+		first                string
+		contract             []byte
+		operations, webhooks int
+	}{{"/docs/reference", openapi.Partner, 15, 13}, {"/docs/platform", openapi.Platform, 11, 0}, {"/docs/sandbox", openapi.Sandbox, 1, 0}} {
+		first, _ := site.Find(c.first)
+		count := map[string]int{}
+		s := must(readSpec(c.contract))
+		for _, section := range []string{"paths", "webhooks"} {
+			for path, item := range s.root.get(section).pairs() {
+				for method, op := range item.pairs() {
+					id := op.text("operationId")
+					count[section]++
+					p, ok := site.Find(c.first + "/" + slug(op.get("tags").texts()[0]))
+					if !ok || !strings.Contains(string(p.Body), `<h2 id="`+id+`">`) || !strings.Contains(string(p.Body), "<code>"+path+"</code>") ||
+						!strings.Contains(p.Markdown, path+"`") {
+						t.Errorf("%s %s (%s) is not on %s", method, path, id, p.Path)
 					}
-					for _, code := range r.resolve().errorCodes() {
-						if !strings.Contains(body, "<td><code>"+code+"</code></td>") {
-							t.Errorf("error code %s is missing from the table", code)
+					if !strings.Contains(string(first.Body), `href="`+p.Path+"#"+id+`"`) {
+						t.Errorf("%s does not lead to %s", first.Path, id)
+					}
+					for status, r := range op.get("responses").pairs() {
+						if !strings.Contains(string(p.Body), `id="`+id+"-"+status+`"`) {
+							t.Errorf("%s: response %s is missing", id, status)
+						}
+						for _, code := range r.resolve().errorCodes() {
+							if !strings.Contains(string(p.Body), "<code>"+code+"</code>") {
+								t.Errorf("%s: error code %s is missing", id, code)
+							}
 						}
 					}
 				}
 			}
 		}
+		if count["paths"] < c.operations || count["webhooks"] != c.webhooks {
+			t.Errorf("%s: the contract has %v operations", c.first, count)
+		}
 	}
-	return count
+}
+
+// Nobody has to look in the contract for why an error came: each code that occurs has its cause and its remedy in every
+// language, and no other has.
+func TestEveryErrorCodeHasItsCauseAndItsRemedy(t *testing.T) {
+	t.Parallel()
+	f := facts(true)
+	known, occurs := must(problems()), map[string]bool{}
+	for _, e := range allCodes(must(readAll(f))) {
+		occurs[e.Code] = true
+		for _, lang := range []string{"en", "fr"} {
+			if about := known[e.Code][lang]; about.Cause == "" || about.Remedy == "" {
+				t.Errorf("problems.json does not say in %q why %s is answered and what to do", lang, e.Code)
+			}
+		}
+	}
+	for code := range known {
+		if !occurs[code] {
+			t.Errorf("problems.json has %s, which no contract has", code)
+		}
+	}
+	for _, site := range must(New(f, "en", "fr")) {
+		page, _ := site.Find("/docs/errors")
+		for code := range occurs {
+			if n := strings.Count(string(page.Body), "><code>"+code+"</code> <a"); n != 1 {
+				t.Errorf("%s: %s has %d headings", site.Lang, code, n)
+			}
+		}
+	}
+}
+
+// Every link within the documentation leads to a page and to a heading, in both languages and both environments, and no
+// identifier occurs twice on a page.
+func TestEveryLinkOfTheDocumentationLeadsSomewhere(t *testing.T) {
+	t.Parallel()
+	elsewhere := regexp.MustCompile(`^(/openapi(/platform|/sandbox)?\.(yaml|json)|/llms\.txt|/status|/signup|/developers|/legal/waiver(/2026-12)?(\?lang=(en|fr))?)$`)
+	for _, sandbox := range []bool{true, false} {
+		for _, site := range must(New(facts(sandbox), "en", "fr")) {
+			ids := map[string]map[string]bool{}
+			for _, p := range site.Pages {
+				ids[p.Path] = map[string]bool{}
+				for _, m := range regexp.MustCompile(`\sid="([^"]+)"`).FindAllStringSubmatch(string(p.Body), -1) {
+					if ids[p.Path][m[1]] {
+						t.Errorf("%s %s has %s twice", site.Lang, p.Path, m[1])
+					}
+					ids[p.Path][m[1]] = true
+				}
+			}
+			for _, p := range site.Pages {
+				for _, h := range p.Heads {
+					if !ids[p.Path][h.ID] {
+						t.Errorf("%s %s has no %s", site.Lang, p.Path, h.ID)
+					}
+				}
+				for _, m := range regexp.MustCompile(`href="([^"]+)"`).FindAllStringSubmatch(string(p.Body), -1) {
+					link := strings.TrimPrefix(html.UnescapeString(m[1]), base)
+					path, anchor, _ := strings.Cut(link, "#")
+					if path == "" {
+						path = p.Path
+					}
+					switch known := ids[path]; {
+					case known == nil && !elsewhere.MatchString(link), !sandbox && strings.Contains(link, "/sandbox"):
+						t.Errorf("%s %s (sandbox %v) leads to %s, which is nothing", site.Lang, p.Path, sandbox, link)
+					case anchor != "" && !known[anchor]:
+						t.Errorf("%s %s leads to %s, where there is no such heading", site.Lang, p.Path, link)
+					}
+				}
+			}
+		}
+	}
+}
+
+// A link to a heading is good in both languages.
+func TestEveryGuideHasItsTwin(t *testing.T) {
+	t.Parallel()
+	sites := must(New(facts(true), "en", "fr"))
+	files := must(fs.Glob(guideFiles, "guides/*/*.md"))
+	if len(files) != 2*len(guides) {
+		t.Errorf("%d files for %d guides in two languages", len(files), len(guides))
+	}
+	levels := regexp.MustCompile(`<h([1-6])(?: id="([^"]+)")?`)
+	for i, en := range sites[0].Pages {
+		fr := sites[1].Pages[i]
+		if !en.English && (en.Path != fr.Path || en.Title == fr.Title && en.Title != "Documentation" && en.Title != "Webhooks" && en.Title != "Pagination" || en.Summary == fr.Summary) {
+			t.Errorf("%s %q has no twin, or one that is not translated: %s %q", en.Path, en.Title, fr.Path, fr.Title)
+		}
+		a, b := levels.FindAllStringSubmatch(string(en.Body), -1), levels.FindAllStringSubmatch(string(fr.Body), -1)
+		if !slices.EqualFunc(a, b, func(x, y []string) bool { return slices.Equal(x[1:], y[1:]) }) {
+			t.Errorf("%s: the headings differ:\n%v\n%v", en.Path, a, b)
+		}
+		for _, p := range []Page{en, fr} {
+			if p.Summary == "" || strings.Contains(p.Markdown, "<no value>") || !strings.HasPrefix(p.Markdown, "# ") && !p.English {
+				t.Errorf("%s: %.200s", p.Path, p.Markdown)
+			}
+		}
+	}
+}
+
+func TestTheLongPagesAnchorsAreOnTheFirstPages(t *testing.T) {
+	t.Parallel()
+	site := must(New(facts(true), "en"))[0]
+	for path, anchors := range map[string][]string{
+		"/docs": {"the-way-through", "conventions", "idempotency", "errors", "scopes", "tag-oauth", "createConsultation", "createConsultation-409", "createConsultation-curl",
+			"tag-webhooks", "tag-webhooks-verifying-the-signature", "verify", "verify-php", "onConsultationCompleted", "error-codes"},
+		"/docs/platform": {"authentication", "tag-endpoint", "setEndpoint", "operations"},
+		"/docs/sandbox":  {"tag-clock", "advanceClock"},
+	} {
+		page, _ := site.Find(path)
+		for _, id := range anchors {
+			if !strings.Contains(string(page.Body), ` id="`+id+`"`) {
+				t.Errorf("%s has no #%s any more", path, id)
+			}
+		}
+	}
+}
+
+func TestSearchFindsWordsWhateverTheirAccents(t *testing.T) {
+	t.Parallel()
+	sites := must(New(facts(true), "en", "fr"))
+	for _, tt := range []struct {
+		site       Site
+		query, url string
+	}{
+		{sites[0], "INSUFFICIENT_FUNDS", "/docs/errors#insufficient-funds"}, {sites[0], "start a consultation", "/docs/reference/consultations#createConsultation"},
+		{sites[0], "race 201", "/docs/webhooks#order-and-the-race-with-the-201"}, {sites[1], "DOUBLONS", "/docs/webhooks#duplicates"},
+		{sites[1], "cle d'idempotence", "/docs/idempotency"}, {sites[0], "externalRef", "/docs/webhooks#order-and-the-race-with-the-201"},
+	} {
+		hits := tt.site.Search(tt.query)
+		i := slices.IndexFunc(hits, func(h Hit) bool { return strings.HasPrefix(h.URL, tt.url) })
+		if i < 0 || len(hits) > maxHits {
+			t.Errorf("%q does not find %s in %d hits: %+v", tt.query, tt.url, len(hits), hits)
+			continue
+		}
+		if h := hits[i]; h.Match != "" && !strings.HasPrefix(fold(tt.query), fold(h.Match)) {
+			t.Errorf("%q marks %q", tt.query, h.Match)
+		}
+	}
+	for _, nothing := range []string{"", "   ", "xyzzy", "consultation xyzzy", "\x00", strings.Repeat("a ", 10_000) + "xyzzy"} {
+		if hits := sites[0].Search(nothing); len(hits) > 0 && !strings.HasPrefix(nothing, "a ") {
+			t.Errorf("%q finds %+v", nothing, hits)
+		}
+	}
 }
 
 func TestABrokenContractStopsTheStart(t *testing.T) {
 	t.Parallel()
 	for _, src := range []string{"", "a: [", "paths: {/x: {get: {operationId: x, tags: [Nowhere]}}}"} {
-		if _, err := Render(Partner, []byte(src), "http://localhost"); err == nil {
+		f := facts(true)
+		f.Partner = []byte(src)
+		if _, err := New(f, "en"); err == nil {
 			t.Errorf("%q was accepted", src)
 		}
 	}

@@ -2,8 +2,10 @@ package manual
 
 import (
 	"bytes"
+	"fmt"
 	"html/template"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/yuin/goldmark"
@@ -22,22 +24,137 @@ var commonMark = goldmark.New(
 	goldmark.WithRendererOptions(renderer.WithNodeRenderers(util.Prioritized(pageHTML{}, 100))),
 )
 
-// markdown renders the contract's texts. A heading "##" becomes level h2+shift; its id is prefix plus its words, so
-// that links to it stay valid.
-func markdown(src, prefix string, shift int) template.HTML {
+// renderOptions change how a text is rendered.
+type renderOptions struct {
+	prefix  string                            // of the anchors of headings
+	shift   int                               // a heading "##" becomes level h2+shift
+	anchors []string                          // of the headings in their order; nil to make them of their words
+	link    bool                              // headings link to themselves
+	diagram func(source string) template.HTML // draws a block of Mermaid
+}
+
+// document is a text, rendered, and what is in it.
+type document struct {
+	html  template.HTML
+	ids   []string // anchors of its headings
+	heads []Head   // those of the second level
+	parts []Part
+}
+
+// rendered renders Markdown. Headings have anchors, so that links to them stay valid.
+func rendered(src string, o renderOptions) document {
 	source := []byte(src)
-	doc := commonMark.Parser().Parse(text.NewReader(source))
-	for n := doc.FirstChild(); n != nil; n = n.NextSibling() {
-		if h, ok := n.(*ast.Heading); ok {
-			h.SetAttributeString("id", []byte(prefix+slug(string(h.Lines().Value(source)))))
-			h.Level = min(h.Level+shift, 6)
+	tree := commonMark.Parser().Parse(text.NewReader(source))
+	var d document
+	var begins []int // of what stands under each heading
+	var pictures []*ast.FencedCodeBlock
+	for n := tree.FirstChild(); n != nil; n = n.NextSibling() {
+		switch n := n.(type) {
+		case *ast.Heading:
+			words := plain(string(n.Lines().Value(source)))
+			id := o.prefix + slug(words)
+			if len(d.ids) < len(o.anchors) {
+				id = o.anchors[len(d.ids)]
+			}
+			for same, n := id, 2; slices.Contains(d.ids, id); n++ {
+				id = fmt.Sprint(same, "-", n)
+			}
+			d.ids = append(d.ids, id)
+			if n.Level == 2 {
+				d.heads = append(d.heads, Head{id, words})
+			}
+			if len(begins) > 0 {
+				d.parts[len(begins)-1].Text = plain(src[begins[len(begins)-1]:n.Lines().At(0).Start])
+			}
+			begins = append(begins, n.Lines().At(0).Stop)
+			if n.Level == 1 {
+				d.parts = append(d.parts, Part{"", words, ""})
+				continue
+			}
+			d.parts = append(d.parts, Part{id, words, ""})
+			n.SetAttributeString("id", []byte(id))
+			n.Level = min(n.Level+o.shift, 6)
+			if o.link {
+				sign := ast.NewString([]byte(anchorOf(id)))
+				sign.SetCode(true) // as it is
+				n.AppendChild(n, sign)
+			}
+		case *ast.FencedCodeBlock:
+			if o.diagram != nil && string(n.Language(source)) == "mermaid" {
+				pictures = append(pictures, n)
+			}
 		}
 	}
+	if len(begins) > 0 {
+		d.parts[len(begins)-1].Text = plain(src[begins[len(begins)-1]:])
+	}
+	for _, n := range pictures {
+		tree.ReplaceChild(tree, n, &drawing{html: o.diagram(string(n.Lines().Value(source)))})
+	}
 	var out bytes.Buffer
-	if err := commonMark.Renderer().Render(&out, source, doc); err != nil {
+	if err := commonMark.Renderer().Render(&out, source, tree); err != nil {
 		panic(err) // the buffer and the renderers below do not fail
 	}
-	return template.HTML(out.String()) //nolint:gosec // of our own documents; HTML in them is written as text
+	d.html = template.HTML(out.String()) //nolint:gosec // of our own documents; HTML in them is written as text
+	return d
+}
+
+// Text renders a document of the operator: HTML in it is shown as it is written.
+func Text(markdown string) template.HTML { return rendered(markdown, renderOptions{}).html }
+
+// anchorOf is the link behind a heading, for who points at it: the contents beside the page have the same links.
+func anchorOf(id string) string {
+	return ` <a class="anchor" href="#` + template.HTMLEscapeString(id) + `" aria-hidden="true" tabindex="-1">#</a>`
+}
+
+// prose is a text of a contract.
+type prose struct{ source, prefix string }
+
+// HTML renders it with its headings from the level on, which is that of a page's sections when it is 2.
+func (p prose) HTML(level int) template.HTML {
+	return rendered(p.source, renderOptions{prefix: p.prefix, shift: level - 2, link: true}).html
+}
+
+// Markdown is it with its headings deeper by so many levels.
+func (p prose) Markdown(deeper int) string {
+	return headingLine.ReplaceAllString(strings.TrimSpace(p.source), strings.Repeat("#", deeper)+"$0")
+}
+
+func (p prose) ids() []string { return rendered(p.source, renderOptions{prefix: p.prefix}).ids }
+
+var (
+	headingLine = regexp.MustCompile(`(?m)^##+ `)
+	markup      = regexp.MustCompile("\\]\\([^)]*\\)|[`*|#\\[]|^---+|\\{#[^}]*\\}")
+)
+
+// plain is a text without the signs of Markdown, on one line.
+func plain(s string) string {
+	return strings.Join(strings.Fields(markup.ReplaceAllString(s, " ")), " ")
+}
+
+// indent puts a text into an item of a list.
+func indent(s string) string { return strings.ReplaceAll(strings.TrimSpace(s), "\n", "\n  ") }
+
+// drawing is a picture among the blocks of a text.
+type drawing struct {
+	ast.BaseBlock
+	html template.HTML
+}
+
+var kindDrawing = ast.NewNodeKind("Drawing")
+
+// Kind implements ast.Node.
+func (*drawing) Kind() ast.NodeKind { return kindDrawing }
+
+// Dump implements ast.Node.
+func (d *drawing) Dump(source []byte, level int) { ast.DumpHelper(d, source, level, nil, nil) }
+
+func draw(w util.BufWriter, _ []byte, n ast.Node, entering bool) (ast.WalkStatus, error) {
+	if !entering {
+		return ast.WalkContinue, nil
+	}
+	_, err := w.WriteString(string(n.(*drawing).html))
+	return ast.WalkSkipChildren, err
 }
 
 // pageHTML renders what differs from plain HTML: wide parts scroll by keyboard, columns name their cells, HTML is text.
@@ -47,6 +164,7 @@ type pageHTML struct{}
 func (pageHTML) RegisterFuncs(r renderer.NodeRendererFuncRegisterer) {
 	r.Register(ast.KindFencedCodeBlock, code)
 	r.Register(ast.KindCodeBlock, code)
+	r.Register(kindDrawing, draw)
 	r.Register(ast.KindHTMLBlock, htmlBlock)
 	r.Register(ast.KindRawHTML, rawHTML)
 	r.Register(extast.KindTable, around(`<div class="scroll" tabindex="0"><table>`+"\n", "</tbody></table></div>\n"))

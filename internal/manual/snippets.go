@@ -3,6 +3,7 @@ package manual
 import (
 	"embed"
 	"fmt"
+	"strings"
 )
 
 //go:embed snippets
@@ -22,4 +23,17 @@ func readSnippets() ([]snippet, error) {
 		list[i].Code = string(b)
 	}
 	return list, nil
+}
+
+// Verify is the code that checks a signature, in Markdown.
+func (w writer) Verify() (string, error) {
+	list, err := readSnippets()
+	if err != nil {
+		return "", err
+	}
+	var b strings.Builder
+	for _, s := range list {
+		fmt.Fprintf(&b, "### %s\n\n```%s\n%s\n```\n\n", s.Language, s.ID, strings.TrimSpace(s.Code))
+	}
+	return b.String(), nil
 }

@@ -142,7 +142,7 @@ type taggedOperation struct {
 	tag string
 }
 
-// operations reads a section of the document ("paths" or "webhooks"); base is the address for the curl examples.
+// operations reads a section of the document ("paths" or "webhooks"); base is the address in code to copy.
 func (s *spec) operations(section, base string) []taggedOperation {
 	var out []taggedOperation
 	for path, item := range s.root.get(section).pairs() {
@@ -151,7 +151,7 @@ func (s *spec) operations(section, base string) []taggedOperation {
 				continue
 			}
 			o := operation{ID: op.text("operationId"), Method: strings.ToUpper(method), Path: path, Summary: op.text("summary"),
-				HTML: markdown(op.text("description"), op.text("operationId")+"-", 3)}
+				Text: prose{op.text("description"), op.text("operationId") + "-"}, Webhook: section == "webhooks"}
 			o.Open = len(op.get("security").items()) == 0
 			for _, requirement := range op.get("security").items() {
 				for scheme, scopes := range requirement.pairs() {
@@ -167,10 +167,10 @@ func (s *spec) operations(section, base string) []taggedOperation {
 				o.BodyType, o.Body = mediaType, fields(content.get("schema"), "", 0)
 				o.Examples = examples(content, mediaType)
 			}
-			if base != "" {
-				o.Curl = curl(o, parameters, base)
-			}
 			o.Responses = responses(op.get("responses"))
+			if base != "" {
+				o.Samples = samples(s.request(o, op, parameters, base))
+			}
 			out = append(out, taggedOperation{o, strings.Join(op.get("tags").texts(), ",")})
 		}
 	}
@@ -184,7 +184,7 @@ func (n node) errorCodes() []string {
 
 func parameterRow(p node) row {
 	r := fieldRow(p.text("name"), p.get("schema"), p.text("required") == "true")
-	r.In, r.HTML = p.text("in"), markdown(p.text("description"), "", 0)
+	r.In, r.Text = p.text("in"), prose{source: p.text("description")}
 	return r
 }
 
@@ -192,12 +192,12 @@ func responses(all node) []response {
 	var out []response
 	for status, r := range all.pairs() {
 		r = r.resolve()
-		one := response{Status: status, HTML: markdown(r.text("description"), "", 3), Success: status[0] == '2' || status[0] == '3',
+		one := response{Status: status, Text: prose{source: r.text("description")}, Success: status[0] == '2' || status[0] == '3',
 			Codes: r.errorCodes()}
 		for name, h := range r.get("headers").pairs() {
 			h = h.resolve()
 			header := fieldRow(name, h.get("schema"), h.text("required") == "true")
-			header.HTML = markdown(h.text("description"), "", 0)
+			header.Text = prose{source: h.text("description")}
 			one.Headers = append(one.Headers, header)
 		}
 		for mediaType, content := range r.get("content").pairs() {
@@ -237,49 +237,6 @@ func form(value node) string {
 	return strings.Join(lines, "\n&")
 }
 
-// curl writes the first example of an operation as a command.
-func curl(o operation, parameters []node, base string) string {
-	path, query := o.Path, url.Values{}
-	var lines []string
-	for _, p := range parameters {
-		p = p.resolve()
-		value := p.text("example")
-		switch {
-		case p.text("in") == "path":
-			path = strings.ReplaceAll(path, "{"+p.text("name")+"}", value)
-		case p.text("required") != "true":
-		case p.text("in") == "query":
-			query.Set(p.text("name"), value)
-		default:
-			lines = append(lines, fmt.Sprintf("-H '%s: %s'", p.text("name"), value))
-		}
-	}
-	if o.Basic {
-		lines = append(lines, "-u '<client id>:<client secret>'")
-	} else if !o.Open {
-		lines = append(lines, "-H 'Authorization: Bearer <access token>'")
-	}
-	if len(o.Examples) > 0 {
-		body := strings.ReplaceAll(o.Examples[0].Text, "'", `'\''`)
-		if strings.HasSuffix(o.BodyType, "form-urlencoded") {
-			for _, field := range strings.Split(body, "\n&") {
-				lines = append(lines, "-d '"+field+"'")
-			}
-		} else {
-			lines = append(lines, "-H 'Content-Type: "+o.BodyType+"'", "-d '"+body+"'")
-		}
-	}
-	address := base + path
-	if len(query) > 0 {
-		address += "?" + query.Encode()
-	}
-	command := "curl '" + address + "'"
-	if o.Method != "GET" {
-		command = "curl -X " + o.Method + " '" + address + "'"
-	}
-	return strings.Join(append([]string{command}, lines...), " \\\n  ")
-}
-
 // fields lists the properties of a schema, nested ones under their dotted path. Schemas of the contract do not nest
 // deeper than four levels.
 func fields(schema node, prefix string, depth int) []row {
@@ -291,7 +248,7 @@ func fields(schema node, prefix string, depth int) []row {
 	for name, property := range schema.get("properties").pairs() {
 		property = property.resolve()
 		r := fieldRow(prefix+name, property, slices.Contains(required, name))
-		r.HTML = markdown(property.text("description"), "", 0)
+		r.Text = prose{source: property.text("description")}
 		out = append(out, r)
 		out = append(out, fields(property, prefix+name+".", depth+1)...)
 		out = append(out, fields(property.get("items"), prefix+name+"[].", depth+1)...)

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/labstack/echo/v4"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"partnerd/internal/access"
 	"partnerd/internal/account"
@@ -26,6 +27,7 @@ import (
 	"partnerd/internal/books"
 	"partnerd/internal/catalog"
 	"partnerd/internal/clock"
+	"partnerd/internal/conformance"
 	"partnerd/internal/consultation"
 	"partnerd/internal/dbtest"
 	"partnerd/internal/desk"
@@ -38,10 +40,13 @@ import (
 	"partnerd/internal/oauth"
 	"partnerd/internal/operator"
 	"partnerd/internal/payment"
+	"partnerd/internal/portal"
 	"partnerd/internal/postgres"
 	"partnerd/internal/privacy"
 	"partnerd/internal/queue"
 	"partnerd/internal/ratelimit"
+	"partnerd/internal/requestlog"
+	"partnerd/internal/sandbox"
 	"partnerd/internal/seal"
 	"partnerd/internal/staff"
 	"partnerd/internal/wallet"
@@ -129,6 +134,14 @@ func newFixture(t testing.TB, change ...func(*Deps)) *fixture {
 		Contract: openapi.Partner, Platform: openapi.Platform}
 	for _, c := range change {
 		c(&d)
+	}
+	d.Portal = must(portal.New(portal.Deps{DB: f.db, Box: box, Queue: f.queue, Mail: f.post, Staff: f.staff, Applications: f.apps, Webhooks: f.webhooks, Limiter: d.Limiter,
+		BaseURL: f.base, Sandbox: d.Sandbox, ApplicationPerMinute: 3000, ClientPerMinute: 300}))
+	f.operators.Portal = d.Portal
+	d.Requests = requestlog.New(f.db, prometheus.NewRegistry())
+	d.Conformance = conformance.New(f.db, f.webhooks, f.apps, d.Requests)
+	if d.Sandbox {
+		d.Clock = sandbox.NewClock(f.db, f.consultations, slog.New(slog.DiscardHandler))
 	}
 	f.pages = must(New(d))
 	e := echo.New()

@@ -2,8 +2,10 @@ package web
 
 import (
 	"fmt"
+	"math"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -55,7 +57,7 @@ func (p *Pages) language(c echo.Context) string {
 
 func loadTexts() (text.Catalogue, error) {
 	all := text.Catalogue{}
-	for _, name := range []string{"texts.json", "texts_account.json", "texts_staff.json", "texts_desk.json", "texts_ops.json"} {
+	for _, name := range []string{"texts.json", "texts_account.json", "texts_staff.json", "texts_desk.json", "texts_ops.json", "texts_developers.json"} {
 		b, err := files.ReadFile(name)
 		if err != nil {
 			return nil, fmt.Errorf("read texts: %w", err)
@@ -117,4 +119,13 @@ func formatCount(lang string, n int64) string {
 		digits = digits[:at] + group + digits[at:]
 	}
 	return digits
+}
+
+// formatPercent writes a share of 100 with two digits, never rounded up to all.
+func formatPercent(lang string, p float64) string {
+	text := strconv.FormatFloat(math.Floor(p*100)/100, 'f', 2, 64)
+	if lang == "fr" {
+		return strings.Replace(text, ".", ",", 1) + "\u00a0%"
+	}
+	return text + "%"
 }

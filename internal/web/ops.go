@@ -20,6 +20,7 @@ import (
 	"partnerd/internal/lawyer"
 	"partnerd/internal/money"
 	"partnerd/internal/operator"
+	"partnerd/internal/portal"
 	"partnerd/internal/postgres"
 	"partnerd/internal/problem"
 	"partnerd/internal/staff"
@@ -93,7 +94,8 @@ type opsBlock struct {
 	Facts              []opsFact
 	Head               []string // keys
 	Rows               [][]opsCell
-	Table              bool // has rows, or says that there is none
+	Pre                string // text that is shown as it is
+	Table              bool   // has rows, or says that there is none
 	Links              []opsLink
 }
 
@@ -314,6 +316,7 @@ var opsFaults = []struct {
 	{wallet.ErrTooMuch, "ops.fault.toomuch"}, {wallet.ErrInsufficientFunds, "ops.fault.funds"}, {errAmount, "ops.fault.amount"},
 	{staff.ErrEmailTaken, "ops.fault.email"}, {lawyer.ErrEmailTaken, "ops.fault.email"}, {staff.ErrLastAdmin, "ops.fault.admin"},
 	{consultation.ErrNotAssignable, "ops.fault.assign"}, {consultation.ErrLawyerUnable, "ops.fault.unable"}, {lawyer.ErrNotFound, "ops.fault.nolawyer"}, {lawyer.ErrSuspended, "ops.fault.suspended"},
+	{portal.ErrInvalid, "dev.fault.person"}, {portal.ErrMember, "dev.fault.member"}, {portal.ErrTooMany, "dev.fault.many"},
 	{errInput, "ops.fault.input"},
 }
 

@@ -14,6 +14,7 @@ import (
 	"partnerd/internal/consultation"
 	"partnerd/internal/lawyer"
 	"partnerd/internal/operator"
+	"partnerd/internal/portal"
 	"partnerd/internal/postgres"
 	"partnerd/internal/problem"
 	"partnerd/internal/staff"
@@ -162,6 +163,14 @@ func (p *Pages) opsActs() []opsAct {
 				_, err := o.SuspendApplication(ctx, by, id, false)
 				return err
 			})},
+		{Name: "invite-member", Path: at("applications", "invite"), Roles: only(staff.Security), Back: applications,
+			Fields: func(_ context.Context, _ postgres.Tx, c opsCall) ([]opsField, error) {
+				return []opsField{{Name: "email", Label: "ops.field.email", Type: "email"}, roleField(portal.Owner), languageField(c.Lang)}, nil
+			},
+			Do: func(ctx context.Context, c opsCall) (opsDone, error) {
+				_, link, err := o.InviteMember(ctx, c.By, c.Subject, c.Form.Get("email"), portal.Role(c.Form.Get("role")), c.Form.Get("tongue"))
+				return invitation(link, opsPath("applications", c.Subject)+"?done=invite-member"), err
+			}},
 		{Name: "enable-webhooks", Path: at("applications", "webhooks"), Roles: only(staff.Support, staff.Security), Back: applications, Do: one(o.EnableWebhooks)},
 		{Name: "redeliver-one", Path: at("applications", "redeliver-one"), Roles: only(staff.Support, staff.Security), Back: applications,
 			Fields: fields(opsField{Name: "delivery", Label: "ops.field.delivery", Hint: "ops.field.delivery.hint", Type: "text"}),

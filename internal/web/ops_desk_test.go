@@ -181,7 +181,8 @@ func TestEveryActOfTheDeskIsRecordedOnce(t *testing.T) {
 		"create-application": {"name": {"New CRM"}, "redirects": {"https://new.example/cb"}, "scopes": {"profile:read"}, "rate": {"0"}, "clientrate": {"0"}},
 		"update-application": {"name": {"Demo CRM"}, "redirects": {redirectURI}, "scopes": {"profile:read"}, "rate": {"10"}, "clientrate": {"0"}},
 		"rotate-secret":      {"hours": {"24"}}, "redeliver": {"from": {"2026-05-31T00:00"}, "to": {"2026-06-02T00:00"}},
-		"invite": {"name": {"New Person"}, "email": {"new@partners.example"}, "tongue": {"en"}, "roles": {"support"}}, "roles": {"roles": {"support"}},
+		"invite-member": {"email": {"dev@crm.example"}, "role": {"owner"}, "tongue": {"fr"}},
+		"invite":        {"name": {"New Person"}, "email": {"new@partners.example"}, "tongue": {"en"}, "roles": {"support"}}, "roles": {"roles": {"support"}},
 	}
 	for _, a := range f.pages.opsActs() {
 		on := subjects

@@ -536,7 +536,7 @@ func roleNames(person staff.Person) string {
 func (p *Pages) opsPerson(c echo.Context, s staff.Session) error {
 	ctx, tx := c.Request().Context(), p.deps.DB.Read()
 	person, err := p.deps.Staff.Get(ctx, tx, c.Param("id"))
-	if err == nil && person.Kind != staff.Operator {
+	if err == nil && person.Kind == staff.Lawyer {
 		err = staff.ErrNotFound
 	}
 	if err != nil {
@@ -548,7 +548,10 @@ func (p *Pages) opsPerson(c echo.Context, s staff.Session) error {
 	}
 	top := opsBlock{Title: "ops.person", Facts: []opsFact{{"ops.col.name", plain(person.Name)}, {"ops.field.email", plain(person.Email)}, {"ops.field.roles", code(roleNames(person))},
 		{"ops.col.signin", coded(string(person.State))}, {"ops.col.factor", yes("ops.yes", "ops.no", person.SecondFactor)}, {"ops.col.since", at(person.CreatedAt)}}}
-	top.Links = p.links(s, person.ID, "roles", "reinvite", "disable")
+	top.Links = p.links(s, person.ID, "reinvite", "disable")
+	if person.Kind == staff.Operator {
+		top.Links = append(p.links(s, person.ID, "roles"), top.Links...)
+	}
 	return p.ops(c, s, opsPage{Heading: "ops.person", Code: person.ID, Blocks: []opsBlock{top, entries}})
 }
 
@@ -591,7 +594,15 @@ func (p *Pages) opsApplication(c echo.Context, s staff.Session) error {
 	if err != nil {
 		return err
 	}
-	return p.ops(c, s, opsPage{Heading: "ops.app", Code: a.ID, Blocks: append(append([]opsBlock{top}, hooks...), entries)})
+	members, _, err := p.deps.Portal.PeopleOf(ctx, tx, a.ID)
+	if err != nil {
+		return err
+	}
+	people := opsBlock{Title: "dev.people", Head: []string{"ops.col.name", "dev.col.role", "ops.col.since"}, Table: true, Links: p.links(s, a.ID, "invite-member")}
+	for _, m := range members {
+		people.Rows = append(people.Rows, []opsCell{{Text: m.Name, URL: opsPath("people", m.StaffID)}, roleCell(m.Role), at(m.Since)})
+	}
+	return p.ops(c, s, opsPage{Heading: "ops.app", Code: a.ID, Blocks: append(append([]opsBlock{top, people}, hooks...), entries)})
 }
 
 func (p *Pages) hookBlocks(ctx context.Context, tx postgres.Tx, s staff.Session, applicationID string) ([]opsBlock, error) {

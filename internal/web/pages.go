@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"embed"
 	"errors"
@@ -9,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync"
 
 	"github.com/labstack/echo/v4"
 
@@ -17,22 +19,25 @@ import (
 	"partnerd/internal/application"
 	"partnerd/internal/books"
 	"partnerd/internal/catalog"
+	"partnerd/internal/conformance"
 	"partnerd/internal/consultation"
 	"partnerd/internal/desk"
 	"partnerd/internal/lawyer"
-	"partnerd/internal/manual"
 	"partnerd/internal/oauth"
 	"partnerd/internal/operator"
 	"partnerd/internal/payment"
+	"partnerd/internal/portal"
 	"partnerd/internal/postgres"
 	"partnerd/internal/privacy"
 	"partnerd/internal/ratelimit"
+	"partnerd/internal/requestlog"
+	"partnerd/internal/sandbox"
 	"partnerd/internal/staff"
 	"partnerd/internal/wallet"
 	"partnerd/internal/webhook"
 )
 
-//go:embed templates/*.html assets/style.css assets/passkey.js assets/desk.js assets/key.js texts.json texts_account.json texts_staff.json texts_desk.json texts_ops.json
+//go:embed templates/*.html assets/style.css assets/passkey.js assets/desk.js assets/key.js assets/docs.js texts.json texts_account.json texts_staff.json texts_desk.json texts_ops.json texts_developers.json
 var files embed.FS
 
 // SandboxPayments is the provider's side of the built-in checkout; it exists only in a sandbox.
@@ -54,6 +59,10 @@ type Deps struct {
 	Operator        *operator.Service
 	Lawyers         *lawyer.Service
 	Webhooks        *webhook.Service
+	Portal          *portal.Service
+	Requests        *requestlog.Log
+	Conformance     *conformance.Service
+	Clock           *sandbox.Clock // nil in live
 	Access          *access.Log
 	Privacy         *privacy.Service
 	Consultations   *consultation.Service
@@ -69,10 +78,14 @@ type Deps struct {
 	Logger          *slog.Logger
 	BaseURL         string // absolute, without a trailing slash
 	Sandbox         bool
-	Contract        []byte // the OpenAPI document that /docs shows, as it is published
-	Platform        []byte // the one that /docs/platform shows
-	Player          []byte // the one that /docs/sandbox shows; nil in live
+	Contract        []byte // the contract of the Partner API, as it is published
+	Platform        []byte // that of the Platform API
+	Player          []byte // that of the Sandbox API; nil in live
 
+	Name            string // what the service is called; empty: partnerd
+	Contact         string // whom people write to, a URL; empty: nobody is named
+	Legal           Legal  // the operator's pages
+	MailFolder      string // where a sandbox on the reader's machine keeps mail; empty: mail is sent
 	SecurityContact string // where to report a weakness, a URL; empty: nobody says
 	LoginPerAccount int    // sign-in attempts a minute for one e-mail address; 0 means 10
 	LoginPerAddress int    // sign-in attempts a minute from one network address; 0 means 60
@@ -87,13 +100,12 @@ type Pages struct {
 	passkeyScript asset
 	deskScript    asset
 	keyScript     asset
-	docs          docsPage // of the Partner API
-	platformDocs  docsPage
-	sandboxDocs   docsPage
+	docsScript    asset
+	docs          func() (docs, error) // made when it is first asked for
 	origin        *http.CrossOriginProtection
 }
 
-// New reads the templates, the texts and the contract; an error means that the program was built wrong.
+// New reads the templates and the texts; an error means that the program was built wrong.
 func New(d Deps) (*Pages, error) {
 	base, err := url.Parse(d.BaseURL)
 	if err != nil {
@@ -122,20 +134,13 @@ func New(d Deps) (*Pages, error) {
 	if p.keyScript, err = loadAsset("assets/key.js", "text/javascript; charset=utf-8"); err != nil {
 		return nil, err
 	}
-	if p.views, err = parseViews(p.style.path); err != nil {
+	if p.views, err = parseViews(p.style.path, site{cmp.Or(d.Name, "partnerd"), d.Contact, d.Legal.pages()}); err != nil {
 		return nil, err
 	}
-	if p.docs, err = newDocsPage(manual.Partner, "docs.title", d.Contract, d.BaseURL, p.views, d.Sandbox); err != nil {
-		return nil, fmt.Errorf("render documentation: %w", err)
+	if p.docsScript, err = loadAsset("assets/docs.js", "text/javascript; charset=utf-8"); err != nil {
+		return nil, err
 	}
-	if p.platformDocs, err = newDocsPage(manual.Platform, "docs.platform", d.Platform, d.BaseURL, p.views, d.Sandbox); err != nil {
-		return nil, fmt.Errorf("render documentation of the Platform API: %w", err)
-	}
-	if d.Player != nil {
-		if p.sandboxDocs, err = newDocsPage(manual.Sandbox, "docs.sandbox", d.Player, d.BaseURL, p.views, d.Sandbox); err != nil {
-			return nil, fmt.Errorf("render documentation of the Sandbox API: %w", err)
-		}
-	}
+	p.docs = sync.OnceValues(p.newDocs)
 	return p, nil
 }
 
@@ -147,11 +152,7 @@ func (p *Pages) Register(e *echo.Echo) {
 	if p.deps.SecurityContact != "" {
 		e.Match(read, "/.well-known/security.txt", p.securityContact)
 	}
-	e.Match(read, manual.Partner.Path, p.page(p.docs.serve))
-	e.Match(read, manual.Platform.Path, p.page(p.platformDocs.serve))
-	if p.deps.Player != nil {
-		e.Match(read, manual.Sandbox.Path, p.page(p.sandboxDocs.serve))
-	}
+	p.registerDocs(e, read)
 	e.Match(read, "/login", p.page(p.loginForm))
 	e.POST("/login", p.page(p.login))
 	e.POST("/logout", p.page(p.logout))
@@ -163,12 +164,17 @@ func (p *Pages) Register(e *echo.Echo) {
 	e.Match(read, "/checkout/:id", p.page(p.checkout))
 	e.POST("/checkout/:id", p.page(p.decideCheckout))
 	p.registerOps(e, read)
+	p.registerDevelopers(e, read)
 }
 
 // registerAccount adds what clients do for themselves.
 func (p *Pages) registerAccount(e *echo.Echo, read []string) {
 	e.Match(read, p.passkeyScript.path, p.passkeyScript.serve)
 	e.Match(read, "/accessibility", p.page(p.accessibility))
+	for _, page := range p.deps.Legal.pages() {
+		e.Match(read, "/legal/"+page, p.page(p.legal(page)))
+	}
+	e.Match(read, "/legal/waiver", p.page(p.newestWaiver))
 	e.Match(read, "/legal/waiver/:version", p.page(p.waiver))
 	e.Match(read, "/signup", p.page(p.signUpForm))
 	e.POST("/signup", p.page(p.signUp))

@@ -122,3 +122,12 @@ func (p *Pages) waiver(c echo.Context) error {
 	}
 	return p.renderPublic(c, "waiver", view{Title: "waiver.title", Data: waiverView{version, text}})
 }
+
+// newestWaiver leads to the text that clients acknowledge now.
+func (p *Pages) newestWaiver(c echo.Context) error {
+	address := "/legal/waiver/" + consultation.WaiverVersion
+	if q := c.Request().URL.RawQuery; q != "" {
+		address += "?" + q
+	}
+	return c.Redirect(http.StatusFound, address)
+}

@@ -106,7 +106,10 @@ func (p *Pages) mailSent(c echo.Context, key, email string) error {
 	return p.render(c, http.StatusOK, "sent", view{Title: key + ".title", Narrow: true, Data: sentView{Key: key, Email: email}})
 }
 
-type sentView struct{ Key, Email string }
+type sentView struct {
+	Key, Email string
+	Folder     string // where a sandbox keeps mail, for who has that machine before him; empty: not to be said
+}
 
 func confirmSignUpView(token string, up account.SignUp) formView {
 	return formView{Heading: "signup.confirm", Lead: "signup.confirm.lead", Args: []any{up.Name, up.Email}, Action: "/signup/confirm", Button: "signup.finish",

@@ -122,8 +122,12 @@ func (p *Pages) renderStaff(c echo.Context, status int, s staff.Session, name st
 
 // deskOf is where a person works.
 func deskOf(person staff.Person) string {
-	if person.Kind == staff.Lawyer {
+	switch person.Kind {
+	case staff.Lawyer:
 		return lawyersDesk
+	case staff.Partner:
+		return developersDesk
+	case staff.Operator:
 	}
 	return operatorDesk
 }
@@ -131,7 +135,7 @@ func deskOf(person staff.Person) string {
 // staffNext returns raw when it is a page of a desk, else the desk of the person.
 func staffNext(raw string, person staff.Person) string {
 	next := safeNext(raw)
-	for _, root := range []string{staffSafety, lawyersDesk, operatorDesk} {
+	for _, root := range []string{staffSafety, lawyersDesk, operatorDesk, developersDesk} {
 		if next == root || strings.HasPrefix(next, root+"/") || strings.HasPrefix(next, root+"?") {
 			return next
 		}

@@ -62,6 +62,12 @@ func (p *Pages) staffLoginView(next, email string) formView {
 	v := formView{Heading: "staff.login.title", Lead: "staff.login.lead", Action: staffLogin, Button: "login.submit", Hidden: map[string]string{"next": next},
 		Fields: []field{emailField(email), {ID: "password", Label: "login.password", Type: "password", Autocomplete: "current-password"}},
 		Links:  []link{{"/staff/password/forgot", "login.forgot"}}}
+	if next == developersDesk || strings.HasPrefix(next, developersDesk+"/") {
+		v.Heading, v.Lead = "dev.login.title", "dev.login.lead"
+		if p.deps.Sandbox {
+			v.Links = append(v.Links, link{"/developers/signup", "dev.login.signup"})
+		}
+	}
 	if p.deps.Staff.HasPasskeys() {
 		v.Links = append([]link{{"/staff/login/passkey?next=" + queryEscape(next), "login.passkey"}}, v.Links...)
 	}
@@ -71,6 +77,9 @@ func (p *Pages) staffLoginView(next, email string) formView {
 // staffLoginForm leads on who is signed in already, unless it is asked to show it again.
 func (p *Pages) staffLoginForm(c echo.Context) error {
 	next := c.QueryParam("next")
+	if next == "" && c.Path() == developersLogin {
+		next = developersDesk
+	}
 	s, err := p.deps.Staff.Session(c.Request().Context(), p.deps.DB.Read(), p.staffToken(c))
 	if err != nil && !errors.Is(err, staff.ErrNoSession) {
 		return err

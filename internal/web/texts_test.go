@@ -2,6 +2,7 @@ package web
 
 import (
 	"cmp"
+	"fmt"
 	"io/fs"
 	"maps"
 	"os"
@@ -13,11 +14,16 @@ import (
 
 	"partnerd/internal/access"
 	"partnerd/internal/application"
+	"partnerd/internal/conformance"
 	"partnerd/internal/consultation"
+	"partnerd/internal/manual"
 	"partnerd/internal/matching"
 	"partnerd/internal/operator"
+	"partnerd/internal/portal"
 	"partnerd/internal/staff"
+	"partnerd/internal/status"
 	"partnerd/internal/wallet"
+	"partnerd/internal/webhook"
 )
 
 var verbs = regexp.MustCompile(`%[sd]`)
@@ -60,7 +66,7 @@ func usedKeys(t *testing.T) map[string]bool {
 		}
 	}
 	used["line.TOPUP.BOOKED"], used["line.ADJUSTMENT.BOOKED"] = true, true
-	for _, key := range []string{"signup.sent", "forgot.sent", "email.sent", "erase.done"} {
+	for _, key := range []string{"signup.sent", "forgot.sent", "email.sent", "erase.done", "dev.signup.sent"} {
 		used[key+".title"], used[key+".text"] = true, true
 	}
 	maps.Copy(used, namedKeys(t))
@@ -71,6 +77,34 @@ func usedKeys(t *testing.T) map[string]bool {
 		if r.Section == r.Path {
 			used["ops.section."+cmp.Or(strings.TrimPrefix(strings.TrimPrefix(r.Path, operatorDesk), "/"), "board")] = true
 		}
+	}
+	for _, s := range []status.State{status.Operational, status.Limited, status.Unavailable} {
+		used["status.is."+string(s)] = true
+		used["status.state."+string(s)] = s != status.Limited
+	}
+	for _, part := range status.Parts() {
+		used["status.part."+string(part)] = true
+	}
+	for _, page := range legalPages {
+		used["legal."+page] = true
+	}
+	for _, act := range ofSandbox().devActs() {
+		used["dev.do."+act.Name], used["dev.do."+act.Name+".text"] = true, true
+	}
+	for _, r := range ofSandbox().devReads() {
+		if r.Section == r.Path {
+			used["dev.section."+cmp.Or(strings.TrimPrefix(strings.TrimPrefix(r.Path, devPath(":app")), "/"), "overview")] = true
+		}
+	}
+	for _, r := range portal.Roles() {
+		used["dev.role."+string(r)] = true
+	}
+	for _, found := range []webhook.Finding{webhook.SignatureRight, webhook.SignatureOld, webhook.HeaderMalformed, webhook.BodyChanged, webhook.SecretDiffers, webhook.SignatureMismatch, webhook.PreviousSecret} {
+		used["dev.finding."+string(found)] = true
+	}
+	used[finding(webhook.Check{Finding: webhook.BodyChanged}).Finding] = true
+	for _, s := range manual.Sections() {
+		used["docs.section."+string(s)] = true
 	}
 	for _, r := range staff.Roles() {
 		used["ops.role."+string(r)] = true
@@ -105,6 +139,12 @@ func usedKeys(t *testing.T) map[string]bool {
 	for _, s := range application.AllScopes {
 		used["scope."+string(s)] = true
 	}
+	for _, c := range conformance.Checks {
+		used["dev.exam."+c.Name] = true
+	}
+	for _, item := range []string{"redirect", "contact", "endpoint", "signature", "duplicates", "unknown", "gone", "events", "refresh", "retry"} {
+		used["dev.item."+item] = true
+	}
 	for _, s := range []checkoutState{checkoutOpen, checkoutProcessing, checkoutPaid, checkoutCancelled, checkoutExpired} {
 		used["checkout.title."+string(s)], used["checkout.text."+string(s)] = true, true
 	}
@@ -112,7 +152,7 @@ func usedKeys(t *testing.T) map[string]bool {
 		used["error."+e+".title"], used["error."+e+".text"] = true, true
 	}
 	for _, key := range []string{"home.title", "login.title", "login.title.error", "login.failed", "login.stale", "login.throttled",
-		"consent.title", "consent.title.error", "apps.title", "docs.title", "ops.title"} {
+		"consent.title", "consent.title.error", "apps.title", "ops.title"} {
 		used[key] = true
 	}
 	return used
@@ -140,8 +180,8 @@ func namedKeys(t *testing.T) map[string]bool {
 func TestTextsAndUsesAgree(t *testing.T) {
 	t.Parallel()
 	known, used := must(loadTexts()), usedKeys(t)
-	for key := range used {
-		if known[key] == nil {
+	for key, yes := range used {
+		if yes && known[key] == nil {
 			t.Errorf("%s is used and has no text", key)
 		}
 	}
@@ -210,6 +250,45 @@ func TestDatesAreReadable(t *testing.T) {
 	if got := formatDate("fr", newFixtureTime(2)); got != "2 juin 2026 à 08:30 UTC" {
 		t.Error(got)
 	}
+}
+
+// A consultation can be moved by nothing that the documentation does not explain.
+func TestTheDocumentationNamesEveryStepOfAConsultation(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	for _, lang := range languages {
+		b := f.browser()
+		b.header.Set("Accept-Language", lang)
+		twin, page := b.get("/docs/life.md"), b.get("/docs/life")
+		for _, s := range consultation.Steps() {
+			row := regexp.MustCompile(fmt.Sprintf("(?m)^\\| (–|`%s`) \\| [^|]{8,} \\| `%s` \\| [^|]+ \\| `consultation[^|]* \\|$", s.From, s.To))
+			if !row.MatchString(twin.body) {
+				t.Errorf("%s: no row for %s in %s", lang, s.Trigger, s.From)
+			}
+			if n := strings.Count(page.body, ">"+string(s.To)+"</text>"); n != 1 {
+				t.Errorf("%s: %s is drawn %d times", lang, s.To, n)
+			}
+		}
+	}
+}
+
+func TestTheDocumentationInMarkdownAndItsSearch(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	b := f.browser()
+	p := b.get("/docs/webhooks.md")
+	p.want(t, 200, "# Webhooks", "hmac.Equal")
+	if got := p.Header.Get("Content-Type"); got != "text/markdown; charset=utf-8" {
+		t.Errorf("Content-Type %q", got)
+	}
+	b.get("/docs/webhooks").want(t, 200, `<link rel="canonical" href="`+f.base+`/docs/webhooks">`, `href="/docs/webhooks.md"`, `id="duplicates"`)
+	b.get("/docs/webhooks?lang=fr").want(t, 200, `id="duplicates"`, "Doublons")
+	b.get("/docs/search?q=doublons").want(t, 200, `href="/docs/webhooks#duplicates"`, "<mark>")
+	b.get("/docs/search?q=%3Cscript%3E%22&lang=en").want(t, 200, "Nothing found")
+	b.get("/docs/search?q=%ff%00").want(t, 200)
+	b.get("/llms.txt").want(t, 200, f.base+"/docs/quickstart.md")
+	b.get("/docs/nothing").want(t, 404)
+	b.get("/legal/waiver?lang=fr").want(t, 302)
 }
 
 func TestDocumentationIsRevalidatedByETag(t *testing.T) {

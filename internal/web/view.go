@@ -25,6 +25,9 @@ import (
 // view is what every template gets.
 type view struct {
 	Title     string          // key of the page's name
+	Name      string          // the name itself, of a page that has no key; put before that of Title
+	Canonical string          // address of the page, whatever led to it; empty for what nobody should find
+	Twin      string          // path of the page in Markdown; empty when there is none
 	Lang      string          // language of the texts
 	Languages []languageLink  // the same page in the other languages
 	Client    *account.Client // who is signed in, on pages that show it
@@ -47,7 +50,7 @@ type languageLink struct{ Code, Name, URL string }
 // views holds every template once a language, because the function t is bound to one.
 type views map[string]*template.Template
 
-func parseViews(stylePath string) (views, error) {
+func parseViews(stylePath string, s site) (views, error) {
 	texts, err := loadTexts()
 	if err != nil {
 		return nil, err
@@ -58,7 +61,7 @@ func parseViews(stylePath string) (views, error) {
 	}
 	out := views{}
 	for _, lang := range languages {
-		layout, err := template.New("layout").Funcs(functions(lang, texts, stylePath)).ParseFS(files, "templates/layout.html")
+		layout, err := template.New("layout").Funcs(functions(lang, texts, stylePath, s)).ParseFS(files, "templates/layout.html")
 		if err != nil {
 			return nil, fmt.Errorf("parse layout: %w", err)
 		}
@@ -77,11 +80,12 @@ func parseViews(stylePath string) (views, error) {
 	return out, nil
 }
 
-func functions(lang string, texts text.Catalogue, stylePath string) template.FuncMap {
+func functions(lang string, texts text.Catalogue, stylePath string, s site) template.FuncMap {
 	return template.FuncMap{
 		"t":       func(key string, args ...any) (string, error) { return texts.Get(lang, key, args...) },
 		"ts":      func(key string, args []any) (string, error) { return texts.Get(lang, key, args...) },
 		"style":   func() string { return stylePath },
+		"site":    func() site { return s },
 		"euro":    func(c money.Cents) string { return c.Format(lang) },
 		"count":   func(n int64) string { return formatCount(lang, n) },
 		"ms":      func(d time.Duration) string { return formatCount(lang, d.Milliseconds()) + "\u00a0ms" },
@@ -117,7 +121,11 @@ func functions(lang string, texts text.Catalogue, stylePath string) template.Fun
 			}
 			return "desk.pause.next"
 		},
-		"ym": func(t time.Time) string { return t.UTC().Format("2006-01") },
+		"share":   func(n, of int) string { return formatPercent(lang, 100*float64(n)/float64(of)) },
+		"percent": func(p float64) string { return formatPercent(lang, p) },
+		"lag":     func(ms *float64) string { return formatCount(lang, int64(*ms)) + "\u00a0ms" },
+		"lower":   func(minutes int) int { return minutes - max(5, minutes/100) }, // a few minutes may be counted late
+		"ym":      func(t time.Time) string { return t.UTC().Format("2006-01") },
 	}
 }
 

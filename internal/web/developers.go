@@ -1,0 +1,269 @@
+package web
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/labstack/echo/v4"
+
+	"partnerd/internal/application"
+	"partnerd/internal/portal"
+	"partnerd/internal/postgres"
+	"partnerd/internal/problem"
+	"partnerd/internal/staff"
+)
+
+// Where the people of partners work.
+const (
+	developersDesk  = "/developers"
+	developersLogin = "/developers/login"
+	developersApps  = "/developers/apps"
+)
+
+// devRead is a page of an application. Its section is the part of the portal where it belongs.
+type devRead struct {
+	Path, Section string
+	Show          func(echo.Context, staff.Session, portal.Membership) error
+}
+
+// devAct is something that a member of an application does. Its name is that of the texts "dev.do.NAME" and "dev.do.NAME.text".
+type devAct struct {
+	Name, Path string
+	Need       portal.Role // empty: nobody's application yet
+	Fresh      bool        // it opens something: who signed in a while ago signs in again
+	Danger     bool
+	Fields     func(ctx context.Context, tx postgres.Tx, c devCall) ([]opsField, error)
+	Do         func(ctx context.Context, c devCall) (devDone, error)
+	Back       string // the page it was asked for from
+}
+
+// devCall is what an act is asked to do. Subject is the identifier after that of the application.
+type devCall struct {
+	By      portal.Caller
+	Of      application.Application
+	Subject string
+	Lang    string
+	Form    url.Values
+}
+
+// devDone is what came of an act.
+type devDone struct {
+	Secrets []fact // shown once
+	Finding string // key of what was found out; the form is shown again
+	Args    []any  // of Finding
+	To      string // where to go on instead of back
+}
+
+func (p *Pages) registerDevelopers(e *echo.Echo, read []string) {
+	e.Match(read, developersLogin, p.page(p.staffLoginForm))
+	if p.deps.Sandbox {
+		e.Match(read, "/developers/signup", p.page(p.developerSignUpForm))
+		e.POST("/developers/signup", p.page(p.developerSignUp))
+	}
+	e.Match(read, "/developers/join", p.page(p.joinForm))
+	e.POST("/developers/join", p.page(p.join))
+	e.Match(read, developersDesk, p.withPartner(p.developers))
+	for _, r := range p.devReads() {
+		e.Match(read, r.Path, p.withPartner(func(c echo.Context, s staff.Session) error {
+			m, err := p.membership(c, s)
+			if err != nil {
+				return err
+			}
+			c.Set(opsSectionKey, r.Section)
+			return opsMissing(r.Show(c, s, m))
+		}))
+	}
+	for _, a := range p.devActs() {
+		if a.Need == "" && !p.deps.Sandbox {
+			continue
+		}
+		e.Match(read, a.Path, p.withAct(a, p.askDev))
+		e.POST(a.Path, p.withAct(a, p.doDev))
+	}
+}
+
+// withPartner is [Pages.withStaff] for the people of partners.
+func (p *Pages) withPartner(h func(echo.Context, staff.Session) error) echo.HandlerFunc {
+	return p.withStaff(func(c echo.Context, s staff.Session) error {
+		if s.Person.Kind != staff.Partner {
+			return p.notYours(c, s)
+		}
+		if !sane(c.QueryParams()) {
+			return statusError(http.StatusNotFound)
+		}
+		return h(c, s)
+	})
+}
+
+// membership is what the person is to the application of the address: 404 for one that is not his.
+func (p *Pages) membership(c echo.Context, s staff.Session) (portal.Membership, error) {
+	for _, name := range c.ParamNames() {
+		if !identifier.MatchString(c.Param(name)) {
+			return portal.Membership{}, statusError(http.StatusNotFound)
+		}
+	}
+	m, err := p.deps.Portal.Membership(c.Request().Context(), p.deps.DB.Read(), portal.Caller{StaffID: s.Person.ID, ApplicationID: c.Param("app")})
+	return m, opsMissing(err)
+}
+
+func (p *Pages) withAct(a devAct, h func(echo.Context, staff.Session, devAct, devCall) error) echo.HandlerFunc {
+	return p.withPartner(func(c echo.Context, s staff.Session) error {
+		call := devCall{By: portal.Caller{StaffID: s.Person.ID, ApplicationID: c.Param("app")}, Subject: c.Param("id"), Lang: p.language(c), Form: c.Request().PostForm}
+		if a.Need != "" {
+			m, err := p.membership(c, s)
+			if err != nil {
+				return err
+			}
+			if call.Of = m.Application; !m.Role.May(a.Need) {
+				return p.notYours(c, s)
+			}
+		}
+		if a.Fresh && !s.Fresh(p.deps.DB.Clock().Now()) {
+			return p.signInAgain(c, c.Request().URL.Path)
+		}
+		return h(c, s, a, call)
+	})
+}
+
+// devPath is the address of a page of an application.
+func devPath(applicationID string, parts ...string) string {
+	return strings.Join(append([]string{developersApps, applicationID}, parts...), "/")
+}
+
+// showDev renders a page of the portal, with the navigation of the application when it is about one.
+func (p *Pages) showDev(c echo.Context, status int, s staff.Session, name, title string, data any) error {
+	v := view{Title: title, Data: data}
+	if app := c.Param("app"); app != "" {
+		section, _ := c.Get(opsSectionKey).(string)
+		for _, r := range p.devReads() {
+			if r.Section == r.Path {
+				part := strings.TrimPrefix(strings.TrimPrefix(r.Path, developersApps+"/:app"), "/")
+				if part == "" {
+					part = "overview"
+				}
+				v.Sections = append(v.Sections, opsSection{strings.Replace(r.Path, ":app", app, 1), "dev.section." + part, r.Path == section})
+			}
+		}
+	}
+	for _, a := range p.devActs() {
+		if a.Name == c.QueryParam("done") {
+			v.Done = "dev.do." + a.Name
+		}
+	}
+	return p.renderStaff(c, status, s, name, v)
+}
+
+func (p *Pages) dev(c echo.Context, s staff.Session, v opsPage) error {
+	return p.showDev(c, http.StatusOK, s, "ops", v.Heading, v)
+}
+
+// devLinks are those acts of names that the role may do; subject is the identifier after that of the application.
+func (p *Pages) devLinks(m portal.Membership, subject string, names ...string) (list []opsLink) {
+	for _, name := range names {
+		for _, a := range p.devActs() {
+			if a.Name == name && m.Role.May(a.Need) {
+				list = append(list, opsLink{strings.NewReplacer(":app", m.Application.ID, ":id", subject).Replace(a.Path), "dev.do." + name, a.Danger})
+			}
+		}
+	}
+	return list
+}
+
+// devActView is the page of an act.
+type devActView struct {
+	Act     string // key of its name
+	Subject string
+	Action  string
+	Back    string
+	Danger  bool
+	Fields  []opsField
+	Fault   string // key
+	Detail  string // in English, for what the domain alone can say
+	Finding string // key
+	Args    []any  // of Finding
+	Secrets []fact
+}
+
+func (p *Pages) askDev(c echo.Context, s staff.Session, a devAct, call devCall) error {
+	return p.showDevAct(c, http.StatusOK, s, a, call, devActView{})
+}
+
+func (p *Pages) showDevAct(c echo.Context, status int, s staff.Session, a devAct, call devCall, v devActView) error {
+	v.Act, v.Subject, v.Action, v.Back, v.Danger = "dev.do."+a.Name, call.Of.Name, c.Request().URL.Path, devBack(a, call), a.Danger
+	if a.Fields != nil && v.Secrets == nil {
+		list, err := a.Fields(c.Request().Context(), p.deps.DB.Read(), call)
+		if err != nil {
+			return opsMissing(err)
+		}
+		v.Fields = sentAgain(list, call.Form)
+	}
+	c.Set(opsSectionKey, a.Back)
+	return p.showDev(c, status, s, "devact", v.Act, v)
+}
+
+func devBack(a devAct, call devCall) string {
+	return strings.NewReplacer(":app", call.Of.ID, ":id", call.Subject).Replace(a.Back)
+}
+
+// sentAgain fills fields with what was sent.
+func sentAgain(list []opsField, form url.Values) []opsField {
+	for i, f := range list {
+		sent, ok := form[f.Name]
+		if !ok {
+			continue
+		}
+		if len(f.Options) == 0 {
+			list[i].Value = strings.Join(sent, "\n")
+		}
+		for j, o := range f.Options {
+			list[i].Options[j].Chosen = strings.Contains("\x00"+strings.Join(sent, "\x00")+"\x00", "\x00"+o.Value+"\x00")
+		}
+	}
+	return list
+}
+
+func (p *Pages) doDev(c echo.Context, s staff.Session, a devAct, call devCall) error {
+	done, err := a.Do(c.Request().Context(), call)
+	var declared *problem.Error
+	switch {
+	case err == nil && done.Secrets != nil:
+		return p.showDevAct(c, http.StatusOK, s, a, call, devActView{Secrets: done.Secrets})
+	case err == nil && done.Finding != "":
+		return p.showDevAct(c, http.StatusOK, s, a, call, devActView{Finding: done.Finding, Args: done.Args})
+	case err == nil && done.To != "":
+		return c.Redirect(http.StatusSeeOther, done.To)
+	case err == nil:
+		return c.Redirect(http.StatusSeeOther, devBack(a, call)+"?done="+a.Name)
+	case errors.Is(err, problem.ErrNotFound):
+		return statusError(http.StatusNotFound)
+	case errors.Is(err, portal.ErrForbidden): // his role has changed since the page was asked for
+		return p.notYours(c, s)
+	case errors.Is(err, problem.ErrRateLimited) && errors.As(err, &declared):
+		return tooMany(c, declared.RetryAfter)
+	}
+	key, detail := devFault(err)
+	if key == "" {
+		return fmt.Errorf("%s: %w", a.Name, err)
+	}
+	return p.showDevAct(c, http.StatusUnprocessableEntity, s, a, call, devActView{Fault: key, Detail: detail})
+}
+
+// devFault is how a refusal is said.
+func devFault(err error) (key, detail string) {
+	for _, f := range []struct {
+		err error
+		key string
+	}{{portal.ErrLastOwner, "dev.fault.owner"}, {portal.ErrTooMany, "dev.fault.many"}, {portal.ErrMember, "dev.fault.member"}, {portal.ErrInvalid, "dev.fault.person"}} {
+		if errors.Is(err, f.err) {
+			return f.key, ""
+		}
+	}
+	if fault := (*application.Fault)(nil); errors.As(err, &fault) {
+		return "ops.fault.input", fault.Message
+	}
+	return opsFault(err)
+}

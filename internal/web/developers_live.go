@@ -1,0 +1,77 @@
+package web
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"partnerd/internal/portal"
+	"partnerd/internal/postgres"
+	"partnerd/internal/ratelimit"
+	"partnerd/internal/staff"
+)
+
+// devLive is what is missing before an application goes live, and the last examination of its endpoint.
+func (p *Pages) devLive(c echo.Context, s staff.Session, m portal.Membership) error {
+	ctx, tx := c.Request().Context(), p.deps.DB.Read()
+	items, err := p.deps.Conformance.Checklist(ctx, tx, m.Application.ID)
+	if err != nil {
+		return err
+	}
+	list := opsBlock{Title: "dev.checklist", Hint: "dev.checklist.hint", Head: []string{"dev.col.item", "ops.col.status", "dev.col.saw"}, Table: true, Links: p.devLinks(m, "", "examine")}
+	for _, i := range items {
+		list.Rows = append(list.Rows, []opsCell{worded("dev.item." + i.Name), yes("dev.item.done", "dev.item.todo", i.Done), plain(i.Saw)})
+	}
+	blocks := []opsBlock{list}
+	report, err := p.deps.Conformance.Last(ctx, tx, m.Application.ID)
+	if err != nil {
+		return err
+	}
+	if report != nil {
+		b := opsBlock{Title: "dev.examination", Hint: "dev.examination.hint", Facts: []opsFact{{"ops.col.when", at(report.At)}, {"ops.col.status", yes("dev.exam.passed", "dev.exam.failed", report.Passed)}}}
+		checks := opsBlock{Title: "dev.exam.checks", Head: []string{"dev.col.check", "ops.col.status", "dev.col.fault"}, Table: true}
+		for _, x := range report.Results {
+			state := yes("dev.exam.ok", "dev.exam.fault", x.Passed)
+			if x.Advice && !x.Passed {
+				state = worded("dev.exam.advice")
+			}
+			checks.Rows = append(checks.Rows, []opsCell{worded("dev.exam." + x.Name), state, plain(x.Fault)})
+		}
+		blocks = append(blocks, b, checks)
+	}
+	return p.dev(c, s, opsPage{Heading: "dev.section.live", Code: m.Application.Name, Blocks: blocks})
+}
+
+// devLiveActs are the acts of the pages about going live and, where there is one, about the clock of a sandbox.
+func (p *Pages) devLiveActs(live, overview string) []devAct {
+	acts := []devAct{{Name: "examine", Path: live + "/examine", Need: portal.Developer, Back: live,
+		Do: func(ctx context.Context, c devCall) (devDone, error) {
+			if err := p.deps.Portal.Take(ctx, c.By, ratelimit.Examinations, ratelimit.ExaminationsPerMinute); err != nil {
+				return devDone{}, err
+			}
+			_, err := p.deps.Conformance.Examine(ctx, c.Of.ID)
+			return devDone{}, err
+		}}}
+	if p.deps.Clock == nil {
+		return acts
+	}
+	return append(acts, devAct{Name: "clock", Path: overview + "/clock", Need: portal.Developer, Back: overview,
+		Fields: func(context.Context, postgres.Tx, devCall) ([]opsField, error) {
+			return []opsField{{Name: "minutes", Label: "dev.field.minutes", Hint: "dev.field.minutes.hint", Type: "number", Value: "30"}}, nil
+		},
+		Do: func(ctx context.Context, c devCall) (devDone, error) {
+			minutes, err := strconv.Atoi(c.Form.Get("minutes"))
+			if err != nil || minutes < 1 || minutes > maxMinutes {
+				return devDone{}, errInput
+			}
+			if err := p.deps.Portal.Take(ctx, c.By, ratelimit.Clock, ratelimit.AdvancesPerMinute); err != nil {
+				return devDone{}, err
+			}
+			passed, err := p.deps.Clock.Advance(ctx, c.Of.ID, time.Duration(minutes)*time.Minute)
+			return devDone{Finding: "dev.clock.passed", Args: []any{int(passed / time.Second)}}, err
+		}})
+}
+
+const maxMinutes = 90 * 24 * 60 // as far as one call of the Sandbox API lets pass

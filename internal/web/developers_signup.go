@@ -1,0 +1,126 @@
+package web
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/labstack/echo/v4"
+
+	"partnerd/internal/portal"
+	"partnerd/internal/postgres"
+	"partnerd/internal/staff"
+)
+
+func developerSignUpView(email string) formView {
+	return formView{Heading: "dev.signup.title", Lead: "dev.signup.lead", Action: "/developers/signup", Button: "signup.submit", Fields: []field{emailField(email)},
+		Links: []link{{developersLogin, "dev.signup.have"}}}
+}
+
+func (p *Pages) developerSignUpForm(c echo.Context) error {
+	return p.showStaffForm(c, http.StatusOK, developerSignUpView(""))
+}
+
+// developerSignUp has a mail sent and says the same whether there is somebody with the address or not.
+func (p *Pages) developerSignUp(c echo.Context) error {
+	email := strings.TrimSpace(c.Request().PostForm.Get("email"))
+	v := developerSignUpView(email)
+	if !p.ownStaffForm(c) {
+		v.Error = "login.stale"
+		return p.showStaffForm(c, http.StatusForbidden, v)
+	}
+	if wait := p.attempt(from(c, "mail", mailsPerAddress), try{"developer sign-up " + digest(email), mailsPerAccount}); wait > 0 {
+		return tooMany(c, wait)
+	}
+	ctx := c.Request().Context()
+	err := p.deps.DB.InTx(ctx, func(tx postgres.Tx) error { return p.deps.Portal.RequestSignUp(ctx, tx, email, p.language(c)) })
+	if errors.Is(err, portal.ErrInvalid) {
+		v.Fields[0].Fault, v.Fields[0].Focus = "login.email.missing", true
+		return p.showStaffForm(c, http.StatusUnprocessableEntity, v)
+	}
+	if err != nil {
+		return fmt.Errorf("request a sign-up to the portal: %w", err)
+	}
+	key := "dev.signup.sent"
+	if p.deps.MailFolder != "" {
+		return p.render(c, http.StatusOK, "sent", view{Title: key + ".title", Narrow: true, Data: sentView{Key: key, Email: email, Folder: p.deps.MailFolder}})
+	}
+	return p.mailSent(c, key, email)
+}
+
+// joinView asks a stranger for name and password, and somebody who is known for nothing.
+func joinView(pending portal.Pending, token, name string) formView {
+	v := formView{Heading: "dev.join.title", Lead: "dev.join.lead", Args: []any{pending.Email}, Action: "/developers/join", Button: "dev.join.submit",
+		Hidden: map[string]string{"token": token, "username": pending.Email}}
+	if pending.Application != nil {
+		v.Lead, v.Args = "dev.join.app", []any{pending.Application.Name, pending.Email}
+	}
+	if !pending.Known {
+		password := newPasswordField()
+		password.Hint = "staff.password.rule"
+		v.Fields = []field{{ID: "name", Label: "signup.name", Type: "text", Autocomplete: "name", Value: name}, password}
+	}
+	return v
+}
+
+// joinForm shows the form. Opening the link uses nothing up: programs that look into mails do that.
+func (p *Pages) joinForm(c echo.Context) error {
+	token := c.QueryParam("token")
+	pending, err := p.deps.Portal.PendingLink(c.Request().Context(), p.deps.DB.Read(), token)
+	if errors.Is(err, portal.ErrBadLink) {
+		return p.badJoin(c)
+	}
+	if err != nil {
+		return err
+	}
+	return p.showStaffForm(c, http.StatusOK, joinView(pending, token, ""))
+}
+
+func (p *Pages) badJoin(c echo.Context) error {
+	return p.badLink(c, link{developersLogin, "dev.login.title"})
+}
+
+func (p *Pages) join(c echo.Context) error {
+	if wait := p.attempt(from(c, "link", linksPerAddress)); wait > 0 {
+		return tooMany(c, wait)
+	}
+	ctx, form := c.Request().Context(), c.Request().PostForm
+	token := form.Get("token")
+	pending, err := p.deps.Portal.PendingLink(ctx, p.deps.DB.Read(), token)
+	if errors.Is(err, portal.ErrBadLink) {
+		return p.badJoin(c)
+	}
+	if err != nil {
+		return err
+	}
+	v := joinView(pending, token, form.Get("name"))
+	if !p.ownStaffForm(c) {
+		v.Error = "login.stale"
+		return p.showStaffForm(c, http.StatusForbidden, v)
+	}
+	if !pending.Known && strings.TrimSpace(form.Get("name")) == "" {
+		v.Fields[0].Fault, v.Fields[0].Focus = "signup.name.missing", true
+		return p.showStaffForm(c, http.StatusUnprocessableEntity, v)
+	}
+	var session string
+	err = p.deps.DB.InTx(ctx, func(tx postgres.Tx) (err error) {
+		_, session, err = p.deps.Portal.Join(ctx, tx, token, form.Get("name"), form.Get("password"), deviceOf(c))
+		return err
+	})
+	switch {
+	case errors.Is(err, staff.ErrInvalid):
+		v.Fields[1].Fault, v.Fields[1].Focus = "staff.password.weak", true
+		return p.showStaffForm(c, http.StatusUnprocessableEntity, v)
+	case errors.Is(err, portal.ErrBadLink):
+		return p.badJoin(c)
+	case err != nil:
+		return fmt.Errorf("join the portal: %w", err)
+	}
+	if session == "" {
+		return c.Redirect(http.StatusSeeOther, developersLogin)
+	}
+	p.setStaffToken(c, session)
+	p.keepLanguage(c, pending.Language)
+	return c.Redirect(http.StatusSeeOther, "/staff/login/code")
+}

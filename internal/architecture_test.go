@@ -30,20 +30,25 @@ var level = map[string]int{
 	"internal/seal/sealtest": 2, "internal/postgres": 2, "internal/cluster": 2, "internal/queue": 3, "internal/dbtest": 3, "internal/dbtest/stop": 4,
 
 	"internal/account": 5, "internal/application": 5, "internal/catalog": 5, "internal/wallet": 5, "internal/webhook": 5, "internal/idempotency": 5,
-	"internal/ratelimit": 5, "internal/edge": 5, "internal/manual": 5, "internal/access": 5, "internal/lawyer": 5, "internal/staff": 5, "internal/note": 5, "internal/telephony": 5, "internal/audit": 4, "internal/deployment": 4,
+	"internal/ratelimit": 5, "internal/edge": 5, "internal/manual": 5, "internal/access": 5, "internal/requestlog": 5, "internal/lawyer": 5, "internal/staff": 5, "internal/note": 5, "internal/telephony": 5, "internal/audit": 4, "internal/deployment": 4,
 	"internal/vault":   4, // several domains seal with a client's key
+	"internal/portal":  6,
 	"internal/payment": 6, "internal/oauth": 6, "internal/matching": 6, "internal/telephony/twilio": 6, "internal/telephony/twilio/twiliotest": 1,
 	"internal/telephony/twilio/twiliotest/standin": 2,
 	"internal/consultation":                        7,
 	"internal/books":                               8, // compares what wallet, payment and consultation keep
 	"internal/privacy":                             8,
 	"internal/report":                              8,
+	"internal/conformance":                         8,
+	"internal/status":                              8,
 	"internal/operator":                            8,
 	"internal/desk":                                8,
 	"internal/httpapi":                             9, "internal/web": 9, "internal/sandbox": 8,
 	"internal/app":          10,
 	"cmd/democrm/crm":       2,
+	"cmd/democrm/office":    3,
 	"cmd/partnerd":          11,
+	"cmd/partnerctl":        11,
 	"cmd/democrm":           11,
 	"internal/bench":        11,
 	"internal/simulate":     9, // it plays people, as the edges serve them
@@ -78,7 +83,7 @@ var allowed = map[string]string{
 var fence = []struct{ dependency, places, reason string }{
 	{"gorm.io/", "internal/postgres internal/dbtest store.go", "the domain does not know how rows are kept"},
 	{"github.com/labstack/echo", "internal/httpapi internal/web internal/app gen/partner/server gen/platform/server gen/desk/server gen/sandbox/server", "the domain does not know HTTP"},
-	{module + "gen/", "internal/httpapi cmd/democrm cmd/democrm/crm gen/partner/server gen/partner/client gen/platform/server gen/desk/server gen/sandbox/server", "wire types end at the edge"},
+	{module + "gen/", "internal/httpapi cmd/democrm cmd/democrm/crm cmd/democrm/office gen/partner/server gen/partner/client gen/platform/server gen/desk/server gen/sandbox/server", "wire types end at the edge"},
 	{"github.com/lestrrat-go/jwx", "internal/oauth", "moving to its next version must cost an hour"},
 	{"github.com/go-oauth2", "internal/oauth", "the policy is ours, the library is a part"},
 	{"github.com/tink-crypto", "internal/seal", "one way to encrypt"},
@@ -188,10 +193,10 @@ func checkFence(t *testing.T, used map[string]bool, from, file, dependency strin
 func TestTheClockTheEnvironmentAndTheLoggerComeFromOnePlace(t *testing.T) {
 	t.Parallel()
 	places := map[string][]string{
-		"time.Now":     {"internal/clock", "cmd/partnerd", "cmd/democrm", "cmd/democrm/crm", "cmd/bench", "internal/bench", "internal/dbtest"},
-		"time.Since":   {"internal/clock", "cmd/partnerd", "cmd/democrm", "cmd/democrm/crm", "cmd/bench", "internal/bench", "internal/dbtest"},
-		"os.Getenv":    {"internal/app", "cmd/partnerd", "internal/dbtest"},
-		"os.LookupEnv": {"internal/app", "cmd/partnerd", "internal/dbtest"},
+		"time.Now":     {"internal/clock", "cmd/partnerd", "cmd/partnerctl", "cmd/democrm", "cmd/democrm/crm", "cmd/democrm/office", "cmd/bench", "internal/bench", "internal/dbtest"},
+		"time.Since":   {"internal/clock", "cmd/partnerd", "cmd/partnerctl", "cmd/democrm", "cmd/democrm/crm", "cmd/democrm/office", "cmd/bench", "internal/bench", "internal/dbtest"},
+		"os.Getenv":    {"internal/app", "cmd/partnerd", "cmd/partnerctl", "internal/dbtest"},
+		"os.LookupEnv": {"internal/app", "cmd/partnerd", "cmd/partnerctl", "internal/dbtest"},
 		"slog.Default": nil,
 	}
 	for _, level := range []string{"Debug", "Info", "Warn", "Error"} {

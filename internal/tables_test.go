@@ -56,6 +56,10 @@ var foreign = map[string]string{
 	"internal/report lawyer_shifts": "reports put side by side what others keep",
 	"internal/report offers":        "reports put side by side what others keep",
 
+	"internal/status consultations":      "a day is summed up from what others keep",
+	"internal/status webhook_deliveries": "a day is summed up from what others keep",
+	"internal/status webhook_attempts":   "a day is summed up from what others keep",
+
 	"internal/deployment applications": "a database of an earlier release is known by what it holds",
 	"internal/deployment clients":      "a database of an earlier release is known by what it holds",
 	"internal/deployment lawyers":      "a database of an earlier release is known by what it holds",
@@ -63,6 +67,7 @@ var foreign = map[string]string{
 	"internal/sandbox offers":        "one look finds what every simulated lawyer has to do",
 	"internal/sandbox lawyers":       "one look finds what every simulated lawyer has to do",
 	"internal/sandbox consultations": "one look finds what every simulated lawyer has to do",
+	"internal/sandbox clients":       "a list of test clients in one look",
 	"internal/sandbox calls":         "one look finds what every simulated lawyer has to do",
 }
 

@@ -11,6 +11,7 @@ import (
 	"partnerd/internal/application"
 	"partnerd/internal/clock"
 	"partnerd/internal/operator"
+	"partnerd/internal/portal"
 	"partnerd/internal/problem"
 )
 
@@ -22,6 +23,7 @@ type appCmd struct {
 	Suspend      appSuspendCmd `cmd:"" help:"Refuse every call of an application at once. Consultations that run are finished."`
 	Resume       appResumeCmd  `cmd:"" help:"Let a suspended application in again. Its links to clients are as before."`
 	History      appHistoryCmd `cmd:"" help:"Tell what happened to the links of a client with an application, the newest first."`
+	Invite       appInviteCmd  `cmd:"" help:"Invite somebody of the partner by mail, who then looks after the application at the developer portal."`
 	RotateSecret appRotateCmd  `cmd:"" name:"rotate-secret" help:"Give an application a new client_secret; prints it, once."`
 }
 
@@ -249,6 +251,25 @@ func (c *appHistoryCmd) Run(ctx context.Context, cfg *app.Config) error {
 			lines = append(lines, fmt.Sprintf("%s  %s  %-9s  %s", e.CreatedAt.Format(stamp), e.GrantID, e.Event, e.Reason))
 		}
 		return c.print(map[string]any{"events": views}, lines...)
+	})
+}
+
+type appInviteCmd struct {
+	output
+	act
+	App      string `arg:"" help:"client_id of the application."`
+	Email    string `required:""`
+	Role     string `default:"owner" enum:"owner,developer,viewer" help:"owner (everything), developer (no people) or viewer."`
+	Language string `default:"fr" enum:"fr,en" help:"Language of mails and pages: fr or en."`
+}
+
+func (c *appInviteCmd) Run(ctx context.Context, cfg *app.Config) error {
+	return with(ctx, cfg, func(a *app.App) error {
+		i, link, err := a.Operator.InviteMember(ctx, c.by(), c.App, c.Email, portal.Role(c.Role), c.Language)
+		if err != nil {
+			return unknown(err, c.App)
+		}
+		return c.invited(i.ID, link)
 	})
 }
 

@@ -14,25 +14,27 @@ import (
 	"github.com/alecthomas/kong"
 
 	"partnerd/internal/app"
+	"partnerd/internal/conformance"
 	"partnerd/internal/problem"
 )
 
 type cli struct {
 	app.Config `embed:""`
 
-	Serve        serveCmd        `cmd:"" help:"Serve the API and the pages, and do the work behind them."`
-	Work         workCmd         `cmd:"" help:"Do the work behind the API only: webhooks, searches, timers."`
-	Migrate      migrateCmd      `cmd:"" help:"Bring the database to the newest schema."`
-	App          appCmd          `cmd:"" name:"app" help:"Partners' applications."`
-	Client       clientCmd       `cmd:"" help:"End clients."`
-	Lawyer       lawyerCmd       `cmd:"" help:"Lawyers."`
-	Operator     operatorCmd     `cmd:"" help:"People who operate the service."`
-	Consultation consultationCmd `cmd:"" help:"Consultations."`
-	Webhook      webhookCmd      `cmd:"" help:"Endpoints, events and deliveries of an application."`
-	Wallet       walletCmd       `cmd:"" help:"Clients' wallets."`
-	Ledger       ledgerCmd       `cmd:"" help:"The books."`
-	Report       reportCmd       `cmd:"" help:"How well clients were served."`
-	Key          keyCmd          `cmd:"" help:"Keys of a deployment."`
+	Serve        serveCmd            `cmd:"" help:"Serve the API and the pages, and do the work behind them."`
+	Work         workCmd             `cmd:"" help:"Do the work behind the API only: webhooks, searches, timers."`
+	Migrate      migrateCmd          `cmd:"" help:"Bring the database to the newest schema."`
+	App          appCmd              `cmd:"" name:"app" help:"Partners' applications."`
+	Client       clientCmd           `cmd:"" help:"End clients."`
+	Lawyer       lawyerCmd           `cmd:"" help:"Lawyers."`
+	Operator     operatorCmd         `cmd:"" help:"People who operate the service."`
+	Consultation consultationCmd     `cmd:"" help:"Consultations."`
+	Webhook      webhookCmd          `cmd:"" help:"Endpoints, events and deliveries of an application."`
+	Wallet       walletCmd           `cmd:"" help:"Clients' wallets."`
+	Ledger       ledgerCmd           `cmd:"" help:"The books."`
+	Report       reportCmd           `cmd:"" help:"How well clients were served."`
+	Key          keyCmd              `cmd:"" help:"Keys of a deployment."`
+	Conform      conformance.Command `cmd:"" help:"Examine a partner's receiver of webhooks."`
 
 	Deployment deploymentCmd `cmd:"" help:"Which environment the database belongs to, and its public address."`
 }

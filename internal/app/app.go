@@ -10,6 +10,8 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/url"
+	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -23,6 +25,7 @@ import (
 	"partnerd/internal/books"
 	"partnerd/internal/catalog"
 	"partnerd/internal/cluster"
+	"partnerd/internal/conformance"
 	"partnerd/internal/consultation"
 	"partnerd/internal/deployment"
 	"partnerd/internal/desk"
@@ -36,13 +39,16 @@ import (
 	"partnerd/internal/oauth"
 	"partnerd/internal/operator"
 	"partnerd/internal/payment"
+	"partnerd/internal/portal"
 	"partnerd/internal/postgres"
 	"partnerd/internal/privacy"
 	"partnerd/internal/queue"
 	"partnerd/internal/ratelimit"
+	"partnerd/internal/requestlog"
 	"partnerd/internal/sandbox"
 	"partnerd/internal/sms"
 	"partnerd/internal/staff"
+	"partnerd/internal/status"
 	"partnerd/internal/telephony"
 	"partnerd/internal/telephony/twilio"
 	"partnerd/internal/wallet"
@@ -71,6 +77,8 @@ type App struct {
 	SelfService   *account.SelfService
 	Staff         *staff.Service
 	Access        *access.Log
+	Requests      *requestlog.Log
+	Conformance   *conformance.Service
 	Privacy       *privacy.Service
 	Applications  *application.Service
 	OAuth         *oauth.Service
@@ -78,6 +86,7 @@ type App struct {
 	Wallet        *wallet.Service
 	Payments      *payment.Service
 	Webhooks      *webhook.Service
+	Portal        *portal.Service
 	Metrics       *prometheus.Registry
 	Idempotency   *idempotency.Service
 	Lawyers       *lawyer.Service
@@ -87,14 +96,18 @@ type App struct {
 	Twilio        *twilio.Driver // nil without that provider
 	Consultations *consultation.Service
 	Books         *books.Service
+	Status        *status.Service
 	Operator      *operator.Service
 	Desk          *desk.Service
 
-	SimulatedPayments *sandbox.Payments // nil in live, like the next three
+	Inbox             *sandbox.Inbox // nil in live, like the next five
+	TestClients       *sandbox.Clients
+	SimulatedPayments *sandbox.Payments
 	SimulatedLawyers  *sandbox.Lawyers
 	SimulatedClock    *sandbox.Clock
 	SimulatedCalls    *sandbox.Calls
 
+	limiter  *ratelimit.Limiter
 	cursor   []byte // signs page cursors
 	requests *httpapi.Metrics
 }
@@ -198,8 +211,13 @@ func (a *App) wire(ctx context.Context, k keys) (err error) {
 	if err != nil {
 		return err
 	}
-	a.Mail = mail.New(a.Queue, k.box, sender)
 	a.Accounts = account.New(k.box)
+	if cfg.Sandbox() {
+		a.Inbox = sandbox.NewInbox(a.DB, k.box, a.Accounts)
+		a.purgeEvery("messages to test clients", time.Hour, a.Inbox.Purge)
+		sender = a.Inbox.Mail(sender, cfg.MailServer != "")
+	}
+	a.Mail = mail.New(a.Queue, k.box, sender)
 	a.Applications = application.New()
 	a.Catalog = catalog.New()
 	a.Wallet = wallet.New()
@@ -212,6 +230,8 @@ func (a *App) wire(ctx context.Context, k keys) (err error) {
 	a.purgeEvery("links and sessions of the people who work here", time.Hour, a.Staff.Purge)
 	a.Access = access.New(a.DB)
 	a.purgeEvery("the log of uses", 24*time.Hour, a.Access.Purge)
+	a.Requests = requestlog.New(a.DB, a.Metrics)
+	a.purgeEvery("the log of requests", time.Hour, a.Requests.Purge)
 	a.Idempotency = idempotency.New(a.DB, k.box)
 	a.purgeEvery("full rate buckets", time.Hour, func(ctx context.Context) (int, error) { return ratelimit.Purge(ctx, a.DB.Read()) })
 	a.purgeEvery("idempotency keys", time.Hour, a.Idempotency.Purge)
@@ -225,6 +245,14 @@ func (a *App) wire(ctx context.Context, k keys) (err error) {
 		return err
 	}
 	a.purgeEvery("webhook events", time.Hour, a.Webhooks.Purge)
+	a.Conformance = conformance.New(a.DB, a.Webhooks, a.Applications, a.Requests)
+	a.limiter = ratelimit.New()
+	a.Portal, err = portal.New(portal.Deps{DB: a.DB, Box: k.box, Queue: a.Queue, Mail: a.Mail, Staff: a.Staff, Applications: a.Applications, Webhooks: a.Webhooks, Limiter: a.limiter,
+		BaseURL: cfg.BaseURL, Sandbox: cfg.Sandbox(), ApplicationPerMinute: cfg.RateApplication, ClientPerMinute: cfg.RateClient})
+	if err != nil {
+		return err
+	}
+	a.purgeEvery("links to the portal", time.Hour, a.Portal.Purge)
 	a.OAuth, err = oauth.New(ctx, a.DB, k.box, a.Accounts, a.Applications, oauth.Config{Issuer: cfg.BaseURL, Audience: cfg.BaseURL + "/api/v1", Logger: a.Logger})
 	if err != nil {
 		return err
@@ -248,9 +276,13 @@ func (a *App) wire(ctx context.Context, k keys) (err error) {
 	a.Notes = note.New(k.box, k.drop)
 	a.purgeEvery("copies of notes", time.Hour, func(ctx context.Context) (int, error) { return a.Notes.DropCopies(ctx, a.DB.Read()) })
 	a.purgeEvery("drafts of notes", 24*time.Hour, func(ctx context.Context) (int, error) { return a.Notes.PurgeDrafts(ctx, a.DB.Read()) })
+	var stage consultation.Stage
+	if cfg.Sandbox() {
+		stage = sandbox.Stage{}
+	}
 	a.Consultations = consultation.New(consultation.Deps{
 		DB: a.DB, Searches: a.queries, Box: k.box, Accounts: a.Accounts, Applications: a.Applications, Catalog: a.Catalog, Wallet: a.Wallet, Matching: a.Matching,
-		Lawyers: a.Lawyers, Webhooks: a.Webhooks, Notes: a.Notes, Telephony: a.Telephony, Mail: a.Mail, SMS: a.SMS, Staff: a.Staff, Logger: a.Logger,
+		Lawyers: a.Lawyers, Webhooks: a.Webhooks, Notes: a.Notes, Telephony: a.Telephony, Mail: a.Mail, SMS: a.SMS, Staff: a.Staff, Logger: a.Logger, Stage: stage,
 	})
 	a.purgeEvery("answers about waits", 10*time.Minute, a.Consultations.PurgeEstimates)
 	a.purgeEvery("shifts of lawyers", 24*time.Hour, func(ctx context.Context) (int, error) { return a.Lawyers.PurgeShifts(ctx, a.DB.Read()) })
@@ -262,13 +294,16 @@ func (a *App) wire(ctx context.Context, k keys) (err error) {
 	}
 	a.Desk = desk.New(desk.Deps{DB: a.DB, Staff: a.Staff, Lawyers: a.Lawyers, Consultations: a.Consultations, Notes: a.Notes, Logger: a.Logger})
 	a.Metrics.MustRegister(a.Desk.Collector())
+	a.Status = &status.Service{DB: a.DB, CanCall: a.Consultations.Served, CanPay: a.Payments.Available}
+	a.Queue.Every("minute of the state", status.Every, a.Status.Count)
+	a.Queue.Every("days of the state", status.SumEvery, a.Status.Sum)
 	a.Books = books.New(a.DB, a.Logger)
 	a.Metrics.MustRegister(a.Books.Collector())
 	a.Queue.Every("examination of the books", books.CheckEvery, a.Books.ExamineIfDue)
 	a.sayWhatIsMissing()
 	a.Operator = &operator.Service{DB: a.DB, Sandbox: cfg.Sandbox(), Accounts: a.Accounts, Applications: a.Applications, OAuth: a.OAuth, Wallet: a.Wallet,
 		Payments: a.Payments, Webhooks: a.Webhooks, Lawyers: a.Lawyers, Consultations: a.Consultations,
-		Matching: a.Matching, Telephony: a.Telephony, Staff: a.Staff, Mail: a.Mail}
+		Matching: a.Matching, Telephony: a.Telephony, Staff: a.Staff, Portal: a.Portal, Mail: a.Mail}
 	if err := a.sayWhatIsTooMuch(ctx); err != nil {
 		return err
 	}
@@ -278,6 +313,7 @@ func (a *App) wire(ctx context.Context, k keys) (err error) {
 		return err
 	}
 	if cfg.Sandbox() {
+		a.TestClients = sandbox.NewClients(sandbox.ClientsDeps{DB: a.DB, Accounts: a.Accounts, Applications: a.Applications, Wallet: a.Wallet, OAuth: a.OAuth})
 		a.SimulatedLawyers = sandbox.NewLawyers(a.DB, a.Consultations, a.Lawyers, a.Logger)
 		a.SimulatedClock = sandbox.NewClock(a.DB, a.Consultations, a.Logger)
 		a.SimulatedPayments = sandbox.NewPayments(a.DB, a.Payments, a.noticeURL(), k.payment, a.Logger)
@@ -292,6 +328,9 @@ func (a *App) sayWhatIsMissing() {
 	}
 	if !a.Payments.Available() {
 		a.Logger.Warn("no payment provider is set: top-ups are refused with 503", "set", "PARTNERD_STRIPE_SECRET_KEY")
+	}
+	if !a.Config.Sandbox() && (a.Config.Contact == "" || a.Config.LegalDir == "") {
+		a.Logger.Warn("clients and partners find no contact, or no legal notice, terms and privacy page, which the law wants of a service for consumers", "set", "PARTNERD_CONTACT, PARTNERD_LEGAL_DIR")
 	}
 }
 
@@ -370,13 +409,23 @@ func (a *App) routes() (*echo.Echo, error) {
 	e := echo.New()
 	e.HideBanner, e.HidePort = true, true
 	e.IPExtractor = a.addressOf()
-	limiter := ratelimit.New()
 	d := web.Deps{
 		SecurityContact: a.Config.SecurityContact,
 		DB:              a.DB, Accounts: a.Accounts, Applications: a.Applications, OAuth: a.OAuth, Wallet: a.Wallet, Payments: a.Payments, Books: a.Books,
-		SelfService: a.SelfService, Staff: a.Staff, Operator: a.Operator, Lawyers: a.Lawyers, Webhooks: a.Webhooks, Access: a.Access, Privacy: a.Privacy, Consultations: a.Consultations, Desk: a.Desk, Catalog: a.Catalog,
-		Limiter: limiter, Logger: a.Logger, BaseURL: a.Config.BaseURL, Sandbox: a.Config.Sandbox(),
+		SelfService: a.SelfService, Staff: a.Staff, Operator: a.Operator, Lawyers: a.Lawyers, Webhooks: a.Webhooks, Portal: a.Portal, Requests: a.Requests, Conformance: a.Conformance, Clock: a.SimulatedClock, Access: a.Access, Privacy: a.Privacy, Consultations: a.Consultations, Desk: a.Desk, Catalog: a.Catalog,
+		Limiter: a.limiter, Logger: a.Logger, BaseURL: a.Config.BaseURL, Sandbox: a.Config.Sandbox(),
 		Contract: openapi.Published(openapi.Partner, a.Config.BaseURL), Platform: openapi.Published(openapi.Platform, a.Config.BaseURL),
+		Name: a.Config.ServiceName, Contact: a.Config.Contact,
+	}
+	if a.Config.LegalDir != "" {
+		legal, err := web.ReadLegal(os.DirFS(a.Config.LegalDir))
+		if err != nil {
+			return nil, err
+		}
+		d.Legal = legal
+	}
+	if base, err := url.Parse(a.Config.BaseURL); err == nil && a.Config.Sandbox() && a.Config.MailServer == "" && (base.Hostname() == "localhost" || base.Hostname() == "127.0.0.1") {
+		d.MailFolder = a.Config.path("mail")
 	}
 	if a.SimulatedPayments != nil {
 		d.SandboxPayments, d.Player = a.SimulatedPayments, openapi.Published(openapi.Sandbox, a.Config.BaseURL)
@@ -386,11 +435,12 @@ func (a *App) routes() (*echo.Echo, error) {
 		return nil, err
 	}
 	api, err := httpapi.New(httpapi.Deps{
-		DB: a.DB, Logger: a.Logger, Metrics: a.requests, Twilio: a.Twilio, Accounts: a.Accounts, Access: a.Access, OAuth: a.OAuth, Catalog: a.Catalog, Wallet: a.Wallet, Payments: a.Payments,
-		Consultations: a.Consultations, Staff: a.Staff, Desk: a.Desk, Idempotency: a.Idempotency, Limiter: limiter, Applications: a.Applications, Webhooks: a.Webhooks,
+		DB: a.DB, Logger: a.Logger, Metrics: a.requests, Twilio: a.Twilio, Accounts: a.Accounts, Access: a.Access, Requests: a.Requests, Conformance: a.Conformance, OAuth: a.OAuth, Catalog: a.Catalog, Wallet: a.Wallet, Payments: a.Payments,
+		Consultations: a.Consultations, Staff: a.Staff, Desk: a.Desk, Idempotency: a.Idempotency, Limiter: a.limiter, Applications: a.Applications, Portal: a.Portal, Webhooks: a.Webhooks,
 		Quotas: httpapi.Quotas{ApplicationPerMinute: a.Config.RateApplication, ClientPerMinute: a.Config.RateClient,
 			UnauthorizedPerMinute: a.Config.RateUnauthorized, TokenFailurePerMinute: a.Config.RateTokenFailures},
-		BaseURL: a.Config.BaseURL, CursorKey: a.cursor, Test: a.Config.Sandbox(), Clock: a.SimulatedClock, Authorize: pages.Authorize, ErrorPage: pages.Error,
+		BaseURL: a.Config.BaseURL, Contact: a.Config.Contact, CursorKey: a.cursor, Test: a.Config.Sandbox(), Clock: a.SimulatedClock, TestClients: a.TestClients, Inbox: a.Inbox, Authorize: pages.Authorize, ErrorPage: pages.Error,
+		Status: a.Status, StatusPage: pages.StatusPage,
 	})
 	if err != nil {
 		return nil, err

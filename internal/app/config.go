@@ -19,6 +19,7 @@ import (
 	"partnerd/internal/deployment"
 	"partnerd/internal/postgres"
 	"partnerd/internal/seal"
+	"partnerd/internal/web"
 	"partnerd/internal/webhook"
 )
 
@@ -70,6 +71,10 @@ type Config struct {
 	PhoneCountries []string `env:"PARTNERD_PHONE_COUNTRIES" help:"Countries (ISO 3166 codes) whose phone numbers clients may verify. Default: the European Economic Area."`
 	PhoneCodes     int      `env:"PARTNERD_PHONE_CODES" default:"5000" help:"Codes texted to phones a day, all clients together; a bound on what strangers can make text messages cost."`
 
+	ServiceName string `env:"PARTNERD_SERVICE_NAME" default:"partnerd" help:"What people read that the service is called, on every page."`
+	Contact     string `name:"service-contact" env:"PARTNERD_CONTACT" help:"Whom partners and clients write to, like mailto:help@partners.example or https://…; on every page and in the contracts. Empty: nobody is named."`
+	LegalDir    string `env:"PARTNERD_LEGAL_DIR" type:"path" help:"Folder of the operator's legal pages: notice, terms and privacy, each as <page>.en.md and <page>.fr.md. Empty: there are none."`
+
 	SecurityContact string `env:"PARTNERD_SECURITY_CONTACT" help:"Where to report a weakness, like mailto:security@partners.example; told by /.well-known/security.txt. Empty: there is no such page."`
 
 	LogLevel  slog.Level `env:"PARTNERD_LOG_LEVEL" default:"info" help:"debug, info, warn or error."`
@@ -108,9 +113,14 @@ func (c *Config) Check() error {
 	} else if err == nil && c.MetricsToken == "" && !deployment.IsLocal("http://"+c.MetricsAddr) {
 		errs = append(errs, errors.New("PARTNERD_METRICS_TOKEN: needed where others can connect: they read the totals of the wallets"))
 	}
-	if c.SecurityContact != "" {
-		if u, err := url.Parse(c.SecurityContact); err != nil || u.Scheme != "https" && u.Scheme != "mailto" {
-			errs = append(errs, fmt.Errorf("PARTNERD_SECURITY_CONTACT: %q is not like mailto:security@partners.example or https://…", c.SecurityContact))
+	for name, contact := range map[string]string{"PARTNERD_SECURITY_CONTACT": c.SecurityContact, "PARTNERD_CONTACT": c.Contact} {
+		if u, err := url.Parse(contact); contact != "" && (err != nil || u.Scheme != "https" && u.Scheme != "mailto" || strings.ContainsAny(contact, "\n\r'\"")) {
+			errs = append(errs, fmt.Errorf("%s: %q is not like mailto:somebody@partners.example or https://…", name, contact))
+		}
+	}
+	if c.LegalDir != "" {
+		if _, err := web.ReadLegal(os.DirFS(c.LegalDir)); err != nil {
+			errs = append(errs, fmt.Errorf("PARTNERD_LEGAL_DIR: %w", err))
 		}
 	}
 	if c.WebhookRetention != 0 && c.WebhookRetention < 72*time.Hour {

@@ -149,12 +149,25 @@ func (p *partner) valid(op describedOperation, contentType string, example map[s
 			p.t.Fatal(err)
 		}
 	}
+	if op.ID == "examineEndpoint" { // another operation may have taken the URL away
+		if err := p.bank.app.DB.InTx(p.t.Context(), func(tx postgres.Tx) error {
+			return p.bank.app.Webhooks.SetURL(p.t.Context(), tx, p.bank.crm.ID, p.real["https://crm.example/webhooks"])
+		}); err != nil {
+			p.t.Fatal(err)
+		}
+	}
 	r := &request{path: op.path, contentType: contentType, query: url.Values{}, header: http.Header{}}
 	switch {
 	case strings.HasPrefix(op.path, "/api/v1/"):
 		r.header.Set("Authorization", "Bearer "+p.token)
 	case strings.HasPrefix(op.path, "/api/platform/v1/sandbox/"): // an application of its own, whose time passes
 		setBasic(r.header, p.player.ClientID, p.player.ClientSecret)
+	case strings.HasPrefix(op.path, "/api/platform/v1/application"): // one more each time, which is changed and whose secret is replaced
+		made, err := p.bank.app.CreateApplication(p.t.Context(), application.NewApplication{Name: "Rotated", RedirectURIs: p.bank.crm.RedirectURIs}, "")
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		setBasic(r.header, made.ClientID, made.ClientSecret)
 	case strings.HasPrefix(op.path, "/api/platform/"):
 		setBasic(r.header, p.bank.crm.ID, p.bank.secret)
 	case strings.HasPrefix(op.path, "/api/desk/"):

@@ -34,6 +34,7 @@ func (a *App) Run(ctx context.Context, serve, work bool, started func()) error {
 	background["desk announcements"] = a.Desk.Announce
 	if serve {
 		background["log of uses"] = a.Access.Run
+		background["log of requests"] = a.Requests.Run
 		background["desks"] = a.Desk.Run
 	}
 	for name, run := range background {
@@ -90,6 +91,9 @@ func (a *App) serve(ctx context.Context, started func()) error {
 	defer done()
 	if lost := a.Access.Flush(flushing); lost != nil { // what may be lost in a crash is no reason to end badly
 		a.Logger.Warn("the last uses are not in the log of uses", "error", lost)
+	}
+	if lost := a.Requests.Flush(flushing); lost != nil {
+		a.Logger.Warn("the last requests are not in the log that partners see", "error", lost)
 	}
 	return err
 }

@@ -27,6 +27,9 @@ func (a *App) selfService(k keys) error {
 	if err != nil {
 		return err
 	}
+	if a.Inbox != nil {
+		sender = a.Inbox.SMS(sender, a.Config.SMSServer != "")
+	}
 	a.SMS = sms.New(a.DB, a.Queue, box, sender, a.Logger)
 	a.purgeEvery("text messages", time.Hour, a.SMS.Purge)
 	a.SelfService, err = account.NewSelfService(account.SelfServiceDeps{DB: a.DB, Accounts: a.Accounts, Box: box, Queue: a.Queue, Mail: a.Mail, SMS: a.SMS,

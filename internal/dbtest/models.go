@@ -128,7 +128,7 @@ func holds(kind string, f *schema.Field) bool {
 		return t.Kind() == reflect.Int32 || t.Kind() == reflect.Int
 	case "bytea":
 		return t.ConvertibleTo(bytesType) || isDigest(t)
-	case "jsonb":
+	case "json", "jsonb":
 		return f.TagSettings["SERIALIZER"] == "json" || t.ConvertibleTo(bytesType)
 	case "timestamp with time zone", "date":
 		return t == timeType

@@ -1,0 +1,277 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+)
+
+type event struct {
+	ID             string          `json:"id"`
+	Type           string          `json:"type"`
+	CreatedAt      time.Time       `json:"createdAt"`
+	ConsultationID *string         `json:"consultationId"`
+	Sequence       int64           `json:"sequence"`
+	Test           bool            `json:"test"`
+	Payload        json.RawMessage `json:"payload"`
+}
+
+type eventPage struct {
+	Items   []event `json:"items"`
+	Cursor  string  `json:"cursor"`
+	HasMore bool    `json:"hasMore"`
+	Gap     bool    `json:"gap"`
+}
+
+type delivery struct {
+	ID             string    `json:"id"`
+	EventID        string    `json:"eventId"`
+	EventType      string    `json:"eventType"`
+	ConsultationID *string   `json:"consultationId"`
+	State          string    `json:"state"`
+	Attempts       int       `json:"attempts"`
+	NextAttemptAt  *string   `json:"nextAttemptAt"`
+	CreatedAt      time.Time `json:"createdAt"`
+	AttemptLog     []struct {
+		Number       int       `json:"number"`
+		StartedAt    time.Time `json:"startedAt"`
+		DurationMs   int64     `json:"durationMs"`
+		StatusCode   *int      `json:"statusCode"`
+		Error        *string   `json:"error"`
+		ResponseBody string    `json:"responseBody"`
+	} `json:"attemptLog"`
+}
+
+type request struct {
+	ID         string    `json:"id"`
+	At         time.Time `json:"at"`
+	Method     string    `json:"method"`
+	Path       string    `json:"path"`
+	Status     int       `json:"status"`
+	Code       *string   `json:"code"`
+	DurationMs int64     `json:"durationMs"`
+	Replayed   bool      `json:"replayed"`
+	Issues     []struct {
+		Path    string `json:"path"`
+		Code    string `json:"code"`
+		Message string `json:"message"`
+	} `json:"issues"`
+	Body json.RawMessage `json:"body"`
+}
+
+type page[T any] struct {
+	Items      []T     `json:"items"`
+	NextCursor *string `json:"nextCursor"`
+}
+
+// query makes a query of pairs of name and value, without those that are empty.
+func query(pairs ...string) string {
+	v := url.Values{}
+	for i := 0; i < len(pairs); i += 2 {
+		if pairs[i+1] != "" {
+			v.Set(pairs[i], pairs[i+1])
+		}
+	}
+	if len(v) == 0 {
+		return ""
+	}
+	return "?" + v.Encode()
+}
+
+// more says how to go on with a list.
+func (p page[T]) more(lines []string) []string {
+	if p.NextCursor == nil {
+		return lines
+	}
+	return append(lines, "", "There is more: --cursor="+*p.NextCursor)
+}
+
+type listing struct {
+	Limit  int    `help:"Items on a page, 1 to 100." default:"20"`
+	Cursor string `help:"Where the page before ended."`
+}
+
+type triggerCmd struct {
+	Type string `arg:"" help:"Type of the event, like consultation.completed."`
+}
+
+func (c *triggerCmd) Run(ctx context.Context, s *service) error {
+	return tell(ctx, s, http.MethodPost, "/endpoint/test", map[string]string{"type": c.Type}, func(d delivery) []string {
+		return []string{"The event " + d.EventID + " is on its way: partnerctl deliveries " + d.ID}
+	})
+}
+
+type eventsCmd struct {
+	After string `help:"Cursor of the page before. Default: begins with the oldest."`
+	Limit int    `help:"Items on a page, 1 to 100." default:"100"`
+}
+
+func (c *eventsCmd) Run(ctx context.Context, s *service) error {
+	return tell(ctx, s, http.MethodGet, "/events"+query("after", c.After, "limit", strconv.Itoa(c.Limit)), nil, func(p eventPage) []string {
+		lines := []string{row("CREATED", "TYPE", "CONSULTATION", "NUMBER", "EVENT")}
+		for _, e := range p.Items {
+			lines = append(lines, row(e.CreatedAt, e.Type, e.ConsultationID, e.Sequence, e.ID))
+		}
+		if p.Gap {
+			lines = append(lines, "", "Events between the cursor and these are older than 30 days.")
+		}
+		return append(lines, "", "Go on with --after="+p.Cursor)
+	})
+}
+
+type deliveriesCmd struct {
+	ID           string `arg:"" optional:"" help:"Identifier of a delivery, to show its attempts."`
+	State        string `help:"PENDING, DELIVERED or FAILED."`
+	Consultation string `help:"Those of a consultation."`
+	listing      `embed:""`
+}
+
+func (c *deliveriesCmd) Run(ctx context.Context, s *service) error {
+	if c.ID != "" {
+		return tell(ctx, s, http.MethodGet, "/deliveries/"+url.PathEscape(c.ID), nil, showDelivery)
+	}
+	return tell(ctx, s, http.MethodGet, "/deliveries"+query("state", c.State, "consultationId", c.Consultation, "cursor", c.Cursor, "limit", strconv.Itoa(c.Limit)), nil, func(p page[delivery]) []string {
+		lines := []string{row("CREATED", "STATE", "ATTEMPTS", "TYPE", "CONSULTATION", "DELIVERY")}
+		for _, d := range p.Items {
+			lines = append(lines, row(d.CreatedAt, d.State, d.Attempts, d.EventType, d.ConsultationID, d.ID))
+		}
+		return p.more(lines)
+	})
+}
+
+func showDelivery(d delivery) []string {
+	lines := []string{row("delivery", d.ID), row("event", d.EventID), row("type", d.EventType), row("consultation", d.ConsultationID), row("state", d.State), row("next attempt", d.NextAttemptAt), ""}
+	for _, a := range d.AttemptLog {
+		lines = append(lines, row(fmt.Sprint("attempt ", a.Number), a.StartedAt, a.StatusCode, fmt.Sprint(a.DurationMs, " ms"), a.Error))
+		if a.ResponseBody != "" {
+			lines = append(lines, row("", strconv.Quote(a.ResponseBody)))
+		}
+	}
+	return lines
+}
+
+type resendCmd struct {
+	ID    string `arg:"" help:"Identifier of the delivery."`
+	AsNew bool   `help:"As a new delivery, with an identifier of its own."`
+}
+
+func (c *resendCmd) Run(ctx context.Context, s *service) error {
+	return tell(ctx, s, http.MethodPost, "/deliveries/"+url.PathEscape(c.ID)+"/redeliver"+query("asNew", strconv.FormatBool(c.AsNew)), nil, func(d delivery) []string {
+		return []string{"On its way: partnerctl deliveries " + d.ID}
+	})
+}
+
+type requestsCmd struct {
+	ID      string `arg:"" optional:"" help:"X-Request-Id of an answer, to show what was wrong."`
+	Refused bool   `help:"Only what was answered with 400 or more."`
+	listing `embed:""`
+}
+
+func (c *requestsCmd) Run(ctx context.Context, s *service) error {
+	if c.ID != "" {
+		return tell(ctx, s, http.MethodGet, "/requests/"+url.PathEscape(c.ID), nil, func(r request) []string {
+			lines := []string{row("request", r.ID), row("at", r.At), row("asked", r.Method+" "+r.Path), row("answer", fmt.Sprint(r.Status)), row("code", r.Code), row("took", fmt.Sprint(r.DurationMs, " ms")), row("body", string(r.Body))}
+			for _, i := range r.Issues {
+				lines = append(lines, row("issue", i.Path+": "+i.Message))
+			}
+			return lines
+		})
+	}
+	refused := ""
+	if c.Refused {
+		refused = "true"
+	}
+	return tell(ctx, s, http.MethodGet, "/requests"+query("refused", refused, "cursor", c.Cursor, "limit", strconv.Itoa(c.Limit)), nil, func(p page[request]) []string {
+		lines := []string{row("AT", "STATUS", "CODE", "TOOK", "ASKED", "REQUEST")}
+		for _, r := range p.Items {
+			lines = append(lines, row(r.At, r.Status, r.Code, fmt.Sprint(r.DurationMs, " ms"), r.Method+" "+r.Path, r.ID))
+		}
+		return p.more(lines)
+	})
+}
+
+type endpointCmd struct {
+	URL *string `arg:"" optional:"" help:"URL to set; it has to answer a signed ping with 2xx."`
+}
+
+func (c *endpointCmd) Run(ctx context.Context, s *service) error {
+	method, body := http.MethodGet, any(nil)
+	if c.URL != nil {
+		method, body = http.MethodPut, map[string]string{"url": *c.URL}
+	}
+	return tell(ctx, s, method, "/endpoint", body, func(e struct {
+		URL            *string `json:"url"`
+		DisabledAt     *string `json:"disabledAt"`
+		DisabledReason *string `json:"disabledReason"`
+	}) []string {
+		return []string{row("url", e.URL), row("disabled at", e.DisabledAt), row("because", e.DisabledReason)}
+	})
+}
+
+type examineCmd struct{}
+
+func (c *examineCmd) Run(ctx context.Context, s *service) error {
+	return tell(ctx, s, http.MethodPost, "/endpoint/examine", nil, func(e struct {
+		Passed  bool `json:"passed"`
+		Results []struct {
+			Title          string `json:"title"`
+			Passed, Advice bool
+			Fault, Why     *string
+		} `json:"results"`
+	}) []string {
+		var lines []string
+		for _, x := range e.Results {
+			switch {
+			case x.Passed:
+				lines = append(lines, row("ok", x.Title))
+			case x.Advice:
+				lines = append(lines, row("advice", x.Title), row("", x.Fault), row("", x.Why))
+			default:
+				lines = append(lines, row("FAILED", x.Title), row("", x.Fault), row("", x.Why))
+			}
+		}
+		return append(lines, "", map[bool]string{true: "PASSED", false: "FAILED"}[e.Passed])
+	})
+}
+
+type checklistCmd struct{}
+
+func (c *checklistCmd) Run(ctx context.Context, s *service) error {
+	return tell(ctx, s, http.MethodGet, "/checklist", nil, func(l struct {
+		Items []struct {
+			Title, Saw string
+			Done       bool
+		} `json:"items"`
+	}) []string {
+		var lines []string
+		for _, i := range l.Items {
+			lines = append(lines, row(map[bool]string{true: "done", false: "TO DO"}[i.Done], i.Title, i.Saw))
+		}
+		return lines
+	})
+}
+
+type clockCmd struct {
+	By time.Duration `arg:"" help:"How much time passes, like 30m or 24h."`
+}
+
+func (c *clockCmd) Run(ctx context.Context, s *service) error {
+	for left := int64(c.By / time.Second); left > 0; {
+		raw, err := s.call(ctx, http.MethodPost, "/sandbox/clock/advance", map[string]int64{"seconds": left})
+		if err != nil {
+			return err
+		}
+		var v struct{ AdvancedSeconds, RemainingSeconds int64 }
+		if err := json.Unmarshal(raw, &v); err != nil {
+			return err
+		}
+		fmt.Println(strings.TrimSuffix((time.Duration(v.AdvancedSeconds)*time.Second).String(), "0s"), "passed")
+		left = v.RemainingSeconds
+	}
+	return nil
+}

@@ -1,0 +1,114 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"partnerd/internal/webhook"
+)
+
+// listenCmd lets a program that the service cannot reach take webhooks: it reads the list of events and signs itself.
+type listenCmd struct {
+	Forward           string        `help:"URL to post events to, like http://localhost:3000/webhooks." required:""`
+	WebhookSecretFile []byte        `help:"File with the signing secret that the program knows. Default: one is made and printed." type:"filecontent"`
+	Every             time.Duration `help:"How often the list is read." default:"1s"`
+}
+
+func (c *listenCmd) Run(ctx context.Context, s *service) error {
+	secret := strings.TrimSpace(string(c.WebhookSecretFile))
+	if secret == "" {
+		secret = "whsec_local_" + strings.ToLower(rand.Text())
+		fmt.Println("Signing secret for this run:", secret)
+	}
+	cursor, skipped, err := c.newest(ctx, s)
+	if err != nil {
+		return err
+	}
+	fmt.Printf("%d earlier events are left out. Waiting for events; Ctrl-C ends.\n", skipped)
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(c.Every):
+		}
+		p, err := read(ctx, s, cursor)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "not read, tried again:", err)
+			continue
+		}
+		for _, e := range p.Items {
+			c.forward(ctx, secret, e)
+		}
+		cursor = p.Cursor
+	}
+}
+
+// newest is the cursor after the last event that there is.
+func (c *listenCmd) newest(ctx context.Context, s *service) (cursor string, skipped int, err error) {
+	for more := true; more; {
+		p, err := read(ctx, s, cursor)
+		if err != nil {
+			return "", 0, err
+		}
+		cursor, more, skipped = p.Cursor, p.HasMore, skipped+len(p.Items)
+	}
+	return cursor, skipped, nil
+}
+
+func read(ctx context.Context, s *service, after string) (p eventPage, err error) {
+	raw, err := s.call(ctx, http.MethodGet, "/events"+query("after", after, "limit", "100"), nil)
+	if err != nil {
+		return p, err
+	}
+	return p, json.Unmarshal(raw, &p)
+}
+
+// forward posts once: what fails is printed, and can be sent by the service again.
+func (c *listenCmd) forward(ctx context.Context, secret string, e event) {
+	var body bytes.Buffer
+	if err := json.Compact(&body, e.Payload); err != nil {
+		fmt.Fprintln(os.Stderr, e.ID, err)
+		return
+	}
+	began := time.Now()
+	status, err := post(ctx, c.Forward, secret, e, body.Bytes())
+	answer := strconv.Itoa(status)
+	if err != nil {
+		answer = err.Error()
+	}
+	fmt.Println(time.Now().Format(time.TimeOnly), e.Type, e.ID, "→", answer, time.Since(began).Round(time.Millisecond))
+}
+
+func post(ctx context.Context, url, secret string, e event, body []byte) (status int, err error) {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second) // what the service gives receivers
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
+	if err != nil {
+		return 0, err
+	}
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set(webhook.HeaderEvent, e.Type)
+	r.Header.Set(webhook.HeaderDelivery, e.ID)
+	r.Header.Set(webhook.HeaderSequence, strconv.FormatInt(e.Sequence, 10))
+	r.Header.Set(webhook.HeaderAttempt, "1")
+	if e.Test {
+		r.Header.Set(webhook.HeaderTest, "true")
+	}
+	r.Header.Set(webhook.HeaderSignature, webhook.Sign(secret, time.Now(), body))
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return 0, err
+	}
+	return resp.StatusCode, resp.Body.Close()
+}

@@ -1,0 +1,161 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+)
+
+// service is the Platform API of a deployment, for one application.
+type service struct {
+	BaseURL          string `name:"base-url" help:"Address of the service." default:"http://localhost:8080" env:"PARTNERCTL_BASE_URL"`
+	ClientID         string `name:"client-id" help:"client_id of the application." env:"PARTNERCTL_CLIENT_ID"`
+	ClientSecretFile []byte `name:"secret-file" help:"File with the client_secret; - for standard input. Default: PARTNERCTL_CLIENT_SECRET." type:"filecontent"`
+	JSON             bool   `name:"json" help:"Print what the service answered."`
+}
+
+const (
+	maxAnswer   = 8 << 20 // bytes
+	maxPatience = 45 * time.Second
+)
+
+// refusal is an error that the service answered with.
+type refusal struct {
+	Status     int
+	Code       string `json:"code"`
+	Message    string `json:"message"`
+	RetryAfter time.Duration
+	RequestID  string
+	Issues     []struct {
+		Path    string `json:"path"`
+		Message string `json:"message"`
+	} `json:"issues"`
+}
+
+// Error implements the interface error.
+func (r *refusal) Error() string {
+	text := fmt.Sprintf("%d %s: %s", r.Status, r.Code, r.Message)
+	for _, i := range r.Issues {
+		text += fmt.Sprintf("\n  %s: %s", cmp.Or(i.Path, "body"), i.Message)
+	}
+	return text + "\n  (" + r.RequestID + ")"
+}
+
+// call asks the service and returns the body of a success. It waits once, when too much was asked.
+func (s *service) call(ctx context.Context, method, path string, body any) (json.RawMessage, error) {
+	raw, err := s.try(ctx, method, path, body)
+	var refused *refusal
+	if errors.As(err, &refused) && refused.Status == http.StatusTooManyRequests && refused.RetryAfter <= maxPatience {
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(refused.RetryAfter):
+		}
+		return s.try(ctx, method, path, body)
+	}
+	return raw, err
+}
+
+func (s *service) try(ctx context.Context, method, path string, body any) (json.RawMessage, error) {
+	secret := cmp.Or(strings.TrimSpace(string(s.ClientSecretFile)), os.Getenv("PARTNERCTL_CLIENT_SECRET"))
+	if s.ClientID == "" || secret == "" {
+		return nil, errors.New("give --client-id (or PARTNERCTL_CLIENT_ID), and the client_secret in PARTNERCTL_CLIENT_SECRET or with --secret-file")
+	}
+	var sent io.Reader
+	if body != nil {
+		raw, err := json.Marshal(body)
+		if err != nil {
+			return nil, err
+		}
+		sent = bytes.NewReader(raw)
+	}
+	ctx, cancel := context.WithTimeout(ctx, maxPatience)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, method, strings.TrimSuffix(s.BaseURL, "/")+"/api/platform/v1"+path, sent)
+	if err != nil {
+		return nil, err
+	}
+	r.SetBasicAuth(s.ClientID, secret)
+	r.Header.Set("User-Agent", "partnerctl/1")
+	if body != nil {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	raw, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	if err != nil {
+		return nil, err
+	}
+	if resp.StatusCode/100 != 2 {
+		refused := &refusal{Status: resp.StatusCode, RequestID: resp.Header.Get("X-Request-Id")}
+		if json.Unmarshal(raw, refused) != nil {
+			return nil, fmt.Errorf("%s answered %s, which is not an answer of this API", s.BaseURL, resp.Status)
+		}
+		seconds, _ := strconv.Atoi(resp.Header.Get("Retry-After")) // none: 0
+		refused.RetryAfter = time.Duration(seconds) * time.Second
+		return nil, refused
+	}
+	return raw, nil
+}
+
+// tell asks, and prints the answer as it is or as the lines that show makes of it.
+func tell[T any](ctx context.Context, s *service, method, path string, body any, show func(T) []string) error {
+	raw, err := s.call(ctx, method, path, body)
+	if err != nil {
+		return err
+	}
+	if s.JSON {
+		fmt.Println(strings.TrimSpace(string(raw)))
+		return nil
+	}
+	var v T
+	if len(raw) > 0 {
+		if err := json.Unmarshal(raw, &v); err != nil {
+			return err
+		}
+	}
+	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
+	for _, line := range show(v) {
+		fmt.Fprintln(w, line)
+	}
+	return w.Flush()
+}
+
+// row is the cells of a table; what is nil is a dash.
+func row(cells ...any) string {
+	texts := make([]string, len(cells))
+	for i, c := range cells {
+		switch v := c.(type) {
+		case *string:
+			if v == nil {
+				texts[i] = "-"
+				continue
+			}
+			texts[i] = *v
+		case *int:
+			if v == nil {
+				texts[i] = "-"
+				continue
+			}
+			texts[i] = strconv.Itoa(*v)
+		case time.Time:
+			texts[i] = v.Local().Format("2006-01-02 15:04:05")
+		default:
+			texts[i] = fmt.Sprint(v)
+		}
+	}
+	return strings.Join(texts, "\t")
+}

@@ -1,5 +1,6 @@
 // Command democrm plays a partner's CRM against a running server, from outside and with the published contract only. It
-// prints every step with what it saw, and stops with status 1 at the first thing that is not as the contract says.
+// prints every step with what it saw, and stops with status 1 at the first thing that is not as the contract says. "democrm serve" is
+// the same CRM with a face, for a browser.
 package main
 
 import (
@@ -26,15 +27,23 @@ const sameInstallation = "The partnerd command registers its application in the 
 	"PARTNERD_DATABASE_URL name: set them as for that server."
 
 func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if len(os.Args) > 1 && os.Args[1] == "serve" {
+		if err := serve(ctx, os.Args[2:]); err != nil && !errors.Is(err, context.Canceled) {
+			fmt.Fprintln(os.Stderr, "democrm:", err)
+			stop()
+			os.Exit(1)
+		}
+		return
+	}
 	base := flag.String("base-url", "http://localhost:8080", "address of the service")
 	partnerd := flag.String("partnerd", "bin/partnerd", "the partnerd command: registers the demonstration's application, and serves when nothing answers at base-url")
 	flag.Usage = func() {
-		fmt.Fprintln(flag.CommandLine.Output(), "democrm plays a partner's CRM against the server at base-url. "+sameInstallation+"\n\nFlags:")
+		fmt.Fprintln(flag.CommandLine.Output(), "democrm plays a partner's CRM against the server at base-url; democrm serve is one with a face. "+sameInstallation+"\n\nFlags:")
 		flag.PrintDefaults()
 	}
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Minute)
 	defer cancel()
 	if err := run(ctx, strings.TrimSuffix(*base, "/"), *partnerd); err != nil {

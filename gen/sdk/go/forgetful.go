@@ -1,0 +1,27 @@
+//go:build forgetful
+
+package main
+
+import "partner-sdk/generated/partner"
+
+// What the analyzer must refuse: a code and an event without a case.
+
+func forgetfulOfCodes(code partner.CreateConsultationConflictErrorCode) bool {
+	switch code {
+	case partner.CreateConsultationConflictErrorCodeINSUFFICIENTFUNDS, partner.CreateConsultationConflictErrorCodeIDEMPOTENCYCONFLICT,
+		partner.CreateConsultationConflictErrorCodeIDEMPOTENCYINPROGRESS:
+		return true
+	}
+	return false
+}
+
+func forgetfulOfEvents(kind partner.EventType) bool {
+	switch kind {
+	case partner.EventTypeConsultationCreated, partner.EventTypeConsultationPaymentAuthorized, partner.EventTypeConsultationMatching,
+		partner.EventTypeConsultationAssigned, partner.EventTypeConsultationCallStarted, partner.EventTypeConsultationCallEnded,
+		partner.EventTypeConsultationCompleted, partner.EventTypeConsultationNoteAvailable, partner.EventTypeConsultationPendingCallback,
+		partner.EventTypeConsultationCancelled, partner.EventTypeConsultationRefunded:
+		return true
+	}
+	return false
+}

@@ -46,7 +46,7 @@ func TestNoPageAndNoContractNamesAnotherAddress(t *testing.T) {
 	for _, base := range []string{"https://api.example", "http://localhost:18449"} {
 		w := newWorld(t, func(s *setup) { s.BaseURL, s.SecurityContact, s.idle = base, "mailto:security@api.example", true })
 		w.base = "http://" + w.Config.Addr
-		for _, path := range []string{"/", "/?lang=fr", "/docs", "/docs/platform", "/login", "/signup", "/password/forgot", "/accessibility", "/nowhere",
+		for _, path := range []string{"/", "/?lang=fr", "/docs", "/docs/reference/account", "/docs/reference/wallet", "/docs/platform/endpoint", "/docs/wallet.md", "/llms.txt", "/login", "/signup", "/password/forgot", "/accessibility", "/nowhere",
 			"/openapi.yaml", "/openapi.json", "/openapi/platform.yaml", "/openapi/platform.json", "/docs/sandbox", "/openapi/sandbox.yaml", "/openapi/sandbox.json", "/.well-known/oauth-authorization-server",
 			"/.well-known/security.txt", "/status"} {
 			text := html.UnescapeString(string(w.send(t, http.MethodGet, path, nil).Body))
@@ -54,11 +54,15 @@ func TestNoPageAndNoContractNamesAnotherAddress(t *testing.T) {
 				t.Errorf("under %s, %s names localhost: …%.120s", base, path, rest[max(0, strings.Index(rest, "localhost")-40):])
 			}
 			for _, named := range map[string][]string{
-				"/":                      {base},
-				"/docs":                  {"curl '" + base + "/api/v1/me'", base + "/checkout/"},
-				"/docs/platform":         {"curl '" + base + "/api/platform/v1/endpoint'"},
-				"/openapi.yaml":          {"url: " + base + "\n", base + "/checkout/", "&iss=" + url.QueryEscape(base)},
-				"/openapi/platform.yaml": {"url: " + base + "\n"},
+				"/":                       {base},
+				"/docs":                   {base},
+				"/docs/reference/account": {"curl '" + base + "/api/v1/me'"},
+				"/docs/reference/wallet":  {base + "/checkout/"},
+				"/docs/platform/endpoint": {"curl '" + base + "/api/platform/v1/endpoint'"},
+				"/docs/wallet.md":         {base + "/legal/waiver/"},
+				"/llms.txt":               {base + "/docs/quickstart.md"},
+				"/openapi.yaml":           {"url: " + base + "\n", base + "/checkout/", "&iss=" + url.QueryEscape(base)},
+				"/openapi/platform.yaml":  {"url: " + base + "\n"},
 			}[path] {
 				if !strings.Contains(text, named) {
 					t.Errorf("under %s, %s lacks %q", base, path, named)
@@ -106,7 +110,7 @@ func TestWhatIsPublic(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	for path, media := range map[string]string{
-		"/": "text/html", "/docs": "text/html", "/docs/platform": "text/html", "/docs/sandbox": "text/html", "/openapi/sandbox.yaml": "application/yaml", "/openapi/sandbox.json": "application/json", "/login": "text/html", "/healthz": "application/json", "/readyz": "application/json", "/status": "application/json",
+		"/": "text/html", "/docs": "text/html", "/docs/platform": "text/html", "/docs/sandbox": "text/html", "/docs/webhooks": "text/html", "/docs/webhooks.md": "text/markdown", "/docs/search": "text/html", "/llms.txt": "text/plain", "/openapi/sandbox.yaml": "application/yaml", "/openapi/sandbox.json": "application/json", "/login": "text/html", "/healthz": "application/json", "/readyz": "application/json", "/status": "application/json", "/status.json": "application/json",
 		"/openapi.yaml": "application/yaml", "/openapi.json": "application/json", "/openapi/platform.yaml": "application/yaml", "/openapi/platform.json": "application/json", "/.well-known/jwks.json": "application/json",
 		"/.well-known/oauth-authorization-server": "application/json",
 	} {
@@ -133,6 +137,30 @@ func TestWhatIsPublic(t *testing.T) {
 			if r.Status >= 500 || strings.Contains(r.Header.Get("Location"), "//evil") {
 				t.Errorf("%s%s: %s %s", path, odd, r, r.Header.Get("Location"))
 			}
+		}
+	}
+}
+
+// The state of the service is a page for people, and the same for machines; what was not measured is not told.
+func TestStatusForPeopleAndForMachines(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for _, path := range []string{"/status", "/status.json"} {
+		v := w.send(t, http.MethodGet, path, nil, "Accept", "application/json").value()
+		for _, key := range []string{"status", "environment", "consultations", "topUps", "time", "parts", "days"} {
+			if v[key] == nil {
+				t.Errorf("%s has no %s: %v", path, key, v)
+			}
+		}
+		days := v["days"].([]any)
+		if first := days[0].(object); len(days) != 90 || first["minutesOf"] != nil || first["asked"] != nil || len(v["parts"].(object)) != 5 {
+			t.Errorf("%s: %d days from %v, parts %v", path, len(days), first, v["parts"])
+		}
+	}
+	for language, want := range map[string]string{"en": "State of the service", "fr": "État du service"} {
+		r := w.send(t, http.MethodGet, "/status", nil, "Accept", "text/html,*/*;q=0.8", "Accept-Language", language)
+		if r.Status != http.StatusOK || !strings.Contains(string(r.Body), want) || !strings.HasPrefix(r.Header.Get("Content-Type"), "text/html") {
+			t.Errorf("%s: %s", language, r)
 		}
 	}
 }

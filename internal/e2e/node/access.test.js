@@ -29,8 +29,9 @@ for (const language of ['en', 'fr']) {
         await examine(page, name(as))
       }
       await visit('/', 'home')
-      await visit('/docs', 'docs')
-      await visit('/docs/platform', 'docs-platform')
+      for (const path of ['', '/quickstart', '/life', '/errors', '/webhooks', '/changelog', '/reference', '/reference/consultations', '/platform', '/platform/endpoint', '/sandbox', '/search?q=key', '/search?q=xyzzy']) {
+        await visit(`/docs${path}`, `docs${path.replaceAll(/[^a-z]/g, '-')}`)
+      }
       await visit('/staff/login', 'staff-login')
       await visit('/staff/password/forgot', 'staff-forgot')
       const operator = await program.operator(language)

@@ -1,5 +1,6 @@
 // A client whose browser has no scripts and no styles: it keeps cookies and sends forms.
 import assert from 'node:assert/strict'
+import { setTimeout as pause } from 'node:timers/promises'
 
 const unescape = s => s.replaceAll('&amp;', '&').replaceAll('&#34;', '"').replaceAll('&#39;', "'").replaceAll('&#43;', '+').replaceAll('&lt;', '<').replaceAll('&gt;', '>')
 const attributes = tag => Object.fromEntries([...tag.matchAll(/([\w-]+)(?:="([^"]*)")?/g)].map(m => [m[1], unescape(m[2] ?? '')]))
@@ -56,5 +57,21 @@ export class Person {
     const { left } = await this.#send(page, '/oauth/consent', fields)
     assert(left, 'consent did not lead back to the partner')
     return left
+  }
+
+  /** Pays on the page of a top-up and returns the address at the partner. */
+  async pay(checkoutURL) {
+    const page = await this.#request(checkoutURL)
+    const path = new URL(page.url).pathname
+    const fields = formOf(page.html, path)
+    fields.set('action', 'pay')
+    let { html } = await this.#send(page, path, fields)
+    for (const giveUp = Date.now() + 20_000; ;) {
+      const back = [...html.matchAll(/<a([^>]*)>/g)].map(m => attributes(m[1]).href).find(href => href?.includes('topup='))
+      if (back) return back
+      assert(Date.now() < giveUp, `the payment does not lead back to the partner: ${html}`)
+      await pause(100)
+      html = (await this.#request(checkoutURL)).html
+    }
   }
 }

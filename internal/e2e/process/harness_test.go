@@ -31,8 +31,8 @@ const (
 	pollEvery   = 20 * time.Millisecond
 )
 
-// binary is the command under test.
-var binary string
+// binary is the command under test, partnersBinary the one for partners.
+var binary, partnersBinary string
 
 func TestMain(m *testing.M) {
 	flag.Parse()
@@ -50,9 +50,9 @@ func run(m *testing.M) int {
 		return 1
 	}
 	defer os.RemoveAll(dir)
-	binary = filepath.Join(dir, "partnerd")
-	if out, err := exec.Command("go", "build", "-o", binary, "partnerd/cmd/partnerd").CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "build partnerd: %v\n%s", err, out)
+	binary, partnersBinary = filepath.Join(dir, "partnerd"), filepath.Join(dir, "partnerctl")
+	if out, err := exec.Command("go", "build", "-o", dir+"/", "partnerd/cmd/partnerd", "partnerd/cmd/partnerctl").CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "build: %v\n%s", err, out)
 		return 1
 	}
 	return m.Run()

@@ -1,0 +1,91 @@
+package e2e
+
+import (
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	platform "partnerd/gen/platform/models"
+)
+
+const requestsPath = "/api/platform/v1/requests"
+
+// asked lists what the log says of an application, the oldest first, as "METHOD path status code".
+func (w *world) asked(t testing.TB, p *partner, query string) (lines []string, items []platform.Request) {
+	t.Helper()
+	w.must(t, w.Requests.Flush(t.Context()))
+	var page platform.RequestPage
+	w.send(t, http.MethodGet, requestsPath+"?limit=100"+query, nil, "Authorization", p.basic()).into(t, &page)
+	slices.Reverse(page.Items)
+	for _, r := range page.Items {
+		code := ""
+		if r.Code != nil {
+			code = " " + *r.Code
+		}
+		lines = append(lines, r.Method+" "+r.Path+" "+http.StatusText(r.Status)+code)
+	}
+	return lines, page.Items
+}
+
+// A partner finds out by himself why a call was refused, and nothing of his clients or his secrets is in what he reads.
+func TestAPartnerSeesWhatHeAsked(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, withoutWorkers)
+	a, b := w.partner(t, "CRM A"), w.partner(t, "CRM B")
+	s := w.link(t, a, w.client(t, "c1", true, 3000))
+	other := w.link(t, b, w.client(t, "c2", true, 3000))
+	before, _ := w.asked(t, a, "")
+
+	other.get(t, "/api/v1/me").is(t, "another application", http.StatusOK, "")
+	w.postToken(t, a.refreshForm("unknown")).is(t, "a stale token", http.StatusBadRequest, "invalid_grant")
+	w.postToken(t, a.refreshForm("unknown", "client_secret", "wrong")).is(t, "not the application", http.StatusUnauthorized, "invalid_client")
+	w.send(t, http.MethodGet, "/api/v1/me", nil, "Authorization", "Bearer nothing").is(t, "not a token", http.StatusUnauthorized, "UNAUTHORIZED")
+	s.get(t, "/api/v1/me?secret=query")
+	s.get(t, "/api/v1/nothing")
+	key := newKey()
+	first := s.do(t, http.MethodPost, consultations, wish(), "Idempotency-Key", key)
+	s.do(t, http.MethodPost, consultations, wish(), "Idempotency-Key", key)
+	refused := s.do(t, http.MethodPost, consultations, wish("subject", nil, "description", "my neighbour's secret"), "Idempotency-Key", newKey())
+	poor := s.do(t, http.MethodPost, consultations, wish(), "Idempotency-Key", newKey())
+
+	lines, items := w.asked(t, a, "")
+	want := []string{
+		"GET " + requestsPath + " OK", // the list above
+		"POST /api/oauth/token Bad Request invalid_grant",
+		"GET /api/v1/me Bad Request INVALID_REQUEST", "GET /api/v1/nothing Not Found NOT_FOUND",
+		"POST " + consultations + " Created", "POST " + consultations + " Created",
+		"POST " + consultations + " Unprocessable Entity VALIDATION_ERROR", "POST " + consultations + " " + http.StatusText(poor.Status) + " INSUFFICIENT_FUNDS",
+	}
+	got := slices.Clone(lines[len(before):])
+	slices.Sort(got) // two of one millisecond have no order
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
+		t.Fatalf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	for _, r := range items[len(before):] {
+		if created := r.Status == http.StatusCreated; created && (!r.IdempotencyKey || r.Replayed == (r.ID == first.Header.Get("X-Request-Id"))) {
+			t.Errorf("a creation: %+v", r)
+		}
+	}
+	only, _ := w.asked(t, a, "&refused=true")
+	if slices.ContainsFunc(only, func(l string) bool { return strings.HasSuffix(l, " OK") || strings.HasSuffix(l, " Created") }) || len(only) != 5 {
+		t.Errorf("refused: %q", only)
+	}
+
+	one := w.send(t, http.MethodGet, requestsPath+"/"+refused.Header.Get("X-Request-Id"), nil, "Authorization", a.basic())
+	var detail platform.RequestDetail
+	one.into(t, &detail)
+	if len(detail.Issues) != 1 || detail.Issues[0].Path != "subject" || detail.Body["description"] != "(21 characters)" || detail.Body["withdrawalWaiverAcknowledged"] != true {
+		t.Errorf("detail %s", one)
+	}
+	raw, err := json.Marshal(items)
+	w.must(t, err)
+	for _, secret := range []string{"neighbour", key, "query", s.token.AccessToken, a.ClientSecret} {
+		if strings.Contains(string(raw)+string(one.Body), secret) {
+			t.Errorf("the log holds %q", secret)
+		}
+	}
+	w.send(t, http.MethodGet, requestsPath+"/"+refused.Header.Get("X-Request-Id"), nil, "Authorization", b.basic()).is(t, "another application's", http.StatusNotFound, "NOT_FOUND")
+}

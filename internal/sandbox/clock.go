@@ -19,7 +19,6 @@ import (
 
 const (
 	advanceLimit = 20 * time.Second      // of real time for one call
-	settleLimit  = 3 * time.Second       // for what is due to happen, before the clock goes on without it
 	settleLook   = 50 * time.Millisecond // between two looks whether it has
 )
 
@@ -29,7 +28,8 @@ var Aging = slices.Concat(consultation.Aging, matching.Aging, telephony.Aging, n
 // Clock lets time pass for one application: everything of it becomes older, and what falls due meanwhile is done by whoever does it
 // anyway. Nothing has another time than the real one: no signature, no event and no other application.
 type Clock struct {
-	Pace Pace // of the simulated lawyers
+	Pace     Pace          // of the simulated lawyers
+	Patience time.Duration // of real time, for what is due to happen, before the clock goes on without it
 
 	db     *postgres.DB
 	engine *consultation.Service
@@ -38,17 +38,21 @@ type Clock struct {
 
 // NewClock makes it.
 func NewClock(db *postgres.DB, engine *consultation.Service, log *slog.Logger) *Clock {
-	return &Clock{Pace: DefaultPace, db: db, engine: engine, log: log}
+	return &Clock{Pace: DefaultPace, Patience: 10 * time.Second, db: db, engine: engine, log: log}
 }
 
 // Advance lets d pass, stopping at each instant at which something falls due until it has happened. It returns when all has passed
 // and been done, or after 20 s; passed says how much it was.
 func (c *Clock) Advance(ctx context.Context, applicationID string, d time.Duration) (passed time.Duration, err error) {
 	end := c.db.Clock().Now().Add(advanceLimit)
+	var stuck time.Time
 	for {
-		settled, err := c.settle(ctx, applicationID)
+		settled, done, err := c.settle(ctx, applicationID, stuck, end)
 		if err != nil || passed == d || settled.After(end) {
 			return passed, err
+		}
+		if !done {
+			stuck = settled
 		}
 		step, err := c.step(ctx, applicationID, settled, d-passed)
 		if passed += step; err != nil {
@@ -79,25 +83,29 @@ func (c *Clock) step(ctx context.Context, applicationID string, after time.Time,
 	return step, err
 }
 
-// settle has lawyers sought for whoever waits, and waits until nothing is due, but not for ever: a chore that is refused, for
-// instance, is tried again and again. It returns when it last looked: what falls due after that has not been waited for.
-func (c *Clock) settle(ctx context.Context, applicationID string) (looked time.Time, err error) {
+// settle has lawyers sought for whoever waits, and waits until nothing is due that fell due after the given instant, but not for ever: a
+// chore that is refused, for instance, is tried again and again. It ends at the given end at the latest, and returns when it last looked: what falls due after that has not been
+// waited for, and what had fallen due before and is not done is what the clock goes on without.
+func (c *Clock) settle(ctx context.Context, applicationID string, after, end time.Time) (looked time.Time, done bool, err error) {
 	looked = c.db.Clock().Now()
-	for end := looked.Add(settleLimit); looked.Before(end); looked = c.db.Clock().Now() {
+	if limit := looked.Add(c.Patience); limit.Before(end) {
+		end = limit
+	}
+	for ; looked.Before(end); looked = c.db.Clock().Now() {
 		if err := c.engine.Sweep(ctx); err != nil && ctx.Err() == nil { // of whichever application
 			c.log.WarnContext(ctx, "a sweep for the sandbox's clock had faults", "error", err)
 		}
-		next, err := c.next(ctx, c.db.Read(), applicationID, time.Time{})
+		next, err := c.next(ctx, c.db.Read(), applicationID, after)
 		if err != nil || next == nil || next.After(looked) {
-			return looked, err
+			return looked, true, err
 		}
 		select {
 		case <-time.After(settleLook):
 		case <-ctx.Done():
-			return looked, ctx.Err()
+			return looked, false, ctx.Err()
 		}
 	}
-	return looked, nil
+	return looked, false, nil
 }
 
 // next is the first instant after the given one at which something of the application happens by itself; nil for none.

@@ -4,7 +4,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"partnerd/internal/clock"
+	"partnerd/internal/consultation"
 	"partnerd/internal/dbtest"
 	"partnerd/internal/sandbox"
 )
@@ -38,6 +41,42 @@ var stays = map[string]string{
 	"oauth_grants.revoked_at":       "when it really ended",
 	"webhook_deliveries.created_at": "when it really happened", "webhook_deliveries.ended_at": "when it was really sent",
 	"webhook_endpoints.created_at": "when it was really set", "webhook_endpoints.disabled_at": "when it was really closed", "webhook_endpoints.updated_at": "when it was really set",
+}
+
+// What is due and comes late, as on a busy machine, is waited for: the time that passes does not take the offer from a lawyer who is about
+// to accept it.
+func TestTheClockWaitsForWhatIsLate(t *testing.T) {
+	h := open(t, clock.System{}, nil)
+	h.run(2 * time.Second)
+	id := h.create(h.client(1), "FR", false)
+	passed, err := sandbox.NewClock(h.db, h.consultations, silent).Advance(h.ctx, h.app.ID, time.Minute)
+	if err != nil || passed != time.Minute {
+		t.Fatalf("%s passed: %v", passed, err)
+	}
+	var offers int
+	if err := h.db.Pool().QueryRow(h.ctx, "SELECT count(*) FROM offers WHERE consultation_id = $1", id).Scan(&offers); err != nil {
+		t.Fatal(err)
+	}
+	if offers != 1 || h.events(id) != complete {
+		t.Errorf("%d offers, %s", offers, h.events(id))
+	}
+}
+
+// What never happens is waited for once and not at every step.
+func TestTheClockGoesOnWithoutWhatNeverHappens(t *testing.T) {
+	h := open(t, clock.System{}, nil)
+	id := h.create(h.client(1), "FR", false) // no wheel turns but the clock's own
+	c := sandbox.NewClock(h.db, h.consultations, silent)
+	c.Patience = 300 * time.Millisecond
+	begin := time.Now()
+	passed, err := c.Advance(h.ctx, h.app.ID, 2*time.Hour)
+	if err != nil || passed != 2*time.Hour {
+		t.Fatalf("%s passed: %v", passed, err)
+	}
+	t.Logf("%s, with %s", time.Since(begin), h.events(id))
+	if h.standing(id).Status != string(consultation.PendingCallback) {
+		t.Errorf("it is %+v with %s", h.standing(id), h.events(id))
+	}
 }
 
 // Every instant of the schema becomes older with its application, or says why not: a column that was forgotten would tell another time.

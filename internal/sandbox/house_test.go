@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"partnerd/internal/account"
 	"partnerd/internal/application"
 	"partnerd/internal/books"
@@ -47,6 +49,7 @@ type house struct {
 	wallet        *wallet.Service
 	lawyers       *lawyer.Service
 	telephony     *telephony.Service
+	webhooks      *webhook.Service
 	consultations *consultation.Service
 	calls         *sandbox.Calls
 	players       *sandbox.Lawyers
@@ -109,6 +112,9 @@ func open(t *testing.T, clk clock.Clock, script func(string) sandbox.Script) *ho
 	}
 	h.tx(func(tx postgres.Tx) (err error) {
 		h.app, _, err = h.applications.Create(h.ctx, tx, application.NewApplication{Name: "Demo CRM", RedirectURIs: []string{"https://crm.example/cb"}})
+		if err == nil {
+			_, err = h.webhooks.CreateEndpoint(h.ctx, tx, h.app.ID, "")
+		}
 		return err
 	})
 	return h
@@ -127,9 +133,10 @@ func (h *house) start() {
 	}, silent)
 	h.wires.Calls = h.calls
 	h.telephony = telephony.New(h.db, h.wires, people{h}, silent)
+	h.webhooks = webhook.New(h.db, h.box, webhook.Config{Sandbox: true})
 	h.consultations = consultation.New(consultation.Deps{DB: h.db, Box: h.box, Accounts: h.accounts, Applications: h.applications,
 		Catalog: catalog.New(), Wallet: h.wallet, Matching: matching.New(h.lawyers), Lawyers: h.lawyers,
-		Webhooks: webhook.New(h.db, h.box, webhook.Config{Sandbox: true}), Notes: note.New(h.box, h.drop), Telephony: h.telephony})
+		Webhooks: h.webhooks, Notes: note.New(h.box, h.drop), Telephony: h.telephony})
 	h.players = sandbox.NewLawyers(h.db, h.consultations, h.lawyers, silent)
 	h.players.Pace = h.pace
 }
@@ -219,6 +226,38 @@ func (h *house) verifyBooks() {
 	if findings := must[[]string](h.T)(books.Verify(h.ctx, h.db.Read())); len(findings) > 0 {
 		h.Errorf("the books: %v", findings)
 	}
+}
+
+// run turns every wheel as the program does, until the test ends. The simulated lawyers, who are there, do the first thing late.
+func (h *house) run(late time.Duration) {
+	h.Helper()
+	if err := h.players.Turn(h.ctx); err != nil {
+		h.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(h.ctx)
+	var g errgroup.Group
+	h.Cleanup(func() {
+		stop()
+		if err := g.Wait(); err != nil {
+			h.Error(err)
+		}
+	})
+	g.Go(func() error { return h.consultations.Run(ctx) })
+	g.Go(func() error { return h.consultations.Lead(ctx) })
+	g.Go(func() error { return h.telephony.RunCommands(ctx) })
+	g.Go(func() error { return h.telephony.LeadCommands(ctx) })
+	g.Go(func() error { return h.telephony.RunPoll(ctx, h.consultations.HandleCallEvent) })
+	g.Go(func() error { return h.webhooks.Run(ctx) })
+	g.Go(func() error { return h.webhooks.Lead(ctx) })
+	g.Go(func() error { return h.calls.Run(ctx, h.consultations.HandleCallEvent) })
+	g.Go(func() error {
+		select {
+		case <-time.After(late):
+			return h.players.Run(ctx)
+		case <-ctx.Done():
+			return nil
+		}
+	})
 }
 
 // play turns every wheel once.

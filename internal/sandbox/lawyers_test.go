@@ -1,14 +1,12 @@
 package sandbox_test
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"golang.org/x/sync/errgroup"
 	"golang.org/x/text/language"
 
 	"partnerd/internal/catalog"
@@ -31,21 +29,7 @@ func newClock() *clock.Manual { return clock.NewManual(time.Date(2026, 1, 5, 9, 
 // With every part running as in the program, a consultation of a served pair completes by itself.
 func TestAConsultationCompletesByItself(t *testing.T) {
 	h := open(t, clock.System{}, nil)
-	ctx, stop := context.WithCancel(h.ctx)
-	var g errgroup.Group
-	defer func() {
-		stop()
-		if err := g.Wait(); err != nil {
-			t.Error(err)
-		}
-	}()
-	g.Go(func() error { return h.consultations.Run(ctx) })
-	g.Go(func() error { return h.consultations.Lead(ctx) })
-	g.Go(func() error { return h.telephony.RunCommands(ctx) })
-	g.Go(func() error { return h.telephony.LeadCommands(ctx) })
-	g.Go(func() error { return h.telephony.RunPoll(ctx, h.consultations.HandleCallEvent) })
-	g.Go(func() error { return h.calls.Run(ctx, h.consultations.HandleCallEvent) })
-	g.Go(func() error { return h.players.Run(ctx) })
+	h.run(0)
 	client := h.client(1)
 	begin := h.db.Clock().Now()
 	id := h.create(client, "FR", false)

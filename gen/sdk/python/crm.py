@@ -1,22 +1,23 @@
 """A CRM with the client that openapi-python-client generates."""
 
-import base64
-import hashlib
 import json
 import os
-import secrets
 import sys
 import time
-import urllib.parse
 from collections.abc import Callable
-from typing import Any, TypeVar, assert_never
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import TypeVar, assert_never
 
-from partner import AuthenticatedClient, Client, models
+import httpx
+
+from partner import models
 from partner.api.consultations import cancel_consultation, create_consultation, get_consultation, get_consultation_note, list_consultations
-from partner.api.o_auth import issue_token, revoke_token
 from partner.api.wallet import create_topup_session, get_wallet
-from partner.models import CreateConsultationConflictErrorCode as Conflict
 from partner.models import CreateConsultationBadRequestErrorCode as BadRequest
+from partner.models import CreateConsultationConflictErrorCode as Conflict
+from partner.types import UNSET
+from partner_sdk import Event, LinkAgainError, MemoryTokenStore, PartnerApp, each, new_idempotency_key, read_webhook
 
 T = TypeVar("T")
 
@@ -30,39 +31,6 @@ Failure = (
     | models.UnavailableError
     | models.ValidationError
 )
-
-Event = (
-    models.ConsultationCreatedEvent
-    | models.ConsultationPaymentAuthorizedEvent
-    | models.ConsultationMatchingEvent
-    | models.ConsultationAssignedEvent
-    | models.ConsultationCallStartedEvent
-    | models.ConsultationCallEndedEvent
-    | models.ConsultationCompletedEvent
-    | models.ConsultationNoteAvailableEvent
-    | models.ConsultationPendingCallbackEvent
-    | models.ConsultationCancelledEvent
-    | models.ConsultationRefundedEvent
-    | models.ConsultationExpiredEvent
-    | models.WebhookPingEvent
-)
-
-# The generator makes a class of each event and leaves their union out, because no operation answers with it.
-EVENTS: dict[str, Callable[[dict[str, Any]], Event]] = {
-    "consultation.created": models.ConsultationCreatedEvent.from_dict,
-    "consultation.payment_authorized": models.ConsultationPaymentAuthorizedEvent.from_dict,
-    "consultation.matching": models.ConsultationMatchingEvent.from_dict,
-    "consultation.assigned": models.ConsultationAssignedEvent.from_dict,
-    "consultation.call_started": models.ConsultationCallStartedEvent.from_dict,
-    "consultation.call_ended": models.ConsultationCallEndedEvent.from_dict,
-    "consultation.completed": models.ConsultationCompletedEvent.from_dict,
-    "consultation.note_available": models.ConsultationNoteAvailableEvent.from_dict,
-    "consultation.pending_callback": models.ConsultationPendingCallbackEvent.from_dict,
-    "consultation.cancelled": models.ConsultationCancelledEvent.from_dict,
-    "consultation.refunded": models.ConsultationRefundedEvent.from_dict,
-    "consultation.expired": models.ConsultationExpiredEvent.from_dict,
-    "webhook.ping": models.WebhookPingEvent.from_dict,
-}
 
 
 def explain(error: Failure) -> str:
@@ -166,31 +134,33 @@ def sure(kind: type[T], answer: object) -> T:
     return answer
 
 
-def play() -> None:
-    env = os.environ
-    base_url, redirect_uri = env["PARTNER_BASE_URL"], env["PARTNER_REDIRECT_URI"]
-    client_id, client_secret = env["PARTNER_CLIENT_ID"], env["PARTNER_CLIENT_SECRET"]
-    verifier, state = secrets.token_urlsafe(32), secrets.token_urlsafe(16)
-    challenge = base64.urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).rstrip(b"=").decode()
-    query = urllib.parse.urlencode({
-        "response_type": "code", "client_id": client_id, "redirect_uri": redirect_uri, "state": state,
-        "scope": "profile:read wallet:read wallet:topup consultations:read consultations:write notes:read offline_access",
-        "code_challenge": challenge, "code_challenge_method": "S256",
-    })
-    back = urllib.parse.parse_qs(urllib.parse.urlsplit(ask(f"OPEN {env['PARTNER_AUTHORIZE_URL']}?{query}")).query)
-    expect("state", back["state"], [state])
+class Counting(httpx.HTTPTransport):
+    """Knows what was sent to the service."""
 
-    anonymous = Client(base_url=base_url)
-    tokens = sure(models.TokenResponse, issue_token.sync(client=anonymous, idempotency_key=secrets.token_hex(), body=models.TokenRequest(
-        grant_type=models.TokenRequestGrantType.AUTHORIZATION_CODE, code=back["code"][0], code_verifier=verifier, redirect_uri=redirect_uri,
-        client_id=client_id, client_secret=client_secret)))
-    client = AuthenticatedClient(base_url=base_url, token=tokens.access_token)
+    def __init__(self) -> None:
+        super().__init__()
+        self.paths: list[str] = []
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        self.paths.append(request.url.path)
+        return super().handle_request(request)
+
+
+def play() -> None:
+    env, store, sent = os.environ, MemoryTokenStore(), Counting()
+    redirect_uri = env["PARTNER_REDIRECT_URI"]
+    app = PartnerApp(
+        base_url=env["PARTNER_BASE_URL"], issuer=env["PARTNER_AUTHORIZE_URL"].removesuffix("/api/oauth/authorize"), redirect_uri=redirect_uri,
+        client_id=env["PARTNER_CLIENT_ID"], client_secret=env["PARTNER_CLIENT_SECRET"], store=store, transport=lambda: sent)
+    url, pending = app.begin_link("profile:read wallet:read wallet:topup consultations:read consultations:write notes:read offline_access")
+    app.finish_link("python", ask(f"OPEN {url}"), pending)
+    client = app.client("python")
 
     def request(ref: str, competence: str = "HOUSING") -> models.CreateConsultationRequest:
         return models.CreateConsultationRequest(
             competence=competence, subject="Deposit not returned", withdrawal_waiver_acknowledged=True, external_ref=ref)
 
-    key = secrets.token_hex()
+    key = new_idempotency_key()
     refused = sure(models.CreateConsultationConflictError, create_consultation.sync(client=client, body=request("python-1"), idempotency_key=key))
     expect("told to top up", explain(refused).startswith("top up at http"), True)
 
@@ -203,9 +173,9 @@ def play() -> None:
     again = create_consultation.sync_detailed(client=client, body=request("python-1"), idempotency_key=key)
     expect("the consultation of the same key", sure(models.Consultation, again.parsed).id, made.id)
     expect("replayed", again.headers["Idempotent-Replayed"], "true")
-    second = sure(models.Consultation, create_consultation.sync(client=client, body=request("python-2"), idempotency_key=secrets.token_hex()))
-    listed = sure(models.ConsultationPage, list_consultations.sync(client=client, limit=2))
-    expect("the list, newest first", [item.id for item in listed.items], [second.id, made.id])
+    second = sure(models.Consultation, create_consultation.sync(client=client, body=request("python-2"), idempotency_key=new_idempotency_key()))
+    listed = each(lambda cursor: sure(models.ConsultationPage, list_consultations.sync(client=client, limit=1, cursor=cursor or UNSET)))
+    expect("the list, newest first", [item.id for item in listed], [second.id, made.id])
     cancelled = sure(models.Consultation, cancel_consultation.sync(second.id, client=client))
     expect("status", cancelled.status, models.ConsultationStatus.CANCELLED)
 
@@ -214,18 +184,31 @@ def play() -> None:
     expect("the note is of", note.consultation_id, made.id)
     sure(models.NotCancellableError, cancel_consultation.sync(made.id, client=client))
     sure(models.NotFoundError, get_consultation.sync("con_test_nobody", client=client))
-    invalid = create_consultation.sync(client=client, body=request("python-3", competence="NONE"), idempotency_key=secrets.token_hex())
+    invalid = create_consultation.sync(client=client, body=request("python-3", competence="NONE"), idempotency_key=new_idempotency_key())
     expect("what to do", explain(sure(models.ValidationError, invalid)), "competence: not_in_catalog")
 
     for received in json.loads(ask("EVENTS")):
-        body = json.loads(received["body"])
-        print("EVENT", describe(EVENTS[body["type"]](body)))
+        webhook = read_webhook(env["PARTNER_WEBHOOK_SECRET"], received["headers"], received["body"].encode())
+        if webhook.event:
+            print("EVENT", describe(webhook.event))
 
-    fresh = sure(models.TokenResponse, issue_token.sync(client=anonymous, idempotency_key=secrets.token_hex(), body=models.TokenRequest(
-        grant_type=models.TokenRequestGrantType.REFRESH_TOKEN, refresh_token=tokens.refresh_token, client_id=client_id, client_secret=client_secret)))
-    revoke_token.sync_detailed(client=anonymous, body=models.RevokeRequest(
-        token=str(fresh.refresh_token), client_id=client_id, client_secret=client_secret))
-    sure(models.UnauthorizedError, get_wallet.sync(client=client))
+    # The access token expires, and many calls meet it: they refresh once.
+    before = store.update("python", lambda tokens: tokens and replace(tokens, expires_at=0.0))
+    sent.paths.clear()
+    with ThreadPoolExecutor(20) as pool:
+        for wallet in pool.map(lambda _: get_wallet.sync(client=client), range(20)):
+            sure(models.Wallet, wallet)
+    expect("refreshes of 20 calls", sent.paths.count("/api/oauth/token"), 1)
+    tokens = store.read("python")
+    expect("the refresh token is another", tokens and before and tokens.refresh_token != before.refresh_token, True)
+
+    app.unlink("python")
+    store.update("python", lambda _: tokens)  # as of a worker that has not heard of it
+    try:
+        get_wallet.sync(client=client)
+        raise RuntimeError("it works after the disconnection")
+    except LinkAgainError:
+        pass
     print("DONE")
 
 

@@ -1,6 +1,6 @@
 // What the programs of this folder share: the client of the CRM, who sits at a browser, and its log of webhooks.
-import { createHash, randomBytes } from 'node:crypto'
 import { createInterface } from 'node:readline'
+import { MemoryTokenStore, PartnerApp, readWebhook, type Webhook } from './sdk/index.js'
 
 const required = (name: string): string => process.env[name] ?? (() => { throw new Error(`${name} is not set`) })()
 
@@ -23,24 +23,35 @@ export async function ask(line: string): Promise<string> {
   return value
 }
 
-/** The webhooks that came so far, as they came. */
-export async function received(): Promise<{ headers: Record<string, string>; body: string }[]> {
-  return JSON.parse(await ask('EVENTS'))
+// What was sent to the service, to count refreshes.
+export const sent: string[] = []
+const counting: typeof fetch = (input, init) => {
+  sent.push(new URL(input instanceof Request ? input.url : input).pathname)
+  return fetch(input, init)
 }
 
-/** Sends the client to link the account; returns what the token endpoint needs. */
-export async function linkClient(scope: string): Promise<{ code: string; codeVerifier: string }> {
-  const codeVerifier = randomBytes(32).toString('base64url')
-  const state = randomBytes(16).toString('base64url')
-  const query = new URLSearchParams({
-    response_type: 'code', client_id: settings.clientId, redirect_uri: settings.redirectUri, scope, state,
-    code_challenge: createHash('sha256').update(codeVerifier).digest('base64url'), code_challenge_method: 'S256'
-  })
-  const back = new URL(await ask(`OPEN ${settings.authorizeUrl}?${query}`)).searchParams
-  if (back.get('state') !== state) throw new Error('this is not the answer to our question')
-  const code = back.get('code')
-  if (code === null) throw new Error(`the client refused: ${back.get('error')}`)
-  return { code, codeVerifier }
+export const store = new MemoryTokenStore()
+export const app = new PartnerApp({ ...settings, issuer: new URL(settings.authorizeUrl).origin, store, retries: { fetch: counting } })
+
+/** Sends the client to link the account, and redeems what comes back. */
+export async function linkClient(link: string, scope: string): Promise<void> {
+  const { url, pending } = app.beginLink(scope)
+  await app.finishLink(link, await ask(`OPEN ${url}`), pending)
+}
+
+/** The webhooks that came so far, verified. */
+export async function verified(): Promise<Webhook[]> {
+  const received: { headers: Record<string, string>; body: string }[] = JSON.parse(await ask('EVENTS'))
+  return received.map(({ headers, body }) => readWebhook(settings.webhookSecret, headers, Buffer.from(body)))
+}
+
+/** Lets the access token expire, and has many calls meet it: they refresh once. */
+export async function refreshOnce(link: string, call: () => Promise<void>): Promise<void> {
+  const before = await store.update(link, async tokens => tokens && { ...tokens, expiresAt: 0 })
+  sent.length = 0
+  await Promise.all(Array.from({ length: 20 }, call))
+  expect('refreshes of 20 calls', sent.filter(path => path === '/api/oauth/token').length, 1)
+  expect('the refresh token is another', (await store.read(link))?.refreshToken === before?.refreshToken, false)
 }
 
 export function expect<T>(what: string, is: T, wanted: T): void {

@@ -1,8 +1,8 @@
 // The same CRM with openapi-fetch and the types that openapi-typescript generates.
-import { randomUUID } from 'node:crypto'
 import createClient from 'openapi-fetch'
-import { expect, ask, linkClient, received, settings, until } from './crm.js'
+import { app, ask, expect, linkClient, refreshOnce, settings, store, until, verified } from './crm.js'
 import type { components, paths } from './generated/schema.js'
+import { each, LinkAgainError, newIdempotencyKey } from './sdk/index.js'
 
 type Schemas = components['schemas']
 type Responses = paths['/api/v1/consultations']['post']['responses']
@@ -76,18 +76,11 @@ function sure<T>({ data, error, response }: { data?: T; error?: unknown; respons
 }
 
 async function play(): Promise<void> {
-  const { code, codeVerifier } = await linkClient('profile:read wallet:read wallet:topup consultations:read consultations:write notes:read offline_access')
-  const app = { client_id: settings.clientId, client_secret: settings.clientSecret }
-  const anonymous = createClient<paths>({ baseUrl: settings.baseUrl })
-  const headers = { 'Content-Type': 'application/x-www-form-urlencoded' }
-  const tokens = sure(await anonymous.POST('/api/oauth/token', {
-    headers, params: { header: { 'Idempotency-Key': randomUUID() } },
-    body: { grant_type: 'authorization_code', code, code_verifier: codeVerifier, redirect_uri: settings.redirectUri, ...app }
-  }))
-  const api = createClient<paths>({ baseUrl: settings.baseUrl, headers: { Authorization: `Bearer ${tokens.access_token}` } })
+  await linkClient('fetch', 'profile:read wallet:read wallet:topup consultations:read consultations:write notes:read offline_access')
+  const api = createClient<paths>({ baseUrl: settings.baseUrl, fetch: app.fetch('fetch') })
   const withKey = (key: string) => ({ header: { 'Idempotency-Key': key } })
 
-  const key = randomUUID()
+  const key = newIdempotencyKey()
   const body: Schemas['CreateConsultationRequest'] = { competence: 'HOUSING', subject: 'Deposit not returned', withdrawalWaiverAcknowledged: true, externalRef: 'fetch-1' }
   const refused = await api.POST('/api/v1/consultations', { params: withKey(key), body })
   if (!refused.error) throw new Error('an empty wallet pays for nothing')
@@ -103,9 +96,10 @@ async function play(): Promise<void> {
   expect('the consultation of the same key', sure(again).id, made.id)
   expect('replayed', again.response.headers.get('Idempotent-Replayed'), 'true')
 
-  const second = sure(await api.POST('/api/v1/consultations', { params: withKey(randomUUID()), body: { ...body, externalRef: 'fetch-2' } }))
-  const list = sure(await api.GET('/api/v1/consultations', { params: { query: { limit: 2 } } }))
-  expect('the list, newest first', list.items.map(item => item.id).join(), [second.id, made.id].join())
+  const second = sure(await api.POST('/api/v1/consultations', { params: withKey(newIdempotencyKey()), body: { ...body, externalRef: 'fetch-2' } }))
+  const listed = []
+  for await (const item of each(async cursor => sure(await api.GET('/api/v1/consultations', { params: { query: { limit: 1, cursor } } })))) listed.push(item.id)
+  expect('the list, newest first', listed.join(), [second.id, made.id].join())
   const at = (id: string) => ({ params: { path: { id } } })
   expect('status', sure(await api.POST('/api/v1/consultations/{id}/cancel', at(second.id))).status, 'CANCELLED')
 
@@ -113,17 +107,17 @@ async function play(): Promise<void> {
   expect('the note is of', sure(await api.GET('/api/v1/consultations/{id}/note', at(made.id))).consultationId, made.id)
   expect('cancelled too late', (await api.POST('/api/v1/consultations/{id}/cancel', at(made.id))).error?.code, 'NOT_CANCELLABLE')
   expect('what nobody has', (await api.GET('/api/v1/consultations/{id}', at('con_test_nobody'))).error?.code, 'NOT_FOUND')
-  const invalid = await api.POST('/api/v1/consultations', { params: withKey(randomUUID()), body: { ...body, competence: 'NONE' } })
+  const invalid = await api.POST('/api/v1/consultations', { params: withKey(newIdempotencyKey()), body: { ...body, competence: 'NONE' } })
   expect('what to do', invalid.error && explain(invalid.error), 'competence: not_in_catalog')
 
-  for (const { body } of await received()) console.log('EVENT', describe(JSON.parse(body)))
+  for (const { event } of await verified()) if (event) console.log('EVENT', describe(event as Schemas['WebhookEvent']))
 
-  const fresh = sure(await anonymous.POST('/api/oauth/token', {
-    headers, params: { header: { 'Idempotency-Key': randomUUID() } },
-    body: { grant_type: 'refresh_token', refresh_token: tokens.refresh_token ?? '', ...app }
-  }))
-  await anonymous.POST('/api/oauth/revoke', { headers, body: { token: fresh.refresh_token ?? '', ...app } })
-  expect('after the disconnection', (await api.GET('/api/v1/wallet')).error?.code, 'UNAUTHORIZED')
+  await refreshOnce('fetch', async () => void sure(await api.GET('/api/v1/wallet')))
+  const tokens = await store.read('fetch')
+  await app.unlink('fetch')
+  await store.update('fetch', async () => tokens) // as of a worker that has not heard of it
+  const gone = await api.GET('/api/v1/wallet').catch((error: unknown) => error)
+  expect('after the disconnection', gone instanceof LinkAgainError, true)
   console.log('DONE')
 }
 

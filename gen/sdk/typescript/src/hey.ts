@@ -1,11 +1,10 @@
 // A CRM with the client that @hey-api/openapi-ts generates.
-import { randomUUID } from 'node:crypto'
-import { expect, ask, linkClient, received, settings, until } from './crm.js'
-import { createClient } from './generated/hey/client/index.js'
+import { app, ask, expect, linkClient, refreshOnce, settings, until, verified } from './crm.js'
 import {
-  cancelConsultation, createConsultation, createTopupSession, getConsultation, getConsultationNote, getWallet, issueToken, listConsultations,
-  revokeToken, type CreateConsultationError, type CreateConsultationRequest, type WebhookEvent
+  cancelConsultation, createConsultation, createTopupSession, getConsultation, getConsultationNote, getWallet, listConsultations,
+  type CreateConsultationError, type CreateConsultationRequest, type WebhookEvent
 } from './generated/hey/index.js'
+import { each, LinkAgainError, newIdempotencyKey } from './sdk/index.js'
 
 /** What to tell the client's adviser; every code of the operation has its case. */
 export function explain(error: CreateConsultationError): string {
@@ -63,16 +62,10 @@ export function forgetful(error: CreateConsultationError, event: WebhookEvent): 
 }
 
 async function play(): Promise<void> {
-  const { code, codeVerifier } = await linkClient('profile:read wallet:read wallet:topup consultations:read consultations:write notes:read offline_access')
-  const app = { client_id: settings.clientId, client_secret: settings.clientSecret }
-  const anonymous = createClient({ baseUrl: settings.baseUrl })
-  const { data: tokens } = await issueToken({
-    client: anonymous, throwOnError: true, headers: { 'Idempotency-Key': randomUUID() },
-    body: { grant_type: 'authorization_code', code, code_verifier: codeVerifier, redirect_uri: settings.redirectUri, ...app }
-  })
-  const client = createClient({ baseUrl: settings.baseUrl, auth: tokens.access_token })
+  await linkClient('hey', 'profile:read wallet:read wallet:topup consultations:read consultations:write notes:read offline_access')
+  const client = app.client('hey')
 
-  const key = { 'Idempotency-Key': randomUUID() }
+  const key = { 'Idempotency-Key': newIdempotencyKey() }
   const body: CreateConsultationRequest = { competence: 'HOUSING', subject: 'Deposit not returned', withdrawalWaiverAcknowledged: true, externalRef: 'hey-1' }
   const refused = await createConsultation({ client, body, headers: key })
   if (!refused.error || !refused.response) throw new Error('an empty wallet pays for nothing')
@@ -88,9 +81,10 @@ async function play(): Promise<void> {
   expect('the consultation of the same key', again.data.id, made.id)
   expect('replayed', again.response.headers.get('Idempotent-Replayed'), 'true')
 
-  const { data: second } = await createConsultation({ client, throwOnError: true, body: { ...body, externalRef: 'hey-2' }, headers: { 'Idempotency-Key': randomUUID() } })
-  const { data: list } = await listConsultations({ client, throwOnError: true, query: { limit: 2 } })
-  expect('the list, newest first', list.items.map(item => item.id).join(), [second.id, made.id].join())
+  const { data: second } = await createConsultation({ client, throwOnError: true, body: { ...body, externalRef: 'hey-2' }, headers: { 'Idempotency-Key': newIdempotencyKey() } })
+  const listed = []
+  for await (const item of each(async cursor => (await listConsultations({ client, throwOnError: true, query: { limit: 1, cursor } })).data)) listed.push(item.id)
+  expect('the list, newest first', listed.join(), [second.id, made.id].join())
   const { data: cancelled } = await cancelConsultation({ client, throwOnError: true, path: { id: second.id } })
   expect('status', cancelled.status, 'CANCELLED')
 
@@ -99,17 +93,15 @@ async function play(): Promise<void> {
   expect('the note is of', note.consultationId, made.id)
   expect('cancelled too late', (await cancelConsultation({ client, path: { id: made.id } })).error?.code, 'NOT_CANCELLABLE')
   expect('what nobody has', (await getConsultation({ client, path: { id: 'con_test_nobody' } })).error?.code, 'NOT_FOUND')
-  const invalid = await createConsultation({ client, body: { ...body, competence: 'NONE' }, headers: { 'Idempotency-Key': randomUUID() } })
+  const invalid = await createConsultation({ client, body: { ...body, competence: 'NONE' }, headers: { 'Idempotency-Key': newIdempotencyKey() } })
   expect('what to do', invalid.error && explain(invalid.error), 'competence: not_in_catalog')
 
-  for (const { body } of await received()) console.log('EVENT', describe(JSON.parse(body)))
+  for (const { event } of await verified()) if (event) console.log('EVENT', describe(event))
 
-  const { data: fresh } = await issueToken({
-    client: anonymous, throwOnError: true, headers: { 'Idempotency-Key': randomUUID() },
-    body: { grant_type: 'refresh_token', refresh_token: tokens.refresh_token ?? '', ...app }
-  })
-  await revokeToken({ client: anonymous, throwOnError: true, body: { token: fresh.refresh_token ?? '', ...app } })
-  expect('after the disconnection', (await getWallet({ client })).error?.code, 'UNAUTHORIZED')
+  await refreshOnce('hey', async () => void await getWallet({ client, throwOnError: true }))
+  await app.unlink('hey')
+  const gone = await getWallet({ client }).catch((error: unknown) => error)
+  expect('after the disconnection', gone instanceof LinkAgainError, true)
   console.log('DONE')
 }
 

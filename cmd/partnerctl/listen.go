@@ -97,14 +97,7 @@ func post(ctx context.Context, url, secret string, e event, body []byte) (status
 	if err != nil {
 		return 0, err
 	}
-	r.Header.Set("Content-Type", "application/json")
-	r.Header.Set(webhook.HeaderEvent, e.Type)
-	r.Header.Set(webhook.HeaderDelivery, e.ID)
-	r.Header.Set(webhook.HeaderSequence, strconv.FormatInt(e.Sequence, 10))
-	r.Header.Set(webhook.HeaderAttempt, "1")
-	if e.Test {
-		r.Header.Set(webhook.HeaderTest, "true")
-	}
+	r.Header = webhook.Headers(webhook.Type(e.Type), e.ID, e.Sequence, 1, e.Test)
 	r.Header.Set(webhook.HeaderSignature, webhook.Sign(secret, time.Now(), body))
 	resp, err := http.DefaultClient.Do(r)
 	if err != nil {

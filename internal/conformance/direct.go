@@ -6,7 +6,6 @@ import (
 	"io"
 	"maps"
 	"net/http"
-	"strconv"
 
 	"partnerd/internal/clock"
 	"partnerd/internal/webhook"
@@ -24,12 +23,7 @@ func Direct(url string, client *http.Client) Poster {
 		if err != nil {
 			return webhook.Answer{Fault: err.Error()}
 		}
-		req.Header.Set("Content-Type", "application/json")
-		req.Header.Set(webhook.HeaderEvent, string(p.Type))
-		req.Header.Set(webhook.HeaderDelivery, p.Delivery)
-		req.Header.Set(webhook.HeaderAttempt, strconv.Itoa(p.Attempt))
-		req.Header.Set(webhook.HeaderSequence, strconv.FormatInt(p.Sequence, 10))
-		req.Header.Set(webhook.HeaderTest, "true")
+		req.Header = webhook.Headers(p.Type, p.Delivery, p.Sequence, p.Attempt, true)
 		maps.Copy(req.Header, p.Signatures)
 		resp, err := c.Do(req)
 		if err != nil {

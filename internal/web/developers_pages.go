@@ -220,8 +220,8 @@ func (p *Pages) devDelivery(c echo.Context, s staff.Session, m portal.Membership
 			return err
 		}
 		var lines strings.Builder
-		for _, h := range headers {
-			fmt.Fprintf(&lines, "%s: %s\n", h.Name, h.Value)
+		if err := headers.Write(&lines); err != nil {
+			return err
 		}
 		blocks = append(blocks, opsBlock{Title: "dev.headers", Hint: "dev.headers.hint", Pre: lines.String()})
 	}

@@ -5,7 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"strconv"
+	"net/http"
 	"strings"
 	"time"
 
@@ -128,12 +128,9 @@ func firstDifference(a, b []byte) int {
 	return min(len(a), len(b))
 }
 
-// Header is one of an attempt.
-type Header struct{ Name, Value string }
-
-// HeadersOf are our headers of an attempt of a delivery, made again from the secrets in force now: after a rotation that came later they
+// HeadersOf are the [Headers] and signatures of an attempt of a delivery, made again from the secrets in force now: after a rotation that came later they
 // differ from those that were sent. Problem: NOT_FOUND.
-func (s *Service) HeadersOf(ctx context.Context, tx postgres.Tx, d Delivery, a Attempt, e StoredEvent, applicationID string) ([]Header, error) {
+func (s *Service) HeadersOf(ctx context.Context, tx postgres.Tx, d Delivery, a Attempt, e StoredEvent, applicationID string) (http.Header, error) {
 	endpoint, err := selectEndpoint(ctx, tx, applicationID)
 	if err != nil {
 		return nil, err
@@ -142,13 +139,10 @@ func (s *Service) HeadersOf(ctx context.Context, tx postgres.Tx, d Delivery, a A
 	if err != nil {
 		return nil, err
 	}
-	list := []Header{{HeaderEvent, string(d.Type)}, {HeaderDelivery, d.ID}, {HeaderSignature, Sign(secret, a.StartedAt, e.Body)}}
+	h := Headers(d.Type, d.ID, d.Sequence, a.Number, e.ConsultationID == "")
+	h.Set(HeaderSignature, Sign(secret, a.StartedAt, e.Body))
 	if previous != "" {
-		list = append(list, Header{HeaderSignaturePrevious, Sign(previous, a.StartedAt, e.Body)})
+		h.Set(HeaderSignaturePrevious, Sign(previous, a.StartedAt, e.Body))
 	}
-	list = append(list, Header{HeaderAttempt, strconv.Itoa(a.Number)}, Header{HeaderSequence, strconv.FormatInt(d.Sequence, 10)})
-	if e.ConsultationID == "" {
-		list = append(list, Header{HeaderTest, "true"})
-	}
-	return list, nil
+	return h, nil
 }

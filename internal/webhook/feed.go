@@ -37,19 +37,12 @@ const maxNumbered = 500
 // later event can get a lower one. Problem: NOT_FOUND.
 func (s *Service) Events(ctx context.Context, applicationID string, after int64, limit int) (page EventPage, err error) {
 	limit = min(cmp.Or(max(limit, 0), 20), 100)
-	err = s.db.InTx(ctx, func(tx postgres.Tx) error {
-		last, err := lockPositions(ctx, tx, applicationID)
-		if err != nil {
-			return err
-		}
-		if err := numberEvents(ctx, tx, applicationID, last, maxNumbered); err != nil {
-			return err
-		}
+	err = s.numbered(ctx, applicationID, func(tx postgres.Tx) error {
 		page.Items, err = selectEvents(ctx, tx, applicationID, after, limit+1)
 		return err
 	})
 	if err != nil {
-		return EventPage{}, fmt.Errorf("list events of %s: %w", applicationID, err)
+		return EventPage{}, err
 	}
 	if page.More = len(page.Items) > limit; page.More {
 		page.Items = page.Items[:limit]
@@ -70,7 +63,16 @@ func (s *Service) Event(ctx context.Context, tx postgres.Tx, applicationID, even
 // EventsBefore lists the events of an application before a position (0: the newest), the newest first, at most limit (1 to 100). Positions
 // are given as by [Service.Events]. Problem: NOT_FOUND.
 func (s *Service) EventsBefore(ctx context.Context, applicationID string, before int64, limit int) (items []StoredEvent, err error) {
-	err = s.db.InTx(ctx, func(tx postgres.Tx) error {
+	err = s.numbered(ctx, applicationID, func(tx postgres.Tx) error {
+		items, err = selectEventsBefore(ctx, tx, applicationID, before, min(max(limit, 1), 100))
+		return err
+	})
+	return items, err
+}
+
+// numbered lists events of an application once all that are committed have their positions.
+func (s *Service) numbered(ctx context.Context, applicationID string, list func(tx postgres.Tx) error) error {
+	err := s.db.InTx(ctx, func(tx postgres.Tx) error {
 		last, err := lockPositions(ctx, tx, applicationID)
 		if err != nil {
 			return err
@@ -78,11 +80,10 @@ func (s *Service) EventsBefore(ctx context.Context, applicationID string, before
 		if err := numberEvents(ctx, tx, applicationID, last, maxNumbered); err != nil {
 			return err
 		}
-		items, err = selectEventsBefore(ctx, tx, applicationID, before, min(max(limit, 1), 100))
-		return err
+		return list(tx)
 	})
 	if err != nil {
-		return nil, fmt.Errorf("list events of %s: %w", applicationID, err)
+		return fmt.Errorf("list events of %s: %w", applicationID, err)
 	}
-	return items, nil
+	return nil
 }

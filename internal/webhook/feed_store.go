@@ -53,14 +53,7 @@ func (r eventRow) stored() StoredEvent {
 
 func selectEvents(ctx context.Context, tx postgres.Tx, applicationID string, after int64, limit int) ([]StoredEvent, error) {
 	rows, err := gorm.G[eventRow](tx.Gorm(ctx)).Where("application_id = ? AND position > ?", applicationID, after).Order("position").Limit(limit).Find(ctx)
-	if err != nil {
-		return nil, err
-	}
-	items := make([]StoredEvent, len(rows))
-	for i, r := range rows {
-		items[i] = r.stored()
-	}
-	return items, nil
+	return storedOf(rows), err
 }
 
 func selectEventsBefore(ctx context.Context, tx postgres.Tx, applicationID string, before int64, limit int) ([]StoredEvent, error) {
@@ -68,14 +61,7 @@ func selectEventsBefore(ctx context.Context, tx postgres.Tx, applicationID strin
 		before = math.MaxInt64
 	}
 	rows, err := gorm.G[eventRow](tx.Gorm(ctx)).Where("application_id = ? AND position < ?", applicationID, before).Order("position DESC").Limit(limit).Find(ctx)
-	if err != nil {
-		return nil, err
-	}
-	items := make([]StoredEvent, len(rows))
-	for i, r := range rows {
-		items[i] = r.stored()
-	}
-	return items, nil
+	return storedOf(rows), err
 }
 
 func selectEvent(ctx context.Context, tx postgres.Tx, applicationID, eventID string) (StoredEvent, error) {
@@ -87,4 +73,12 @@ func selectEvent(ctx context.Context, tx postgres.Tx, applicationID, eventID str
 		return StoredEvent{}, fmt.Errorf("read event %s: %w", eventID, err)
 	}
 	return r.stored(), nil
+}
+
+func storedOf(rows []eventRow) []StoredEvent {
+	items := make([]StoredEvent, len(rows))
+	for i, r := range rows {
+		items[i] = r.stored()
+	}
+	return items
 }

@@ -149,17 +149,29 @@ func (s *sender) send(ctx context.Context, m message) outcome {
 	return o
 }
 
+// Headers are what an attempt of a delivery carries besides its signatures.
+func Headers(t Type, deliveryID string, sequence int64, attempt int, test bool) http.Header {
+	h := make(http.Header, 12) // the rest is the signatures and the sender's
+	h.Set("Content-Type", "application/json")
+	h.Set(HeaderEvent, string(t))
+	h.Set(HeaderDelivery, deliveryID)
+	h.Set(HeaderAttempt, strconv.Itoa(attempt))
+	h.Set(HeaderSequence, strconv.FormatInt(sequence, 10))
+	if test {
+		h.Set(HeaderTest, "true")
+	}
+	return h
+}
+
 func (s *sender) post(ctx context.Context, m message) (outcome, error) {
 	now := s.now()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, m.url, bytes.NewReader(m.body))
 	if err != nil {
 		return outcome{}, err
 	}
-	h := req.Header
-	h.Set("Content-Type", "application/json")
+	h := Headers(m.kind, m.deliveryID, m.sequence, m.attempt, m.test)
+	req.Header = h
 	h.Set("User-Agent", userAgent)
-	h.Set(HeaderEvent, string(m.kind))
-	h.Set(HeaderDelivery, m.deliveryID)
 	if m.signatures != nil {
 		maps.Copy(h, m.signatures)
 	} else {
@@ -167,11 +179,6 @@ func (s *sender) post(ctx context.Context, m message) (outcome, error) {
 	}
 	if m.signatures == nil && m.previousSecret != "" {
 		h.Set(HeaderSignaturePrevious, Sign(m.previousSecret, now, m.body))
-	}
-	h.Set(HeaderAttempt, strconv.Itoa(m.attempt))
-	h.Set(HeaderSequence, strconv.FormatInt(m.sequence, 10))
-	if m.test {
-		h.Set(HeaderTest, "true")
 	}
 	// Not sent, but lets net/http send again when a kept connection turns out to have been closed by the receiver.
 	h["Idempotency-Key"] = []string{}

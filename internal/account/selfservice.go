@@ -152,11 +152,7 @@ func (s *SelfService) sealedJob(name string, do func(context.Context, postgres.T
 
 // send mails the wording of key, whose subject and text are put together from args.
 func (s *SelfService) send(ctx context.Context, tx postgres.Tx, to, lang, key string, args ...any) error {
-	subject, err := s.texts.Get(lang, key+".subject")
-	if err != nil {
-		return err
-	}
-	body, err := s.texts.Get(lang, key+".text", args...)
+	subject, body, err := s.texts.Letter(lang, key, args...)
 	if err != nil {
 		return err
 	}

@@ -46,11 +46,7 @@ func (s *Service) mailLawyer(ctx context.Context, tx postgres.Tx, c Consultation
 		return err
 	}
 	lang := text.Known(strings.ToLower(c.Language))
-	subject, err := texts.Get(lang, key+".subject")
-	if err != nil {
-		return err
-	}
-	body, err := texts.Get(lang, key+".text", append([]any{l.Name}, args...)...)
+	subject, body, err := texts.Letter(lang, key, append([]any{l.Name}, args...)...)
 	if err != nil {
 		return err
 	}

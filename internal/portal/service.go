@@ -258,11 +258,7 @@ func (s *Service) worded(lang string, args []any) []any {
 
 // send mails the wording of key.
 func (s *Service) send(ctx context.Context, tx postgres.Tx, to, lang, key string, args ...any) error {
-	subject, err := s.texts.Get(lang, key+".subject")
-	if err != nil {
-		return err
-	}
-	body, err := s.texts.Get(lang, key+".text", args...)
+	subject, body, err := s.texts.Letter(lang, key, args...)
 	if err != nil {
 		return err
 	}

@@ -110,11 +110,7 @@ func (s *Service) Erase(ctx context.Context, tx postgres.Tx, clientID, present, 
 }
 
 func (s *Service) receipt(ctx context.Context, tx postgres.Tx, was account.Client, lang string) error {
-	subject, err := s.texts.Get(lang, "erased.subject")
-	if err != nil {
-		return err
-	}
-	body, err := s.texts.Get(lang, "erased.text", tx.Now.Format("2006-01-02 15:04 UTC"))
+	subject, body, err := s.texts.Letter(lang, "erased", tx.Now.Format("2006-01-02 15:04 UTC"))
 	if err != nil {
 		return err
 	}

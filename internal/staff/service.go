@@ -220,11 +220,7 @@ func (s *Service) link(path, token string) string {
 
 // send mails the wording of key in the person's language.
 func (s *Service) send(ctx context.Context, tx postgres.Tx, to staffRow, key string, args ...any) error {
-	subject, err := s.texts.Get(to.Language, key+".subject")
-	if err != nil {
-		return err
-	}
-	body, err := s.texts.Get(to.Language, key+".text", args...)
+	subject, body, err := s.texts.Letter(to.Language, key, args...)
 	if err != nil {
 		return err
 	}

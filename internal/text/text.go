@@ -52,6 +52,14 @@ func French(s string) string {
 	return elision.ReplaceAllString(s, "$1’$2")
 }
 
+// Letter returns the subject, key.subject, and the body of a mail, key.text, which has the arguments put in.
+func (c Catalogue) Letter(lang, key string, args ...any) (subject, body string, err error) {
+	if subject, err = c.Get(lang, key+".subject"); err == nil {
+		body, err = c.Get(lang, key+".text", args...)
+	}
+	return subject, body, err
+}
+
 // Get returns a wording with its arguments put in.
 func (c Catalogue) Get(lang, key string, args ...any) (string, error) {
 	s, ok := c[key][lang]

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"partnerd/internal/poll"
 	"partnerd/internal/postgres"
 )
 
@@ -82,18 +83,12 @@ func (t tally) plus(o tally) tally {
 
 // Run writes the counts every [Interval] until ctx ends.
 func (l *Log) Run(ctx context.Context) error {
-	tick := time.NewTicker(Interval)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-			if err := l.Flush(ctx); err != nil {
-				return err
-			}
+	for poll.Pause(ctx, Interval) {
+		if err := l.Flush(ctx); err != nil {
+			return err
 		}
 	}
+	return nil
 }
 
 // Flush writes what was counted until now. What cannot be written stays counted.

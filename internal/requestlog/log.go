@@ -11,6 +11,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"partnerd/internal/poll"
 	"partnerd/internal/postgres"
 	"partnerd/internal/problem"
 )
@@ -86,18 +87,12 @@ func cut(s string, most int) string {
 
 // Run writes the lines every [Interval] until ctx ends.
 func (l *Log) Run(ctx context.Context) error {
-	tick := time.NewTicker(Interval)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-			if err := l.Flush(ctx); err != nil {
-				return err
-			}
+	for poll.Pause(ctx, Interval) {
+		if err := l.Flush(ctx); err != nil {
+			return err
 		}
 	}
+	return nil
 }
 
 // Flush writes what was added until now. While the database is away they wait for the next time.

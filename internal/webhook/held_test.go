@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"net/http"
 	"strconv"
-	"sync"
 	"testing"
 	"time"
 
@@ -168,7 +167,7 @@ func TestHeldDeliveriesAreLetGoInParts(t *testing.T) {
 func TestAnEndpointThatOpensAndClosesGetsEverythingInOrder(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, clock.System{}, sandbox())
-	const consultations, events, turns = 40, 30, 40
+	const consultations, events = 40, 30
 	crm := newReceiver(t, status(http.StatusNoContent))
 	app, _ := w.application(crm.URL)
 	subjects := make([]Subject, consultations)
@@ -178,16 +177,17 @@ func TestAnEndpointThatOpensAndClosesGetsEverythingInOrder(t *testing.T) {
 	d := w.dispatcher()
 	w.run(w.svc)
 	w.run(w.service(sandbox()))
-	var writer sync.WaitGroup
-	writer.Go(func() {
+	written := make(chan struct{})
+	go func() {
+		defer close(written)
 		for n := range events {
 			for _, s := range subjects {
 				w.emit(s, int64(n+1), creation[0])
 			}
 		}
-	})
+	}()
 	held := 0
-	for range turns {
+	for writing := true; writing; {
 		w.exec("UPDATE webhook_endpoints SET disabled_at = now(), disabled_reason = 'failing' WHERE application_id = $1", app)
 		n, err := holdClosed(t.Context(), d.queue.Read(), 7)
 		if err != nil {
@@ -195,8 +195,12 @@ func TestAnEndpointThatOpensAndClosesGetsEverythingInOrder(t *testing.T) {
 		}
 		held += n
 		w.tx(func(tx postgres.Tx) error { return w.svc.EnableEndpoint(t.Context(), tx, app) })
+		select {
+		case <-written:
+			writing = false
+		default:
+		}
 	}
-	writer.Wait()
 	eventually(t, "everything is delivered", func() bool {
 		return w.count("SELECT count(*) FROM webhook_deliveries WHERE state <> 'DELIVERED'") == 0
 	})

@@ -152,6 +152,11 @@ func (s *Service) Peek(ctx context.Context, tx postgres.Tx, consultationID strin
 	return fromRow(r), err
 }
 
+// Lock is [Service.Peek] with the consultation held until the transaction ends.
+func (s *Service) Lock(ctx context.Context, tx postgres.Tx, consultationID string) (Consultation, error) {
+	return s.lockForOperator(ctx, tx, consultationID)
+}
+
 // ProposeRefund works out what goes back for a completed consultation when an operator does not say how much: 0 unless the
 // client declared a withdrawal while the call went on or the note was written. It returns [problem.ErrNotFound].
 func (s *Service) ProposeRefund(ctx context.Context, tx postgres.Tx, consultationID string) (money.Cents, error) {

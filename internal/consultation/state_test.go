@@ -244,3 +244,33 @@ func TestTheDiagramIsTheTable(t *testing.T) {
 		t.Errorf("drawn:\n%s\n\ntable:\n%s", strings.Join(drawn, "\n"), strings.Join(want, "\n"))
 	}
 }
+
+// A consultation can come to just what steps of the table lead to, one after the other; to MATCHING again only within the search.
+func TestReachableIsWhatStepsLeadTo(t *testing.T) {
+	t.Parallel()
+	every := []Status{Matching, PendingCallback, Assigned, InCall, CallEnded, Completed, Cancelled, Expired}
+	for _, tt := range []struct {
+		from Status
+		late bool
+		want []Status
+	}{
+		{Matching, false, every},
+		{Assigned, false, every},
+		{Matching, true, every},
+		{PendingCallback, true, every[1:]},
+		{Assigned, true, every[1:]},
+		{InCall, false, []Status{InCall, CallEnded, Completed, Expired}},
+		{CallEnded, true, []Status{CallEnded, Completed, Expired}},
+		{Completed, true, []Status{Completed}},
+		{Cancelled, true, []Status{Cancelled}},
+		{Expired, true, []Status{Expired}},
+	} {
+		now := noon
+		if tt.late {
+			now = noon.Add(SearchLimit)
+		}
+		if got := (Consultation{Status: tt.from, SearchStartedAt: noon}).Reachable(now); !slices.Equal(got, tt.want) {
+			t.Errorf("from %s, late %v: %v, want %v", tt.from, tt.late, got, tt.want)
+		}
+	}
+}

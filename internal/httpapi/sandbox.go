@@ -11,6 +11,7 @@ import (
 	"partnerd/gen/sandbox/models"
 	"partnerd/gen/sandbox/server"
 	"partnerd/internal/clock"
+	"partnerd/internal/consultation"
 	"partnerd/internal/money"
 	"partnerd/internal/postgres"
 	"partnerd/internal/ratelimit"
@@ -141,4 +142,17 @@ func (s player) AdvanceClock(ctx context.Context, r server.AdvanceClockRequestOb
 	}
 	done := int64(passed / time.Second)
 	return server.AdvanceClock200JSONResponse{Body: models.AdvancedClock{AdvancedSeconds: done, RemainingSeconds: r.Body.Seconds - done}}, nil
+}
+
+// RunConsultation answers POST /api/platform/v1/sandbox/consultations/{id}/run.
+func (s player) RunConsultation(ctx context.Context, r server.RunConsultationRequestObject) (server.RunConsultationResponseObject, error) {
+	if err := s.limitPurpose(ctx, ratelimit.Clock, ratelimit.AdvancesPerMinute); err != nil {
+		return nil, err
+	}
+	ran, err := s.deps.Clock.Run(ctx, requestOf(ctx).Principal.ApplicationID, r.ID, consultation.Status(r.Body.Status))
+	if err != nil {
+		return nil, err
+	}
+	return server.RunConsultation200JSONResponse{Body: models.RanConsultation{ID: r.ID, Status: models.RunnableStatus(ran.Status), Reached: ran.Reached,
+		AdvancedSeconds: int64(ran.Passed / time.Second)}}, nil
 }

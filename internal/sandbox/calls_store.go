@@ -89,6 +89,16 @@ func nextStep(ctx context.Context, tx postgres.Tx) (*time.Time, error) {
 	return &r.DueAt, nil
 }
 
+// stepOf is when the next event of a consultation's calls happens; nil for none.
+func stepOf(ctx context.Context, tx postgres.Tx, consultationID string) (at *time.Time, err error) {
+	err = tx.Gorm(ctx).Table("sandbox_call_steps s").Joins("JOIN calls k ON k.id = s.call_id").
+		Where("k.consultation_id = ? AND s.done_at IS NULL", consultationID).Select("min(s.due_at)").Row().Scan(&at)
+	if err != nil {
+		return nil, fmt.Errorf("look for simulated events of a consultation: %w", err)
+	}
+	return at, nil
+}
+
 // stepClaim is how long a replica that claimed a step and died holds it back.
 const stepClaim = 15 * time.Second
 

@@ -51,7 +51,7 @@ func (c chore) key() string { return string(c.kind) + " " + c.subjectID }
 // Parameters: now; seconds from the offer to its acceptance, from the assignment to the call, of the call, to the note, and of the choice to wait for
 // another attempt; the ways of [ways].
 var choresText = `
-	WITH way AS MATERIALIZED (SELECT * FROM json_to_recordset($7::json) AS w (scenario text, offer text, assigned text, talk text, after text, wait float8))
+	WITH way AS MATERIALIZED (SELECT * FROM json_to_recordset($7::json) AS w (scenario text, offer text, assigned text, talk text, after text, wait float8, each boolean))
 	SELECT * FROM (
 	SELECT CASE WHEN EXISTS (SELECT FROM offers e WHERE e.consultation_id = o.consultation_id AND e.created_at < o.created_at) THEN 'accept'
 			ELSE coalesce(w.offer, 'accept') END AS kind,
@@ -59,11 +59,11 @@ var choresText = `
 	FROM offers o` + simulatedSQL("o.lawyer_id", "l.suspended_at IS NULL") + wayOf("o.consultation_id") + `
 	WHERE o.state = 'OPEN' AND o.expires_at > $1
 	UNION ALL
-	SELECT CASE WHEN w.assigned IS NULL OR (SELECT count(*) FROM offers e WHERE e.consultation_id = c.id AND e.state = 'ACCEPTED') > 1 THEN 'dial'
+	SELECT CASE WHEN w.assigned IS NULL OR w.each IS NOT true AND (SELECT count(*) FROM offers e WHERE e.consultation_id = c.id AND e.state = 'ACCEPTED') > 1 THEN 'dial'
 			ELSE w.assigned END, c.lawyer_id, l.lease_epoch, c.id, c.id, c.language, c.assigned_at + make_interval(secs => $3)
 	FROM consultations c` + simulatedSQL("c.lawyer_id", "l.suspended_at IS NULL") + wayOf("c.id") + `
-	WHERE c.status = 'ASSIGNED' AND c.dial_attempts = 0 AND c.next_dial_at IS NULL
-		AND NOT EXISTS (SELECT FROM calls k WHERE k.client_id = c.client_id AND k.state <> 'ENDED')
+	WHERE c.status = 'ASSIGNED' AND (w.each AND w.assigned = 'withdraw' OR c.dial_attempts = 0 AND c.next_dial_at IS NULL
+		AND NOT EXISTS (SELECT FROM calls k WHERE k.client_id = c.client_id AND k.state <> 'ENDED'))
 	UNION ALL
 	SELECT 'wait', c.lawyer_id, l.lease_epoch, c.id, c.id, c.language, c.choose_by - make_interval(secs => $6)
 	FROM consultations c` + simulatedSQL("c.lawyer_id", "l.suspended_at IS NULL") + `
@@ -92,6 +92,9 @@ var (
 	// Parameters beyond those of choresText: application, instant.
 	nextChoreSQL = postgres.SQL(postgres.Report, `SELECT min(x.due) FROM (`+choresText+`) x
 		JOIN consultations c ON c.id = x.consultation_id WHERE c.application_id = $8 AND x.due > $9`)
+
+	// Parameter beyond those of choresText: consultation.
+	choreOfSQL = postgres.SQL(postgres.Report, `SELECT min(x.due) FROM (`+choresText+`) x WHERE x.consultation_id = $8`)
 )
 
 func wayOf(consultationID string) string {
@@ -109,6 +112,14 @@ func nextChore(ctx context.Context, tx postgres.Tx, p Pace, applicationID string
 	args := append(choreArgs(tx, p), applicationID, after)
 	if err := tx.QueryRow(ctx, nextChoreSQL, args...).Scan(&at); err != nil {
 		return nil, fmt.Errorf("look for what a simulated lawyer has to do: %w", err)
+	}
+	return at, nil
+}
+
+// choreOf is when the first chore is due that is about a consultation; nil for none.
+func choreOf(ctx context.Context, tx postgres.Tx, p Pace, consultationID string) (at *time.Time, err error) {
+	if err := tx.QueryRow(ctx, choreOfSQL, append(choreArgs(tx, p), consultationID)...).Scan(&at); err != nil {
+		return nil, fmt.Errorf("look for what comes next of a consultation: %w", err)
 	}
 	return at, nil
 }

@@ -29,6 +29,7 @@ type scenario struct {
 	act      choreKind           // what happens besides
 	call     func(s *Script, first bool, attempt int)
 	refund   money.Cents
+	each     bool // offer and assigned are what every lawyer does
 }
 
 // noteLate is later than the last reminder of a missing note.
@@ -72,6 +73,18 @@ var scenarios = []scenario{
 	{name: "refunded_half", act: refund, refund: consultation.Price / 2},
 }
 
+// runs are how a consultation goes that is run to a status, by its name: there the people who are played stop.
+var runs = []scenario{
+	{name: string(consultation.Matching), assigned: withdraw, each: true},
+	{name: string(consultation.PendingCallback), assigned: withdraw, each: true},
+	{name: string(consultation.Assigned), assigned: nothing, each: true},
+	{name: string(consultation.InCall), talk: nothing},
+	{name: string(consultation.CallEnded), after: nothing},
+	{name: string(consultation.Completed)},
+	{name: string(consultation.Expired), after: useless, reason: consultation.TechnicalFault,
+		call: func(s *Script, _ bool, _ int) { s.Fails = telephony.NoAnswer }},
+}
+
 // dropAt is when a line drops that does.
 const dropAt = 500 * time.Millisecond
 
@@ -85,11 +98,12 @@ func Scenarios() []string {
 }
 
 func scenarioOf(name string) (scenario, bool) {
-	i := slices.IndexFunc(scenarios, func(s scenario) bool { return s.name == name })
+	all := slices.Concat(scenarios, runs)
+	i := slices.IndexFunc(all, func(s scenario) bool { return s.name == name })
 	if i < 0 {
 		return scenarios[0], false
 	}
-	return scenarios[i], true
+	return all[i], true
 }
 
 // choice is how an externalRef names a scenario: scenario:no_lawyer, with anything behind it that begins with neither letter nor
@@ -106,7 +120,7 @@ func chosen(externalRef string) string {
 
 // waitsLong names the scenarios whose note does not come at once. Their lawyers do other work meanwhile.
 func waitsLong() (names []string) {
-	for _, s := range scenarios {
+	for _, s := range slices.Concat(scenarios, runs) {
 		if s.wait > 0 || s.after == nothing {
 			names = append(names, s.name)
 		}
@@ -123,10 +137,11 @@ func ways() string {
 		Talk     choreKind `json:"talk,omitempty"`
 		After    choreKind `json:"after,omitempty"`
 		Wait     float64   `json:"wait,omitempty"` // seconds from the end of the call to the note
+		Each     bool      `json:"each,omitempty"`
 	}
 	var list []way
-	for _, s := range scenarios {
-		if w := (way{s.name, s.offer, s.assigned, s.talk, s.after, s.wait.Seconds()}); w != (way{Scenario: s.name}) {
+	for _, s := range slices.Concat(scenarios, runs) {
+		if w := (way{s.name, s.offer, s.assigned, s.talk, s.after, s.wait.Seconds(), s.each}); w != (way{Scenario: s.name}) {
 			list = append(list, w)
 		}
 	}

@@ -56,6 +56,15 @@ func insertPlay(ctx context.Context, tx postgres.Tx, r playRow) error {
 	return nil
 }
 
+// replacePlay has a consultation go another way from now on, without what was to happen besides.
+func replacePlay(ctx context.Context, tx postgres.Tx, consultationID, scenario string) error {
+	r := playRow{ConsultationID: consultationID, Scenario: scenario}
+	if err := gorm.G[playRow](tx.Gorm(ctx), clause.OnConflict{Columns: []clause.Column{{Name: "consultation_id"}}, UpdateAll: true}).Create(ctx, &r); err != nil {
+		return fmt.Errorf("change the scenario of a consultation: %w", err)
+	}
+	return nil
+}
+
 func readPlay(ctx context.Context, tx postgres.Tx, consultationID string) (playRow, error) {
 	r, err := gorm.G[playRow](tx.Gorm(ctx)).Where("consultation_id = ?", consultationID).Take(ctx)
 	if err != nil {

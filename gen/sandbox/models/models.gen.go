@@ -7,13 +7,16 @@ import "partnerd/internal/clock"
 
 // Defines values for ConflictErrorCode.
 const (
-	ConflictErrorCodeLIMITREACHED ConflictErrorCode = "LIMIT_REACHED"
+	ConflictErrorCodeLIMITREACHED      ConflictErrorCode = "LIMIT_REACHED"
+	ConflictErrorCodeSTATUSUNREACHABLE ConflictErrorCode = "STATUS_UNREACHABLE"
 )
 
 // Valid indicates whether the value is a known member of the ConflictErrorCode enum.
 func (e ConflictErrorCode) Valid() bool {
 	switch e {
 	case ConflictErrorCodeLIMITREACHED:
+		return true
+	case ConflictErrorCodeSTATUSUNREACHABLE:
 		return true
 	default:
 		return false
@@ -22,15 +25,16 @@ func (e ConflictErrorCode) Valid() bool {
 
 // Defines values for ErrorCode.
 const (
-	ErrorCodeINTERNALERROR    ErrorCode = "INTERNAL_ERROR"
-	ErrorCodeINVALIDREQUEST   ErrorCode = "INVALID_REQUEST"
-	ErrorCodeLIMITREACHED     ErrorCode = "LIMIT_REACHED"
-	ErrorCodeMETHODNOTALLOWED ErrorCode = "METHOD_NOT_ALLOWED"
-	ErrorCodeNOTFOUND         ErrorCode = "NOT_FOUND"
-	ErrorCodeRATELIMITED      ErrorCode = "RATE_LIMITED"
-	ErrorCodeUNAUTHORIZED     ErrorCode = "UNAUTHORIZED"
-	ErrorCodeUNAVAILABLE      ErrorCode = "UNAVAILABLE"
-	ErrorCodeVALIDATIONERROR  ErrorCode = "VALIDATION_ERROR"
+	ErrorCodeINTERNALERROR     ErrorCode = "INTERNAL_ERROR"
+	ErrorCodeINVALIDREQUEST    ErrorCode = "INVALID_REQUEST"
+	ErrorCodeLIMITREACHED      ErrorCode = "LIMIT_REACHED"
+	ErrorCodeMETHODNOTALLOWED  ErrorCode = "METHOD_NOT_ALLOWED"
+	ErrorCodeNOTFOUND          ErrorCode = "NOT_FOUND"
+	ErrorCodeRATELIMITED       ErrorCode = "RATE_LIMITED"
+	ErrorCodeSTATUSUNREACHABLE ErrorCode = "STATUS_UNREACHABLE"
+	ErrorCodeUNAUTHORIZED      ErrorCode = "UNAUTHORIZED"
+	ErrorCodeUNAVAILABLE       ErrorCode = "UNAVAILABLE"
+	ErrorCodeVALIDATIONERROR   ErrorCode = "VALIDATION_ERROR"
 )
 
 // Valid indicates whether the value is a known member of the ErrorCode enum.
@@ -47,6 +51,8 @@ func (e ErrorCode) Valid() bool {
 	case ErrorCodeNOTFOUND:
 		return true
 	case ErrorCodeRATELIMITED:
+		return true
+	case ErrorCodeSTATUSUNREACHABLE:
 		return true
 	case ErrorCodeUNAUTHORIZED:
 		return true
@@ -182,6 +188,42 @@ const (
 func (e RateLimitedErrorCode) Valid() bool {
 	switch e {
 	case RateLimitedErrorCodeRATELIMITED:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for RunnableStatus.
+const (
+	RunnableStatusASSIGNED        RunnableStatus = "ASSIGNED"
+	RunnableStatusCALLENDED       RunnableStatus = "CALL_ENDED"
+	RunnableStatusCANCELLED       RunnableStatus = "CANCELLED"
+	RunnableStatusCOMPLETED       RunnableStatus = "COMPLETED"
+	RunnableStatusEXPIRED         RunnableStatus = "EXPIRED"
+	RunnableStatusINCALL          RunnableStatus = "IN_CALL"
+	RunnableStatusMATCHING        RunnableStatus = "MATCHING"
+	RunnableStatusPENDINGCALLBACK RunnableStatus = "PENDING_CALLBACK"
+)
+
+// Valid indicates whether the value is a known member of the RunnableStatus enum.
+func (e RunnableStatus) Valid() bool {
+	switch e {
+	case RunnableStatusASSIGNED:
+		return true
+	case RunnableStatusCALLENDED:
+		return true
+	case RunnableStatusCANCELLED:
+		return true
+	case RunnableStatusCOMPLETED:
+		return true
+	case RunnableStatusEXPIRED:
+		return true
+	case RunnableStatusINCALL:
+		return true
+	case RunnableStatusMATCHING:
+		return true
+	case RunnableStatusPENDINGCALLBACK:
 		return true
 	default:
 		return false
@@ -533,6 +575,21 @@ type NotFoundError struct {
 // NotFoundErrorCode The cause, for programs.
 type NotFoundErrorCode string
 
+// RanConsultation How far a consultation has come.
+type RanConsultation struct {
+	// AdvancedSeconds How much older your application has become, in seconds.
+	AdvancedSeconds int64 `json:"advancedSeconds"`
+
+	// ID Identifier.
+	ID string `json:"id"`
+
+	// Reached It has the status that you asked for. Otherwise ask again.
+	Reached bool `json:"reached"`
+
+	// Status What a consultation can be run to.
+	Status RunnableStatus `json:"status"`
+}
+
 // RateLimitedError Too many calls, or too many deliveries are pending. Wait the seconds given in `Retry-After`.
 type RateLimitedError struct {
 	// Code The cause, for programs.
@@ -544,6 +601,15 @@ type RateLimitedError struct {
 
 // RateLimitedErrorCode The cause, for programs.
 type RateLimitedErrorCode string
+
+// RunConsultationRequest Where a consultation is to go.
+type RunConsultationRequest struct {
+	// Status What a consultation can be run to.
+	Status RunnableStatus `json:"status"`
+}
+
+// RunnableStatus What a consultation can be run to.
+type RunnableStatus string
 
 // Scenario How a consultation goes; the table above says what you see.
 type Scenario string
@@ -626,6 +692,9 @@ type ValidationErrorCode string
 // ClientID defines model for ClientID.
 type ClientID = string
 
+// ConsultationID defines model for ConsultationID.
+type ConsultationID = string
+
 // Cursor defines model for Cursor.
 type Cursor = string
 
@@ -679,3 +748,6 @@ type SetClientScenarioJSONRequestBody = ScenarioChoice
 
 // AdvanceClockJSONRequestBody defines body for AdvanceClock for application/json ContentType.
 type AdvanceClockJSONRequestBody = AdvanceClockRequest
+
+// RunConsultationJSONRequestBody defines body for RunConsultation for application/json ContentType.
+type RunConsultationJSONRequestBody = RunConsultationRequest

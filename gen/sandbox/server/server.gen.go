@@ -36,6 +36,9 @@ type ServerInterface interface {
 	// AdvanceClock Let time pass
 	// (POST /api/platform/v1/sandbox/clock/advance)
 	AdvanceClock(ctx echo.Context) error
+	// RunConsultation Run a consultation to a status
+	// (POST /api/platform/v1/sandbox/consultations/{id}/run)
+	RunConsultation(ctx echo.Context, id ConsultationID) error
 	// ListMessages Read the inbox
 	// (GET /api/platform/v1/sandbox/inbox)
 	ListMessages(ctx echo.Context, params ListMessagesParams) error
@@ -118,6 +121,22 @@ func (w *ServerInterfaceWrapper) AdvanceClock(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.AdvanceClock(ctx)
+	return err
+}
+
+// RunConsultation converts echo context to params.
+func (w *ServerInterfaceWrapper) RunConsultation(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id ConsultationID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.RunConsultation(ctx, id)
 	return err
 }
 
@@ -213,6 +232,7 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.POST(options.BaseURL+"/api/platform/v1/sandbox/clients/:clientId/link", wrapper.LinkClient, options.OperationMiddlewares["linkClient"]...)
 	router.PUT(options.BaseURL+"/api/platform/v1/sandbox/clients/:clientId/scenario", wrapper.SetClientScenario, options.OperationMiddlewares["setClientScenario"]...)
 	router.POST(options.BaseURL+"/api/platform/v1/sandbox/clock/advance", wrapper.AdvanceClock, options.OperationMiddlewares["advanceClock"]...)
+	router.POST(options.BaseURL+"/api/platform/v1/sandbox/consultations/:id/run", wrapper.RunConsultation, options.OperationMiddlewares["runConsultation"]...)
 	router.GET(options.BaseURL+"/api/platform/v1/sandbox/inbox", wrapper.ListMessages, options.OperationMiddlewares["listMessages"]...)
 
 }
@@ -1235,6 +1255,190 @@ func (response AdvanceClock503JSONResponse) VisitAdvanceClockResponse(w http.Res
 	return err
 }
 
+type RunConsultationRequestObject struct {
+	ID   ConsultationID `json:"id"`
+	Body *RunConsultationJSONRequestBody
+}
+
+type RunConsultationResponseObject interface {
+	VisitRunConsultationResponse(w http.ResponseWriter) error
+}
+
+type RunConsultation200ResponseHeaders struct {
+	XRateLimitLimit     int
+	XRateLimitRemaining int
+	XRateLimitReset     int64
+	XRequestID          string
+}
+
+type RunConsultation200JSONResponse struct {
+	Body    RanConsultation
+	Headers RunConsultation200ResponseHeaders
+}
+
+func (response RunConsultation200JSONResponse) VisitRunConsultationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
+	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(response.Headers.XRateLimitRemaining))
+	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RunConsultation400JSONResponse struct{ InvalidRequestJSONResponse }
+
+func (response RunConsultation400JSONResponse) VisitRunConsultationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
+	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(response.Headers.XRateLimitRemaining))
+	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RunConsultation401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response RunConsultation401JSONResponse) VisitRunConsultationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("WWW-Authenticate", fmt.Sprint(response.Headers.WWWAuthenticate))
+	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
+	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(response.Headers.XRateLimitRemaining))
+	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RunConsultation404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response RunConsultation404JSONResponse) VisitRunConsultationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
+	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(response.Headers.XRateLimitRemaining))
+	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RunConsultation409JSONResponse struct{ ConflictJSONResponse }
+
+func (response RunConsultation409JSONResponse) VisitRunConsultationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
+	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(response.Headers.XRateLimitRemaining))
+	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RunConsultation422JSONResponse struct{ ValidationErrorJSONResponse }
+
+func (response RunConsultation422JSONResponse) VisitRunConsultationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
+	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(response.Headers.XRateLimitRemaining))
+	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RunConsultation429JSONResponse struct{ RateLimitedJSONResponse }
+
+func (response RunConsultation429JSONResponse) VisitRunConsultationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
+	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
+	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(response.Headers.XRateLimitRemaining))
+	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RunConsultation500JSONResponse struct{ InternalErrorJSONResponse }
+
+func (response RunConsultation500JSONResponse) VisitRunConsultationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
+	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(response.Headers.XRateLimitRemaining))
+	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RunConsultation503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response RunConsultation503JSONResponse) VisitRunConsultationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
+	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
+	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(response.Headers.XRateLimitRemaining))
+	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ListMessagesRequestObject struct {
 	Params ListMessagesParams
 }
@@ -1384,6 +1588,9 @@ type StrictServerInterface interface {
 	// AdvanceClock Let time pass
 	// (POST /api/platform/v1/sandbox/clock/advance)
 	AdvanceClock(ctx context.Context, request AdvanceClockRequestObject) (AdvanceClockResponseObject, error)
+	// RunConsultation Run a consultation to a status
+	// (POST /api/platform/v1/sandbox/consultations/{id}/run)
+	RunConsultation(ctx context.Context, request RunConsultationRequestObject) (RunConsultationResponseObject, error)
 	// ListMessages Read the inbox
 	// (GET /api/platform/v1/sandbox/inbox)
 	ListMessages(ctx context.Context, request ListMessagesRequestObject) (ListMessagesResponseObject, error)
@@ -1631,6 +1838,54 @@ func (sh *strictHandler) AdvanceClock(ctx echo.Context) error {
 		return err
 	} else if validResponse, ok := response.(AdvanceClockResponseObject); ok {
 		return validResponse.VisitAdvanceClockResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// RunConsultation operation middleware
+func (sh *strictHandler) RunConsultation(ctx echo.Context, id ConsultationID) error {
+	var request RunConsultationRequestObject
+
+	request.ID = id
+
+	var body RunConsultationJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.RunConsultation(ctx.Request().Context(), request.(RunConsultationRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "RunConsultation")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(RunConsultationResponseObject); ok {
+		return validResponse.VisitRunConsultationResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}

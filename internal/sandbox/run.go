@@ -1,0 +1,156 @@
+package sandbox
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"partnerd/internal/consultation"
+	"partnerd/internal/matching"
+	"partnerd/internal/postgres"
+	"partnerd/internal/problem"
+)
+
+// ErrUnreachable refuses to run a consultation to a status that no legal step leads to.
+var ErrUnreachable = problem.Declare(problem.Conflict, "STATUS_UNREACHABLE", "The consultation cannot come to this status any more.")
+
+// Ran says how far a consultation was run.
+type Ran struct {
+	Status  consultation.Status
+	Reached bool          // it has the status that was asked for
+	Passed  time.Duration // how much older the application has become
+}
+
+// Run brings a consultation of an application to a status. The people who are played go there and no further, and where time is what
+// is missing, it passes as by [Clock.Advance]. It returns when the status is reached, or after 20 s; asking again goes on. A
+// consultation that has the status already stays as it is. Problems: NOT_FOUND, STATUS_UNREACHABLE.
+func (c *Clock) Run(ctx context.Context, applicationID, consultationID string, to consultation.Status) (ran Ran, err error) {
+	end := c.db.Clock().Now().Add(advanceLimit)
+	done, err := c.direct(ctx, applicationID, consultationID, to)
+	if err != nil || done {
+		return Ran{Status: to, Reached: done}, err
+	}
+	var stuck time.Time
+	for {
+		settled, quiet, err := c.settle(ctx, applicationID, stuck, end)
+		if err != nil {
+			return ran, err
+		}
+		if !quiet {
+			stuck = settled
+		}
+		tx := c.db.Read()
+		is, err := c.engine.Peek(ctx, tx, consultationID)
+		if err != nil {
+			return ran, err
+		}
+		switch ran.Status = is.Status; {
+		case is.Status == to:
+			ran.Reached = true
+			return ran, c.stop(ctx, is)
+		case !slices.Contains(is.Reachable(tx.Now), to):
+			return ran, unreachable(is, tx.Now)
+		case settled.After(end):
+			return ran, nil
+		}
+		next, err := c.nextOn(ctx, tx, is, to)
+		if err != nil {
+			return ran, err
+		}
+		if next == nil || !next.After(settled) { // a lawyer or a line has to become free, or somebody is at it
+			select {
+			case <-time.After(settleLook):
+				continue
+			case <-ctx.Done():
+				return ran, ctx.Err()
+			}
+		}
+		step, err := c.step(ctx, applicationID, settled, next.Sub(settled))
+		if ran.Passed += step; err != nil {
+			return ran, err
+		}
+	}
+}
+
+// direct says who is to do what from now on. What needs nobody else is done.
+func (c *Clock) direct(ctx context.Context, applicationID, consultationID string, to consultation.Status) (done bool, err error) {
+	err = c.db.InTx(ctx, func(tx postgres.Tx) error {
+		crew, err := (Stage{}).Crew(ctx, tx, applicationID)
+		if err != nil {
+			return err
+		}
+		is, err := c.engine.Lock(ctx, tx, consultationID)
+		if err != nil {
+			return err
+		}
+		if is.ApplicationID != applicationID {
+			return problem.ErrNotFound
+		}
+		done = is.Status == to && to.Terminal()
+		switch {
+		case done:
+			return nil
+		case !slices.Contains(is.Reachable(tx.Now), to):
+			return unreachable(is, tx.Now)
+		case to == consultation.Cancelled:
+			done = true
+			_, err := c.engine.CancelForClient(ctx, tx, is.ClientID, is.ID)
+			return err
+		case to == consultation.Matching, to == consultation.PendingCallback, to == consultation.Expired && is.Status != consultation.Assigned:
+			crew = matching.Nobody
+		}
+		if err := replacePlay(ctx, tx, is.ID, string(to)); err != nil {
+			return err
+		}
+		return c.engine.Recast(ctx, tx, is.ID, crew)
+	})
+	return done, err
+}
+
+// stop keeps a consultation that is to stay assigned from being taken by somebody else, when its lawyer has lost it.
+func (c *Clock) stop(ctx context.Context, is consultation.Consultation) error {
+	if is.Status != consultation.Assigned {
+		return nil
+	}
+	return c.db.InTx(ctx, func(tx postgres.Tx) error { return c.engine.Recast(ctx, tx, is.ID, matching.Nobody) })
+}
+
+// nextOn is the next instant that brings a consultation nearer to a status; nil when it is not time that is missing.
+func (c *Clock) nextOn(ctx context.Context, tx postgres.Tx, is consultation.Consultation, to consultation.Status) (next *time.Time, err error) {
+	if next, err = choreOf(ctx, tx, c.Pace, is.ID); err != nil {
+		return nil, err
+	}
+	step, err := stepOf(ctx, tx, is.ID)
+	if err != nil {
+		return nil, err
+	}
+	next = earlier(next, step)
+	switch waiting := is.Status == consultation.Matching || is.Status == consultation.PendingCallback; {
+	case waiting && is.Crew == matching.Nobody, is.Status == consultation.Assigned && is.DialAttempts > 0, is.Status == consultation.InCall:
+		next = earlier(next, is.NextTimer())
+	case waiting || is.Status == consultation.Assigned:
+		next = earlier(next, is.Callable(tx.Now))
+	}
+	return next, nil
+}
+
+// earlier is the first of two instants, of which there may be none.
+func earlier(a, b *time.Time) *time.Time {
+	if a == nil || b != nil && b.Before(*a) {
+		return b
+	}
+	return a
+}
+
+func unreachable(is consultation.Consultation, now time.Time) error {
+	list := slices.DeleteFunc(is.Reachable(now), func(s consultation.Status) bool { return s == is.Status })
+	if len(list) == 0 {
+		return ErrUnreachable.Because("The consultation is %s, which is its end.", is.Status)
+	}
+	names := make([]string, len(list))
+	for i, s := range list {
+		names[i] = string(s)
+	}
+	return ErrUnreachable.Because("The consultation is %s; from there it can come to %s.", is.Status, strings.Join(names, ", "))
+}

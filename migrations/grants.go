@@ -57,6 +57,7 @@ var Grants = []Grant{
 	{"public.topup_sessions", "SELECT, INSERT, UPDATE"},
 	{"public.twilio_legs", "SELECT, INSERT, UPDATE"},
 	{"public.wallets", "SELECT, INSERT, UPDATE"},
+	{"public.webhook_clients", "SELECT, INSERT, UPDATE"},
 	{"public.webhook_endpoints", "SELECT, INSERT, UPDATE"},
 
 	// Ends by a purge, an erasure or of itself.

@@ -1179,6 +1179,16 @@ CREATE TABLE webhook_attempts (
     CONSTRAINT webhook_attempts_pkey PRIMARY KEY (delivery_id, attempt)
 );
 
+CREATE TABLE webhook_clients (
+    application_id text NOT NULL,
+    client_id text NOT NULL,
+    last_sequence bigint NOT NULL,
+    CONSTRAINT webhook_clients_application_id_fkey FOREIGN KEY (application_id) REFERENCES applications(id),
+    CONSTRAINT webhook_clients_client_id_fkey FOREIGN KEY (client_id) REFERENCES clients(id),
+    CONSTRAINT webhook_clients_last_sequence_check CHECK ((last_sequence > 0)),
+    CONSTRAINT webhook_clients_pkey PRIMARY KEY (application_id, client_id)
+);
+
 CREATE TABLE webhook_deliveries (
     application_id text NOT NULL,
     attempts integer NOT NULL DEFAULT 0,
@@ -1213,6 +1223,7 @@ CREATE TABLE webhook_endpoints (
     created_at timestamp with time zone NOT NULL,
     disabled_at timestamp with time zone,
     disabled_reason text,
+    enabled_events text[] NOT NULL DEFAULT '{}'::text[],
     failing_since timestamp with time zone,
     last_position bigint NOT NULL DEFAULT 0,
     parked boolean NOT NULL DEFAULT false,
@@ -1223,6 +1234,7 @@ CREATE TABLE webhook_endpoints (
     url text,
     CONSTRAINT webhook_endpoints_application_id_fkey FOREIGN KEY (application_id) REFERENCES applications(id),
     CONSTRAINT webhook_endpoints_disabled CHECK (((disabled_at IS NULL) = (disabled_reason IS NULL))),
+    CONSTRAINT webhook_endpoints_enabled_events_check CHECK ((enabled_events <@ ARRAY['client.disconnected'::text, 'wallet.topped_up'::text])),
     CONSTRAINT webhook_endpoints_pkey PRIMARY KEY (application_id),
     CONSTRAINT webhook_endpoints_previous CHECK (((previous_secret_sealed IS NULL) = (previous_secret_until IS NULL)))
 );
@@ -1231,6 +1243,7 @@ CREATE INDEX webhook_endpoints_parked ON public.webhook_endpoints USING btree (a
 CREATE TABLE webhook_events (
     application_id text NOT NULL,
     body bytea NOT NULL,
+    client_id text,
     consultation_id text,
     created_at timestamp with time zone NOT NULL,
     id text NOT NULL,

@@ -253,7 +253,7 @@ func (a *App) wire(ctx context.Context, k keys) (err error) {
 		return err
 	}
 	a.purgeEvery("links to the portal", time.Hour, a.Portal.Purge)
-	a.OAuth, err = oauth.New(ctx, a.DB, k.box, a.Accounts, a.Applications, oauth.Config{Issuer: cfg.BaseURL, Audience: cfg.BaseURL + "/api/v1", Logger: a.Logger})
+	a.OAuth, err = oauth.New(ctx, a.DB, k.box, a.Accounts, a.Applications, oauth.Config{Issuer: cfg.BaseURL, Audience: cfg.BaseURL + "/api/v1", Logger: a.Logger, Webhooks: a.Webhooks})
 	if err != nil {
 		return err
 	}
@@ -500,7 +500,10 @@ func (noMail) Send(context.Context, mail.Message) error {
 
 // payments makes the service with the provider that is configured.
 func (a *App) payments(noticeSecret string) *payment.Service {
-	c := payment.Config{BaseURL: a.Config.BaseURL, Sandbox: a.Config.Sandbox(), NoticeSecret: noticeSecret}
+	c := payment.Config{BaseURL: a.Config.BaseURL, Sandbox: a.Config.Sandbox(), NoticeSecret: noticeSecret,
+		ToppedUp: func(ctx context.Context, tx postgres.Tx, clientID string) error {
+			return a.OAuth.ToppedUp(ctx, tx, clientID)
+		}} // made later
 	if a.Config.StripeSecretKey != "" {
 		c.Provider = payment.NewStripe(payment.StripeConfig{SecretKey: a.Config.StripeSecretKey, WebhookSecret: a.Config.StripeWebhookSecret})
 	}

@@ -80,7 +80,8 @@ func readContract(source []byte) *contract {
 	for name, item := range webhooks {
 		c.webhooks[name] = r.operation("webhooks", name, "post", item.(object)["post"].(object))
 	}
-	if webhooks != nil { // the contract for partners
+	schemas := r.tree["components"].(object)["schemas"].(object)
+	if schemas["OAuthError"] != nil { // the contract for partners
 		c.anyError = r.compile("/components/schemas/ApiError")
 		c.oauthError = r.compile("/components/schemas/OAuthError")
 	}

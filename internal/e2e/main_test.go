@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
 	"os"
 	"slices"
@@ -65,7 +66,7 @@ func unseen() (missing []string) {
 			}
 		}
 	}
-	for name := range spec.webhooks {
+	for _, name := range slices.Concat(slices.Collect(maps.Keys(spec.webhooks)), slices.Collect(maps.Keys(platformSpec.webhooks))) {
 		if !seen.has("webhook %s", name) {
 			missing = append(missing, "webhook "+name)
 		}

@@ -25,8 +25,9 @@ const canary = "CANARY-privileged-7f3a91"
 
 // spec is the contract, and deskSpec that of the lawyers' desk, read once.
 var (
-	spec     = readContract(openapi.Partner)
-	deskSpec = readContract(openapi.Desk)
+	spec         = readContract(openapi.Partner)
+	platformSpec = readContract(openapi.Platform)
+	deskSpec     = readContract(openapi.Desk)
 )
 
 // seen counts what the service sent: "operation status", "operation status code" and "webhook type".

@@ -12,6 +12,9 @@ import (
 func (c *contract) judgeWebhook(r *http.Request, raw []byte, now int64) (faults []string) {
 	eventType := r.Header.Get("X-Service-Event")
 	op := c.webhooks[eventType]
+	if op == nil && c == spec {
+		return platformSpec.judgeWebhook(r, raw, now)
+	}
 	if op == nil {
 		return []string{"X-Service-Event is not a documented type"}
 	}

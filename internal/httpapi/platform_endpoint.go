@@ -71,6 +71,24 @@ func (p platform) EnableEndpoint(ctx context.Context, _ server.EnableEndpointReq
 	return server.EnableEndpoint200JSONResponse{Body: p.endpointView(e)}, nil
 }
 
+// SetEnabledEvents answers PUT /api/platform/v1/endpoint/events.
+func (p platform) SetEnabledEvents(ctx context.Context, r server.SetEnabledEventsRequestObject) (server.SetEnabledEventsResponseObject, error) {
+	app := requestOf(ctx).Principal.ApplicationID
+	types := make([]webhook.Type, len(r.Body.EnabledEvents))
+	for i, t := range r.Body.EnabledEvents {
+		types[i] = webhook.Type(t)
+	}
+	err := p.deps.DB.InTx(ctx, func(tx postgres.Tx) error { return p.deps.Webhooks.SetEnabledEvents(ctx, tx, app, types) })
+	if err != nil {
+		return nil, err
+	}
+	e, err := p.deps.Webhooks.Endpoint(ctx, p.deps.DB.Read(), app)
+	if err != nil {
+		return nil, err
+	}
+	return server.SetEnabledEvents200JSONResponse{Body: p.endpointView(e)}, nil
+}
+
 // SendTestEvent answers POST /api/platform/v1/endpoint/test.
 func (p platform) SendTestEvent(ctx context.Context, r server.SendTestEventRequestObject) (server.SendTestEventResponseObject, error) {
 	if err := p.limitPosts(ctx, ratelimit.TestEvents); err != nil {
@@ -90,7 +108,11 @@ func (p platform) SendTestEvent(ctx context.Context, r server.SendTestEventReque
 func (p platform) endpointView(e webhook.Endpoint) models.Endpoint {
 	v := models.Endpoint{
 		URL: optional(e.URL), PreviousSecretUntil: (*clock.Stamp)(e.PreviousSecretUntil), DisabledAt: (*clock.Stamp)(e.DisabledAt),
-		DisabledReason: optional(e.DisabledReason), FailingSince: (*clock.Stamp)(e.FailingSince), CreatedAt: clock.Stamp(e.CreatedAt), UpdatedAt: clock.Stamp(e.UpdatedAt),
+		DisabledReason: optional(e.DisabledReason), FailingSince: (*clock.Stamp)(e.FailingSince), EnabledEvents: make([]models.ClientEventType, len(e.EnabledEvents)),
+		CreatedAt: clock.Stamp(e.CreatedAt), UpdatedAt: clock.Stamp(e.UpdatedAt),
+	}
+	for i, t := range e.EnabledEvents {
+		v.EnabledEvents[i] = models.ClientEventType(t)
 	}
 	if now := p.deps.DB.Clock().Now(); v.PreviousSecretUntil != nil && !now.Before(*e.PreviousSecretUntil) {
 		v.PreviousSecretUntil = nil

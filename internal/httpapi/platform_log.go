@@ -153,7 +153,7 @@ func (p platform) CreateRedelivery(ctx context.Context, r server.CreateRedeliver
 func eventView(e webhook.StoredEvent) (models.Event, error) {
 	v := models.Event{
 		ID: e.ID, Type: models.EventType(e.Type), CreatedAt: clock.Stamp(e.CreatedAt), ConsultationID: optional(e.ConsultationID),
-		Sequence: e.Sequence, Test: e.ConsultationID == "",
+		Sequence: e.Sequence, Test: e.Test(),
 	}
 	if err := json.Unmarshal(e.Body, &v.Payload); err != nil {
 		return v, fmt.Errorf("read body of event %s: %w", e.ID, err)

@@ -251,6 +251,10 @@ func TestAnApplicationLooksAfterItsWebhooks(t *testing.T) {
 		t.Errorf("rotation %s", rotated.raw)
 	}
 	h.call(me, "POST", root+"/endpoint/enable", nil).want(t, 200, "")
+	if a := h.call(me, "PUT", root+"/endpoint/events", object{"enabledEvents": []string{"wallet.topped_up", "client.disconnected"}}).want(t, 200, ""); fmt.Sprint(a.body["enabledEvents"]) != "[client.disconnected wallet.topped_up]" {
+		t.Errorf("enabled events: %s", a.raw)
+	}
+	h.call(me, "POST", root+"/endpoint/test", object{"type": "wallet.topped_up"}).want(t, 202, "") // also where it is turned off
 	if a := h.call(me, "PUT", root+"/endpoint", object{"url": nil}).want(t, 200, ""); a.body["url"] != nil {
 		t.Errorf("no URL: %s", a.raw)
 	}
@@ -299,7 +303,7 @@ func TestEveryPlatformOperationRefusesWhoIsNotTheApplication(t *testing.T) {
 	if _, err := h.db.Pool().Exec(t.Context(), "UPDATE applications SET suspended_at = now() WHERE id = $1", suspended); err != nil {
 		t.Fatal(err)
 	}
-	bodies := map[string]any{"setEndpoint": object{"url": nil}, "sendTestEvent": object{"type": "consultation.created"},
+	bodies := map[string]any{"setEndpoint": object{"url": nil}, "setEnabledEvents": object{"enabledEvents": []string{}}, "sendTestEvent": object{"type": "consultation.created"},
 		"createRedelivery": object{"from": "2026-06-01T00:00:00Z", "to": "2026-06-02T00:00:00Z", "select": "ALL"}}
 	operations := 0
 	for path, item := range h.tree["paths"].(object) {
@@ -315,7 +319,7 @@ func TestEveryPlatformOperationRefusesWhoIsNotTheApplication(t *testing.T) {
 			}
 		}
 	}
-	if operations != 21 {
+	if operations != 22 {
 		t.Errorf("%d operations were tried", operations)
 	}
 	h.call("", "GET", root+"/nothing", nil).want(t, 401, "UNAUTHORIZED")
@@ -364,6 +368,11 @@ func TestPlatformFaultsAreNamed(t *testing.T) {
 		{"PUT", "/endpoint", object{"url": "http://169.254.169.254/latest"}, 422, "url invalid_url"},
 		{"PUT", "/endpoint", object{"url": "http://10.0.0.1/"}, 422, "url invalid_url"},
 		{"PUT", "/endpoint", object{"url": nil, "secret": "x"}, 422, "secret unknown_field"},
+		{"PUT", "/endpoint/events", object{}, 422, "enabledEvents required"},
+		{"PUT", "/endpoint/events", object{"enabledEvents": nil}, 422, "enabledEvents invalid_type"},
+		{"PUT", "/endpoint/events", object{"enabledEvents": "client.disconnected"}, 422, "enabledEvents invalid_type"},
+		{"PUT", "/endpoint/events", object{"enabledEvents": []string{"consultation.created"}}, 422, "enabledEvents.0 invalid_value"},
+		{"PUT", "/endpoint/events", object{"enabledEvents": []string{"wallet.topped_up", "wallet.topped_up"}}, 422, "enabledEvents invalid_value"},
 		{"POST", "/endpoint/test", object{"type": "consultation.unknown"}, 422, "type invalid_value"},
 		{"POST", "/redeliveries", object{"from": "2026-06-02T00:00:00Z", "to": "2026-06-01T00:00:00Z", "select": "ALL"}, 422, "to invalid_value"},
 		{"POST", "/redeliveries", object{"from": "2026-06-01T00:00:00Z", "to": "2026-08-01T00:00:00Z", "select": "ALL"}, 422, "to invalid_value"},

@@ -8,6 +8,7 @@ import (
 	"partnerd/internal/account"
 	"partnerd/internal/application"
 	"partnerd/internal/postgres"
+	"partnerd/internal/webhook"
 )
 
 // Connection is an application that a client is linked to, however many grants the link has.
@@ -88,7 +89,24 @@ func (s *Service) Recover(ctx context.Context, tx postgres.Tx, clientID string, 
 	return revokePending(ctx, tx, clientID, ReasonRecovery)
 }
 
-// unlink locks the client, as every new grant does: none can slip in between.
+// ToppedUp tells the applications that may read the client's wallet now that a payment was credited. It belongs into the transaction that
+// credits it, which has locked the client against the end of a link.
+func (s *Service) ToppedUp(ctx context.Context, tx postgres.Tx, clientID string) error {
+	readers, err := linkedWith(ctx, tx, clientID, application.WalletRead)
+	if err != nil {
+		return err
+	}
+	return s.tell(ctx, tx, clientID, webhook.WalletToppedUp, readers)
+}
+
+func (s *Service) tell(ctx context.Context, tx postgres.Tx, clientID string, t webhook.Type, applicationIDs []string) error {
+	if s.cfg.Webhooks == nil {
+		return nil
+	}
+	return s.cfg.Webhooks.Tell(ctx, tx, clientID, t, applicationIDs)
+}
+
+// unlink locks the client, as every new grant does: none can slip in between. Applications whose link was living are told.
 func (s *Service) unlink(ctx context.Context, tx postgres.Tx, clientID, applicationID string, why Reason) (int, error) {
 	if _, err := s.accounts.Lock(ctx, tx, clientID); err != nil {
 		return 0, err
@@ -96,5 +114,13 @@ func (s *Service) unlink(ctx context.Context, tx postgres.Tx, clientID, applicat
 	if err := forgetConsents(ctx, tx, clientID, applicationID); err != nil {
 		return 0, err
 	}
-	return revokeLinks(ctx, tx, clientID, applicationID, why)
+	linked, err := linkedTo(ctx, tx, clientID, applicationID)
+	if err != nil {
+		return 0, err
+	}
+	n, err := revokeLinks(ctx, tx, clientID, applicationID, why)
+	if err != nil {
+		return 0, err
+	}
+	return n, s.tell(ctx, tx, clientID, webhook.ClientDisconnected, linked)
 }

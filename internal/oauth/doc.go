@@ -24,6 +24,9 @@
 //     (account page, recovery, erasure), an operator (unlinking or disabling the client), or when the last of its code and tokens runs out,
 //     which [Service.Purge] records within [PurgeEvery]. A suspended application is only paused: what did not run out
 //     meanwhile is there when it is let in again.
+//   - A client's end of a link, also by recovery, erasure or an operator, and a top-up are told to the applications whose link was living
+//     then, in the same transaction, which has locked the client (package webhook). An application's own revocation, a replay and the end
+//     of the last token are not: its next call says so.
 //   - What ended is deleted [Retention] later; its events stay for a year, those of refreshes for [Retention].
 //   - Consent is remembered while a living link carries it, see [Service.Remembered].
 //   - What makes a grant and what ends all grants of a client lock the client first: none slips in between.

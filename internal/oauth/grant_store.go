@@ -124,3 +124,22 @@ func activeGrants(ctx context.Context, tx postgres.Tx, clientID string) (list []
 	}
 	return list, nil
 }
+
+// linkedTo returns the applications that the client has a living grant with: the one, or [anyApplication].
+func linkedTo(ctx context.Context, tx postgres.Tx, clientID, applicationID string) (ids []string, err error) {
+	err = aliveGrants(ctx, tx).Where("g.client_id = ? AND ? IN ('', g.application_id)", clientID, applicationID).Distinct("g.application_id").Pluck("g.application_id", &ids).Error
+	if err != nil {
+		return nil, fmt.Errorf("find linked applications: %w", err)
+	}
+	return ids, nil
+}
+
+// linkedWith returns the applications that the client has a living grant with that gives access by the scope now.
+func linkedWith(ctx context.Context, tx postgres.Tx, clientID string, scope application.Scope) (ids []string, err error) {
+	err = aliveGrants(ctx, tx).Joins("JOIN applications a ON a.id = g.application_id").
+		Where("g.client_id = ? AND ? = ANY(g.scopes) AND ? = ANY(a.scopes)", clientID, scope, scope).Distinct("g.application_id").Pluck("g.application_id", &ids).Error
+	if err != nil {
+		return nil, fmt.Errorf("find applications with %s: %w", scope, err)
+	}
+	return ids, nil
+}

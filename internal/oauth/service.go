@@ -12,6 +12,7 @@ import (
 	"partnerd/internal/application"
 	"partnerd/internal/postgres"
 	"partnerd/internal/seal"
+	"partnerd/internal/webhook"
 )
 
 // Lifetimes (specification section 5 rule 3; decisions H10, H11).
@@ -23,9 +24,10 @@ const (
 
 // Config of a deployment.
 type Config struct {
-	Issuer   string       // base URL without a trailing slash: iss of tokens and redirects, start of every endpoint
-	Audience string       // aud of access tokens
-	Logger   *slog.Logger // nil for none
+	Issuer   string           // base URL without a trailing slash: iss of tokens and redirects, start of every endpoint
+	Audience string           // aud of access tokens
+	Logger   *slog.Logger     // nil for none
+	Webhooks *webhook.Service // tells applications of links that end and wallets that are topped up; nil: nobody does
 }
 
 // Service is the authorization server. Safe for concurrent use; several may share one database.

@@ -105,6 +105,11 @@ func (s *Service) credit(ctx context.Context, tx postgres.Tx, session Session, o
 	if err := s.wallet.TopUp(ctx, tx, session.ClientID, session.ApplicationID, session.ID, session.Amount); err != nil {
 		return err
 	}
+	if s.cfg.ToppedUp != nil && o != CreditedToClosed {
+		if err := s.cfg.ToppedUp(ctx, tx, session.ClientID); err != nil {
+			return err
+		}
+	}
 	reversed, err := s.settle(ctx, tx, session)
 	if err != nil || o != CreditedToClosed || reversed.Taken >= session.Amount {
 		return err

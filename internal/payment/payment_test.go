@@ -2,12 +2,14 @@ package payment
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -301,6 +303,11 @@ func TestNoticesThatAreRefused(t *testing.T) {
 func TestParallelNoticesCreditOnce(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
+	var told atomic.Int32
+	f.payments.cfg.ToppedUp = func(_ context.Context, tx postgres.Tx, _ string) error {
+		tx.AfterCommit(func() { told.Add(1) })
+		return nil
+	}
 	s := f.session(2000)
 	var wait sync.WaitGroup
 	for i := range 20 {
@@ -313,6 +320,9 @@ func TestParallelNoticesCreditOnce(t *testing.T) {
 	wait.Wait()
 	if got := f.outcomes(); f.balance() != 2000 || strings.Count(got, "already_paid") != 4 || strings.Count(got, " credited") != 1 {
 		t.Errorf("balance %d, outcomes %q", f.balance(), got)
+	}
+	if told.Load() != 1 {
+		t.Errorf("the payment was told %d times", told.Load())
 	}
 	f.sound()
 }

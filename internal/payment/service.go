@@ -14,10 +14,11 @@ import (
 
 // Config of a deployment. Zero limits mean the defaults.
 type Config struct {
-	BaseURL       string   // where the checkout pages are, without a trailing slash
-	Sandbox       bool     // has the built-in provider, and allows loopback return URLs over http
-	NoticeSecret  string   // key of the built-in provider's notices; empty refuses every one
-	Provider      Provider // who takes the money of new sessions; nil: the built-in provider of a sandbox, nobody in live
+	BaseURL       string                                                           // where the checkout pages are, without a trailing slash
+	Sandbox       bool                                                             // has the built-in provider, and allows loopback return URLs over http
+	NoticeSecret  string                                                           // key of the built-in provider's notices; empty refuses every one
+	Provider      Provider                                                         // who takes the money of new sessions; nil: the built-in provider of a sandbox, nobody in live
+	ToppedUp      func(ctx context.Context, tx postgres.Tx, clientID string) error // is told of each credited payment, once, in its transaction; may be nil
 	MaxTopUp      money.Cents
 	WalletCeiling money.Cents
 }

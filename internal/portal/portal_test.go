@@ -172,6 +172,9 @@ func acts() []act {
 		{"application.end_previous_secret", Developer, func(h *house, by Caller) error { return h.EndPreviousSecret(ctx, by) }},
 		{"webhook.set_url", Developer, func(h *house, by Caller) error { return h.SetWebhookURL(ctx, by, "") }},
 		{"webhook.rotate_secret", Developer, func(h *house, by Caller) error { _, err := h.RotateWebhookSecret(ctx, by); return err }},
+		{"webhook.set_events", Developer, func(h *house, by Caller) error {
+			return h.SetEnabledEvents(ctx, by, []webhook.Type{webhook.ClientDisconnected})
+		}},
 		{"webhook.enable", Developer, func(h *house, by Caller) error { return h.EnableWebhooks(ctx, by) }},
 		{"webhook.test", Developer, func(h *house, by Caller) error { _, err := h.SendTest(ctx, by, webhook.Completed); return err }},
 		{"webhook.redeliver", Developer, func(h *house, by Caller) error {

@@ -58,6 +58,18 @@ func (s *Service) EnableWebhooks(ctx context.Context, by Caller) error {
 	})
 }
 
+// SetEnabledEvents sets which events about clients the application gets. Faults: [ErrForbidden] and the problems of
+// [webhook.Service.SetEnabledEvents].
+func (s *Service) SetEnabledEvents(ctx context.Context, by Caller, types []webhook.Type) error {
+	return s.act(ctx, by, "webhook.set_events", func(tx postgres.Tx, a application.Application) (any, error) {
+		before, err := s.deps.Webhooks.Endpoint(ctx, tx, a.ID)
+		if err != nil {
+			return nil, err
+		}
+		return map[string]any{"before": before.EnabledEvents, "after": types}, s.deps.Webhooks.SetEnabledEvents(ctx, tx, a.ID, types)
+	})
+}
+
 // SendTest sends a test event. Faults: [ErrForbidden] and the problems of [webhook.Service.SendTest].
 func (s *Service) SendTest(ctx context.Context, by Caller, kind webhook.Type) (d webhook.Delivery, err error) {
 	if err := s.take(ctx, by, ratelimit.TestEvents); err != nil {

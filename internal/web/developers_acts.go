@@ -2,6 +2,7 @@ package web
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -66,10 +67,26 @@ func (p *Pages) devActs() []devAct {
 				return devDone{Secrets: []fact{{"ops.secret.webhook", secret}}}, err
 			}},
 		{Name: "hook-enable", Path: page("webhooks", "enable"), Need: portal.Developer, Back: page("webhooks"), Do: simply(o.EnableWebhooks)},
+		{Name: "hook-events", Path: page("webhooks", "events"), Need: portal.Developer, Back: page("webhooks"),
+			Fields: func(ctx context.Context, tx postgres.Tx, c devCall) ([]opsField, error) {
+				e, err := p.deps.Webhooks.Endpoint(ctx, tx, c.Of.ID)
+				f := opsField{Name: "events", Label: "dev.field.events", Hint: "dev.field.events.hint", Type: "checks", Optional: true}
+				for _, kind := range webhook.ClientTypes {
+					f.Options = append(f.Options, opsOption{Value: string(kind), Text: string(kind), Chosen: slices.Contains(e.EnabledEvents, kind)})
+				}
+				return []opsField{f}, err
+			},
+			Do: func(ctx context.Context, c devCall) (devDone, error) {
+				types := []webhook.Type{}
+				for _, kind := range c.Form["events"] {
+					types = append(types, webhook.Type(kind))
+				}
+				return devDone{}, o.SetEnabledEvents(ctx, c.By, types)
+			}},
 		{Name: "hook-test", Path: page("webhooks", "test"), Need: portal.Developer, Back: page("webhooks"),
 			Fields: func(context.Context, postgres.Tx, devCall) ([]opsField, error) {
 				f := opsField{Name: "type", Label: "ops.col.kind", Type: "select"}
-				for _, kind := range webhook.Types {
+				for _, kind := range slices.Concat(webhook.Types, webhook.ClientTypes) {
 					f.Options = append(f.Options, opsOption{Value: string(kind), Text: string(kind)})
 				}
 				return []opsField{f}, nil

@@ -2,6 +2,7 @@ package web
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -92,7 +93,7 @@ func (p *Pages) devWebhooks(c echo.Context, s staff.Session, m portal.Membership
 	}
 	state := opsBlock{Title: "dev.endpoint", Facts: []opsFact{{"ops.field.webhook", address}, {"ops.hooks.disabled", maybeAt(endpoint.DisabledAt)}, {"ops.hooks.why", code(endpoint.DisabledReason)},
 		{"ops.hooks.failing", maybeAt(endpoint.FailingSince)}, {"ops.hooks.rate", worded("ops.percent", health.Rate())}, {"ops.hooks.failed", plain(strconv.Itoa(health.Failed))},
-		{"ops.hooks.pending", plain(strconv.Itoa(health.Pending))}, {"ops.hooks.oldest", maybeAt(health.Oldest)}}, Links: p.devLinks(m, "", "hook-url", "hook-test")}
+		{"ops.hooks.pending", plain(strconv.Itoa(health.Pending))}, {"ops.hooks.oldest", maybeAt(health.Oldest)}, {"dev.field.events", enabledCell(endpoint.EnabledEvents)}}, Links: p.devLinks(m, "", "hook-url", "hook-test", "hook-events")}
 	if endpoint.DisabledAt != nil {
 		state.Links = append(state.Links, p.devLinks(m, "", "hook-enable")...)
 	}
@@ -101,6 +102,13 @@ func (p *Pages) devWebhooks(c echo.Context, s staff.Session, m portal.Membership
 		secret.Facts = []opsFact{{"dev.signing.previous", at(*endpoint.PreviousSecretUntil)}}
 	}
 	return p.dev(c, s, opsPage{Heading: "dev.section.webhooks", Code: m.Application.Name, Blocks: []opsBlock{state, secret}})
+}
+
+func enabledCell(types []webhook.Type) opsCell {
+	if len(types) == 0 {
+		return worded("dev.hooks.noevents")
+	}
+	return code(strings.Trim(fmt.Sprint(types), "[]"))
 }
 
 func (p *Pages) devEvents(c echo.Context, s staff.Session, m portal.Membership) error {
@@ -112,9 +120,9 @@ func (p *Pages) devEvents(c echo.Context, s staff.Session, m portal.Membership) 
 	if err != nil {
 		return err
 	}
-	b := opsBlock{Title: "dev.newest", Head: []string{"ops.col.when", "ops.col.kind", "ops.col.consultation", "dev.col.sequence"}, Table: true}
+	b := opsBlock{Title: "dev.newest", Head: []string{"ops.col.when", "ops.col.kind", "dev.col.about", "dev.col.sequence"}, Table: true}
 	for _, e := range list {
-		b.Rows = append(b.Rows, []opsCell{at(e.CreatedAt), linked(devPath(m.Application.ID, "events", e.ID), string(e.Type)), aboutCell(e.ConsultationID), plain(strconv.FormatInt(e.Sequence, 10))})
+		b.Rows = append(b.Rows, []opsCell{at(e.CreatedAt), linked(devPath(m.Application.ID, "events", e.ID), string(e.Type)), aboutCell(e.ConsultationID, e.ClientID), plain(strconv.FormatInt(e.Sequence, 10))})
 	}
 	v := opsPage{Heading: "dev.section.events", Code: m.Application.Name, Blocks: []opsBlock{b}}
 	if len(list) == devRows {
@@ -123,11 +131,12 @@ func (p *Pages) devEvents(c echo.Context, s staff.Session, m portal.Membership) 
 	return p.dev(c, s, v)
 }
 
-func aboutCell(consultationID string) opsCell {
-	if consultationID == "" {
-		return worded("dev.test")
+// aboutCell names what an event is about: a consultation or a client; neither for a test event.
+func aboutCell(consultationID, clientID string) opsCell {
+	if about := cmp.Or(consultationID, clientID); about != "" {
+		return code(about)
 	}
-	return code(consultationID)
+	return worded("dev.test")
 }
 
 // pretty is a body as it is easiest to read; what is sent has no white space.
@@ -149,7 +158,7 @@ func (p *Pages) devEvent(c echo.Context, s staff.Session, m portal.Membership) e
 	if err != nil {
 		return err
 	}
-	top := opsBlock{Title: "dev.event", Facts: []opsFact{{"ops.col.kind", code(string(e.Type))}, {"ops.col.when", exactly(e.CreatedAt)}, {"ops.col.consultation", aboutCell(e.ConsultationID)}}}
+	top := opsBlock{Title: "dev.event", Facts: []opsFact{{"ops.col.kind", code(string(e.Type))}, {"ops.col.when", exactly(e.CreatedAt)}, {"dev.col.about", aboutCell(e.ConsultationID, e.ClientID)}}}
 	body := opsBlock{Title: "dev.body", Hint: "dev.body.hint", Pre: pretty(e.Body)}
 	return p.dev(c, s, opsPage{Heading: "dev.event", Code: e.ID, Blocks: []opsBlock{top, body, p.deliveryBlock("ops.deliveries", m, list)}})
 }
@@ -208,7 +217,7 @@ func (p *Pages) devDelivery(c echo.Context, s staff.Session, m portal.Membership
 		return err
 	}
 	top := opsBlock{Title: "ops.delivery", Facts: []opsFact{{"ops.col.kind", code(string(d.Type))}, {"ops.col.status", coded(string(d.State))}, {"dev.event", linked(devPath(m.Application.ID, "events", e.ID), e.ID)},
-		{"ops.col.consultation", aboutCell(d.ConsultationID)}, {"ops.col.when", exactly(d.CreatedAt)}, {"ops.col.next", maybeAt(d.NextAt)}}, Links: p.devLinks(m, d.ID, "redeliver")}
+		{"dev.col.about", aboutCell(d.ConsultationID, d.ClientID)}, {"ops.col.when", exactly(d.CreatedAt)}, {"ops.col.next", maybeAt(d.NextAt)}}, Links: p.devLinks(m, d.ID, "redeliver")}
 	blocks := []opsBlock{top, {Title: "dev.body", Hint: "dev.body.hint", Pre: pretty(e.Body)}}
 	log := opsBlock{Title: "ops.attempts", Head: []string{"ops.col.number", "ops.col.when", "ops.col.duration", "ops.col.http", "ops.col.fault", "dev.col.answer"}, Table: true}
 	for _, a := range attempts {

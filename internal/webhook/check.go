@@ -139,7 +139,7 @@ func (s *Service) HeadersOf(ctx context.Context, tx postgres.Tx, d Delivery, a A
 	if err != nil {
 		return nil, err
 	}
-	h := Headers(d.Type, d.ID, d.Sequence, a.Number, e.ConsultationID == "")
+	h := Headers(d.Type, d.ID, d.Sequence, a.Number, e.Test())
 	h.Set(HeaderSignature, Sign(secret, a.StartedAt, e.Body))
 	if previous != "" {
 		h.Set(HeaderSignaturePrevious, Sign(previous, a.StartedAt, e.Body))

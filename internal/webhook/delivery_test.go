@@ -32,7 +32,11 @@ func TestDeliveryCarriesHeadersAndASignatureOfTheExactBytes(t *testing.T) {
 	d := w.settled(app, 1)[0]
 	p := r.seen()[0]
 
-	var got payload
+	var got struct {
+		ID   string
+		Type Type
+		Data consultationData
+	}
 	if err := json.Unmarshal(p.body, &got); err != nil {
 		t.Fatal(err)
 	}

@@ -23,6 +23,7 @@ type claimedRow struct {
 	ID                   string
 	ApplicationID        string
 	ConsultationID       string
+	ClientID             string // of an event about a client
 	Type                 Type
 	Sequence             int64
 	Attempts             int
@@ -88,7 +89,7 @@ var claimSQL = postgres.SQL(postgres.Claim, readySQL+`, process AS MATERIALIZED 
 UPDATE webhook_deliveries d SET lease_until = $5, lease_token = $6
 FROM picked p, webhook_events e
 WHERE d.id = p.id AND e.id = d.event_id
-RETURNING d.id, d.application_id, coalesce(d.consultation_id, ''), e.type, d.sequence, d.attempts,
+RETURNING d.id, d.application_id, coalesce(d.consultation_id, ''), coalesce(e.client_id, ''), e.type, d.sequence, d.attempts,
 	d.schedule_from, d.created_at, e.body, p.url, p.secret_sealed, p.previous_secret_sealed`)
 
 // claimDue leases due deliveries. Two processes never hold the same one: the lock is skipped by the other, and after the
@@ -101,7 +102,7 @@ func claimDue(ctx context.Context, tx postgres.Tx, c claim) ([]claimedRow, error
 	var out []claimedRow
 	err = tx.Rows(ctx, claimSQL, func(rows *sql.Rows) error {
 		var r claimedRow
-		err := rows.Scan(&r.ID, &r.ApplicationID, &r.ConsultationID, &r.Type, &r.Sequence, &r.Attempts,
+		err := rows.Scan(&r.ID, &r.ApplicationID, &r.ConsultationID, &r.ClientID, &r.Type, &r.Sequence, &r.Attempts,
 			&r.ScheduleFrom, &r.CreatedAt, &r.Body, &r.URL, &r.SecretSealed, &r.PreviousSecretSealed)
 		out = append(out, r)
 		return err

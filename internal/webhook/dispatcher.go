@@ -178,7 +178,7 @@ func (d *dispatcher) message(r claimedRow, token string) (message, error) {
 		url: r.URL, secret: secret, previousSecret: previous, deliveryID: r.ID, kind: r.Type,
 		sequence: r.Sequence, attempt: r.Attempts + 1, body: r.Body, applicationID: r.ApplicationID,
 		consultationID: r.ConsultationID, token: token, scheduleFrom: r.ScheduleFrom, createdAt: r.CreatedAt,
-		test: r.ConsultationID == "",
+		test: r.ConsultationID == "" && r.ClientID == "",
 	}, nil
 }
 

@@ -1,7 +1,7 @@
 // Package webhook tells applications about their consultations: signed POSTs, at least once, in order of first
 // attempts (specification section 6).
 //
-// Tables: webhook_attempts, webhook_deliveries, webhook_endpoints, webhook_events, webhook_notices.
+// Tables: webhook_attempts, webhook_clients, webhook_deliveries, webhook_endpoints, webhook_events, webhook_notices.
 // They hold events, deliveries, the log of attempts, and the endpoint of each application (URL, signing secret, health).
 //
 // Invariants:
@@ -11,6 +11,9 @@
 //     The signature is made at each attempt, because receivers refuse timestamps older than 300 s (trap T9).
 //   - X-Service-Delivery names a delivery through all its attempts. The signature covers time and body alone, so receivers
 //     know duplicates by the identifier of the event, which is in the body.
+//   - An event about a client is written for an application that has its type turned on, and says who the client is and nothing else
+//     ([Service.Tell]). These are counted by application and client, apart from consultations, under the lock of webhook_clients; none
+//     waits for an earlier one, because each says everything that it has to say.
 //   - Event n+1 of a consultation is first attempted after event n was attempted once. A delivery that failed holds
 //     nothing back: later events pass it, and X-Service-Sequence, which is not signed, hints at the order.
 //   - One endpoint has at most Config.EndpointConcurrency attempts under way in each process, so that an endpoint that

@@ -36,6 +36,15 @@ var Types = []Type{
 	Completed, NoteAvailable, PendingCallback, Cancelled, Refunded, Expired,
 }
 
+// The types of events about a client, which an application turns on for itself.
+const (
+	ClientDisconnected Type = "client.disconnected"
+	WalletToppedUp     Type = "wallet.topped_up"
+)
+
+// ClientTypes lists them.
+var ClientTypes = []Type{ClientDisconnected, WalletToppedUp}
+
 // Subject is the consultation that events are about.
 type Subject struct {
 	ApplicationID, ConsultationID, ClientID, Competence string
@@ -55,13 +64,18 @@ type Event struct {
 
 // payload is the body of a delivery (specification section 6.2). Keys without a value are left out (trap T12).
 type payload struct {
-	ID        string      `json:"id"`
-	Type      Type        `json:"type"`
-	CreatedAt string      `json:"createdAt"`
-	Data      payloadData `json:"data"`
+	ID        string `json:"id"`
+	Type      Type   `json:"type"`
+	CreatedAt string `json:"createdAt"`
+	Data      any    `json:"data"` // consultationData or clientData
 }
 
-type payloadData struct {
+// clientData says who it is and nothing else: when it arrives, the link may have ended.
+type clientData struct {
+	ClientID string `json:"clientId"`
+}
+
+type consultationData struct {
 	ID            string       `json:"id"`
 	ClientID      string       `json:"clientId,omitempty"`
 	Status        string       `json:"status"`
@@ -79,14 +93,17 @@ func encodeBody(eventID string, s Subject, e Event, now time.Time) ([]byte, erro
 	if !slices.Contains(Types, e.Type) {
 		return nil, fmt.Errorf("%q is not an event type", e.Type)
 	}
-	var out bytes.Buffer
-	enc := json.NewEncoder(&out)
-	enc.SetEscapeHTML(false)
-	err := enc.Encode(payload{eventID, e.Type, clock.Format(now), payloadData{
+	return encode(payload{eventID, e.Type, clock.Format(now), consultationData{
 		ID: s.ConsultationID, ClientID: s.ClientID, Status: e.Status, Competence: s.Competence, ExternalRef: s.ExternalRef, PriceCents: s.Price,
 		DurationSec: e.DurationSec, CallbackDueAt: (*clock.Stamp)(e.CallbackDueAt), EndReason: e.EndReason, RefundedCents: e.Refunded,
 	}})
-	if err != nil {
+}
+
+func encode(p payload) ([]byte, error) {
+	var out bytes.Buffer
+	enc := json.NewEncoder(&out)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(p); err != nil {
 		return nil, fmt.Errorf("encode event: %w", err)
 	}
 	return bytes.TrimSuffix(out.Bytes(), []byte("\n")), nil

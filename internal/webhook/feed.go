@@ -12,13 +12,17 @@ import (
 // StoredEvent is an event as it was written.
 type StoredEvent struct {
 	ID             string
-	ConsultationID string // empty: a test event
+	ConsultationID string // what it is about: this or ClientID; neither: a test event
+	ClientID       string
 	Type           Type
 	Sequence       int64
 	Position       int64  // in the application's list; 0 when it has none yet
 	Body           []byte // exactly what is sent
 	CreatedAt      time.Time
 }
+
+// Test tells whether nothing happened for the event.
+func (e StoredEvent) Test() bool { return e.ConsultationID == "" && e.ClientID == "" }
 
 // EventPage is a part of an application's event list, oldest first.
 type EventPage struct {

@@ -44,7 +44,7 @@ func numberEvents(ctx context.Context, tx postgres.Tx, applicationID string, las
 }
 
 func (r eventRow) stored() StoredEvent {
-	e := StoredEvent{ID: r.ID, ConsultationID: r.ConsultationID, Type: r.Type, Sequence: r.Sequence, Body: r.Body, CreatedAt: r.CreatedAt}
+	e := StoredEvent{ID: r.ID, ConsultationID: r.ConsultationID, ClientID: r.ClientID, Type: r.Type, Sequence: r.Sequence, Body: r.Body, CreatedAt: r.CreatedAt}
 	if r.Position != nil {
 		e.Position = *r.Position
 	}

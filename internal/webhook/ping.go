@@ -74,10 +74,10 @@ func (s *Service) ping(ctx context.Context, applicationID, rawURL string) error 
 	return nil
 }
 
-// SendTest writes an event of that type that nothing happened for, about a consultation that does not exist; it is
+// SendTest writes an event of that type that nothing happened for, about a consultation or a client that does not exist; it is
 // delivered like any other, with [HeaderTest]. Problems: VALIDATION_ERROR, NOT_FOUND, RATE_LIMITED when too many are pending.
 func (s *Service) SendTest(ctx context.Context, tx postgres.Tx, applicationID string, t Type) (Delivery, error) {
-	if !slices.Contains(Types, t) {
+	if !slices.Contains(Types, t) && !slices.Contains(ClientTypes, t) {
 		return Delivery{}, problem.ErrValidation.With(problem.Issue{Path: "type", Code: problem.IssueInvalidValue, Message: "Is not an event type."})
 	}
 	if _, err := selectEndpoint(ctx, tx, applicationID); err != nil {
@@ -99,9 +99,12 @@ func (s *Service) SendTest(ctx context.Context, tx postgres.Tx, applicationID st
 	return selectDelivery(ctx, tx, applicationID, row.deliveryID)
 }
 
-// Sample is the body of an event of that type that nothing happened for, about a consultation of about, which needs its
+// Sample is the body of an event of that type that nothing happened for, about a consultation or client of about, which needs its
 // identifiers alone.
 func Sample(eventID string, about Subject, t Type, now time.Time) ([]byte, error) {
+	if slices.Contains(ClientTypes, t) {
+		return encode(payload{eventID, t, clock.Format(now), clientData{about.ClientID}})
+	}
 	about.Competence, about.Price = "HOUSING", testPrice
 	event := Event{Type: t, Status: testStatus[t], EndReason: testReason[t]}
 	switch t {
@@ -113,7 +116,7 @@ func Sample(eventID string, about Subject, t Type, now time.Time) ([]byte, error
 		event.CallbackDueAt = &due
 	case Cancelled, Expired, Refunded:
 		event.Refunded = &about.Price
-	case Created, PaymentAuthorized, Matching, Assigned, CallStarted, Ping: // nothing more
+	case Created, PaymentAuthorized, Matching, Assigned, CallStarted, ClientDisconnected, WalletToppedUp, Ping: // nothing more
 	}
 	return encodeBody(eventID, about, event, now)
 }

@@ -161,6 +161,7 @@ type Endpoint struct {
 	DisabledAt          *time.Time // deliveries are held since
 	DisabledReason      string
 	FailingSince        *time.Time // first failure after the last success, or after it was enabled or its URL set
+	EnabledEvents       []Type     // of [ClientTypes]
 	CreatedAt           time.Time
 	UpdatedAt           time.Time // when URL or secret was set last
 }
@@ -198,7 +199,7 @@ func (s *Service) Endpoint(ctx context.Context, tx postgres.Tx, applicationID st
 	}
 	return Endpoint{
 		ApplicationID: r.ApplicationID, URL: r.URL, PreviousSecretUntil: r.PreviousSecretUntil,
-		DisabledAt: r.DisabledAt, DisabledReason: r.DisabledReason, FailingSince: r.FailingSince,
+		DisabledAt: r.DisabledAt, DisabledReason: r.DisabledReason, FailingSince: r.FailingSince, EnabledEvents: r.EnabledEvents,
 		CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt,
 	}, nil
 }
@@ -275,14 +276,16 @@ const (
 
 // Delivery is the sending of one event.
 type Delivery struct {
-	ID, EventID, ConsultationID string // no consultation: of a test event
-	Type                        Type
-	Sequence                    int64 // of the event, within its consultation
-	State                       State
-	Attempts                    int
-	NextAt                      *time.Time // next attempt, at the earliest; nil when ended
-	CreatedAt                   time.Time
-	EndedAt                     *time.Time
+	ID, EventID    string
+	ConsultationID string // what the event is about: this or ClientID; neither: a test event
+	ClientID       string
+	Type           Type
+	Sequence       int64 // of the event, within its consultation or among those about its client
+	State          State
+	Attempts       int
+	NextAt         *time.Time // next attempt, at the earliest; nil when ended
+	CreatedAt      time.Time
+	EndedAt        *time.Time
 }
 
 // Health is how the deliveries of an application fared that were made in a span of time.

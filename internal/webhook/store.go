@@ -13,18 +13,19 @@ import (
 
 // endpointRow is a row of webhook_endpoints.
 type endpointRow struct {
-	ApplicationID        string     `gorm:"column:application_id;primaryKey"`
-	URL                  string     `gorm:"column:url;serializer:zeronull"` // none: events wait until there is one
-	SecretSealed         []byte     `gorm:"column:secret_sealed"`
-	PreviousSecretSealed []byte     `gorm:"column:previous_secret_sealed"`
-	PreviousSecretUntil  *time.Time `gorm:"column:previous_secret_until"`
-	DisabledAt           *time.Time `gorm:"column:disabled_at"`
-	DisabledReason       string     `gorm:"column:disabled_reason;serializer:zeronull"`
-	FailingSince         *time.Time `gorm:"column:failing_since"`
-	LastPosition         int64      `gorm:"column:last_position"` // the highest that an event of the application has; 0 before the first
-	Parked               bool       `gorm:"column:parked"`        // deliveries may be marked as held
-	CreatedAt            time.Time  `gorm:"column:created_at;autoCreateTime:false"`
-	UpdatedAt            time.Time  `gorm:"column:updated_at;autoUpdateTime:false"` // when URL or secret was set last
+	ApplicationID        string               `gorm:"column:application_id;primaryKey"`
+	URL                  string               `gorm:"column:url;serializer:zeronull"` // none: events wait until there is one
+	SecretSealed         []byte               `gorm:"column:secret_sealed"`
+	PreviousSecretSealed []byte               `gorm:"column:previous_secret_sealed"`
+	PreviousSecretUntil  *time.Time           `gorm:"column:previous_secret_until"`
+	DisabledAt           *time.Time           `gorm:"column:disabled_at"`
+	DisabledReason       string               `gorm:"column:disabled_reason;serializer:zeronull"`
+	FailingSince         *time.Time           `gorm:"column:failing_since"`
+	LastPosition         int64                `gorm:"column:last_position"`  // the highest that an event of the application has; 0 before the first
+	Parked               bool                 `gorm:"column:parked"`         // deliveries may be marked as held
+	EnabledEvents        postgres.Array[Type] `gorm:"column:enabled_events"` // of ClientTypes
+	CreatedAt            time.Time            `gorm:"column:created_at;autoCreateTime:false"`
+	UpdatedAt            time.Time            `gorm:"column:updated_at;autoUpdateTime:false"` // when URL or secret was set last
 }
 
 // TableName implements [schema.Tabler].
@@ -48,8 +49,9 @@ type sealedSecrets struct {
 type eventRow struct {
 	ID             string    `gorm:"column:id;primaryKey"`
 	ApplicationID  string    `gorm:"column:application_id"`
-	ConsultationID string    `gorm:"column:consultation_id;serializer:zeronull"` // none: a test event
-	Sequence       int64     `gorm:"column:sequence"`                            // 1, 2, 3 … of the consultation
+	ConsultationID string    `gorm:"column:consultation_id;serializer:zeronull"` // none: of a client, or a test event
+	ClientID       string    `gorm:"column:client_id;serializer:zeronull"`       // of an event about a client
+	Sequence       int64     `gorm:"column:sequence"`                            // 1, 2, 3 … of the consultation, or of application and client
 	Type           Type      `gorm:"column:type"`
 	Body           []byte    `gorm:"column:body"`     // exactly what is sent
 	Position       *int64    `gorm:"column:position"` // in the application's list; none until the list is read past the event
@@ -98,6 +100,7 @@ func (attemptRow) TableName() string { return "webhook_attempts" }
 type newEvent struct {
 	subject        Subject
 	id, deliveryID string
+	client         string // of an event about a client
 	sequence       int64
 	kind           Type
 	body           []byte
@@ -105,11 +108,11 @@ type newEvent struct {
 
 var insertEventsSQL = postgres.SQL(postgres.Batch, `
 	WITH new AS (
-		SELECT * FROM unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::bigint[], $7::text[], $8::bytea[])
-			AS new (id, delivery_id, application_id, consultation_id, sequence, type, body)
+		SELECT * FROM unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::bigint[], $7::text[], $8::bytea[], $9::text[])
+			AS new (id, delivery_id, application_id, consultation_id, sequence, type, body, client_id)
 	), events AS (
-		INSERT INTO webhook_events (id, application_id, consultation_id, sequence, type, body, created_at)
-		SELECT id, application_id, consultation_id, sequence, type, body, $1 FROM new
+		INSERT INTO webhook_events (id, application_id, consultation_id, sequence, type, body, client_id, created_at)
+		SELECT id, application_id, consultation_id, sequence, type, body, client_id, $1 FROM new
 	)
 	INSERT INTO webhook_deliveries (id, event_id, application_id, consultation_id, sequence, state, next_at, created_at)
 	SELECT delivery_id, id, application_id, consultation_id, sequence, 'PENDING', $1, $1 FROM new`)
@@ -118,15 +121,18 @@ var insertEventsSQL = postgres.SQL(postgres.Batch, `
 func insertEvents(ctx context.Context, tx postgres.Tx, events []newEvent) error {
 	n := len(events)
 	ids, deliveries, applications, consultations := make([]string, n), make([]string, n), make([]string, n), make([]*string, n)
-	sequences, kinds, bodies := make([]int64, n), make([]string, n), make([][]byte, n)
+	sequences, kinds, bodies, clients := make([]int64, n), make([]string, n), make([][]byte, n), make([]*string, n)
 	for i, e := range events {
 		ids[i], deliveries[i], applications[i] = e.id, e.deliveryID, e.subject.ApplicationID
 		sequences[i], kinds[i], bodies[i] = e.sequence, string(e.kind), e.body
 		if e.subject.ConsultationID != "" {
 			consultations[i] = &events[i].subject.ConsultationID
 		}
+		if e.client != "" {
+			clients[i] = &events[i].client
+		}
 	}
-	_, err := tx.Exec(ctx, insertEventsSQL, tx.Now, ids, deliveries, applications, consultations, sequences, kinds, bodies)
+	_, err := tx.Exec(ctx, insertEventsSQL, tx.Now, ids, deliveries, applications, consultations, sequences, kinds, bodies, clients)
 	return err
 }
 
@@ -176,16 +182,17 @@ func changed(rows int, applicationID string, err error) error {
 	return nil
 }
 
-// loggedDelivery is a delivery with the type of its event.
+// loggedDelivery is a delivery with what it has of its event.
 type loggedDelivery struct {
-	Row  deliveryRow `gorm:"embedded"`
-	Type Type
+	Row      deliveryRow `gorm:"embedded"`
+	Type     Type
+	ClientID string
 }
 
 func (l loggedDelivery) delivery() Delivery {
 	r := l.Row
 	d := Delivery{
-		ID: r.ID, EventID: r.EventID, ConsultationID: r.ConsultationID, Type: l.Type, Sequence: r.Sequence,
+		ID: r.ID, EventID: r.EventID, ConsultationID: r.ConsultationID, ClientID: l.ClientID, Type: l.Type, Sequence: r.Sequence,
 		State: r.State, Attempts: r.Attempts, CreatedAt: r.CreatedAt, EndedAt: r.EndedAt,
 	}
 	if r.State == Pending {
@@ -197,7 +204,7 @@ func (l loggedDelivery) delivery() Delivery {
 // logged selects deliveries of an application as d, with their events as e.
 func logged(ctx context.Context, tx postgres.Tx, applicationID string) *gorm.DB {
 	return tx.Gorm(ctx).Table("webhook_deliveries d").Joins("JOIN webhook_events e ON e.id = d.event_id").
-		Select(postgres.Columns[deliveryRow]("d")+", e.type").Where("d.application_id = ?", applicationID)
+		Select(postgres.Columns[deliveryRow]("d")+", e.type, coalesce(e.client_id, '') AS client_id").Where("d.application_id = ?", applicationID)
 }
 
 func selectDelivery(ctx context.Context, tx postgres.Tx, applicationID, deliveryID string) (Delivery, error) {

@@ -8,5 +8,5 @@ import (
 
 func TestModelsAreTheTables(t *testing.T) {
 	t.Parallel()
-	dbtest.Models(t, endpointRow{}, eventRow{}, deliveryRow{}, attemptRow{}, noticeRow{})
+	dbtest.Models(t, endpointRow{}, eventRow{}, deliveryRow{}, attemptRow{}, noticeRow{}, clientRow{})
 }

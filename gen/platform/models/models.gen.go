@@ -5,6 +5,24 @@ package models
 
 import "partnerd/internal/clock"
 
+// Defines values for ClientEventType.
+const (
+	ClientEventTypeClientDisconnected ClientEventType = "client.disconnected"
+	ClientEventTypeWalletToppedUp     ClientEventType = "wallet.topped_up"
+)
+
+// Valid indicates whether the value is a known member of the ClientEventType enum.
+func (e ClientEventType) Valid() bool {
+	switch e {
+	case ClientEventTypeClientDisconnected:
+		return true
+	case ClientEventTypeWalletToppedUp:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for CreateRedeliveryRequestSelect.
 const (
 	CreateRedeliveryRequestSelectALL    CreateRedeliveryRequestSelect = "ALL"
@@ -82,6 +100,7 @@ func (e ErrorCode) Valid() bool {
 
 // Defines values for EventType.
 const (
+	EventTypeClientDisconnected            EventType = "client.disconnected"
 	EventTypeConsultationAssigned          EventType = "consultation.assigned"
 	EventTypeConsultationCallEnded         EventType = "consultation.call_ended"
 	EventTypeConsultationCallStarted       EventType = "consultation.call_started"
@@ -94,11 +113,14 @@ const (
 	EventTypeConsultationPaymentAuthorized EventType = "consultation.payment_authorized"
 	EventTypeConsultationPendingCallback   EventType = "consultation.pending_callback"
 	EventTypeConsultationRefunded          EventType = "consultation.refunded"
+	EventTypeWalletToppedUp                EventType = "wallet.topped_up"
 )
 
 // Valid indicates whether the value is a known member of the EventType enum.
 func (e EventType) Valid() bool {
 	switch e {
+	case EventTypeClientDisconnected:
+		return true
 	case EventTypeConsultationAssigned:
 		return true
 	case EventTypeConsultationCallEnded:
@@ -122,6 +144,8 @@ func (e EventType) Valid() bool {
 	case EventTypeConsultationPendingCallback:
 		return true
 	case EventTypeConsultationRefunded:
+		return true
+	case EventTypeWalletToppedUp:
 		return true
 	default:
 		return false
@@ -302,6 +326,96 @@ func (e ValidationErrorCode) Valid() bool {
 	}
 }
 
+// Defines values for OnClientDisconnectedParamsXServiceEvent.
+const (
+	OnClientDisconnectedParamsXServiceEventClientDisconnected OnClientDisconnectedParamsXServiceEvent = "client.disconnected"
+)
+
+// Valid indicates whether the value is a known member of the OnClientDisconnectedParamsXServiceEvent enum.
+func (e OnClientDisconnectedParamsXServiceEvent) Valid() bool {
+	switch e {
+	case OnClientDisconnectedParamsXServiceEventClientDisconnected:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for OnClientDisconnectedParamsXServiceTest.
+const (
+	OnClientDisconnectedParamsXServiceTestTrue OnClientDisconnectedParamsXServiceTest = "true"
+)
+
+// Valid indicates whether the value is a known member of the OnClientDisconnectedParamsXServiceTest enum.
+func (e OnClientDisconnectedParamsXServiceTest) Valid() bool {
+	switch e {
+	case OnClientDisconnectedParamsXServiceTestTrue:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for OnClientDisconnectedJSONBodyType.
+const (
+	OnClientDisconnectedJSONBodyTypeClientDisconnected OnClientDisconnectedJSONBodyType = "client.disconnected"
+)
+
+// Valid indicates whether the value is a known member of the OnClientDisconnectedJSONBodyType enum.
+func (e OnClientDisconnectedJSONBodyType) Valid() bool {
+	switch e {
+	case OnClientDisconnectedJSONBodyTypeClientDisconnected:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for OnWalletToppedUpParamsXServiceEvent.
+const (
+	OnWalletToppedUpParamsXServiceEventWalletToppedUp OnWalletToppedUpParamsXServiceEvent = "wallet.topped_up"
+)
+
+// Valid indicates whether the value is a known member of the OnWalletToppedUpParamsXServiceEvent enum.
+func (e OnWalletToppedUpParamsXServiceEvent) Valid() bool {
+	switch e {
+	case OnWalletToppedUpParamsXServiceEventWalletToppedUp:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for OnWalletToppedUpParamsXServiceTest.
+const (
+	OnWalletToppedUpParamsXServiceTestTrue OnWalletToppedUpParamsXServiceTest = "true"
+)
+
+// Valid indicates whether the value is a known member of the OnWalletToppedUpParamsXServiceTest enum.
+func (e OnWalletToppedUpParamsXServiceTest) Valid() bool {
+	switch e {
+	case OnWalletToppedUpParamsXServiceTestTrue:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for OnWalletToppedUpJSONBodyType.
+const (
+	OnWalletToppedUpJSONBodyTypeWalletToppedUp OnWalletToppedUpJSONBodyType = "wallet.topped_up"
+)
+
+// Valid indicates whether the value is a known member of the OnWalletToppedUpJSONBodyType enum.
+func (e OnWalletToppedUpJSONBodyType) Valid() bool {
+	switch e {
+	case OnWalletToppedUpJSONBodyTypeWalletToppedUp:
+		return true
+	default:
+		return false
+	}
+}
+
 // APIError Any error of this API, for code that handles all of them alike. Each response has a narrower one of the same shape.
 type APIError struct {
 	// Code What went wrong, for programs. Treat one you do not know by its status.
@@ -416,6 +530,9 @@ type ChecklistItem struct {
 	Title string `json:"title"`
 }
 
+// ClientEventType The type of an event about a client, which is sent only when it is turned on.
+type ClientEventType string
+
 // CreateRedeliveryRequest Which deliveries to send again.
 type CreateRedeliveryRequest struct {
 	// AsNew Whether deliveries that have ended are sent under new ids. Left out, it is `false`.
@@ -442,7 +559,7 @@ type Delivery struct {
 	// Attempts How many attempts were made.
 	Attempts int `json:"attempts"`
 
-	// ConsultationID The consultation that the event is about; `null` for a test event.
+	// ConsultationID The consultation that the event is about; `null` for a test event and an event about a client.
 	ConsultationID *string `json:"consultationId"`
 
 	// CreatedAt When the delivery was made.
@@ -454,7 +571,7 @@ type Delivery struct {
 	// EventID Identifier of the event; `id` in the payload.
 	EventID string `json:"eventId"`
 
-	// EventType The type of an event; sent as `X-Service-Event`. New ones may be added.
+	// EventType The type of an event; sent as `X-Service-Event`. New ones may be added. The last two are about clients, and sent only when they are turned on.
 	EventType EventType `json:"eventType"`
 
 	// ID Identifier of the delivery; sent as `X-Service-Delivery`.
@@ -463,7 +580,7 @@ type Delivery struct {
 	// NextAttemptAt When the next attempt is due at the earliest; `null` when the delivery has ended.
 	NextAttemptAt *clock.Stamp `json:"nextAttemptAt"`
 
-	// Sequence Number of the event among those of its consultation, from 1.
+	// Sequence Number of the event among those of its consultation, or about its client, from 1.
 	Sequence int64 `json:"sequence"`
 
 	// State `PENDING` until it was delivered or every attempt has failed.
@@ -478,7 +595,7 @@ type DeliveryDetail struct {
 	// Attempts How many attempts were made.
 	Attempts int `json:"attempts"`
 
-	// ConsultationID The consultation that the event is about; `null` for a test event.
+	// ConsultationID The consultation that the event is about; `null` for a test event and an event about a client.
 	ConsultationID *string `json:"consultationId"`
 
 	// CreatedAt When the delivery was made.
@@ -490,7 +607,7 @@ type DeliveryDetail struct {
 	// EventID Identifier of the event; `id` in the payload.
 	EventID string `json:"eventId"`
 
-	// EventType The type of an event; sent as `X-Service-Event`. New ones may be added.
+	// EventType The type of an event; sent as `X-Service-Event`. New ones may be added. The last two are about clients, and sent only when they are turned on.
 	EventType EventType `json:"eventType"`
 
 	// ID Identifier of the delivery; sent as `X-Service-Delivery`.
@@ -499,7 +616,7 @@ type DeliveryDetail struct {
 	// NextAttemptAt When the next attempt is due at the earliest; `null` when the delivery has ended.
 	NextAttemptAt *clock.Stamp `json:"nextAttemptAt"`
 
-	// Sequence Number of the event among those of its consultation, from 1.
+	// Sequence Number of the event among those of its consultation, or about its client, from 1.
 	Sequence int64 `json:"sequence"`
 
 	// State `PENDING` until it was delivered or every attempt has failed.
@@ -529,6 +646,9 @@ type Endpoint struct {
 	// DisabledReason Why, `gone` (410 was answered) or `failing` (five days without a success); `null` when enabled.
 	DisabledReason *string `json:"disabledReason"`
 
+	// EnabledEvents The events about clients that your application has turned on; none at first.
+	EnabledEvents []ClientEventType `json:"enabledEvents"`
+
 	// FailingSince The first failure since a delivery succeeded, the endpoint was enabled or a URL was set, whichever came last; `null` when none failed since.
 	FailingSince *clock.Stamp `json:"failingSince"`
 
@@ -545,9 +665,9 @@ type Endpoint struct {
 // ErrorCode What went wrong, for programs. Treat one you do not know by its status.
 type ErrorCode string
 
-// Event Something that happened to a consultation.
+// Event Something that happened to a consultation, or to a client.
 type Event struct {
-	// ConsultationID The consultation that it happened to; `null` for a test event.
+	// ConsultationID The consultation that it happened to; `null` for a test event and an event about a client.
 	ConsultationID *string `json:"consultationId"`
 
 	// CreatedAt When it happened.
@@ -559,17 +679,18 @@ type Event struct {
 	// Payload What is posted. A signature is over the exact bytes of the POST, not over this.
 	Payload EventPayload `json:"payload"`
 
-	// Sequence Number among the events of that consultation, from 1.
+	// Sequence Number among the events of that consultation, or among those about that client, from 1.
 	Sequence int64 `json:"sequence"`
 
 	// Test Whether this is a test event, which nothing happened for.
 	Test bool `json:"test"`
 
-	// Type The type of an event; sent as `X-Service-Event`. New ones may be added.
+	// Type The type of an event; sent as `X-Service-Event`. New ones may be added. The last two are about clients, and sent only when they are turned on.
 	Type EventType `json:"type"`
 }
 
-// EventData The consultation as it was at that moment. A key without a value is left out. The Partner API says which types have which.
+// EventData The consultation as it was at that moment. A key without a value is left out. The Partner API says which types have which. `id`,
+// `status` and `competence` are in every event of a consultation; an event about a client has `clientId` alone.
 type EventData struct {
 	// CallbackDueAt By when the client is called back, in UTC.
 	CallbackDueAt *clock.Stamp `json:"callbackDueAt,omitempty"`
@@ -578,7 +699,7 @@ type EventData struct {
 	ClientID *string `json:"clientId,omitempty"`
 
 	// Competence Code of the competence.
-	Competence string `json:"competence"`
+	Competence *string `json:"competence,omitempty"`
 
 	// DurationSec Length of the call in seconds, once it has ended.
 	DurationSec *int `json:"durationSec,omitempty"`
@@ -590,7 +711,7 @@ type EventData struct {
 	ExternalRef *string `json:"externalRef,omitempty"`
 
 	// ID Identifier of the consultation.
-	ID string `json:"id"`
+	ID *string `json:"id,omitempty"`
 
 	// PriceCents Price of the consultation in cents.
 	PriceCents *int64 `json:"priceCents,omitempty"`
@@ -599,7 +720,7 @@ type EventData struct {
 	RefundedCents *int64 `json:"refundedCents,omitempty"`
 
 	// Status Status of the consultation at that moment.
-	Status string `json:"status"`
+	Status *string `json:"status,omitempty"`
 }
 
 // EventPage A page of the event list.
@@ -622,17 +743,18 @@ type EventPayload struct {
 	// CreatedAt When it happened, in ISO 8601 and UTC, as it is posted.
 	CreatedAt string `json:"createdAt"`
 
-	// Data The consultation as it was at that moment. A key without a value is left out. The Partner API says which types have which.
+	// Data The consultation as it was at that moment. A key without a value is left out. The Partner API says which types have which. `id`,
+	// `status` and `competence` are in every event of a consultation; an event about a client has `clientId` alone.
 	Data EventData `json:"data"`
 
 	// ID Identifier of the event.
 	ID string `json:"id"`
 
-	// Type The type of an event; sent as `X-Service-Event`. New ones may be added.
+	// Type The type of an event; sent as `X-Service-Event`. New ones may be added. The last two are about clients, and sent only when they are turned on.
 	Type EventType `json:"type"`
 }
 
-// EventType The type of an event; sent as `X-Service-Event`. New ones may be added.
+// EventType The type of an event; sent as `X-Service-Event`. New ones may be added. The last two are about clients, and sent only when they are turned on.
 type EventType string
 
 // Examination What came of an examination of an endpoint.
@@ -839,8 +961,14 @@ type RotatedSecret struct {
 
 // SendTestEventRequest The test event to send.
 type SendTestEventRequest struct {
-	// Type The type of an event; sent as `X-Service-Event`. New ones may be added.
+	// Type The type of an event; sent as `X-Service-Event`. New ones may be added. The last two are about clients, and sent only when they are turned on.
 	Type EventType `json:"type"`
+}
+
+// SetEnabledEventsRequest The events about clients to turn on.
+type SetEnabledEventsRequest struct {
+	// EnabledEvents All of them; what is not here is turned off. Empty for none.
+	EnabledEvents []ClientEventType `json:"enabledEvents"`
 }
 
 // SetEndpointRequest The URL to set.
@@ -1030,6 +1158,122 @@ type ListRequestsParams struct {
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 }
 
+// OnClientDisconnectedJSONBody defines parameters for OnClientDisconnected.
+type OnClientDisconnectedJSONBody struct {
+	// CreatedAt When it happened, in UTC.
+	CreatedAt clock.Stamp `json:"createdAt"`
+
+	// Data Whom it happened to.
+	Data struct {
+		// ClientID Identifier of the client, the `id` of their profile.
+		//
+		// Examples: cli_01k8z4s2m4q7r9t1v3x5z7b9d1
+		ClientID string `json:"clientId"`
+	} `json:"data"`
+
+	// ID Identifier of the event.
+	//
+	// Examples: evt_01k8z4t9v3n7q2m6r5x1c0e0e1
+	ID string `json:"id"`
+
+	// Type Event type, the same as `X-Service-Event`.
+	Type OnClientDisconnectedJSONBodyType `json:"type"`
+}
+
+// OnClientDisconnectedParams defines parameters for OnClientDisconnected.
+type OnClientDisconnectedParams struct {
+	// XServiceEvent The event type, the same as `type` in the body.
+	XServiceEvent OnClientDisconnectedParamsXServiceEvent `json:"X-Service-Event"`
+
+	// XServiceDelivery Identifies the delivery; the same in every attempt, so one that you have handled can be ignored. The signature does
+	// not cover it: to ignore duplicates safely, go by `id` in the body.
+	XServiceDelivery string `json:"X-Service-Delivery"`
+
+	// XServiceSignature The time of sending and the HMAC-SHA256 of time and body, made anew for each attempt. The introduction to the
+	// webhooks says how to verify it.
+	XServiceSignature string `json:"X-Service-Signature"`
+
+	// XServiceSignaturePrevious The same made with your previous signing secret; sent for 24 hours after a rotation.
+	XServiceSignaturePrevious *string `json:"X-Service-Signature-Previous,omitempty"`
+
+	// XServiceAttempt Which attempt this is, from 1.
+	XServiceAttempt int `json:"X-Service-Attempt"`
+
+	// XServiceSequence Number of the event among those about its client that your application gets, from 1. Use it to put events in order, as a
+	// hint: the signature does not cover it.
+	XServiceSequence int64 `json:"X-Service-Sequence"`
+
+	// XServiceTest Sent with an event that you asked for as a test; never with one that something happened for. Its client does not exist.
+	XServiceTest *OnClientDisconnectedParamsXServiceTest `json:"X-Service-Test,omitempty"`
+}
+
+// OnClientDisconnectedParamsXServiceEvent defines parameters for OnClientDisconnected.
+type OnClientDisconnectedParamsXServiceEvent string
+
+// OnClientDisconnectedParamsXServiceTest defines parameters for OnClientDisconnected.
+type OnClientDisconnectedParamsXServiceTest string
+
+// OnClientDisconnectedJSONBodyType defines parameters for OnClientDisconnected.
+type OnClientDisconnectedJSONBodyType string
+
+// OnWalletToppedUpJSONBody defines parameters for OnWalletToppedUp.
+type OnWalletToppedUpJSONBody struct {
+	// CreatedAt When it happened, in UTC.
+	CreatedAt clock.Stamp `json:"createdAt"`
+
+	// Data Whom it happened to.
+	Data struct {
+		// ClientID Identifier of the client, the `id` of their profile.
+		//
+		// Examples: cli_01k8z4s2m4q7r9t1v3x5z7b9d1
+		ClientID string `json:"clientId"`
+	} `json:"data"`
+
+	// ID Identifier of the event.
+	//
+	// Examples: evt_01k8z4t9v3n7q2m6r5x1c0e0e2
+	ID string `json:"id"`
+
+	// Type Event type, the same as `X-Service-Event`.
+	Type OnWalletToppedUpJSONBodyType `json:"type"`
+}
+
+// OnWalletToppedUpParams defines parameters for OnWalletToppedUp.
+type OnWalletToppedUpParams struct {
+	// XServiceEvent The event type, the same as `type` in the body.
+	XServiceEvent OnWalletToppedUpParamsXServiceEvent `json:"X-Service-Event"`
+
+	// XServiceDelivery Identifies the delivery; the same in every attempt, so one that you have handled can be ignored. The signature does
+	// not cover it: to ignore duplicates safely, go by `id` in the body.
+	XServiceDelivery string `json:"X-Service-Delivery"`
+
+	// XServiceSignature The time of sending and the HMAC-SHA256 of time and body, made anew for each attempt. The introduction to the
+	// webhooks says how to verify it.
+	XServiceSignature string `json:"X-Service-Signature"`
+
+	// XServiceSignaturePrevious The same made with your previous signing secret; sent for 24 hours after a rotation.
+	XServiceSignaturePrevious *string `json:"X-Service-Signature-Previous,omitempty"`
+
+	// XServiceAttempt Which attempt this is, from 1.
+	XServiceAttempt int `json:"X-Service-Attempt"`
+
+	// XServiceSequence Number of the event among those about its client that your application gets, from 1. Use it to put events in order, as a
+	// hint: the signature does not cover it.
+	XServiceSequence int64 `json:"X-Service-Sequence"`
+
+	// XServiceTest Sent with an event that you asked for as a test; never with one that something happened for. Its client does not exist.
+	XServiceTest *OnWalletToppedUpParamsXServiceTest `json:"X-Service-Test,omitempty"`
+}
+
+// OnWalletToppedUpParamsXServiceEvent defines parameters for OnWalletToppedUp.
+type OnWalletToppedUpParamsXServiceEvent string
+
+// OnWalletToppedUpParamsXServiceTest defines parameters for OnWalletToppedUp.
+type OnWalletToppedUpParamsXServiceTest string
+
+// OnWalletToppedUpJSONBodyType defines parameters for OnWalletToppedUp.
+type OnWalletToppedUpJSONBodyType string
+
 // UpdateApplicationJSONRequestBody defines body for UpdateApplication for application/json ContentType.
 type UpdateApplicationJSONRequestBody = UpdateApplicationRequest
 
@@ -1042,8 +1286,17 @@ type SetEndpointJSONRequestBody = SetEndpointRequest
 // CheckSignatureJSONRequestBody defines body for CheckSignature for application/json ContentType.
 type CheckSignatureJSONRequestBody = CheckSignatureRequest
 
+// SetEnabledEventsJSONRequestBody defines body for SetEnabledEvents for application/json ContentType.
+type SetEnabledEventsJSONRequestBody = SetEnabledEventsRequest
+
 // SendTestEventJSONRequestBody defines body for SendTestEvent for application/json ContentType.
 type SendTestEventJSONRequestBody = SendTestEventRequest
 
 // CreateRedeliveryJSONRequestBody defines body for CreateRedelivery for application/json ContentType.
 type CreateRedeliveryJSONRequestBody = CreateRedeliveryRequest
+
+// OnClientDisconnectedJSONRequestBody defines body for OnClientDisconnected for application/json ContentType.
+type OnClientDisconnectedJSONRequestBody OnClientDisconnectedJSONBody
+
+// OnWalletToppedUpJSONRequestBody defines body for OnWalletToppedUp for application/json ContentType.
+type OnWalletToppedUpJSONRequestBody OnWalletToppedUpJSONBody

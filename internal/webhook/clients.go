@@ -1,0 +1,60 @@
+package webhook
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"partnerd/internal/clock"
+	"partnerd/internal/id"
+	"partnerd/internal/postgres"
+	"partnerd/internal/problem"
+)
+
+// SetEnabledEvents sets which of [ClientTypes] an application gets: from the next thing that happens. Problems: VALIDATION_ERROR,
+// NOT_FOUND.
+func (s *Service) SetEnabledEvents(ctx context.Context, tx postgres.Tx, applicationID string, types []Type) error {
+	enabled := []Type{}
+	for _, t := range ClientTypes { // in their order, each once
+		if slices.Contains(types, t) {
+			enabled = append(enabled, t)
+		}
+	}
+	if len(enabled) != len(types) {
+		return problem.ErrValidation.With(problem.Issue{Path: "enabledEvents", Code: problem.IssueInvalidValue,
+			Message: fmt.Sprintf("Must be some of %s and %s, each once.", ClientDisconnected, WalletToppedUp)})
+	}
+	return updateEnabledEvents(ctx, tx, applicationID, enabled)
+}
+
+// Tell writes, in the caller's transaction, an event of one of [ClientTypes] and a delivery for each of the applications that has the type
+// turned on. The caller names the applications that may know of it, and sees to it that one thing is told once.
+func (s *Service) Tell(ctx context.Context, tx postgres.Tx, clientID string, t Type, applicationIDs []string) error {
+	if !slices.Contains(ClientTypes, t) {
+		return fmt.Errorf("%q is no type of an event about a client", t)
+	}
+	if len(applicationIDs) == 0 {
+		return nil
+	}
+	numbers, err := nextOfClient(ctx, tx, clientID, t, applicationIDs)
+	if err != nil {
+		return fmt.Errorf("number events about client %s: %w", clientID, err)
+	}
+	if len(numbers) == 0 {
+		return nil
+	}
+	var rows []newEvent
+	for _, n := range numbers {
+		row := newEvent{subject: Subject{ApplicationID: n.ApplicationID}, client: clientID, id: tx.NewID(id.Event), deliveryID: tx.NewID(id.Delivery),
+			sequence: n.LastSequence, kind: t}
+		if row.body, err = encode(payload{row.id, t, clock.Format(tx.Now), clientData{clientID}}); err != nil {
+			return err
+		}
+		rows = append(rows, row)
+	}
+	if err := insertEvents(ctx, tx, rows); err != nil {
+		return fmt.Errorf("write events about client %s: %w", clientID, err)
+	}
+	tx.AfterCommit(s.wakeUp)
+	return nil
+}

@@ -5,7 +5,7 @@ GOLANGCI := go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.
 OASDIFF := go run github.com/oasdiff/oasdiff@v1.33.0
 GOVULNCHECK := go run golang.org/x/vuln/cmd/govulncheck@v1.8.0
 
-.PHONY: help build run demo test test-long race generate verify-generated lint lint-go breaking release vuln browser sdk ci bench simulate
+.PHONY: help build run demo test test-long observed race generate verify-generated lint lint-go breaking release vuln browser sdk fuzz-contract ci bench simulate
 
 help:
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -37,6 +37,9 @@ test-long: ## play HISTORIES=10000 wallet histories with crashes, race tokens a 
 # race, which the detector does not see; built processes have no detector in them. Hostile input comes one request after another.
 CONCURRENT = ./internal/e2e $$(git grep -lE '\bgo (func|[a-z][A-Za-z.]*\()|\.Go\(|errgroup|sync\.|atomic\.' -- 'internal/*.go' 'cmd/*.go' ':!*_test.go' | \
 	xargs -n1 dirname | sort -u | grep -v -e bench -e /stop | sed 's,^,./,')
+
+observed: ## print how often the end-to-end tests met each status and code that the contract for partners documents
+	@out=$$(go test -count=1 -v ./internal/e2e) ; status=$$? ; echo "$$out" | grep -E '^\||^FAIL|^--- FAIL|^  [a-zA-Z]+ [0-9]{3}' ; exit $$status
 
 race: ## pass the tests of whatever runs concurrently under the race detector (needs a C compiler)
 	@go test -race -skip Hostile -timeout 30m $(TESTFLAGS) $(CONCURRENT) ; status=$$? ; go run ./internal/dbtest/stop ; exit $$status
@@ -95,6 +98,18 @@ vuln: ## look for known vulnerabilities in what the program calls
 
 sdk: build $(NODE_CHECKS)/node_modules ## check a stock OAuth client, and generated SDKs in every language, against the running program
 	npm run --silent --prefix $(NODE_CHECKS) sdk
+
+# Schemathesis, pinned with what it needs.
+SCHEMATHESIS := internal/e2e/schemathesis
+
+$(SCHEMATHESIS)/.venv/ready: $(SCHEMATHESIS)/requirements.txt
+	rm -rf $(@D)
+	python3 -m venv $(@D)
+	$(@D)/bin/pip install -q --require-hashes -r $<
+	@touch $@
+
+fuzz-contract: build $(NODE_CHECKS)/node_modules $(SCHEMATHESIS)/.venv/ready ## ask the running program what the contracts allow, and what they do not (FUZZ_SEED=$RANDOM FUZZ_EXAMPLES=1000 for more)
+	npm run --silent --prefix $(NODE_CHECKS) fuzz-contract
 
 browser: build $(NODE_CHECKS)/node_modules ## check the pages in a browser, by mouse and keyboard, and their accessibility
 	npm run --silent --prefix $(NODE_CHECKS) browser

@@ -20,6 +20,9 @@ func TestMain(m *testing.M) {
 	slog.SetDefault(slog.New(stray))
 	flag.Parse()
 	status := m.Run()
+	if whole() && testing.Verbose() {
+		fmt.Print(observed())
+	}
 	if whole() && status == 0 {
 		if missing := unseen(); len(missing) > 0 {
 			fmt.Printf("FAIL: documented and never seen:\n  %s\n", strings.Join(missing, "\n  "))
@@ -43,12 +46,40 @@ func whole() bool {
 	return true
 }
 
-// unseen lists statuses, error codes, examples of errors and webhooks of the contract that no test has met. 500 and 503 need faults of the
-// machine and are left to the tests of the packages.
+// observed is a table of how often every documented status of every operation, and each code of it, was met, for `make observed`.
+func observed() string {
+	var table strings.Builder
+	table.WriteString("| operation | status | met | codes |\n|---|---|---|---|\n")
+	for _, op := range spec.operations {
+		for _, status := range slices.Sorted(maps.Keys(op.responses)) {
+			met := fmt.Sprint(seen.count("%s %d", op.id, status))
+			if ofTheMachine(status) {
+				met += " (a fault of the machine)"
+			}
+			var codes []string
+			for _, code := range op.responses[status].codes {
+				codes = append(codes, fmt.Sprintf("%s %d", code, seen.count("%s %d %s", op.id, status, code)))
+			}
+			fmt.Fprintf(&table, "| %s | %d | %s | %s |\n", op.id, status, met, strings.Join(codes, ", "))
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(spec.webhooks)) {
+		fmt.Fprintf(&table, "| %s | webhook | %d | |\n", name, seen.count("webhook %s", name))
+	}
+	return table.String()
+}
+
+// ofTheMachine tells statuses that need a fault of the machine, which the tests of the packages make.
+func ofTheMachine(status int) bool {
+	return status == http.StatusInternalServerError || status == http.StatusServiceUnavailable
+}
+
+// unseen lists statuses, error codes, examples of errors and webhooks of the contract that no test has met, those of the machine
+// apart.
 func unseen() (missing []string) {
 	for _, op := range spec.operations {
 		for status, answer := range op.responses {
-			if status == http.StatusInternalServerError || status == http.StatusServiceUnavailable {
+			if ofTheMachine(status) {
 				continue
 			}
 			if !seen.has("%s %d", op.id, status) {

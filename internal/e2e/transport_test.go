@@ -45,9 +45,13 @@ func (s *tally) add(format string, args ...any) {
 }
 
 func (s *tally) has(format string, args ...any) bool {
+	return s.count(format, args...) > 0
+}
+
+func (s *tally) count(format string, args ...any) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.counts[fmt.Sprintf(format, args...)] > 0
+	return s.counts[fmt.Sprintf(format, args...)]
 }
 
 // checked is a transport that holds every answer of the service against the contract.

@@ -86,6 +86,7 @@ var Grants = []Grant{
 	{"public.passkey_challenges", "SELECT, INSERT, DELETE"},
 	{"public.phone_code_counts", "SELECT, INSERT, UPDATE, DELETE"},
 	{"public.sandbox_clients", "SELECT, INSERT, UPDATE, DELETE"},
+	{"public.sandbox_lawyers", "SELECT, INSERT, UPDATE, DELETE"},
 	{"public.sandbox_messages", "SELECT, INSERT, UPDATE, DELETE"},
 	{"public.sandbox_call_steps", "SELECT, INSERT, UPDATE, DELETE"},
 	{"public.signing_keys", "SELECT, INSERT, UPDATE, DELETE"},

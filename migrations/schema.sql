@@ -900,6 +900,17 @@ CREATE TABLE sandbox_clients (
 );
 CREATE INDEX sandbox_clients_application ON public.sandbox_clients USING btree (application_id, client_id);
 
+CREATE TABLE sandbox_lawyers (
+    application_id text NOT NULL,
+    away boolean NOT NULL,
+    created_at timestamp with time zone NOT NULL,
+    lawyer_id text NOT NULL,
+    CONSTRAINT sandbox_lawyers_application_id_fkey FOREIGN KEY (application_id) REFERENCES applications(id),
+    CONSTRAINT sandbox_lawyers_lawyer_id_fkey FOREIGN KEY (lawyer_id) REFERENCES lawyers(id),
+    CONSTRAINT sandbox_lawyers_pkey PRIMARY KEY (lawyer_id)
+);
+CREATE INDEX sandbox_lawyers_application ON public.sandbox_lawyers USING btree (application_id, lawyer_id);
+
 CREATE TABLE sandbox_messages (
     application_id text NOT NULL,
     client_id text NOT NULL,

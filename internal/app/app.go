@@ -102,6 +102,7 @@ type App struct {
 
 	Inbox             *sandbox.Inbox // nil in live, like the next five
 	TestClients       *sandbox.Clients
+	Crews             *sandbox.Crews
 	SimulatedPayments *sandbox.Payments
 	SimulatedLawyers  *sandbox.Lawyers
 	SimulatedClock    *sandbox.Clock
@@ -314,6 +315,7 @@ func (a *App) wire(ctx context.Context, k keys) (err error) {
 	}
 	if cfg.Sandbox() {
 		a.TestClients = sandbox.NewClients(sandbox.ClientsDeps{DB: a.DB, Accounts: a.Accounts, Applications: a.Applications, Wallet: a.Wallet, OAuth: a.OAuth})
+		a.Crews = sandbox.NewCrews(a.DB, a.Consultations, a.Lawyers, a.Catalog)
 		a.SimulatedLawyers = sandbox.NewLawyers(a.DB, a.Consultations, a.Lawyers, a.Logger)
 		a.SimulatedClock = sandbox.NewClock(a.DB, a.Consultations, a.Logger)
 		a.SimulatedPayments = sandbox.NewPayments(a.DB, a.Payments, a.noticeURL(), k.payment, a.Logger)
@@ -439,7 +441,7 @@ func (a *App) routes() (*echo.Echo, error) {
 		Consultations: a.Consultations, Staff: a.Staff, Desk: a.Desk, Idempotency: a.Idempotency, Limiter: a.limiter, Applications: a.Applications, Portal: a.Portal, Webhooks: a.Webhooks,
 		Quotas: httpapi.Quotas{ApplicationPerMinute: a.Config.RateApplication, ClientPerMinute: a.Config.RateClient,
 			UnauthorizedPerMinute: a.Config.RateUnauthorized, TokenFailurePerMinute: a.Config.RateTokenFailures},
-		BaseURL: a.Config.BaseURL, Contact: a.Config.Contact, CursorKey: a.cursor, Test: a.Config.Sandbox(), Clock: a.SimulatedClock, TestClients: a.TestClients, Inbox: a.Inbox, Authorize: pages.Authorize, ErrorPage: pages.Error,
+		BaseURL: a.Config.BaseURL, Contact: a.Config.Contact, CursorKey: a.cursor, Test: a.Config.Sandbox(), Clock: a.SimulatedClock, TestClients: a.TestClients, Crews: a.Crews, Inbox: a.Inbox, Authorize: pages.Authorize, ErrorPage: pages.Error,
 		Status: a.Status, StatusPage: pages.StatusPage,
 	})
 	if err != nil {

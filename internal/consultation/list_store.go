@@ -214,6 +214,11 @@ func waitingCrews(ctx context.Context, tx postgres.Tx) (map[matching.Crew][]matc
 	return crews, nil
 }
 
+// lockCrew locks what waits for a crew, or may come back to it.
+func lockCrew(ctx context.Context, tx postgres.Tx, crew matching.Crew) ([]Consultation, error) {
+	return many(rows(ctx, tx, postgres.ForUpdate).Where("c.crew = ? AND c.application_id = ? AND c.status IN ('MATCHING', 'PENDING_CALLBACK', 'ASSIGNED')", crew, crew).Order("c.id"))
+}
+
 // ofCrew chooses consultations c that wait for a crew.
 func ofCrew(crew matching.Crew) func(*gorm.DB) *gorm.DB {
 	return func(q *gorm.DB) *gorm.DB {

@@ -39,6 +39,15 @@ func (s *Service) Recast(ctx context.Context, tx postgres.Tx, consultationID str
 	return s.recast(ctx, tx, crew, c)
 }
 
+// Disband gives everything that waits for a crew, or may come back to it, to everybody's lawyers.
+func (s *Service) Disband(ctx context.Context, tx postgres.Tx, crew matching.Crew) error {
+	list, err := lockCrew(ctx, tx, crew)
+	if err != nil {
+		return err
+	}
+	return s.recast(ctx, tx, "", list...)
+}
+
 func (s *Service) recast(ctx context.Context, tx postgres.Tx, crew matching.Crew, list ...Consultation) error {
 	list = slices.DeleteFunc(list, func(c Consultation) bool {
 		return c.Crew == crew || c.Status != Matching && c.Status != PendingCallback && c.Status != Assigned

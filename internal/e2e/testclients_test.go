@@ -192,3 +192,51 @@ func TestTheInboxOfAnApplication(t *testing.T) {
 		t.Errorf("purged %d, %v", n, err)
 	}
 }
+
+// A partner has lawyers of his own by API, by whom he decides who is there, and nobody else's.
+func TestOwnLawyersByAPI(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, withSimulatedLawyers)
+	const lawyers = "/api/platform/v1/sandbox/lawyers"
+	a, b := w.partner(t, "CRM A"), w.partner(t, "CRM B")
+	s, other := w.link(t, a, w.client(t, "c1", true, 10_000)), w.link(t, b, w.client(t, "c2", true, 10_000))
+	made := w.play(t, a, http.MethodPost, lawyers, object{"name": "Dominique", "competences": []string{"HOUSING", "FAMILY"}, "languages": []string{"FR"}, "available": false})
+	made.is(t, "make a lawyer", http.StatusCreated, "")
+	id := made.value()["id"].(string)
+	list := w.play(t, a, http.MethodGet, lawyers, nil).value()["items"].([]any)
+	if len(list) != 1 || list[0].(object)["id"] != id || list[0].(object)["available"] != false {
+		t.Errorf("listed %v", list)
+	}
+	if none := w.play(t, b, http.MethodGet, lawyers, nil).value()["items"].([]any); len(none) != 0 {
+		t.Errorf("listed of another %v", none)
+	}
+	c := s.create(t)
+	all := started + " assigned call_started call_ended note_available completed"
+	b.receiver.awaitAll(t, other.create(t).ID, all)
+	a.receiver.awaitAll(t, c.ID, started) // nobody of his is there
+	w.play(t, b, http.MethodPut, lawyers+"/"+id+"/availability", object{"available": true}).is(t, "another's", http.StatusNotFound, "NOT_FOUND")
+	w.play(t, a, http.MethodPut, lawyers+"/"+id+"/availability", object{"available": true}).is(t, "back to work", http.StatusOK, "")
+	a.receiver.awaitAll(t, c.ID, all)
+
+	w.play(t, a, http.MethodPut, lawyers+"/"+id+"/availability", object{"available": false}).is(t, "away", http.StatusOK, "")
+	c = s.create(t)
+	w.play(t, b, http.MethodDelete, lawyers+"/"+id, nil).is(t, "delete another's", http.StatusNotFound, "NOT_FOUND")
+	w.play(t, a, http.MethodDelete, lawyers+"/"+id, nil).is(t, "delete", http.StatusOK, "")
+	w.play(t, a, http.MethodDelete, lawyers+"/"+id, nil).is(t, "delete again", http.StatusNotFound, "NOT_FOUND")
+	a.receiver.awaitAll(t, c.ID, all) // everybody's again, what waited among it
+
+	for body, issue := range map[string]string{
+		`{"name":"x","competences":["MAGIC"],"languages":["FR"]}`:           "competences.0 not_in_catalog",
+		`{"name":"x","competences":["TAX"],"languages":["FR","XX"]}`:        "languages.1 not_in_catalog",
+		`{"name":" ","competences":["TAX"],"languages":["FR"]}`:             "name invalid_value",
+		`{"name":"x","competences":[],"languages":["FR"]}`:                  "competences invalid_value",
+		`{"name":"x","competences":["TAX","TAX"],"languages":["FR"]}`:       "competences invalid_value",
+		`{"name":"x","competences":["TAX"]}`:                                "languages required",
+		`{"name":"x","competences":["TAX"],"languages":["FR"],"phone":"1"}`: "phone unknown_field",
+	} {
+		r := w.send(t, http.MethodPost, lawyers, body, "Authorization", a.basic(), "Content-Type", "application/json")
+		if issues := r.issues(); r.Status != http.StatusUnprocessableEntity || !slices.Equal(issues, []string{issue}) {
+			t.Errorf("%s: %s", body, r)
+		}
+	}
+}

@@ -489,6 +489,7 @@ func TestOnlyASandboxHasTheSandboxAPI(t *testing.T) {
 	_, credentials, _ := h.application("")
 	h.call(credentials, http.MethodPost, "/api/platform/v1/sandbox/clock/advance", map[string]int{"seconds": 1}).want(t, http.StatusNotFound, "NOT_FOUND")
 	h.call(credentials, http.MethodPost, "/api/platform/v1/sandbox/consultations/con_1/run", map[string]string{"status": "COMPLETED"}).want(t, http.StatusNotFound, "NOT_FOUND")
+	h.call(credentials, http.MethodGet, "/api/platform/v1/sandbox/lawyers", nil).want(t, http.StatusNotFound, "NOT_FOUND")
 	h.call(credentials, http.MethodPut, "/api/platform/v1/sandbox/clients/cli_1/scenario", map[string]string{"scenario": "no_lawyer"}).want(t, http.StatusNotFound, "NOT_FOUND")
 	h.call(credentials, http.MethodPost, "/api/platform/v1/sandbox/clients", map[string]string{"name": "Camille"}).want(t, http.StatusNotFound, "NOT_FOUND")
 	h.call(credentials, http.MethodGet, "/api/platform/v1/sandbox/inbox", nil).want(t, http.StatusNotFound, "NOT_FOUND")

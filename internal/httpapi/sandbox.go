@@ -156,3 +156,42 @@ func (s player) RunConsultation(ctx context.Context, r server.RunConsultationReq
 	return server.RunConsultation200JSONResponse{Body: models.RanConsultation{ID: r.ID, Status: models.RunnableStatus(ran.Status), Reached: ran.Reached,
 		AdvancedSeconds: int64(ran.Passed / time.Second)}}, nil
 }
+
+// ListLawyers answers GET /api/platform/v1/sandbox/lawyers.
+func (s player) ListLawyers(ctx context.Context, _ server.ListLawyersRequestObject) (server.ListLawyersResponseObject, error) {
+	list, err := s.deps.Crews.List(ctx, s.deps.DB.Read(), requestOf(ctx).Principal.ApplicationID)
+	if err != nil {
+		return nil, err
+	}
+	return server.ListLawyers200JSONResponse{Body: models.LawyerList{Items: views(list, crewLawyerView)}}, nil
+}
+
+// CreateLawyer answers POST /api/platform/v1/sandbox/lawyers.
+func (s player) CreateLawyer(ctx context.Context, r server.CreateLawyerRequestObject) (server.CreateLawyerResponseObject, error) {
+	l, err := s.deps.Crews.Create(ctx, requestOf(ctx).Principal.ApplicationID, sandbox.NewCrewLawyer{Name: r.Body.Name, Competences: r.Body.Competences,
+		Languages: r.Body.Languages, Away: r.Body.Available != nil && !*r.Body.Available})
+	if err != nil {
+		return nil, err
+	}
+	return server.CreateLawyer201JSONResponse{Body: crewLawyerView(l)}, nil
+}
+
+func crewLawyerView(l sandbox.CrewLawyer) models.Lawyer {
+	return models.Lawyer{ID: l.ID, Name: l.Name, Competences: l.Competences, Languages: l.Languages, Available: l.Available, CreatedAt: clock.Stamp(l.CreatedAt)}
+}
+
+// SetLawyerAvailability answers PUT /api/platform/v1/sandbox/lawyers/{lawyerId}/availability.
+func (s player) SetLawyerAvailability(ctx context.Context, r server.SetLawyerAvailabilityRequestObject) (server.SetLawyerAvailabilityResponseObject, error) {
+	if err := s.deps.Crews.SetAvailable(ctx, requestOf(ctx).Principal.ApplicationID, r.LawyerID, r.Body.Available); err != nil {
+		return nil, err
+	}
+	return server.SetLawyerAvailability200JSONResponse{Body: *r.Body}, nil
+}
+
+// DeleteLawyer answers DELETE /api/platform/v1/sandbox/lawyers/{lawyerId}.
+func (s player) DeleteLawyer(ctx context.Context, r server.DeleteLawyerRequestObject) (server.DeleteLawyerResponseObject, error) {
+	if err := s.deps.Crews.Delete(ctx, requestOf(ctx).Principal.ApplicationID, r.LawyerID); err != nil {
+		return nil, err
+	}
+	return server.DeleteLawyer200JSONResponse{Body: models.DeletedLawyer{ID: r.LawyerID}}, nil
+}

@@ -65,6 +65,7 @@ type Deps struct {
 	Test          bool             // sandbox
 	Clock         *sandbox.Clock   // nil in live
 	TestClients   *sandbox.Clients // nil in live
+	Crews         *sandbox.Crews   // nil in live
 	Inbox         *sandbox.Inbox   // nil in live
 	Status        *status.Service
 	Authorize     echo.HandlerFunc

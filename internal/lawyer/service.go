@@ -159,6 +159,12 @@ func (s *Service) Pause(ctx context.Context, tx postgres.Tx, lease Lease) error 
 	return nil
 }
 
+// Rest is [Service.Pause] for a simulated lawyer, who has no connection of his own.
+func (s *Service) Rest(ctx context.Context, tx postgres.Tx, lawyerID string) error {
+	s.Changed(tx, lawyerID)
+	return pause(ctx, tx, lawyerID)
+}
+
 // Beat renews a lease, or fails with [ErrLeaseLost].
 func (s *Service) Beat(ctx context.Context, tx postgres.Tx, lease Lease) error {
 	return beat(ctx, tx, lease)
@@ -266,7 +272,7 @@ func (s *Service) ReturnIdle(ctx context.Context, tx postgres.Tx, lawyerIDs ...s
 	return returnIdle(ctx, tx, lawyerIDs)
 }
 
-// Simulated lists the simulated lawyers that are not suspended.
+// Simulated lists the simulated lawyers that are neither suspended nor AWAY: those whose presence somebody has to renew.
 func (s *Service) Simulated(ctx context.Context, tx postgres.Tx) ([]string, error) {
 	return simulated(ctx, tx)
 }

@@ -481,7 +481,7 @@ func busyLost(ctx context.Context, tx postgres.Tx, before time.Time) ([]string, 
 }
 
 func simulated(ctx context.Context, tx postgres.Tx) (ids []string, err error) {
-	err = gorm.G[lawyerRow](tx.Gorm(ctx)).Select("id").Where("simulated AND suspended_at IS NULL").Order("id").Scan(ctx, &ids)
+	err = gorm.G[lawyerRow](tx.Gorm(ctx)).Select("id").Where("simulated AND suspended_at IS NULL AND state <> 'AWAY'").Order("id").Scan(ctx, &ids)
 	if err != nil {
 		return nil, fmt.Errorf("list simulated lawyers: %w", err)
 	}

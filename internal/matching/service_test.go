@@ -491,3 +491,76 @@ func TestCoverageCountsWhoIsThere(t *testing.T) {
 	f.clock.Advance(lawyer.PresenceFresh)
 	check(pair, 0, false)
 }
+
+// A crew is offered its own work alone, by every way of offering, and the others never.
+func TestACrewServesItsOwnWorkAlone(t *testing.T) {
+	f := setUp(t)
+	own := func(n int) (ids []string) {
+		for i := range n {
+			f.clock.Advance(time.Second)
+			f.tx(func(tx postgres.Tx) error {
+				l, err := f.lawyers.Create(f.ctx, tx, lawyer.NewLawyer{Email: fmt.Sprintf("own%d@example.com", i), Name: "O", Phone: "+33199000002", Simulated: true, ApplicationID: "app",
+					Competences: []string{"FAMILY"}, Languages: []string{"FR"}})
+				if err != nil {
+					return err
+				}
+				ids = append(ids, l.ID)
+				_, err = f.lawyers.GoOnline(f.ctx, tx, l.ID)
+				return err
+			})
+		}
+		return ids
+	}
+	mine, everybodys := own(4), f.online(2)
+	for crew, want := range map[matching.Crew]int{"app": 4, "": 2, matching.Nobody: 0, "other": 0} {
+		c, err := f.match.Coverage(f.ctx, f.db.Read(), pair, crew, matching.Waits{})
+		if err != nil || c.LawyersOnline != want || c.LawyersIdle != want {
+			t.Errorf("crew %q: %+v, %v", crew, c, err)
+		}
+		pairs, err := f.match.IdlePairs(f.ctx, f.db.Read(), crew, pair)
+		if err != nil || len(pairs) != min(want, 1) {
+			t.Errorf("crew %q is idle for %v, %v", crew, pairs, err)
+		}
+	}
+	work := f.work(7)
+	for i, crew := range []matching.Crew{"app", "", "app", matching.Nobody, "other", "app", ""} {
+		work[i].Crew = crew
+	}
+	f.mustOffer(work[0], mine[0])
+	f.mustOffer(work[1], everybodys[0])
+	for _, w := range work[3:5] {
+		if o, found := f.offer(w); found {
+			t.Errorf("the crew %q was found: %+v", w.Crew, o)
+		}
+	}
+	to := func(w matching.Work, lawyerID string, byHand bool) (found bool) {
+		f.tx(func(tx postgres.Tx) (err error) {
+			if byHand {
+				found, err = f.match.OfferByHand(f.ctx, tx, w, lawyerID)
+			} else {
+				found, err = f.match.OfferTo(f.ctx, tx, w, lawyerID)
+			}
+			return err
+		})
+		return found
+	}
+	if to(work[6], mine[1], false) || to(work[6], mine[1], true) || to(work[5], everybodys[1], false) || to(work[5], everybodys[1], true) {
+		t.Error("a lawyer was offered the work of another crew")
+	}
+	if !to(work[5], mine[3], false) {
+		t.Error("a lawyer of the crew was not found by name")
+	}
+	work[2].Failures = 100 // several at once
+	f.tx(func(tx postgres.Tx) error {
+		offers, err := f.match.Offer(f.ctx, tx, work[2])
+		var ids []string
+		for _, o := range offers {
+			ids = append(ids, o.LawyerID)
+		}
+		if !slices.Equal(ids, mine[1:3]) {
+			t.Errorf("several at once: %v, want %v", ids, mine[1:3])
+		}
+		return err
+	})
+	f.mustOffer(work[6], everybodys[1])
+}

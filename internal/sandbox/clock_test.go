@@ -31,7 +31,7 @@ var stays = map[string]string{
 	"staff_recovery_codes": "a person's who works here", "staff_sessions": "a person's who works here", "operator_proposals": "a person's who works here",
 	"application_members": "a person's of a partner", "portal_links": "a person's of a partner",
 	"oauth_consents": "when the client really agreed", "oauth_grant_events": "evidence",
-	"sandbox_clients": "when it was really made", "sandbox_messages": "a message that was really sent",
+	"sandbox_clients": "when it was really made", "sandbox_lawyers": "when it was really made", "sandbox_messages": "a message that was really sent",
 	"twilio_legs":      "a real provider has no place in a sandbox whose clock is moved",
 	"webhook_attempts": "when it was really sent", "webhook_events": "when it really happened", "webhook_notices": "a mail that was really sent",
 

@@ -11,8 +11,10 @@
 // is done is somebody's act. How a call goes is a [Script]: by default the lawyer answers after 0.4 s and presses 1 0.3 s later, the client after 1.2 s, and
 // presses 1 half a second later; the lawyer hangs up after 4 s of talk ([DefaultPace]).
 //
+// A partner may have lawyers of his own ([Crews]), who serve his application alone.
+//
 // A partner who does not want to wait moves the [Clock] of his application forward.
 //
-// Tables: sandbox_call_steps, sandbox_choices, sandbox_clients, sandbox_messages, sandbox_payment_notices, sandbox_plays.
+// Tables: sandbox_call_steps, sandbox_choices, sandbox_clients, sandbox_lawyers, sandbox_messages, sandbox_payment_notices, sandbox_plays.
 // It has no rule of the product.
 package sandbox

@@ -53,6 +53,7 @@ type house struct {
 	consultations *consultation.Service
 	calls         *sandbox.Calls
 	players       *sandbox.Lawyers
+	crews         *sandbox.Crews
 }
 
 // wires is the simulated provider, listened to.
@@ -136,7 +137,8 @@ func (h *house) start() {
 	h.webhooks = webhook.New(h.db, h.box, webhook.Config{Sandbox: true})
 	h.consultations = consultation.New(consultation.Deps{DB: h.db, Box: h.box, Accounts: h.accounts, Applications: h.applications,
 		Catalog: catalog.New(), Wallet: h.wallet, Matching: matching.New(h.lawyers), Lawyers: h.lawyers,
-		Webhooks: h.webhooks, Notes: note.New(h.box, h.drop), Telephony: h.telephony})
+		Webhooks: h.webhooks, Notes: note.New(h.box, h.drop), Telephony: h.telephony, Stage: sandbox.Stage{}})
+	h.crews = sandbox.NewCrews(h.db, h.consultations, h.lawyers, catalog.New())
 	h.players = sandbox.NewLawyers(h.db, h.consultations, h.lawyers, silent)
 	h.players.Pace = h.pace
 }

@@ -241,7 +241,7 @@ func (l *Lawyers) besides(ctx context.Context, tx postgres.Tx, c chore) error {
 	switch c.kind {
 	case open:
 		var crew matching.Crew
-		if crew, err = (Stage{}).Crew(ctx, tx, is.ApplicationID); err == nil {
+		if crew, err = ofApplication(ctx, tx, is.ApplicationID, held); err == nil {
 			err = l.consultations.Recast(ctx, tx, is.ID, crew)
 		}
 	case cancel:

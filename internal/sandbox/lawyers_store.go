@@ -154,10 +154,11 @@ func chores(ctx context.Context, tx postgres.Tx, p Pace) ([]chore, error) {
 	return list, nil
 }
 
-// idleLawyers lists simulated lawyers who are out of work and have nothing in hand but a note that is to be late: those that follow on after.
+// idleLawyers lists simulated lawyers who are out of work, have not been sent away by their application, and have nothing in hand but a note that is to be late: those that follow on after.
 func idleLawyers(ctx context.Context, tx postgres.Tx, after string, limit int, lock ...clause.Expression) (ids []string, err error) {
 	err = tx.Gorm(ctx).Clauses(lock...).Table("lawyers l").
 		Where("l.id > ? AND l.simulated AND l.suspended_at IS NULL AND l.state IN ('OFFLINE', 'AWAY', 'WRAP_UP')", after).
+		Where("l.application_id IS NULL OR EXISTS (SELECT FROM sandbox_lawyers s WHERE s.lawyer_id = l.id AND NOT s.away)").
 		Where("NOT EXISTS (SELECT FROM offers o WHERE o.lawyer_id = l.id AND o.state = 'OPEN')").
 		Where(`NOT EXISTS (SELECT FROM consultations c WHERE c.lawyer_id = l.id AND c.status IN ('ASSIGNED', 'IN_CALL', 'CALL_ENDED')
 			AND NOT (c.status = 'CALL_ENDED' AND EXISTS (SELECT FROM sandbox_plays p WHERE p.consultation_id = c.id AND p.scenario IN ?)))`, waitsLong()).

@@ -76,7 +76,7 @@ func (c *Clock) Run(ctx context.Context, applicationID, consultationID string, t
 // direct says who is to do what from now on. What needs nobody else is done.
 func (c *Clock) direct(ctx context.Context, applicationID, consultationID string, to consultation.Status) (done bool, err error) {
 	err = c.db.InTx(ctx, func(tx postgres.Tx) error {
-		crew, err := (Stage{}).Crew(ctx, tx, applicationID)
+		crew, err := ofApplication(ctx, tx, applicationID, held)
 		if err != nil {
 			return err
 		}

@@ -18,7 +18,11 @@ var _ consultation.Stage = Stage{}
 // Cast writes down which scenario a consultation follows: the one that its externalRef names, or else the one that was chosen for the
 // client. Problem: VALIDATION_ERROR for a scenario that does not exist.
 func (s Stage) Cast(ctx context.Context, tx postgres.Tx, c consultation.Consultation) (matching.Crew, error) {
-	crew, name, err := choicesOf(ctx, tx, c.ApplicationID, c.ClientID)
+	crew, err := ofApplication(ctx, tx, c.ApplicationID, held)
+	if err != nil {
+		return "", err
+	}
+	name, err := choiceOf(ctx, tx, c.ApplicationID, c.ClientID)
 	if err != nil {
 		return "", err
 	}
@@ -41,6 +45,5 @@ func (s Stage) Cast(ctx context.Context, tx postgres.Tx, c consultation.Consulta
 
 // Crew implements [consultation.Stage]: an application's own lawyers serve it, when it has any.
 func (s Stage) Crew(ctx context.Context, tx postgres.Tx, applicationID string) (matching.Crew, error) {
-	crew, _, err := choicesOf(ctx, tx, applicationID, "")
-	return crew, err
+	return ofApplication(ctx, tx, applicationID)
 }

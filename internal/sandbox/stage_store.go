@@ -7,7 +7,6 @@ import (
 	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
 
-	"partnerd/internal/matching"
 	"partnerd/internal/postgres"
 )
 
@@ -31,15 +30,13 @@ type choiceRow struct {
 // TableName implements [schema.Tabler].
 func (choiceRow) TableName() string { return "sandbox_choices" }
 
-var choicesSQL = postgres.SQL(postgres.Report, `SELECT coalesce((SELECT application_id FROM lawyers WHERE application_id = $1 LIMIT 1), ''),
-	coalesce((SELECT scenario FROM sandbox_choices WHERE application_id = $1 AND client_id = $2), '')`)
-
-// choicesOf returns whose lawyers serve an application, and the scenario that it chose for a client.
-func choicesOf(ctx context.Context, tx postgres.Tx, applicationID, clientID string) (crew matching.Crew, scenario string, err error) {
-	if err := tx.QueryRow(ctx, choicesSQL, applicationID, clientID).Scan(&crew, &scenario); err != nil {
-		return "", "", fmt.Errorf("read what an application chose: %w", err)
+// choiceOf returns the scenario that an application chose for a client; empty for none.
+func choiceOf(ctx context.Context, tx postgres.Tx, applicationID, clientID string) (string, error) {
+	r, err := gorm.G[choiceRow](tx.Gorm(ctx)).Where("application_id = ? AND client_id = ?", applicationID, clientID).Take(ctx)
+	if err != nil && !postgres.IsNotFound(err) {
+		return "", fmt.Errorf("read the scenario for a client: %w", err)
 	}
-	return crew, scenario, nil
+	return r.Scenario, nil
 }
 
 func setChoice(ctx context.Context, tx postgres.Tx, r choiceRow) error {

@@ -8,5 +8,5 @@ import (
 
 func TestModelsAreTheTables(t *testing.T) {
 	t.Parallel()
-	dbtest.Models(t, stepRow{}, noticeRow{}, playRow{}, choiceRow{}, clientRow{}, messageRow{})
+	dbtest.Models(t, stepRow{}, noticeRow{}, playRow{}, choiceRow{}, clientRow{}, messageRow{}, crewRow{})
 }

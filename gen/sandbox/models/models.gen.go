@@ -100,6 +100,7 @@ const (
 	IssueCodeInvalidType  IssueCode = "invalid_type"
 	IssueCodeInvalidURL   IssueCode = "invalid_url"
 	IssueCodeInvalidValue IssueCode = "invalid_value"
+	IssueCodeNotInCatalog IssueCode = "not_in_catalog"
 	IssueCodeRequired     IssueCode = "required"
 	IssueCodeTooLong      IssueCode = "too_long"
 	IssueCodeTooShort     IssueCode = "too_short"
@@ -115,6 +116,8 @@ func (e IssueCode) Valid() bool {
 	case IssueCodeInvalidURL:
 		return true
 	case IssueCodeInvalidValue:
+		return true
+	case IssueCodeNotInCatalog:
 		return true
 	case IssueCodeRequired:
 		return true
@@ -431,6 +434,12 @@ type CreatedTestClient struct {
 	Scenario Scenario `json:"scenario"`
 }
 
+// DeletedLawyer A lawyer who is gone.
+type DeletedLawyer struct {
+	// ID Identifier.
+	ID string `json:"id"`
+}
+
 // DeletedTestClient A test client that is gone.
 type DeletedTestClient struct {
 	// ID Identifier.
@@ -481,6 +490,39 @@ type Issue struct {
 
 // IssueCode What is wrong with one field.
 type IssueCode string
+
+// Lawyer A lawyer of yours.
+type Lawyer struct {
+	// Available He is at work, or comes back to it when what he has in hand is over.
+	Available bool `json:"available"`
+
+	// Competences Codes of the catalog.
+	Competences []string `json:"competences"`
+
+	// CreatedAt When he was made.
+	CreatedAt clock.Stamp `json:"createdAt"`
+
+	// ID Identifier.
+	ID string `json:"id"`
+
+	// Languages Codes of the catalog.
+	Languages []string `json:"languages"`
+
+	// Name What he is called.
+	Name string `json:"name"`
+}
+
+// LawyerAvailability Whether a lawyer works.
+type LawyerAvailability struct {
+	// Available He works.
+	Available bool `json:"available"`
+}
+
+// LawyerList Your lawyers.
+type LawyerList struct {
+	// Items The oldest first.
+	Items []Lawyer `json:"items"`
+}
 
 // LinkRequest What the client agrees to.
 type LinkRequest struct {
@@ -546,6 +588,21 @@ type MessagePage struct {
 
 	// NextCursor Pass it as `cursor` for the next page; `null` on the last.
 	NextCursor *string `json:"nextCursor"`
+}
+
+// NewLawyer A lawyer to be.
+type NewLawyer struct {
+	// Available Whether he comes to work; true when it is left out.
+	Available *bool `json:"available,omitempty"`
+
+	// Competences Codes of the catalog of competences.
+	Competences []string `json:"competences"`
+
+	// Languages Codes of the catalog of languages.
+	Languages []string `json:"languages"`
+
+	// Name What he is called; control characters are refused. Clients and partners never see it.
+	Name string `json:"name"`
 }
 
 // NewTestClient A test client to be.
@@ -698,6 +755,9 @@ type ConsultationID = string
 // Cursor defines model for Cursor.
 type Cursor = string
 
+// LawyerID defines model for LawyerID.
+type LawyerID = string
+
 // Limit defines model for Limit.
 type Limit = int
 
@@ -751,3 +811,9 @@ type AdvanceClockJSONRequestBody = AdvanceClockRequest
 
 // RunConsultationJSONRequestBody defines body for RunConsultation for application/json ContentType.
 type RunConsultationJSONRequestBody = RunConsultationRequest
+
+// CreateLawyerJSONRequestBody defines body for CreateLawyer for application/json ContentType.
+type CreateLawyerJSONRequestBody = NewLawyer
+
+// SetLawyerAvailabilityJSONRequestBody defines body for SetLawyerAvailability for application/json ContentType.
+type SetLawyerAvailabilityJSONRequestBody = LawyerAvailability

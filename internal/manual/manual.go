@@ -74,6 +74,7 @@ type operation struct {
 	Body                      []row
 	Examples                  []example
 	Samples                   []sample
+	Trial                     *trial // nil where nothing can be sent from the page
 	Responses                 []response
 }
 
@@ -103,7 +104,7 @@ type errorCode struct {
 	Operations []operation
 }
 
-func read(p place, contract []byte, base string) (manual, error) {
+func read(p place, contract []byte, base string, sandbox bool) (manual, error) {
 	s, err := readSpec(contract)
 	if err != nil {
 		return manual{}, err
@@ -126,6 +127,9 @@ func read(p place, contract []byte, base string) (manual, error) {
 		}
 		g := &d.Groups[i]
 		o.operation.Page = g.Path
+		if !sandbox {
+			o.Trial = nil
+		}
 		g.Operations, g.Webhooks = append(g.Operations, o.operation), o.Webhook
 	}
 	d.Codes = errorCodes(d.Groups)

@@ -72,10 +72,11 @@ type Site struct {
 var guides = []struct {
 	name    string
 	section Section
+	sandbox bool // there is none in live
 }{
-	{"overview", Start}, {"quickstart", Start}, {"testing", Start}, {"going-live", Start},
-	{"linking", Topics}, {"tokens", Topics}, {"wallet", Topics}, {"life", Topics}, {"idempotency", Topics}, {"errors", Topics},
-	{"webhooks", Topics}, {"pagination", Topics}, {"limits", Topics}, {"changelog", More},
+	{"overview", Start, false}, {"quickstart", Start, false}, {"try", Start, true}, {"testing", Start, false}, {"going-live", Start, false},
+	{"linking", Topics, false}, {"tokens", Topics, false}, {"wallet", Topics, false}, {"life", Topics, false}, {"idempotency", Topics, false},
+	{"errors", Topics, false}, {"webhooks", Topics, false}, {"pagination", Topics, false}, {"limits", Topics, false}, {"changelog", More, false},
 }
 
 // Root is the address of the documentation.
@@ -105,6 +106,9 @@ func New(f Facts, langs ...string) ([]Site, error) {
 		s := Site{Lang: lang}
 		w := writer{f, lang, manuals}
 		for i, g := range guides {
+			if g.sandbox && !f.Sandbox() {
+				continue
+			}
 			p, err := w.guide(g.name, anchors)
 			if err != nil {
 				return nil, fmt.Errorf("guide %s in %s: %w", g.name, lang, err)
@@ -130,7 +134,7 @@ func readAll(f Facts) ([]manual, error) {
 		if c.at == sandboxPlace && c.contract == nil {
 			continue
 		}
-		m, err := read(c.at, c.contract, f.Base)
+		m, err := read(c.at, c.contract, f.Base, f.Sandbox())
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", c.at.Contract, err)
 		}

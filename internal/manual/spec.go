@@ -169,7 +169,8 @@ func (s *spec) operations(section, base string) []taggedOperation {
 			}
 			o.Responses = responses(op.get("responses"))
 			if base != "" {
-				o.Samples = samples(s.request(o, op, parameters, base))
+				r := s.request(o, op, parameters, base)
+				o.Samples, o.Trial = samples(r), s.trialOf(r, parameters)
 			}
 			out = append(out, taggedOperation{o, strings.Join(op.get("tags").texts(), ",")})
 		}

@@ -262,7 +262,7 @@ func (p *Pages) noteView(ctx context.Context, tx postgres.Tx, s staff.Session, v
 // deskPage is a page of the desk, with its script.
 func (p *Pages) deskPage(c echo.Context, title string, data any) view {
 	c.Response().Header().Set("Content-Security-Policy", policy+"; script-src 'self'; connect-src 'self'")
-	return view{Title: title, Script: p.deskScript.path, Data: data}
+	return view{Title: title, Scripts: []string{p.deskScript.path}, Data: data}
 }
 
 func draftOf(c echo.Context) note.Draft {

@@ -29,6 +29,7 @@ type docsView struct {
 	manual.Page
 	Sections []docsSection
 	Search   string // address of the search
+	Try      string // address of the page that links a client
 	Query    string
 	Searched bool
 	Hits     []manual.Hit
@@ -83,7 +84,7 @@ func lifeOf() (steps []manual.Step) {
 }
 
 func (p *Pages) fillDocs(s manual.Site, v docsView) ([]byte, error) {
-	v.Search = searchAddress
+	v.Search, v.Try = searchAddress, manual.Try
 	for _, id := range manual.Sections() {
 		section := docsSection{ID: id}
 		for _, page := range s.Pages {
@@ -93,7 +94,10 @@ func (p *Pages) fillDocs(s manual.Site, v docsView) ([]byte, error) {
 		}
 		v.Sections = append(v.Sections, section)
 	}
-	of := view{Title: "docs.title", Name: v.Title, Lang: s.Lang, Sandbox: p.deps.Sandbox, Script: p.docsScript.path, Data: v}
+	of := view{Title: "docs.title", Name: v.Title, Lang: s.Lang, Sandbox: p.deps.Sandbox, Scripts: []string{p.docsScript.path}, Data: v}
+	if p.deps.Sandbox {
+		of.Scripts = append(of.Scripts, p.tryScript.path)
+	}
 	of.Languages = languageLinks(&http.Request{URL: &url.URL{RawQuery: queryOf(v.Query)}}, s.Lang)
 	if v.Path != searchAddress {
 		of.Canonical, of.Twin = p.deps.BaseURL+v.Path, v.Path+".md"
@@ -115,6 +119,9 @@ func queryOf(q string) string {
 // registerDocs adds the routes of the documentation.
 func (p *Pages) registerDocs(e *echo.Echo, read []string) {
 	e.Match(read, p.docsScript.path, p.docsScript.serve)
+	if p.deps.Sandbox {
+		e.Match(read, p.tryScript.path, p.tryScript.serve)
+	}
 	for _, path := range []string{manual.Root, manual.Root + ".md", manual.Root + "/*"} {
 		e.Match(read, path, p.page(p.docsPage))
 	}
@@ -148,7 +155,7 @@ func (p *Pages) showDocs(c echo.Context, d edge.Document) error {
 	h := c.Response().Header()
 	h.Add("Vary", "Accept-Language, Cookie")
 	h.Set("Content-Language", p.language(c))
-	h.Set("Content-Security-Policy", policy+"; script-src 'self'")
+	h.Set("Content-Security-Policy", policy+"; script-src 'self'; connect-src 'self'")
 	h.Set("Cache-Control", "no-cache")
 	d.ServeHTTP(c.Response(), c.Request())
 	return nil

@@ -37,7 +37,7 @@ import (
 	"partnerd/internal/webhook"
 )
 
-//go:embed templates/*.html assets/style.css assets/passkey.js assets/desk.js assets/key.js assets/docs.js texts.json texts_account.json texts_staff.json texts_desk.json texts_ops.json texts_developers.json
+//go:embed templates/*.html assets/style.css assets/passkey.js assets/desk.js assets/key.js assets/docs.js assets/try.js texts.json texts_account.json texts_staff.json texts_desk.json texts_ops.json texts_developers.json
 var files embed.FS
 
 // SandboxPayments is the provider's side of the built-in checkout; it exists only in a sandbox.
@@ -101,6 +101,7 @@ type Pages struct {
 	deskScript    asset
 	keyScript     asset
 	docsScript    asset
+	tryScript     asset
 	docs          func() (docs, error) // made when it is first asked for
 	origin        *http.CrossOriginProtection
 }
@@ -138,6 +139,9 @@ func New(d Deps) (*Pages, error) {
 		return nil, err
 	}
 	if p.docsScript, err = loadAsset("assets/docs.js", "text/javascript; charset=utf-8"); err != nil {
+		return nil, err
+	}
+	if p.tryScript, err = loadAsset("assets/try.js", "text/javascript; charset=utf-8"); err != nil {
 		return nil, err
 	}
 	p.docs = sync.OnceValues(p.newDocs)

@@ -36,7 +36,7 @@ func (p *Pages) renderPasskey(c echo.Context, status int, of view, v passkeyView
 	if leadsToApplication(v.Next) {
 		allowFormsToLeave(c)
 	}
-	of.Title, of.Narrow, of.Script, of.Data = v.Heading, true, p.passkeyScript.path, v
+	of.Title, of.Narrow, of.Scripts, of.Data = v.Heading, true, []string{p.passkeyScript.path}, v
 	if v.Error != "" {
 		of.Title += ".error"
 	}

@@ -41,7 +41,7 @@ type view struct {
 	Done      string       // key of what just succeeded
 	From      *wayBack     // the application that sent the client here; nil for none
 	Refresh   int          // seconds after which the page loads again where no script runs; 0 for not
-	Script    string       // address of the page's script; empty on all but the pages for passkeys
+	Scripts   []string     // addresses of the scripts of the page
 	Data      any
 }
 

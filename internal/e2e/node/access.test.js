@@ -1,4 +1,5 @@
 // Every page in both languages, small and dark, large and light: axe-core finds nothing, and nothing is cut off.
+import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { examine } from './examine.js'
 import { beginLink, call, discover } from './partner.js'
@@ -29,7 +30,7 @@ for (const language of ['en', 'fr']) {
         await examine(page, name(as))
       }
       await visit('/', 'home')
-      for (const path of ['', '/quickstart', '/life', '/errors', '/webhooks', '/changelog', '/reference', '/reference/consultations', '/platform', '/platform/endpoint', '/sandbox', '/search?q=key', '/search?q=xyzzy']) {
+      for (const path of ['', '/quickstart', '/try', '/life', '/errors', '/webhooks', '/changelog', '/reference', '/reference/consultations', '/platform', '/platform/endpoint', '/sandbox', '/search?q=key', '/search?q=xyzzy']) {
         await visit(`/docs${path}`, `docs${path.replaceAll(/[^a-z]/g, '-')}`)
       }
       await visit('/staff/login', 'staff-login')
@@ -85,4 +86,61 @@ for (const language of ['en', 'fr']) {
       await w.close()
     })
   }
+}
+
+// H60: an operation of the reference is sent from its page, as an application and for a client who was linked from the documentation.
+for (const [language, look] of [['en', { viewport: wide, colorScheme: 'light' }], ['fr', { viewport: narrow, colorScheme: 'dark' }]]) {
+  test(`the documentation sends what it describes (${language}, ${look.viewport.width} px)`, async () => {
+    const w = await open(browser, { language, ...look })
+    const { page } = w
+    const keys = await program.application('Documentation', `${program.base}/docs/try`)
+    const at = path => page.goto(program.base + path)
+    // send opens the form of an operation, sends it and returns what is shown.
+    const send = async (id, fill = {}) => {
+      const form = page.locator(`article:has(#${id}) .trial`)
+      if (await form.getAttribute('open') === null) await form.locator('summary').click()
+      for (const [name, value] of Object.entries(fill)) await form.locator(`#${id}-${name}`).fill(value)
+      await form.locator('[role=status]').evaluate(e => e.replaceChildren())
+      await form.getByRole('button', { name: 'Send' }).click()
+      await form.locator('[role=status] :first-child').first().waitFor()
+      return form.locator('[role=status]').innerText()
+    }
+
+    await at('/docs/reference/wallet')
+    assert.match(await send('getWallet'), /Link a client first/)
+    await at('/docs/try')
+    await examine(page, `try-${language}`)
+    await page.fill('#try-id', keys.clientId)
+    await page.fill('#try-secret', keys.clientSecret)
+    await page.click('button[value=link]')
+    await signIn(page, await program.client(12345), password)
+    await page.click('button[value=deny]')
+    await page.waitForURL(`${program.base}/docs/try`)
+    await page.locator('#connection [role=status]', { hasText: /refused|Refusé/ }).waitFor()
+    await page.click('button[value=link]')
+    await page.click('button[value=allow]')
+    await page.waitForURL(`${program.base}/docs/try`)
+    await page.locator('#connection [role=status]', { hasText: 'wallet:read' }).waitFor()
+    await examine(page, `try-linked-${language}`)
+
+    await at('/docs/reference/wallet')
+    assert.match(await send('getWallet'), /^200[\s\S]*x-request-id[\s\S]*"balanceCents": 12345/)
+    await examine(page, `try-sent-${language}`)
+    await at('/docs/reference/consultations')
+    const twice = [await send('createConsultation'), await send('createConsultation')] // under one key
+    const id = /"id": "(con_\w+)"/.exec(twice[0])?.[1]
+    assert(id && twice[1].includes(id), twice.join('\n'))
+    assert.match(await send('createConsultation', { json: '{"competence": 1', 'Idempotency-Key': 'another' }), /^4\d\d[\s\S]*"code"/)
+    assert.match(await send('getConsultation', { id }), new RegExp(`^200[\\s\\S]*${id}`))
+    await at('/docs/platform/endpoint')
+    assert.match(await send('getEndpoint'), /^200/)
+
+    await at('/docs/try')
+    await page.click('.forget')
+    await at('/docs/reference/wallet')
+    assert.match(await send('getWallet'), /Link a client first/)
+    await at('/docs/try?state=made-up&code=cod_made_up')
+    await page.locator('#connection [role=status]', { hasText: /Begin again|Recommencez/ }).waitFor()
+    await w.close()
+  })
 }

@@ -174,7 +174,7 @@ func TestEnumsAreTheDecidedOnes(t *testing.T) {
 	t.Parallel()
 	want := map[string]string{
 		"ConsultationStatus":       "DRAFT MATCHING PENDING_CALLBACK ASSIGNED IN_CALL CALL_ENDED COMPLETED CANCELLED EXPIRED",
-		"ConsultationStatusFilter": "MATCHING ASSIGNED COMPLETED CANCELLED",
+		"ConsultationStatusFilter": "MATCHING ASSIGNED COMPLETED CANCELLED PENDING_CALLBACK IN_CALL CALL_ENDED EXPIRED",
 		"TransactionType":          "TOPUP HOLD RELEASE CAPTURE REFUND ADJUSTMENT",
 		"IssueCode": "required invalid_type too_short too_long too_small not_in_catalog invalid_url invalid_value unknown_field" +
 			" waiver_required",

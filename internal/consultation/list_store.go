@@ -27,10 +27,19 @@ func page(q *gorm.DB, before Position, limit int) ([]openRow, error) {
 	return list, nil
 }
 
-func list(ctx context.Context, tx postgres.Tx, applicationID, clientID string, status Status, before Position, limit int) ([]openRow, error) {
+func list(ctx context.Context, tx postgres.Tx, applicationID, clientID string, f ListFilter, before Position, limit int) ([]openRow, error) {
 	q := openRows(ctx, tx).Where("c.application_id = ? AND c.client_id = ?", applicationID, clientID)
-	if status != "" {
-		q = q.Where("c.status = ?", status)
+	if f.Status != "" {
+		q = q.Where("c.status = ?", f.Status)
+	}
+	if f.ExternalRef != "" {
+		q = q.Where("c.external_ref = ?", f.ExternalRef)
+	}
+	if !f.CreatedAfter.IsZero() {
+		q = q.Where("c.created_at >= ?", f.CreatedAfter)
+	}
+	if !f.CreatedBefore.IsZero() {
+		q = q.Where("c.created_at < ?", f.CreatedBefore)
 	}
 	return page(q, before, limit)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"partnerd/internal/matching"
@@ -26,10 +27,18 @@ func (s *Service) Get(ctx context.Context, tx postgres.Tx, applicationID, client
 	return s.open(r)
 }
 
+// ListFilter chooses among the consultations of an application and a client. What is zero chooses all.
+type ListFilter struct {
+	Status        Status
+	ExternalRef   string    // exactly
+	CreatedAfter  time.Time // at it or later
+	CreatedBefore time.Time // not at it
+}
+
 // List returns consultations that the application started for the client, newest first, beginning after the position
-// (zero: with the newest), at most limit of them; more tells whether others follow. An empty status selects all.
-func (s *Service) List(ctx context.Context, tx postgres.Tx, applicationID, clientID string, status Status, before Position, limit int) (items []Consultation, more bool, err error) {
-	rows, err := list(ctx, tx, applicationID, clientID, status, before, limit+1)
+// (zero: with the newest), at most limit of them; more tells whether others follow.
+func (s *Service) List(ctx context.Context, tx postgres.Tx, applicationID, clientID string, f ListFilter, before Position, limit int) (items []Consultation, more bool, err error) {
+	rows, err := list(ctx, tx, applicationID, clientID, f, before, limit+1)
 	if err != nil {
 		return nil, false, err
 	}

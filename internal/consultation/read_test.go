@@ -2,6 +2,7 @@ package consultation
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -40,7 +41,7 @@ func TestOthersSeeNothing(t *testing.T) {
 		if !errors.Is(err, problem.ErrNotFound) {
 			t.Errorf("cancel as %v: %v", who, err)
 		}
-		if items, more, err := w.List(t.Context(), tx, who.app, who.client, "", Position{}, 50); err != nil || more || who.app+who.client != w.application+w.client && len(items) != 0 {
+		if items, more, err := w.List(t.Context(), tx, who.app, who.client, ListFilter{}, Position{}, 50); err != nil || more || who.app+who.client != w.application+w.client && len(items) != 0 {
 			t.Errorf("list as %v: %d items, %v", who, len(items), err)
 		}
 	}
@@ -62,7 +63,7 @@ func TestPagesNeitherRepeatNorSkip(t *testing.T) {
 	var sizes []int
 	last := Position{CreatedAt: noon.AddDate(1, 0, 0)}
 	for more := true; more; {
-		items, m, err := w.List(t.Context(), w.DB.Read(), w.application, w.client, "", before, 20)
+		items, m, err := w.List(t.Context(), w.DB.Read(), w.application, w.client, ListFilter{}, before, 20)
 		w.do(err)
 		more, sizes = m, append(sizes, len(items))
 		for _, c := range items {
@@ -98,7 +99,7 @@ func TestListByStatus(t *testing.T) { // R52
 		t.Fatal(err)
 	}
 	for status, want := range map[Status]string{Matching: held, Completed: done, Cancelled: gone, Assigned: ""} {
-		items, _, err := w.List(t.Context(), w.DB.Read(), w.application, w.client, status, Position{}, 50)
+		items, _, err := w.List(t.Context(), w.DB.Read(), w.application, w.client, ListFilter{Status: status}, Position{}, 50)
 		w.do(err)
 		got := ""
 		for _, c := range items {
@@ -262,3 +263,58 @@ func TestCoverageFollowsTheLawyers(t *testing.T) { // R31 to R34
 	w.clock.Advance(time.Minute)
 	expect(false, 0, "null")
 }
+
+// Whatever the filters, a page reads by index what the application started for the client and nothing else, also where the reference is one that
+// many partners use.
+func TestAFilteredListReadsOnlyWhatIsTheClients(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	others := w.newClient("others@example.org", "+33612345675", true, 0)
+	const mine, theirs = 60, 6000
+	owner := dbtest.Owner(t, w.DB)
+	t.Cleanup(func() { // the books know nothing of them
+		if _, err := owner.Pool().Exec(context.WithoutCancel(t.Context()), "DELETE FROM consultations"); err != nil {
+			t.Error(err)
+		}
+	})
+	for client, n := range map[string]int{w.client: mine, others: theirs} {
+		if _, err := w.DB.Pool().Exec(t.Context(), `INSERT INTO consultations (id, application_id, client_id, status, competence, language, subject_sealed,
+				recording_consent, external_ref, price_cents, phone_sealed, created_at, updated_at, search_started_at, completed_at)
+			SELECT 'con_' || $2 || n, $1, $2, 'MATCHING', 'FAMILY', 'FR', '\x00', false, 'case-' || n % 3, 2000, '\x00', $4::timestamptz + n * interval '1 minute', $4, $4, NULL FROM generate_series(1, $3::int) n`,
+			w.application, client, n, noon); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := owner.Pool().Exec(t.Context(), "ANALYZE consultations"); err != nil {
+		t.Fatal(err)
+	}
+	from, to := noon.Add(10*time.Minute), noon.Add(40*time.Minute)
+	for _, f := range []ListFilter{
+		{}, {Status: Matching}, {Status: Expired}, {ExternalRef: "case-1"}, {ExternalRef: "none"}, {CreatedAfter: from}, {CreatedBefore: to},
+		{Status: Matching, ExternalRef: "case-1", CreatedAfter: from, CreatedBefore: to},
+	} {
+		w.tx(func(tx postgres.Tx) error {
+			count := func() (whole, rows int) {
+				if err := tx.QueryRow(t.Context(), consultationReadsSQL).Scan(&whole, &rows); err != nil {
+					t.Fatal(err)
+				}
+				return whole, rows
+			}
+			whole, rows := count()
+			list, err := list(t.Context(), tx, w.application, w.client, f, Position{}, 20)
+			if err != nil {
+				return err
+			}
+			if (f.Status == Expired || f.ExternalRef == "none") != (len(list) == 0) {
+				t.Errorf("%+v: %d rows", f, len(list))
+			}
+			afterWhole, after := count()
+			if afterWhole > whole || after-rows > mine {
+				t.Errorf("%+v read %d rows by index and %d without, of %d that the client has", f, after-rows, afterWhole-whole, mine)
+			}
+			return nil
+		})
+	}
+}
+
+var consultationReadsSQL = postgres.SQL(postgres.Backend, `SELECT coalesce(sum(seq_tup_read), 0), coalesce(sum(idx_tup_fetch), 0) FROM pg_stat_xact_user_tables WHERE relname = 'consultations'`)

@@ -44,6 +44,9 @@ func badValues(p parameter) []string {
 	if n, ok := number(p.raw, "maxLength"); ok {
 		out = append(out, strings.Repeat("a", int(n.Int64())+1))
 	}
+	if free, _ := p.raw["x-trim"].(bool); free {
+		return append(out, " ", "\u200b", "a\nb", "a\x00", "\xff")
+	}
 	// The rest are no codes, no statuses and no cursors.
 	return append(out, "nope", "housing", "DRAFT", "😀", "' OR 1=1", strings.Repeat("A", 3000))
 }
@@ -75,7 +78,7 @@ func TestBadQueryParametersAreNamed(t *testing.T) {
 				refusedParameter(t, fmt.Sprintf("%s with %s=%.30q", op.id, p.name, bad), c.as(t, k.s), p.name)
 			}
 		}
-		for _, unknown := range []string{"stauts", "Limit", "externalRef", "", "a\x00b", "\xff"} {
+		for _, unknown := range []string{"stauts", "Limit", "externalref", "", "a\x00b", "\xff"} {
 			for _, values := range [][]string{{"COMPLETED"}, {"", ""}} {
 				c := k.valid(op)
 				c.query[unknown] = values

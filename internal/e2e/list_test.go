@@ -127,7 +127,9 @@ func TestCursorsAreBoundToTheirList(t *testing.T) {
 	c1, c2 := w.client(t, "c1", true, 100_000), w.client(t, "c2", true, 100_000)
 	s := w.link(t, a, c1)
 	for range 3 {
-		s.create(t)
+		body := wish()
+		body["externalRef"] = "CASE-1"
+		s.tryCreate(t, body).is(t, "create", http.StatusCreated, "")
 	}
 	const list, history = consultations + "?limit=1", "/api/v1/wallet/transactions?limit=1"
 	_, ofList := s.page(t, list, "")
@@ -145,6 +147,18 @@ func TestCursorsAreBoundToTheirList(t *testing.T) {
 	refused("of a filter", s, list, *ofFilter)
 	refused("of no filter", s, list+"&status=MATCHING", *ofList)
 	refused("of another filter", s, list+"&status=CANCELLED", *ofFilter)
+	_, ofReference := s.page(t, list+"&externalRef=CASE-1&createdAfter=2020-01-01T00:00:00Z", "")
+	if ofReference == nil {
+		t.Fatal("no cursor")
+	}
+	if ids, _ := s.page(t, list+"&createdAfter=2020-01-01T01:00:00%2B01:00&externalRef=%20CASE-1", *ofReference); len(ids) != 1 {
+		t.Errorf("the second page of a reference: %v", ids)
+	}
+	refused("of a reference", s, list, *ofReference)
+	refused("of another reference", s, list+"&externalRef=CASE-2&createdAfter=2020-01-01T00:00:00Z", *ofReference)
+	refused("of another time", s, list+"&externalRef=CASE-1&createdAfter=2020-01-02T00:00:00Z", *ofReference)
+	refused("of the other bound", s, list+"&externalRef=CASE-1&createdBefore=2020-01-01T00:00:00Z", *ofReference)
+	refused("with a filter more", s, list+"&externalRef=CASE-1&createdAfter=2020-01-01T00:00:00Z&status=MATCHING", *ofReference)
 	refused("of the history", s, list, *ofHistory)
 	refused("of the list", s, history, *ofList)
 	refused("of another client's history", w.link(t, a, c2), history, *ofHistory)
@@ -203,7 +217,13 @@ func TestStatusFilter(t *testing.T) {
 	s.cancel(t, want["CANCELLED"])
 	pending := s.create(t).ID
 	w.searchLongOver(t, pending)
+	want["PENDING_CALLBACK"] = pending
 	want["MATCHING"] = s.create(t).ID
+	for _, status := range []string{"IN_CALL", "CALL_ENDED", "EXPIRED"} {
+		if ids, _ := s.page(t, consultations+"?status="+status, ""); len(ids) != 0 {
+			t.Errorf("%s: %v", status, ids)
+		}
+	}
 	for status, id := range want {
 		if ids, _ := s.page(t, consultations+"?status="+status, ""); !slices.Equal(ids, []string{id}) {
 			t.Errorf("%s: %v, want %s", status, ids, id)
@@ -215,4 +235,57 @@ func TestStatusFilter(t *testing.T) {
 	if ids, _ := s.page(t, consultations+"?limit=50", ""); len(ids) != 5 || !slices.Contains(ids, pending) {
 		t.Errorf("without a filter: %v", ids)
 	}
+}
+
+// Filters of a list hold together: a reference as it is written, a beginning that is in and an end that is not.
+func TestFiltersOfTheListAreCombined(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	s := w.link(t, w.partner(t, "CRM A"), w.client(t, "c1", true, 20_000))
+	var made []models.Consultation
+	for _, ref := range []string{"CASE-1", "CASE-2", "CASE-1", "caf\u00e9 & co"} {
+		body := wish()
+		body["externalRef"] = ref
+		r := s.tryCreate(t, body)
+		r.is(t, "create", http.StatusCreated, "")
+		var c models.Consultation
+		r.into(t, &c)
+		made = append(made, c)
+	}
+	s.cancel(t, made[0].ID)
+	at := func(i int) string {
+		return url.QueryEscape(s.get(t, consultations+"/"+made[i].ID).value()["createdAt"].(string))
+	}
+	for query, want := range map[string][]int{
+		"externalRef=CASE-1":                                  {2, 0},
+		"externalRef=%20CASE-1%20":                            {2, 0},
+		"externalRef=case-1":                                  {},
+		"externalRef=CASE":                                    {},
+		"externalRef=cafe%CC%81%20%26%20co":                   {3}, // decomposed
+		"externalRef=CASE-1&status=CANCELLED":                 {0},
+		"externalRef=CASE-1&status=COMPLETED":                 {},
+		"createdAfter=" + at(1):                               {3, 2, 1},
+		"createdBefore=" + at(1):                              {0},
+		"createdAfter=" + at(1) + "&createdBefore=" + at(3):   {2, 1},
+		"createdAfter=" + at(3) + "&createdBefore=" + at(1):   {},
+		"createdAfter=" + at(1) + "&externalRef=CASE-1":       {2},
+		"createdBefore=2020-01-01T00:00:00%2B01:00":           {},
+		"createdAfter=2020-01-01T00:00:00%2B01:00&limit=1":    {3},
+		"status=MATCHING&createdBefore=" + at(3) + "&limit=2": {2, 1},
+	} {
+		ids, _ := s.page(t, consultations+"?"+query, "")
+		got := []string{}
+		for _, i := range want {
+			got = append(got, made[i].ID)
+		}
+		if !slices.Equal(ids, got) && len(ids)+len(got) > 0 {
+			t.Errorf("%s: %v, want %v", query, ids, got)
+		}
+	}
+	for _, query := range []string{"externalRef=", "externalRef=%20", "externalRef=%E2%80%8B", "externalRef=a%0Ab", "externalRef=%FF", "externalRef=" + strings.Repeat("x", 101)} {
+		refusedParameter(t, query, s.get(t, consultations+"?"+query), "externalRef")
+	}
+	refusedParameter(t, "no time", s.get(t, consultations+"?createdAfter=yesterday"), "createdAfter")
+	refusedParameter(t, "a day", s.get(t, consultations+"?createdBefore=2026-06-01"), "createdBefore")
+	refusedParameter(t, "DRAFT", s.get(t, consultations+"?status=DRAFT"), "status")
 }

@@ -2,7 +2,9 @@ package httpapi
 
 import (
 	"context"
+	"fmt"
 	"net/http"
+	"time"
 
 	"partnerd/gen/partner/models"
 	"partnerd/gen/partner/server"
@@ -64,16 +66,25 @@ func createCommand(r *request, b *models.CreateConsultationRequest) consultation
 // ListConsultations answers GET /api/v1/consultations, newest first.
 func (s *Server) ListConsultations(ctx context.Context, r server.ListConsultationsRequestObject) (server.ListConsultationsResponseObject, error) {
 	p := requestOf(ctx).Principal
-	var status consultation.Status
+	f := consultation.ListFilter{ExternalRef: text(r.Params.ExternalRef)}
 	if r.Params.Status != nil {
-		status = consultation.Status(*r.Params.Status)
+		f.Status = consultation.Status(*r.Params.Status)
 	}
-	list := "consultations:" + p.ApplicationID + ":" + p.ClientID + ":" + string(status)
+	if r.Params.CreatedAfter != nil {
+		f.CreatedAfter = time.Time(*r.Params.CreatedAfter)
+	}
+	if r.Params.CreatedBefore != nil {
+		f.CreatedBefore = time.Time(*r.Params.CreatedBefore)
+	}
+	list := "consultations:" + p.ApplicationID + ":" + p.ClientID + ":" + string(f.Status)
+	if f != (consultation.ListFilter{Status: f.Status}) { // cursors without these filters are older
+		list += fmt.Sprintf(":%q:%v:%v", f.ExternalRef, f.CreatedAfter.UTC(), f.CreatedBefore.UTC())
+	}
 	var before consultation.Position
 	if err := s.cursors.decode(list, r.Params.Cursor, &before); err != nil {
 		return nil, err
 	}
-	items, more, err := s.deps.Consultations.List(ctx, s.deps.DB.Read(), p.ApplicationID, p.ClientID, status, before, *r.Params.Limit)
+	items, more, err := s.deps.Consultations.List(ctx, s.deps.DB.Read(), p.ApplicationID, p.ClientID, f, before, *r.Params.Limit)
 	if err != nil {
 		return nil, err
 	}

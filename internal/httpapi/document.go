@@ -42,6 +42,7 @@ type parameter struct {
 	required bool
 	integer  bool
 	boolean  bool
+	trimmed  bool // a free text, see package text
 	fallback string
 	schema   textSchema
 }
@@ -90,6 +91,7 @@ type rawParameter struct {
 	Schema   struct {
 		Type    string
 		Default any
+		Trim    bool `json:"x-trim"`
 	}
 }
 
@@ -159,7 +161,7 @@ func (d *document) compile(c *jsonschema.Compiler, raw *rawDocument, tree any, s
 		if p.Schema.Default != nil {
 			fallback = fmt.Sprint(p.Schema.Default)
 		}
-		op.parameters = append(op.parameters, parameter{p.Name, p.In, p.Required, p.Schema.Type == "integer", p.Schema.Type == "boolean", fallback, textSchema{schema}})
+		op.parameters = append(op.parameters, parameter{p.Name, p.In, p.Required, p.Schema.Type == "integer", p.Schema.Type == "boolean", p.Schema.Trim, fallback, textSchema{schema}})
 	}
 	content, ok := o.RequestBody.Content["application/json"]
 	if !ok {

@@ -24,6 +24,7 @@ import (
 	"partnerd/internal/problem"
 	"partnerd/internal/ratelimit"
 	"partnerd/internal/requestlog"
+	texts "partnerd/internal/text"
 )
 
 // maxHeader is how many bytes of header fields a request may have. The server itself reads more, so that a caller who
@@ -289,6 +290,10 @@ func checkParameters(op *operation) echo.MiddlewareFunc {
 					query.Set(p.name, p.fallback)
 					continue
 				}
+				if p.trimmed && len(values) == 1 {
+					values = []string{texts.Trimmed(values[0])}
+					query.Set(p.name, values[0])
+				}
 				issues = append(issues, p.check(values)...)
 			}
 			if len(issues) > 0 {
@@ -308,6 +313,9 @@ func (p parameter) check(values []string) []problem.Issue {
 		return nil
 	case len(values) > 1:
 		return []problem.Issue{{Path: p.name, Code: problem.IssueInvalidValue, Message: "Must be given once."}}
+	}
+	if p.trimmed && !texts.IsFree(values[0], false) {
+		return []problem.Issue{{Path: p.name, Code: problem.IssueInvalidValue, Message: unfitMessage(false)}}
 	}
 	var value any = values[0]
 	if p.integer {

@@ -294,7 +294,7 @@ func TestKeysCostNoStatement(t *testing.T) {
 		return err
 	})
 	run("a page of a list", "consultations c", func(tx postgres.Tx) error {
-		_, _, err := h.Consultations.List(ctx, tx, h.app.ID, h.client.ID, "", consultation.Position{}, 50)
+		_, _, err := h.Consultations.List(ctx, tx, h.app.ID, h.client.ID, consultation.ListFilter{}, consultation.Position{}, 50)
 		return err
 	})
 }

@@ -220,8 +220,10 @@ type ClientInterface interface {
 
 	// ListConsultations List consultations
 	//
-	// The consultations that your application started for this client, newest first. Without `status` all of them, in
-	// whatever state.
+	// The consultations that your application started for this client, newest first. Without a filter all of them, in
+	// whatever state; of several filters a consultation has to fit all. `createdAfter` and `createdBefore` together take a span of
+	// time without its end, so that one follows the other. A cursor goes on with the filters that it was given for, and with
+	// others it is 400.
 	//
 	// Corresponds with GET /api/v1/consultations (the `ListConsultations` operationId).
 	ListConsultations(ctx context.Context, params *ListConsultationsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -561,8 +563,10 @@ func (c *Client) ListLanguages(ctx context.Context, params *ListLanguagesParams,
 
 // ListConsultations List consultations
 //
-// The consultations that your application started for this client, newest first. Without `status` all of them, in
-// whatever state.
+// The consultations that your application started for this client, newest first. Without a filter all of them, in
+// whatever state; of several filters a consultation has to fit all. `createdAfter` and `createdBefore` together take a span of
+// time without its end, so that one follows the other. A cursor goes on with the filters that it was given for, and with
+// others it is 400.
 //
 // Corresponds with GET /api/v1/consultations (the `ListConsultations` operationId).
 func (c *Client) ListConsultations(ctx context.Context, params *ListConsultationsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -1153,6 +1157,42 @@ func NewListConsultationsRequest(server string, params *ListConsultationsParams)
 		if params.Status != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "status", *params.Status, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.ExternalRef != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "externalRef", *params.ExternalRef, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CreatedAfter != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "createdAfter", *params.CreatedAfter, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "date-time"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CreatedBefore != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "createdBefore", *params.CreatedBefore, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "date-time"}); err != nil {
 				return nil, err
 			} else {
 				for _, qp := range strings.Split(queryFrag, "&") {
@@ -1766,8 +1806,10 @@ type ClientWithResponsesInterface interface {
 
 	// ListConsultationsWithResponse List consultations
 	//
-	// The consultations that your application started for this client, newest first. Without `status` all of them, in
-	// whatever state.
+	// The consultations that your application started for this client, newest first. Without a filter all of them, in
+	// whatever state; of several filters a consultation has to fit all. `createdAfter` and `createdBefore` together take a span of
+	// time without its end, so that one follows the other. A cursor goes on with the filters that it was given for, and with
+	// others it is 400.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -4460,8 +4502,10 @@ func (c *ClientWithResponses) ListLanguagesWithResponse(ctx context.Context, par
 
 // ListConsultationsWithResponse List consultations
 //
-// The consultations that your application started for this client, newest first. Without `status` all of them, in
-// whatever state.
+// The consultations that your application started for this client, newest first. Without a filter all of them, in
+// whatever state; of several filters a consultation has to fit all. `createdAfter` and `createdBefore` together take a span of
+// time without its end, so that one follows the other. A cursor goes on with the filters that it was given for, and with
+// others it is 400.
 //
 // Returns a wrapper object for the known response body format(s).
 //

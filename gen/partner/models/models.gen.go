@@ -520,10 +520,14 @@ func (e ConsultationStatus) Valid() bool {
 
 // Defines values for ConsultationStatusFilter.
 const (
-	ConsultationStatusFilterASSIGNED  ConsultationStatusFilter = "ASSIGNED"
-	ConsultationStatusFilterCANCELLED ConsultationStatusFilter = "CANCELLED"
-	ConsultationStatusFilterCOMPLETED ConsultationStatusFilter = "COMPLETED"
-	ConsultationStatusFilterMATCHING  ConsultationStatusFilter = "MATCHING"
+	ConsultationStatusFilterASSIGNED        ConsultationStatusFilter = "ASSIGNED"
+	ConsultationStatusFilterCALLENDED       ConsultationStatusFilter = "CALL_ENDED"
+	ConsultationStatusFilterCANCELLED       ConsultationStatusFilter = "CANCELLED"
+	ConsultationStatusFilterCOMPLETED       ConsultationStatusFilter = "COMPLETED"
+	ConsultationStatusFilterEXPIRED         ConsultationStatusFilter = "EXPIRED"
+	ConsultationStatusFilterINCALL          ConsultationStatusFilter = "IN_CALL"
+	ConsultationStatusFilterMATCHING        ConsultationStatusFilter = "MATCHING"
+	ConsultationStatusFilterPENDINGCALLBACK ConsultationStatusFilter = "PENDING_CALLBACK"
 )
 
 // Valid indicates whether the value is a known member of the ConsultationStatusFilter enum.
@@ -531,11 +535,19 @@ func (e ConsultationStatusFilter) Valid() bool {
 	switch e {
 	case ConsultationStatusFilterASSIGNED:
 		return true
+	case ConsultationStatusFilterCALLENDED:
+		return true
 	case ConsultationStatusFilterCANCELLED:
 		return true
 	case ConsultationStatusFilterCOMPLETED:
 		return true
+	case ConsultationStatusFilterEXPIRED:
+		return true
+	case ConsultationStatusFilterINCALL:
+		return true
 	case ConsultationStatusFilterMATCHING:
+		return true
+	case ConsultationStatusFilterPENDINGCALLBACK:
 		return true
 	default:
 		return false
@@ -3575,8 +3587,17 @@ type CoverageCompetence = string
 // CoverageLanguage defines model for CoverageLanguage.
 type CoverageLanguage = string
 
+// CreatedAfter defines model for CreatedAfter.
+type CreatedAfter = clock.Stamp
+
+// CreatedBefore defines model for CreatedBefore.
+type CreatedBefore = clock.Stamp
+
 // Cursor defines model for Cursor.
 type Cursor = string
+
+// ExternalRefFilter defines model for ExternalRefFilter.
+type ExternalRefFilter = string
 
 // IdempotencyKey defines model for IdempotencyKey.
 type IdempotencyKey = string
@@ -3729,8 +3750,17 @@ type ListLanguagesParams struct {
 
 // ListConsultationsParams defines parameters for ListConsultations.
 type ListConsultationsParams struct {
-	// Status Only consultations in this status. The other statuses cannot be filtered by.
+	// Status Only consultations in this status. `DRAFT` cannot be filtered by; no list has it.
 	Status *StatusFilter `form:"status,omitempty" json:"status,omitempty"`
+
+	// ExternalRef Only consultations with exactly this reference of yours. Trimmed like that of a creation.
+	ExternalRef *ExternalRefFilter `form:"externalRef,omitempty" json:"externalRef,omitempty"`
+
+	// CreatedAfter Only consultations created at this time or later.
+	CreatedAfter *CreatedAfter `form:"createdAfter,omitempty" json:"createdAfter,omitempty"`
+
+	// CreatedBefore Only consultations created before this time, not at it.
+	CreatedBefore *CreatedBefore `form:"createdBefore,omitempty" json:"createdBefore,omitempty"`
 
 	// Cursor The `nextCursor` of the page before. Leave it out for the first page.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`

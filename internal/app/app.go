@@ -419,6 +419,9 @@ func (a *App) routes() (*echo.Echo, error) {
 		Contract: openapi.Published(openapi.Partner, a.Config.BaseURL), Platform: openapi.Published(openapi.Platform, a.Config.BaseURL),
 		Name: a.Config.ServiceName, Contact: a.Config.Contact,
 	}
+	if a.TestClients != nil {
+		d.Playground = &web.Playground{Clients: a.TestClients, Inbox: a.Inbox, Crews: a.Crews}
+	}
 	if a.Config.LegalDir != "" {
 		legal, err := web.ReadLegal(os.DirFS(a.Config.LegalDir))
 		if err != nil {

@@ -171,6 +171,14 @@ func (c *Clients) Link(ctx context.Context, applicationID, clientID string, scop
 	return c.deps.OAuth.Agreed(ctx, app, clientID, application.Ordered(asked))
 }
 
+// ChooseNamed is [Clients.Choose] for a name that somebody typed. Problem: VALIDATION_ERROR for a scenario that does not exist.
+func (c *Clients) ChooseNamed(ctx context.Context, tx postgres.Tx, applicationID, clientID, scenario string) error {
+	if !slices.Contains(Scenarios(), scenario) {
+		return problem.ErrValidation.With(problem.Issue{Path: "scenario", Code: problem.IssueInvalidValue, Message: "There is no such scenario."})
+	}
+	return c.Choose(ctx, tx, applicationID, clientID, scenario)
+}
+
 // Choose sets how the next consultations of a client go that the application begins, until another choice; [Completed] ends it.
 // Problem: NOT_FOUND for a client who is neither made by the application nor linked to it. The scenario must exist.
 func (c *Clients) Choose(ctx context.Context, tx postgres.Tx, applicationID, clientID, scenario string) error {

@@ -26,7 +26,7 @@ func (p *Pages) devActs() []devAct {
 		return func(ctx context.Context, c devCall) (devDone, error) { return devDone{}, do(ctx, c.By) }
 	}
 	asNew := opsField{Name: "asnew", Label: "dev.field.asnew", Type: "checks", Options: []opsOption{{Value: "yes", Text: "dev.field.asnew.yes", Key: true}}}
-	return append(p.devLiveActs(page("live"), page()), []devAct{
+	return append(append(p.devLiveActs(page("live"), page()), p.devSandboxActs()...), []devAct{
 		{Name: "create", Path: developersDesk + "/new", Back: developersDesk, Fields: newFields,
 			Do: func(ctx context.Context, c devCall) (devDone, error) {
 				a, secret, signing, err := o.Create(ctx, c.By.StaffID, application.NewApplication{Name: c.Form.Get("name"), RedirectURIs: strings.Fields(c.Form.Get("redirects")),

@@ -26,7 +26,7 @@ const devRows = 20
 // devReads are the pages of an application, which all its members see: see developers.md.
 func (p *Pages) devReads() []devRead {
 	page := func(parts ...string) string { return devPath(":app", parts...) }
-	return []devRead{
+	return append([]devRead{
 		{page(), page(), p.devOverview},
 		{page("webhooks"), page("webhooks"), p.devWebhooks},
 		{page("events"), page("events"), p.devEvents},
@@ -37,7 +37,7 @@ func (p *Pages) devReads() []devRead {
 		{page("requests", ":id"), page("requests"), p.devRequest},
 		{page("live"), page("live"), p.devLive},
 		{page("people"), page("people"), p.devPeople},
-	}
+	}, p.devSandboxReads()...)
 }
 
 // developers lists a person's applications.

@@ -52,8 +52,14 @@ func (f *fixture) portalOf() (address func(path string, person string) string) {
 	})
 	return func(path, person string) string {
 		id := map[bool]string{true: d.EventID, false: d.ID}[strings.Contains(path, "/events/")]
-		if strings.Contains(path, "/people/") {
+		switch g := f.pages.deps.Playground; {
+		case strings.Contains(path, "/people/"):
 			id = person
+		case strings.Contains(path, "/clients/:id"): // one more each time, which may be deleted
+			c, _, err := g.Clients.Create(f.t.Context(), f.app.ID, sandbox.NewTestClient{Name: "Camille"})
+			id = must(c, err).ID
+		case strings.Contains(path, "/lawyers/:id"):
+			id = must(g.Crews.Create(f.t.Context(), f.app.ID, sandbox.NewCrewLawyer{Name: "Dominique", Competences: []string{"FAMILY"}, Languages: []string{"FR"}})).ID
 		}
 		return strings.NewReplacer(":app", f.app.ID, ":id", id).Replace(path)
 	}
@@ -292,7 +298,9 @@ func TestLiveHasNoSignUp(t *testing.T) {
 
 // The table of roles is written down as the program has it.
 // ofSandbox has every page and act that there is.
-func ofSandbox() *Pages { return &Pages{deps: Deps{Sandbox: true, Clock: &sandbox.Clock{}}} }
+func ofSandbox() *Pages {
+	return &Pages{deps: Deps{Sandbox: true, Clock: &sandbox.Clock{}, Playground: &Playground{}}}
+}
 
 func TestDevelopersTableIsWrittenDown(t *testing.T) {
 	t.Parallel()

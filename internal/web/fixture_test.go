@@ -142,6 +142,8 @@ func newFixture(t testing.TB, change ...func(*Deps)) *fixture {
 	d.Conformance = conformance.New(f.db, f.webhooks, f.apps, d.Requests)
 	if d.Sandbox {
 		d.Clock = sandbox.NewClock(f.db, f.consultations, slog.New(slog.DiscardHandler))
+		d.Playground = &Playground{Clients: sandbox.NewClients(sandbox.ClientsDeps{DB: f.db, Accounts: f.accounts, Applications: f.apps, Wallet: f.wallet, OAuth: f.oauth}),
+			Inbox: sandbox.NewInbox(f.db, box, f.accounts), Crews: sandbox.NewCrews(f.db, f.consultations, f.lawyers, f.catalog)}
 	}
 	f.pages = must(New(d))
 	e := echo.New()

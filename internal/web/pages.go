@@ -63,6 +63,7 @@ type Deps struct {
 	Requests        *requestlog.Log
 	Conformance     *conformance.Service
 	Clock           *sandbox.Clock // nil in live
+	Playground      *Playground    // nil in live
 	Access          *access.Log
 	Privacy         *privacy.Service
 	Consultations   *consultation.Service

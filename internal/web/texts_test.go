@@ -20,6 +20,7 @@ import (
 	"partnerd/internal/matching"
 	"partnerd/internal/operator"
 	"partnerd/internal/portal"
+	"partnerd/internal/sandbox"
 	"partnerd/internal/staff"
 	"partnerd/internal/status"
 	"partnerd/internal/wallet"
@@ -142,6 +143,10 @@ func usedKeys(t *testing.T) map[string]bool {
 	for _, c := range conformance.Checks {
 		used["dev.exam."+c.Name] = true
 	}
+	for _, name := range sandbox.Scenarios() {
+		used["dev.scenario."+name] = true
+	}
+	used["dev.message."+sandbox.Email], used["dev.message."+sandbox.TextMessage] = true, true
 	for _, item := range []string{"redirect", "contact", "endpoint", "signature", "duplicates", "unknown", "gone", "events", "refresh", "retry"} {
 		used["dev.item."+item] = true
 	}

@@ -27,6 +27,10 @@ type cli struct {
 	Examine    examineCmd          `cmd:"" help:"Have the endpoint examined."`
 	Checklist  checklistCmd        `cmd:"" help:"Show what is missing before going live."`
 	Clock      clockCmd            `cmd:"" help:"Let time pass for the application, in a sandbox."`
+	Run        runCmd              `cmd:"" help:"Bring a consultation to a status, in a sandbox."`
+	Scenario   scenarioCmd         `cmd:"" help:"Choose how the consultations of a client go, in a sandbox."`
+	Inbox      inboxCmd            `cmd:"" help:"List what was sent to test clients, in a sandbox."`
+	Lawyers    lawyersCmd          `cmd:"" help:"List, make, send away and delete lawyers of the application's own, in a sandbox."`
 	Conform    conformance.Command `cmd:"" help:"Examine a receiver from here."`
 }
 

@@ -1,0 +1,155 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+)
+
+type runCmd struct {
+	ID string `arg:"" help:"Identifier of a consultation."`
+	To string `arg:"" help:"Status, like IN_CALL."`
+}
+
+// Run asks again while the status is not reached.
+func (c *runCmd) Run(ctx context.Context, s *service) error {
+	var passed int64
+	for {
+		raw, err := s.call(ctx, http.MethodPost, "/sandbox/consultations/"+url.PathEscape(c.ID)+"/run", map[string]string{"status": strings.ToUpper(c.To)})
+		if err != nil {
+			return err
+		}
+		var v struct {
+			Status          string
+			Reached         bool
+			AdvancedSeconds int64
+		}
+		if err := json.Unmarshal(raw, &v); err != nil {
+			return err
+		}
+		if passed += v.AdvancedSeconds; v.Reached {
+			fmt.Println(v.Status+",", time.Duration(passed)*time.Second, "passed")
+			return nil
+		}
+		fmt.Println("still", v.Status)
+	}
+}
+
+type scenarioCmd struct {
+	Client string `arg:"" help:"Identifier of a client."`
+	Name   string `arg:"" help:"Scenario, like no_lawyer; completed is where all goes well."`
+}
+
+func (c *scenarioCmd) Run(ctx context.Context, s *service) error {
+	return tell(ctx, s, http.MethodPut, "/sandbox/clients/"+url.PathEscape(c.Client)+"/scenario", map[string]string{"scenario": c.Name}, func(v struct{ Scenario string }) []string {
+		return []string{"From now on: " + v.Scenario}
+	})
+}
+
+type message struct {
+	SentAt       time.Time
+	Kind, To     string
+	Subject      *string
+	Text         string
+	ID, ClientID string
+}
+
+type inboxCmd struct {
+	Client  string `help:"Those of a client."`
+	Kind    string `help:"EMAIL or TEXT_MESSAGE."`
+	listing `embed:""`
+}
+
+func (c *inboxCmd) Run(ctx context.Context, s *service) error {
+	return tell(ctx, s, http.MethodGet, "/sandbox/inbox"+query("clientId", c.Client, "kind", c.Kind, "cursor", c.Cursor, "limit", strconv.Itoa(c.Limit)), nil, func(p page[message]) []string {
+		var lines []string
+		for _, m := range p.Items {
+			lines = append(lines, row(m.SentAt, m.Kind, m.To, m.ClientID))
+			if m.Subject != nil {
+				lines = append(lines, "  "+*m.Subject)
+			}
+			for line := range strings.Lines(m.Text) {
+				lines = append(lines, "  "+strings.TrimRight(line, "\r\n"))
+			}
+			lines = append(lines, "")
+		}
+		return p.more(lines)
+	})
+}
+
+type lawyersCmd struct {
+	List   lawyersListCmd   `cmd:"" default:"1" help:"List them."`
+	New    lawyersNewCmd    `cmd:"" help:"Make one."`
+	Away   lawyersAwayCmd   `cmd:"" help:"Send one away."`
+	Back   lawyersBackCmd   `cmd:"" help:"Have one come back."`
+	Delete lawyersDeleteCmd `cmd:"" help:"Delete one."`
+}
+
+type crewLawyer struct {
+	ID, Name               string
+	Competences, Languages []string
+	Available              bool
+}
+
+func (l crewLawyer) row() string {
+	return row(l.ID, l.Name, strings.Join(l.Competences, " "), strings.Join(l.Languages, " "), map[bool]string{true: "at work", false: "away"}[l.Available])
+}
+
+type lawyersListCmd struct{}
+
+func (c *lawyersListCmd) Run(ctx context.Context, s *service) error {
+	return tell(ctx, s, http.MethodGet, "/sandbox/lawyers", nil, func(p page[crewLawyer]) []string {
+		lines := []string{row("LAWYER", "NAME", "COMPETENCES", "LANGUAGES", "IS")}
+		for _, l := range p.Items {
+			lines = append(lines, l.row())
+		}
+		return lines
+	})
+}
+
+type lawyersNewCmd struct {
+	Name        string   `arg:"" help:"What he is called."`
+	Competences []string `help:"Codes of the catalog." required:""`
+	Languages   []string `help:"Codes of the catalog." required:""`
+	Away        bool     `help:"He does not come to work yet."`
+}
+
+func (c *lawyersNewCmd) Run(ctx context.Context, s *service) error {
+	return tell(ctx, s, http.MethodPost, "/sandbox/lawyers", map[string]any{"name": c.Name, "competences": c.Competences, "languages": c.Languages, "available": !c.Away},
+		func(l crewLawyer) []string { return []string{l.row()} })
+}
+
+type lawyersAwayCmd struct {
+	ID string `arg:"" help:"Identifier of a lawyer."`
+}
+
+func (c *lawyersAwayCmd) Run(ctx context.Context, s *service) error {
+	return available(ctx, s, c.ID, false)
+}
+
+type lawyersBackCmd struct {
+	ID string `arg:"" help:"Identifier of a lawyer."`
+}
+
+func (c *lawyersBackCmd) Run(ctx context.Context, s *service) error {
+	return available(ctx, s, c.ID, true)
+}
+
+func available(ctx context.Context, s *service, id string, to bool) error {
+	return tell(ctx, s, http.MethodPut, "/sandbox/lawyers/"+url.PathEscape(id)+"/availability", map[string]bool{"available": to}, func(v struct{ Available bool }) []string {
+		return []string{map[bool]string{true: "He works.", false: "He goes when what he has in hand is over."}[v.Available]}
+	})
+}
+
+type lawyersDeleteCmd struct {
+	ID string `arg:"" help:"Identifier of a lawyer."`
+}
+
+func (c *lawyersDeleteCmd) Run(ctx context.Context, s *service) error {
+	return tell(ctx, s, http.MethodDelete, "/sandbox/lawyers/"+url.PathEscape(c.ID), nil, func(struct{}) []string { return []string{"He is gone."} })
+}

@@ -77,6 +77,9 @@ func TestEveryScenarioGoesAsTheContractSays(t *testing.T) {
 			if got != s.end {
 				t.Errorf("it ends as %s, the contract says %s", got, s.end)
 			}
+			if n := w.queryInt(t, "SELECT count(*) FROM audit_entries WHERE action = 'consultation.refund' AND subject = $1", id); (n == 1) != strings.HasPrefix(s.name, "refunded") {
+				t.Errorf("%d refunds are in the audit", n)
+			}
 			if s.name == "long_call" && (last.Data.DurationSec == nil || *last.Data.DurationSec != 1200) {
 				t.Errorf("a call that nobody ends: %s", events[len(events)-1].Body)
 			}

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"partnerd/internal/audit"
 	"partnerd/internal/consultation"
 	"partnerd/internal/lawyer"
 	"partnerd/internal/matching"
@@ -238,6 +239,7 @@ func (l *Lawyers) besides(ctx context.Context, tx postgres.Tx, c chore) error {
 	if err != nil {
 		return err
 	}
+	var entry *audit.Entry // of what operators do
 	switch c.kind {
 	case open:
 		var crew matching.Crew
@@ -252,15 +254,23 @@ func (l *Lawyers) besides(ctx context.Context, tx postgres.Tx, c chore) error {
 			return err
 		}
 		way, _ := scenarioOf(play.Scenario)
-		if _, err = l.consultations.Refund(ctx, tx, is.ID, way.refund); errors.Is(err, consultation.ErrNotRefundable) { // by an operator before
+		_, err = l.consultations.Refund(ctx, tx, is.ID, way.refund)
+		if errors.Is(err, consultation.ErrNotRefundable) { // by an operator before
 			err = nil
+			break
+		}
+		if err == nil {
+			entry = &audit.Entry{Actor: "sandbox", Action: "consultation.refund", Subject: is.ID, Reason: "The scenario " + way.name + ".", Details: map[string]any{"amountCents": way.refund}}
 		}
 	case over, nothing, accept, dial, wait, hangUp, write, decline, withdraw, useless, correct: // it is only noted that it is over
 	}
 	if err != nil {
 		return err
 	}
-	return endAct(ctx, tx, c.subjectID)
+	if err := endAct(ctx, tx, c.subjectID); err != nil || entry == nil {
+		return err
+	}
+	return audit.Record(ctx, tx, *entry)
 }
 
 // lostRace tells whether somebody else was first: another replica, a timer, or a client who cancelled.

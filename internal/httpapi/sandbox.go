@@ -58,13 +58,18 @@ func (s player) CreateClient(ctx context.Context, r server.CreateClientRequestOb
 	if r.Body.BalanceCents != nil {
 		n.Balance = money.Cents(*r.Body.BalanceCents)
 	}
-	c, password, err := s.deps.TestClients.Create(ctx, requestOf(ctx).Principal.ApplicationID, n)
+	c, password, err := s.deps.TestClients.Create(ctx, actorOf(ctx), requestOf(ctx).Principal.ApplicationID, n)
 	if err != nil {
 		return nil, err
 	}
 	v := testClientView(c)
 	return server.CreateClient201JSONResponse{Body: models.CreatedTestClient{ID: v.ID, Email: v.Email, Name: v.Name, PhoneVerified: v.PhoneVerified,
 		Disabled: v.Disabled, Scenario: v.Scenario, CreatedAt: v.CreatedAt, Password: password}}, nil
+}
+
+// actorOf is the application that calls, as it stands in the audit.
+func actorOf(ctx context.Context) string {
+	return "application:" + requestOf(ctx).Principal.ApplicationID
 }
 
 func testClientView(c sandbox.TestClient) models.TestClient {
@@ -168,7 +173,7 @@ func (s player) ListLawyers(ctx context.Context, _ server.ListLawyersRequestObje
 
 // CreateLawyer answers POST /api/platform/v1/sandbox/lawyers.
 func (s player) CreateLawyer(ctx context.Context, r server.CreateLawyerRequestObject) (server.CreateLawyerResponseObject, error) {
-	l, err := s.deps.Crews.Create(ctx, requestOf(ctx).Principal.ApplicationID, sandbox.NewCrewLawyer{Name: r.Body.Name, Competences: r.Body.Competences,
+	l, err := s.deps.Crews.Create(ctx, actorOf(ctx), requestOf(ctx).Principal.ApplicationID, sandbox.NewCrewLawyer{Name: r.Body.Name, Competences: r.Body.Competences,
 		Languages: r.Body.Languages, Away: r.Body.Available != nil && !*r.Body.Available})
 	if err != nil {
 		return nil, err
@@ -182,7 +187,7 @@ func crewLawyerView(l sandbox.CrewLawyer) models.Lawyer {
 
 // SetLawyerAvailability answers PUT /api/platform/v1/sandbox/lawyers/{lawyerId}/availability.
 func (s player) SetLawyerAvailability(ctx context.Context, r server.SetLawyerAvailabilityRequestObject) (server.SetLawyerAvailabilityResponseObject, error) {
-	if err := s.deps.Crews.SetAvailable(ctx, requestOf(ctx).Principal.ApplicationID, r.LawyerID, r.Body.Available); err != nil {
+	if err := s.deps.Crews.SetAvailable(ctx, actorOf(ctx), requestOf(ctx).Principal.ApplicationID, r.LawyerID, r.Body.Available); err != nil {
 		return nil, err
 	}
 	return server.SetLawyerAvailability200JSONResponse{Body: *r.Body}, nil
@@ -190,7 +195,7 @@ func (s player) SetLawyerAvailability(ctx context.Context, r server.SetLawyerAva
 
 // DeleteLawyer answers DELETE /api/platform/v1/sandbox/lawyers/{lawyerId}.
 func (s player) DeleteLawyer(ctx context.Context, r server.DeleteLawyerRequestObject) (server.DeleteLawyerResponseObject, error) {
-	if err := s.deps.Crews.Delete(ctx, requestOf(ctx).Principal.ApplicationID, r.LawyerID); err != nil {
+	if err := s.deps.Crews.Delete(ctx, actorOf(ctx), requestOf(ctx).Principal.ApplicationID, r.LawyerID); err != nil {
 		return nil, err
 	}
 	return server.DeleteLawyer200JSONResponse{Body: models.DeletedLawyer{ID: r.LawyerID}}, nil

@@ -60,8 +60,8 @@ type TestClient struct {
 	CreatedAt       time.Time
 }
 
-// Create makes a test client with a password, which is told this once. Problems: VALIDATION_ERROR, LIMIT_REACHED.
-func (c *Clients) Create(ctx context.Context, applicationID string, n NewTestClient) (made TestClient, password string, err error) {
+// Create makes a test client with a password, which is told this once; by is who does it, for the audit. Problems: VALIDATION_ERROR, LIMIT_REACHED.
+func (c *Clients) Create(ctx context.Context, by, applicationID string, n NewTestClient) (made TestClient, password string, err error) {
 	password = rand.Text()
 	err = c.deps.DB.InTx(ctx, func(tx postgres.Tx) error {
 		if err := tx.Lock(ctx, "sandbox clients of "+applicationID); err != nil {
@@ -74,13 +74,13 @@ func (c *Clients) Create(ctx context.Context, applicationID string, n NewTestCli
 		if there >= maxClients {
 			return ErrLimit
 		}
-		made, err = c.create(ctx, tx, applicationID, n, password)
+		made, err = c.create(ctx, tx, by, applicationID, n, password)
 		return err
 	})
 	return made, password, err
 }
 
-func (c *Clients) create(ctx context.Context, tx postgres.Tx, applicationID string, n NewTestClient, password string) (TestClient, error) {
+func (c *Clients) create(ctx context.Context, tx postgres.Tx, by, applicationID string, n NewTestClient, password string) (TestClient, error) {
 	a := account.NewClient{Email: strings.ToLower(rand.Text()[:12]) + "@" + clientsHost, Password: password, Name: n.Name}
 	if n.PhoneVerified {
 		a.Phone, a.PhoneVerified = testPhone, true
@@ -105,7 +105,7 @@ func (c *Clients) create(ctx context.Context, tx postgres.Tx, applicationID stri
 	if err := insertClient(ctx, tx, clientRow{ClientID: client.ID, ApplicationID: applicationID, CreatedAt: tx.Now}); err != nil {
 		return TestClient{}, err
 	}
-	err = audit.Record(ctx, tx, audit.Entry{Actor: "application:" + applicationID, Action: "client.create", Subject: client.ID,
+	err = audit.Record(ctx, tx, audit.Entry{Actor: by, Action: "client.create", Subject: client.ID,
 		Reason: "A test client of a sandbox.", Details: map[string]any{"phoneVerified": n.PhoneVerified, "balanceCents": n.Balance}})
 	return TestClient{ID: client.ID, Email: client.Email, Name: client.Name, PhoneVerified: client.PhoneVerified, Scenario: Completed, CreatedAt: tx.Now}, err
 }

@@ -52,8 +52,8 @@ type CrewLawyer struct {
 }
 
 // Create makes a lawyer. What the application begins from then on is served by its own lawyers alone; what waits already stays where
-// it is. Problems: VALIDATION_ERROR, LIMIT_REACHED.
-func (s *Crews) Create(ctx context.Context, applicationID string, n NewCrewLawyer) (made CrewLawyer, err error) {
+// it is. by is who does it, for the audit. Problems: VALIDATION_ERROR, LIMIT_REACHED.
+func (s *Crews) Create(ctx context.Context, by, applicationID string, n NewCrewLawyer) (made CrewLawyer, err error) {
 	err = s.db.InTx(ctx, func(tx postgres.Tx) error {
 		if err := s.check(ctx, tx, n); err != nil {
 			return err
@@ -84,7 +84,7 @@ func (s *Crews) Create(ctx context.Context, applicationID string, n NewCrewLawye
 			return err
 		}
 		made = CrewLawyer{ID: l.ID, Name: l.Name, Competences: skills.Competences, Languages: skills.Languages, Available: !n.Away, CreatedAt: tx.Now}
-		return s.record(ctx, tx, applicationID, "lawyer.create", l.ID, map[string]any{"name": l.Name, "competences": skills.Competences, "languages": skills.Languages})
+		return record(ctx, tx, by, "lawyer.create", l.ID, map[string]any{"name": l.Name, "competences": skills.Competences, "languages": skills.Languages})
 	})
 	return made, err
 }
@@ -140,7 +140,7 @@ func (s *Crews) List(ctx context.Context, tx postgres.Tx, applicationID string) 
 }
 
 // SetAvailable sends a lawyer away, as soon as what he has in hand is over, or has him come back. Problem: NOT_FOUND.
-func (s *Crews) SetAvailable(ctx context.Context, applicationID, lawyerID string, available bool) error {
+func (s *Crews) SetAvailable(ctx context.Context, by, applicationID, lawyerID string, available bool) error {
 	return s.db.InTx(ctx, func(tx postgres.Tx) error {
 		if err := s.alone(ctx, tx, applicationID); err != nil {
 			return err
@@ -153,13 +153,13 @@ func (s *Crews) SetAvailable(ctx context.Context, applicationID, lawyerID string
 				return err
 			}
 		}
-		return s.record(ctx, tx, applicationID, "lawyer.availability", lawyerID, map[string]any{"available": available})
+		return record(ctx, tx, by, "lawyer.availability", lawyerID, map[string]any{"available": available})
 	})
 }
 
 // Delete sends a lawyer away for good, as soon as what he has in hand is over. With the last one, everybody's lawyers serve the
 // application again, also what waits. Problem: NOT_FOUND.
-func (s *Crews) Delete(ctx context.Context, applicationID, lawyerID string) error {
+func (s *Crews) Delete(ctx context.Context, by, applicationID, lawyerID string) error {
 	return s.db.InTx(ctx, func(tx postgres.Tx) error {
 		if err := s.alone(ctx, tx, applicationID); err != nil {
 			return err
@@ -179,7 +179,7 @@ func (s *Crews) Delete(ctx context.Context, applicationID, lawyerID string) erro
 		if err := s.rest(ctx, tx, lawyerID); err != nil {
 			return err
 		}
-		return s.record(ctx, tx, applicationID, "lawyer.delete", lawyerID, nil)
+		return record(ctx, tx, by, "lawyer.delete", lawyerID, nil)
 	})
 }
 
@@ -192,6 +192,6 @@ func (s *Crews) rest(ctx context.Context, tx postgres.Tx, lawyerID string) error
 	return err
 }
 
-func (s *Crews) record(ctx context.Context, tx postgres.Tx, applicationID, action, lawyerID string, details map[string]any) error {
-	return audit.Record(ctx, tx, audit.Entry{Actor: "application:" + applicationID, Action: action, Subject: lawyerID, Reason: "A lawyer of its own in a sandbox.", Details: details})
+func record(ctx context.Context, tx postgres.Tx, by, action, lawyerID string, details map[string]any) error {
+	return audit.Record(ctx, tx, audit.Entry{Actor: by, Action: action, Subject: lawyerID, Reason: "A lawyer of an application's own in a sandbox.", Details: details})
 }

@@ -18,7 +18,7 @@ import (
 
 func (h *house) own(competences ...string) sandbox.CrewLawyer {
 	h.Helper()
-	return must[sandbox.CrewLawyer](h.T)(h.crews.Create(h.ctx, h.app.ID, sandbox.NewCrewLawyer{Name: "Own Lawyer", Competences: competences, Languages: []string{"FR"}}))
+	return must[sandbox.CrewLawyer](h.T)(h.crews.Create(h.ctx, "test", h.app.ID, sandbox.NewCrewLawyer{Name: "Own Lawyer", Competences: competences, Languages: []string{"FR"}}))
 }
 
 func (h *house) text(sql string, args ...any) (v string) {
@@ -77,7 +77,7 @@ func TestAnOwnLawyerGoesAndComesBack(t *testing.T) {
 	mine := h.own("FAMILY")
 	busy := h.create(h.client(1), "FR", false)
 	h.until(clk, 200*time.Millisecond, time.Minute, h.is(busy, consultation.Assigned))
-	if err := h.crews.SetAvailable(h.ctx, h.app.ID, mine.ID, false); err != nil {
+	if err := h.crews.SetAvailable(h.ctx, "test", h.app.ID, mine.ID, false); err != nil {
 		t.Fatal(err)
 	}
 	waiting := h.create(h.client(2), "FR", false)
@@ -92,7 +92,7 @@ func TestAnOwnLawyerGoesAndComesBack(t *testing.T) {
 	if state := h.text("SELECT state FROM lawyers WHERE id = $1", mine.ID); state != "OFFLINE" {
 		t.Errorf("after two minutes away he is %s", state)
 	}
-	if err := h.crews.SetAvailable(h.ctx, h.app.ID, mine.ID, true); err != nil {
+	if err := h.crews.SetAvailable(h.ctx, "test", h.app.ID, mine.ID, true); err != nil {
 		t.Fatal(err)
 	}
 	h.until(clk, 500*time.Millisecond, time.Minute, h.is(waiting, consultation.Completed))
@@ -108,10 +108,10 @@ func TestTheLastOwnLawyerLeavesNothingBehind(t *testing.T) {
 	if h.is(waiting, consultation.Assigned)() {
 		served, waiting = waiting, served
 	}
-	if err := h.crews.Delete(h.ctx, h.app.ID, mine.ID); err != nil {
+	if err := h.crews.Delete(h.ctx, "test", h.app.ID, mine.ID); err != nil {
 		t.Fatal(err)
 	}
-	if err := h.crews.Delete(h.ctx, h.app.ID, mine.ID); !errors.Is(err, problem.ErrNotFound) {
+	if err := h.crews.Delete(h.ctx, "test", h.app.ID, mine.ID); !errors.Is(err, problem.ErrNotFound) {
 		t.Errorf("deleted again: %v", err)
 	}
 	h.until(clk, 500*time.Millisecond, time.Minute, func() bool { return h.is(served, consultation.Completed)() && h.is(waiting, consultation.Completed)() })
@@ -156,7 +156,7 @@ func TestNothingIsStrandedWhenTheLastOwnLawyerGoes(t *testing.T) {
 		g.Go(func() error {
 			<-begin
 			time.Sleep(time.Duration(round%5) * time.Millisecond) // different moments of the creations
-			return h.crews.Delete(h.ctx, h.app.ID, mine.ID)
+			return h.crews.Delete(h.ctx, "test", h.app.ID, mine.ID)
 		})
 		close(begin)
 		if err := g.Wait(); err != nil {
@@ -175,7 +175,7 @@ func TestAnApplicationHasTwentyLawyersAtMost(t *testing.T) {
 	refused := make(chan error, sandbox.MaxLawyers+5)
 	for range sandbox.MaxLawyers + 5 {
 		g.Go(func() error {
-			_, err := h.crews.Create(h.ctx, h.app.ID, sandbox.NewCrewLawyer{Name: "Own Lawyer", Competences: []string{"TAX"}, Languages: []string{"AR"}})
+			_, err := h.crews.Create(h.ctx, "test", h.app.ID, sandbox.NewCrewLawyer{Name: "Own Lawyer", Competences: []string{"TAX"}, Languages: []string{"AR"}})
 			if errors.Is(err, sandbox.ErrLimit) {
 				refused <- err
 				return nil
@@ -195,17 +195,17 @@ func TestAnApplicationHasTwentyLawyersAtMost(t *testing.T) {
 		"a code":      {Name: "x", Competences: []string{"TAX", "MAGIC"}, Languages: []string{"AR"}},
 		"no language": {Name: "x", Competences: []string{"TAX"}},
 	} {
-		if err := h.crews.Delete(h.ctx, h.app.ID, list[0].ID); err != nil && !errors.Is(err, problem.ErrNotFound) {
+		if err := h.crews.Delete(h.ctx, "test", h.app.ID, list[0].ID); err != nil && !errors.Is(err, problem.ErrNotFound) {
 			t.Fatal(err)
 		}
-		if _, err := h.crews.Create(h.ctx, h.app.ID, n); !errors.Is(err, problem.ErrValidation) {
+		if _, err := h.crews.Create(h.ctx, "test", h.app.ID, n); !errors.Is(err, problem.ErrValidation) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if err := h.crews.SetAvailable(h.ctx, "app_other", list[1].ID, false); !errors.Is(err, problem.ErrNotFound) {
+	if err := h.crews.SetAvailable(h.ctx, "test", "app_other", list[1].ID, false); !errors.Is(err, problem.ErrNotFound) {
 		t.Errorf("another's: %v", err)
 	}
-	if err := h.crews.Delete(h.ctx, "app_other", list[1].ID); !errors.Is(err, problem.ErrNotFound) {
+	if err := h.crews.Delete(h.ctx, "test", "app_other", list[1].ID); !errors.Is(err, problem.ErrNotFound) {
 		t.Errorf("another's: %v", err)
 	}
 }

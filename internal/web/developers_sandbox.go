@@ -143,7 +143,7 @@ func (p *Pages) devSandboxActs() []devAct {
 	page := func(parts ...string) string { return devPath(":app", parts...) }
 	available := func(to bool) func(context.Context, devCall) (devDone, error) {
 		return func(ctx context.Context, c devCall) (devDone, error) {
-			return devDone{}, g.Crews.SetAvailable(ctx, c.Of.ID, c.Subject, to)
+			return devDone{}, g.Crews.SetAvailable(ctx, c.By.StaffID, c.Of.ID, c.Subject, to)
 		}
 	}
 	return []devAct{
@@ -158,7 +158,7 @@ func (p *Pages) devSandboxActs() []devAct {
 				if err != nil || euros < 0 || euros > maxTestEuros {
 					return devDone{}, errInput
 				}
-				one, password, err := g.Clients.Create(ctx, c.Of.ID, sandbox.NewTestClient{Name: strings.TrimSpace(c.Form.Get("name")), PhoneVerified: c.Form.Get("phone") == "yes",
+				one, password, err := g.Clients.Create(ctx, c.By.StaffID, c.Of.ID, sandbox.NewTestClient{Name: strings.TrimSpace(c.Form.Get("name")), PhoneVerified: c.Form.Get("phone") == "yes",
 					Balance: money.Cents(euros) * 100, TimeZone: strings.TrimSpace(c.Form.Get("zone"))})
 				return devDone{Secrets: []fact{{"ops.field.email", one.Email}, {"dev.password", password}}}, err
 			}},
@@ -190,14 +190,14 @@ func (p *Pages) devSandboxActs() []devAct {
 				return append([]opsField{{Name: "name", Label: "ops.col.name", Type: "text"}}, choices...), err
 			},
 			Do: func(ctx context.Context, c devCall) (devDone, error) {
-				_, err := g.Crews.Create(ctx, c.Of.ID, sandbox.NewCrewLawyer{Name: strings.TrimSpace(c.Form.Get("name")), Competences: c.Form["competences"], Languages: c.Form["languages"]})
+				_, err := g.Crews.Create(ctx, c.By.StaffID, c.Of.ID, sandbox.NewCrewLawyer{Name: strings.TrimSpace(c.Form.Get("name")), Competences: c.Form["competences"], Languages: c.Form["languages"]})
 				return devDone{}, err
 			}},
 		{Name: "lawyer-away", Path: page("lawyers", ":id", "away"), Need: portal.Developer, Back: page("lawyers"), Fields: p.crewFields, Do: available(false)},
 		{Name: "lawyer-back", Path: page("lawyers", ":id", "back"), Need: portal.Developer, Back: page("lawyers"), Fields: p.crewFields, Do: available(true)},
 		{Name: "lawyer-delete", Path: page("lawyers", ":id", "delete"), Need: portal.Developer, Danger: true, Back: page("lawyers"), Fields: p.crewFields,
 			Do: func(ctx context.Context, c devCall) (devDone, error) {
-				return devDone{}, g.Crews.Delete(ctx, c.Of.ID, c.Subject)
+				return devDone{}, g.Crews.Delete(ctx, c.By.StaffID, c.Of.ID, c.Subject)
 			}},
 	}
 }

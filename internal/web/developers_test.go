@@ -56,10 +56,10 @@ func (f *fixture) portalOf() (address func(path string, person string) string) {
 		case strings.Contains(path, "/people/"):
 			id = person
 		case strings.Contains(path, "/clients/:id"): // one more each time, which may be deleted
-			c, _, err := g.Clients.Create(f.t.Context(), f.app.ID, sandbox.NewTestClient{Name: "Camille"})
+			c, _, err := g.Clients.Create(f.t.Context(), "test", f.app.ID, sandbox.NewTestClient{Name: "Camille"})
 			id = must(c, err).ID
 		case strings.Contains(path, "/lawyers/:id"):
-			id = must(g.Crews.Create(f.t.Context(), f.app.ID, sandbox.NewCrewLawyer{Name: "Dominique", Competences: []string{"FAMILY"}, Languages: []string{"FR"}})).ID
+			id = must(g.Crews.Create(f.t.Context(), "test", f.app.ID, sandbox.NewCrewLawyer{Name: "Dominique", Competences: []string{"FAMILY"}, Languages: []string{"FR"}})).ID
 		}
 		return strings.NewReplacer(":app", f.app.ID, ":id", id).Replace(path)
 	}

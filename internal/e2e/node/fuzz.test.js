@@ -70,11 +70,12 @@ for (const contract of ['partner', 'platform', 'sandbox']) {
 
     const statuses = JSON.parse(await readFile(seen, 'utf8'))
     await rm(dirname(seen), { recursive: true })
+    // Each documented status, and how often it was met; the end-to-end tests see to it that none of the Partner API is never met.
     for (const [operation, counts] of Object.entries(statuses).sort()) {
       console.log(`${contract} ${operation}: ${Object.entries(counts).map(([status, n]) => `${status} (${n})`).join(', ')}`)
     }
-    const failing = Object.keys(statuses).filter(operation => !Object.keys(statuses[operation]).some(status => status < 400))
-    assert.deepEqual(failing, [], 'no request to these succeeded, so little of them was tried')
+    const failing = Object.keys(statuses).filter(operation => !Object.entries(statuses[operation]).some(([status, n]) => status < 400 && n > 0))
+    assert.deepEqual(failing, [], 'no request to these succeeded, so little of them was tried; hooks.py gives values that exist')
   })
 }
 

@@ -54,7 +54,7 @@ def before_call(context: Any, case: Any, kwargs: Any) -> None:
             body["url"] = env["FUZZ_RECEIVER"]
         case "createTopupSession", {"returnUrl": _} as body:
             body["returnUrl"] = env["FUZZ_REDIRECT_URI"]
-        case "getConsultationNote", _:
+        case "getConsultationNote" | "runConsultation", _:
             case.path_parameters["id"] = env["FUZZ_COMPLETED"]
         case "authorize", _:
             case.query.update(client_id=application["id"], redirect_uri=env["FUZZ_REDIRECT_URI"], scope="profile:read")
@@ -65,6 +65,8 @@ def after_call(context: Any, case: Any, response: Any) -> None:
     global refresh_token
     operation = operation_id(case)
     if case.method == case.operation.method.upper():
+        for status in case.operation.definition.raw["responses"]:
+            seen[operation].setdefault(int(status), 0)
         seen[operation][response.status_code] += 1
     if response.status_code == 200 and operation == "rotateClientSecret":
         application["secret"] = response.json()["secret"]

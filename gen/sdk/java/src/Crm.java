@@ -165,7 +165,7 @@ public final class Crm {
     expect("the consultation of the same key", again.getData().getId(), made.getId());
     expect("replayed", again.getHeaders().get("idempotent-replayed"), List.of("true"));
     Consultation second = consultations.createConsultation(UUID.randomUUID().toString(), request("java-2"));
-    ConsultationPage listed = consultations.listConsultations(null, null, 2);
+    ConsultationPage listed = consultations.listConsultations(null, null, null, null, null, 2);
     expect("the list, newest first", listed.getItems().stream().map(Consultation::getId).toList(), List.of(second.getId(), made.getId()));
     expect("status", consultations.cancelConsultation(second.getId()).getStatus(), ConsultationStatus.CANCELLED);
 

@@ -204,6 +204,15 @@ func waitingPairs(ctx context.Context, tx postgres.Tx) ([]matching.Pair, error) 
 	return pairs, nil
 }
 
+// lockWaitingOf locks what an application's clients wait for.
+func lockWaitingOf(ctx context.Context, tx postgres.Tx, applicationID string) error {
+	_, err := gorm.G[row](tx.Gorm(ctx), postgres.ForUpdate).Select("id").Where("application_id = ? AND status IN ('MATCHING', 'PENDING_CALLBACK')", applicationID).Order("id").Find(ctx)
+	if err != nil {
+		return fmt.Errorf("lock what waits for a lawyer: %w", err)
+	}
+	return nil
+}
+
 // waitingCrews lists the pairs in which work waits for lawyers of an application, by the application.
 func waitingCrews(ctx context.Context, tx postgres.Tx) (map[matching.Crew][]matching.Pair, error) {
 	type queue struct {

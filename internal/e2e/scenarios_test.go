@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"regexp"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"partnerd/internal/consultation"
 	"partnerd/internal/sandbox"
 	"partnerd/openapi"
 )
@@ -40,50 +42,83 @@ func documentedScenarios(t *testing.T) (list []played) {
 func TestEveryScenarioGoesAsTheContractSays(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, withSimulatedLawyers, withIncidents)
-	for i, s := range documentedScenarios(t) {
-		t.Run(s.name, func(t *testing.T) {
-			t.Parallel()
-			p := w.partner(t, "CRM "+s.name)
-			c := w.client(t, strings.ReplaceAll(s.name, "_", "-"), true, 10_000)
-			link := w.link(t, p, c)
-			var id string
-			if i%2 == 0 {
-				id = link.create(t, "externalRef", "scenario:"+s.name+"/CASE-1").ID
-			} else {
-				w.choose(t, p, c.ID, s.name).is(t, "choose", http.StatusOK, "")
-				id = link.create(t).ID
-			}
-			if s.pass > 0 {
-				p.receiver.await(t, id, "matching")
-				w.advance(t, p, s.pass)
-			}
-			p.receiver.awaitAll(t, id, started+" "+s.events)
-			var last struct {
-				Data struct {
-					Status        string
-					EndReason     *string
-					RefundedCents *int
-					DurationSec   *int
+	t.Run("scenarios", func(t *testing.T) { // ends when all have
+		for i, s := range documentedScenarios(t) {
+			t.Run(s.name, func(t *testing.T) {
+				t.Parallel()
+				p := w.partner(t, "CRM "+s.name)
+				c := w.client(t, strings.ReplaceAll(s.name, "_", "-"), true, 10_000)
+				link := w.link(t, p, c)
+				var id string
+				if i%2 == 0 {
+					id = link.create(t, "externalRef", "scenario:"+s.name+"/CASE-1").ID
+				} else {
+					w.choose(t, p, c.ID, s.name).is(t, "choose", http.StatusOK, "")
+					id = link.create(t).ID
 				}
-			}
-			events := p.receiver.Events(id)
-			w.must(t, json.Unmarshal(events[len(events)-1].Body, &last))
-			got := "`" + last.Data.Status + "`"
-			if last.Data.EndReason != nil {
-				got += ", `" + *last.Data.EndReason + "`"
-			} else if last.Data.RefundedCents != nil {
-				got += ", `refundedCents` " + strconv.Itoa(*last.Data.RefundedCents)
-			}
-			if got != s.end {
-				t.Errorf("it ends as %s, the contract says %s", got, s.end)
-			}
-			if n := w.queryInt(t, "SELECT count(*) FROM audit_entries WHERE action = 'consultation.refund' AND subject = $1", id); (n == 1) != strings.HasPrefix(s.name, "refunded") {
-				t.Errorf("%d refunds are in the audit", n)
-			}
-			if s.name == "long_call" && (last.Data.DurationSec == nil || *last.Data.DurationSec != 1200) {
-				t.Errorf("a call that nobody ends: %s", events[len(events)-1].Body)
-			}
-		})
+				if s.pass > 0 {
+					p.receiver.await(t, id, "matching")
+					w.advance(t, p, s.pass)
+				}
+				p.receiver.awaitAll(t, id, started+" "+s.events)
+				var last struct {
+					Data struct {
+						Status        string
+						EndReason     *string
+						RefundedCents *int
+						DurationSec   *int
+					}
+				}
+				events := p.receiver.Events(id)
+				w.must(t, json.Unmarshal(events[len(events)-1].Body, &last))
+				got := "`" + last.Data.Status + "`"
+				if last.Data.EndReason != nil {
+					got += ", `" + *last.Data.EndReason + "`"
+				} else if last.Data.RefundedCents != nil {
+					got += ", `refundedCents` " + strconv.Itoa(*last.Data.RefundedCents)
+				}
+				if got != s.end {
+					t.Errorf("it ends as %s, the contract says %s", got, s.end)
+				}
+				if n := w.queryInt(t, "SELECT count(*) FROM audit_entries WHERE action = 'consultation.refund' AND subject = $1", id); (n == 1) != strings.HasPrefix(s.name, "refunded") {
+					t.Errorf("%d refunds are in the audit", n)
+				}
+				if s.name == "long_call" && (last.Data.DurationSec == nil || *last.Data.DurationSec != 1200) {
+					t.Errorf("a call that nobody ends: %s", events[len(events)-1].Body)
+				}
+			})
+		}
+	})
+	t.Run("cancelled later", w.cancelsLater)
+	w.everyStep(t)
+}
+
+// cancelsLater cancels a consultation whose callback is due, and one that a lawyer has: no scenario does.
+func (w *world) cancelsLater(t *testing.T) {
+	p := w.partner(t, "CRM cancels")
+	s := w.link(t, p, w.client(t, "cancels", true, 10_000))
+	callback := s.create(t, "externalRef", "scenario:callback_missed").ID
+	p.receiver.await(t, callback, "matching")
+	w.advance(t, p, 31*time.Minute)
+	p.receiver.await(t, callback, "pending_callback")
+	s.cancel(t, callback)
+	assigned := s.create(t, "externalRef", "scenario:lawyer_does_not_dial").ID
+	p.receiver.await(t, assigned, "assigned")
+	s.cancel(t, assigned)
+	p.receiver.awaitAll(t, callback, started+" pending_callback cancelled refunded")
+	p.receiver.awaitAll(t, assigned, started+" assigned cancelled refunded")
+}
+
+// everyStep proves that every row of the state table was taken: whatever can become of a consultation can be had in a sandbox.
+func (w *world) everyStep(t *testing.T) {
+	t.Helper()
+	for _, s := range consultation.Steps() {
+		switch {
+		case s.From == "" || s.From == consultation.Draft: // a creation, which takes both at once
+		case s.Trigger == "phone_lost": // by the client, on a page of the account
+		case !w.logs.contains(fmt.Sprintf("from=%s to=%s trigger=%s ", s.From, s.To, s.Trigger)):
+			t.Errorf("nothing went from %s to %s by %s", s.From, s.To, s.Trigger)
+		}
 	}
 }
 

@@ -67,6 +67,9 @@ func (c *Clock) step(ctx context.Context, applicationID string, after time.Time,
 		if err := tx.Lock(ctx, "sandbox clock of "+applicationID); err != nil {
 			return err
 		}
+		if err := c.engine.AwaitSearches(ctx, tx, applicationID); err != nil {
+			return err
+		}
 		next, err := c.next(ctx, tx, applicationID, after)
 		if err != nil {
 			return err

@@ -141,7 +141,11 @@ func (p *Pages) showAccount(c echo.Context, status int, client *account.Client, 
 	if err != nil {
 		return fmt.Errorf("find the way back: %w", err)
 	}
-	return p.render(c, status, name, view{Title: title, Client: client, CSRF: p.csrf(c), Section: name, Done: doneText(c), From: from, Data: data})
+	v := view{Title: title, Client: client, CSRF: p.csrf(c), Section: name, Done: doneText(c), From: from, Data: data}
+	if name != "statement" { // whose months are those of UTC
+		p.showLocalTime(c, &v)
+	}
+	return p.render(c, status, name, v)
 }
 
 // doneTexts are what a page can say after a form of it succeeded.

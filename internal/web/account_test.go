@@ -445,7 +445,7 @@ func TestWithdrawalIsConfirmedAndAcknowledgedByMail(t *testing.T) {
 		b.post(path+"/withdraw", url.Values{"csrf": {csrfToken(b.cookie(sessionCookie))}}).wantRedirect(t, http.StatusSeeOther, path+"?done=withdrawn")
 	}
 	m := f.mail(2)
-	for _, part := range []string{c.ID, "1er juin 2026 à 08:30 UTC", "20,00\u00a0€", "Elle est annulée"} {
+	for _, part := range []string{c.ID, "1er juin 2026 à 10:30 CEST", "20,00\u00a0€", "Elle est annulée"} {
 		if !strings.Contains(m.Text, part) {
 			t.Errorf("receipt lacks %q: %s", part, m.Text)
 		}
@@ -493,7 +493,7 @@ func TestClientsSeeWhatApplicationsUsed(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := b.get("/account/apps")
-	p.want(t, 200, "Uses: 3<br>", "last on 1 June 2026, 08:30 UTC", `<time datetime="2026-05-31">31 May 2026</time></dt><dd>Wallet: 2</dd>`, "Profile: 1<br>Wallet: 1")
+	p.want(t, 200, "Uses: 3<br>", "last on 1 June 2026, 10:30 CEST", `<time datetime="2026-05-31">31 May 2026</time></dt><dd>Wallet: 2</dd>`, "Profile: 1<br>Wallet: 1")
 	if strings.Contains(p.body, "Previews of notes") || strings.Contains(p.body, "April") {
 		t.Errorf("uses of others, or long ago:\n%s", p.body)
 	}
@@ -565,11 +565,11 @@ func TestAnErasureWaitsUntilTheEarlierAddressCannotTakeTheAccountBack(t *testing
 	link := f.linkIn(f.letter("thief@example.com", "Confirm your new"))
 	thief.post(link, thief.get(link).form(link)).wantRedirect(t, http.StatusSeeOther, "/account/security?done=email")
 	undo := f.linkIn(f.letter("client@example.com", "address was changed"))
-	thief.get("/account/privacy").want(t, 200, "Until 8 June 2026, 08:30 UTC the earlier address can take the account back")
-	thief.get("/account/privacy/erase").want(t, 200, "Until 8 June 2026, 08:30 UTC")
-	thief.get("/account/privacy?lang=fr").want(t, 200, "jusqu’au 8 juin 2026 à 08:30 UTC")
+	thief.get("/account/privacy").want(t, 200, "Until 8 June 2026, 10:30 CEST the earlier address can take the account back")
+	thief.get("/account/privacy/erase").want(t, 200, "Until 8 June 2026, 10:30 CEST")
+	thief.get("/account/privacy?lang=fr").want(t, 200, "jusqu’au 8 juin 2026 à 10:30 CEST")
 	form := url.Values{"csrf": {csrfToken(thief.cookie(sessionCookie))}, "present": {testPassword}}
-	thief.post("/account/privacy/erase?lang=en", form).want(t, http.StatusConflict, "Until 8 June 2026, 08:30 UTC")
+	thief.post("/account/privacy/erase?lang=en", form).want(t, http.StatusConflict, "Until 8 June 2026, 10:30 CEST")
 	f.browser().get(undo).want(t, 200, "Take your account back")
 	f.clock.Advance(account.UndoLifetime)
 	thief.signInAt("/login?again=1", "thief@example.com")

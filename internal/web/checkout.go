@@ -85,7 +85,9 @@ func (p *Pages) showCheckout(c echo.Context, status int, s payment.Session, over
 	if state == checkoutProcessing {
 		c.Response().Header().Set("Refresh", p.again(c, &v))
 	}
-	return p.render(c, status, "checkout", view{Title: "checkout.title." + string(state), CSRF: p.csrf(c), Narrow: true, Data: v})
+	page := view{Title: "checkout.title." + string(state), CSRF: p.csrf(c), Narrow: true, Data: v}
+	p.showLocalTime(c, &page)
+	return p.render(c, status, "checkout", page)
 }
 
 // stateOf derives what the page shows. decided tells that the payer has answered, and the notice may be on its way:

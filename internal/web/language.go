@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -86,8 +87,17 @@ func formatMonth(lang string, t time.Time) string {
 	return fmt.Sprint(monthNames[t.Month()-1], " ", t.Year())
 }
 
-// formatDate writes a day and a time in UTC for people.
-func formatDate(lang string, t time.Time) string { return formatDateIn(lang, time.UTC, t) }
+// serviceZone is where the service is: for instants on pages of clients where the browser says no other.
+var serviceZone = sync.OnceValue(func() *time.Location {
+	zone, err := time.LoadLocation("Europe/Paris")
+	if err != nil { // the zones are in the program, see package account
+		return time.UTC
+	}
+	return zone
+})
+
+// formatDate writes a day and a time in the zone of the service for people.
+func formatDate(lang string, t time.Time) string { return formatDateIn(lang, serviceZone(), t) }
 
 func formatDateIn(lang string, zone *time.Location, t time.Time) string {
 	t = t.In(zone)

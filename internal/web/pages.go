@@ -37,7 +37,7 @@ import (
 	"partnerd/internal/webhook"
 )
 
-//go:embed templates/*.html assets/style.css assets/passkey.js assets/desk.js assets/key.js assets/docs.js assets/try.js texts.json texts_account.json texts_staff.json texts_desk.json texts_ops.json texts_developers.json
+//go:embed templates/*.html assets/style.css assets/passkey.js assets/local.js assets/desk.js assets/key.js assets/docs.js assets/try.js texts.json texts_account.json texts_staff.json texts_desk.json texts_ops.json texts_developers.json
 var files embed.FS
 
 // SandboxPayments is the provider's side of the built-in checkout; it exists only in a sandbox.
@@ -99,6 +99,7 @@ type Pages struct {
 	views         views
 	style         asset
 	passkeyScript asset
+	localScript   asset
 	deskScript    asset
 	keyScript     asset
 	docsScript    asset
@@ -128,6 +129,9 @@ func New(d Deps) (*Pages, error) {
 		return nil, err
 	}
 	if p.passkeyScript, err = loadAsset("assets/passkey.js", "text/javascript; charset=utf-8"); err != nil {
+		return nil, err
+	}
+	if p.localScript, err = loadAsset("assets/local.js", "text/javascript; charset=utf-8"); err != nil {
 		return nil, err
 	}
 	if p.deskScript, err = loadAsset("assets/desk.js", "text/javascript; charset=utf-8"); err != nil {
@@ -175,6 +179,7 @@ func (p *Pages) Register(e *echo.Echo) {
 // registerAccount adds what clients do for themselves.
 func (p *Pages) registerAccount(e *echo.Echo, read []string) {
 	e.Match(read, p.passkeyScript.path, p.passkeyScript.serve)
+	e.Match(read, p.localScript.path, p.localScript.serve)
 	e.Match(read, "/accessibility", p.page(p.accessibility))
 	for _, page := range p.deps.Legal.pages() {
 		e.Match(read, "/legal/"+page, p.page(p.legal(page)))
@@ -280,7 +285,7 @@ func (p *Pages) readForm(c echo.Context) error {
 	return nil
 }
 
-// The content security policy of every page, with two exceptions: [allowFormsToLeave], and the scripts of passkeys.
+// The content security policy of every page, but for [allowFormsToLeave] and the few pages with a script of ours.
 const (
 	formsStay = "form-action 'self'; "
 	policy    = "default-src 'none'; style-src 'self'; img-src 'self' data:; " + formsStay + "base-uri 'none'; frame-ancestors 'none'"
@@ -296,6 +301,13 @@ func (p *Pages) setHeaders(c echo.Context) {
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
 	h.Set("Permissions-Policy", "camera=(), geolocation=(), microphone=(), payment=()")
 	h.Set("Cache-Control", "no-store")
+}
+
+// showLocalTime has the browser show instants in its own zone.
+func (p *Pages) showLocalTime(c echo.Context, v *view) {
+	h := c.Response().Header()
+	h.Set("Content-Security-Policy", h.Get("Content-Security-Policy")+"; script-src 'self'")
+	v.Scripts = append(v.Scripts, p.localScript.path)
 }
 
 // allowFormsToLeave is for pages whose forms lead on to an application: Chromium applies form-action to the whole chain

@@ -247,12 +247,12 @@ func TestTheLanguageLinkStaysOnTheSiteWhateverThePath(t *testing.T) {
 func TestDatesAreReadable(t *testing.T) {
 	t.Parallel()
 	first := newFixtureTime(1)
-	for lang, want := range map[string]string{"en": "1 June 2026, 08:30 UTC", "fr": "1er juin 2026 à 08:30 UTC"} {
+	for lang, want := range map[string]string{"en": "1 June 2026, 10:30 CEST", "fr": "1er juin 2026 à 10:30 CEST"} {
 		if got := formatDate(lang, first); got != want {
 			t.Errorf("%s: %q, want %q", lang, got, want)
 		}
 	}
-	if got := formatDate("fr", newFixtureTime(2)); got != "2 juin 2026 à 08:30 UTC" {
+	if got := formatDate("fr", newFixtureTime(2)); got != "2 juin 2026 à 10:30 CEST" {
 		t.Error(got)
 	}
 }
@@ -304,5 +304,43 @@ func TestDocumentationIsRevalidatedByETag(t *testing.T) {
 	b.header.Set("If-None-Match", etag)
 	if p := b.get("/docs"); p.StatusCode != 304 || p.body != "" {
 		t.Errorf("status %d with %d bytes for ETag %s", p.StatusCode, len(p.body), etag)
+	}
+}
+
+// What is shown has the spaces of French, at which no line breaks (package text sets those that are written), before : ; ! ? » and after «; a
+// wallet has one name.
+func TestFrenchTextsAreSetAsFrenchIs(t *testing.T) {
+	t.Parallel()
+	breaks := regexp.MustCompile(`[ \t][:;!?»]|«[ \t]|[\p{L}\p{N})][!?;»]|«[\p{L}\p{N}]`)
+	markup := regexp.MustCompile("https?://[^ ]*|`[^`]*`|&[a-z]+;|<[^>]*>")
+	for key, wordings := range must(loadTexts()) {
+		if at := breaks.FindString(markup.ReplaceAllString(wordings["fr"], " ")); at != "" {
+			t.Errorf("%s: %q in %q", key, at, wordings["fr"])
+		}
+		if strings.Contains(strings.ToLower(wordings["fr"]), "porte-monnaie") {
+			t.Errorf("%s: a wallet is a portefeuille: %q", key, wordings["fr"])
+		}
+	}
+}
+
+// A page of a client shows each instant in the zone of the service, which is named, and gives a browser what it needs to show its own.
+func TestClientsReadLocalTime(t *testing.T) {
+	t.Parallel()
+	instant := regexp.MustCompile(`<time datetime="[^"]*T[^"]*">([^<]*)</time>`)
+	shown := 0
+	everyPage(newFixture(t), func(name string, p page) {
+		client := strings.Contains(name, "client /") || strings.Contains(name, "/checkout/")
+		if !client || strings.Contains(name, "/statement/") { // whose months are those of UTC
+			return
+		}
+		for _, m := range instant.FindAllStringSubmatch(p.body, -1) {
+			shown++
+			if !strings.HasSuffix(m[1], " CEST") && !strings.HasSuffix(m[1], " CET") || !strings.Contains(p.body, `<script src="/assets/local.`) {
+				t.Errorf("%s shows %q", name, m[1])
+			}
+		}
+	})
+	if shown == 0 {
+		t.Error("no page shows an instant")
 	}
 }

@@ -90,6 +90,7 @@ func functions(lang string, texts text.Catalogue, stylePath string, s site) temp
 		"count":   func(n int64) string { return formatCount(lang, n) },
 		"ms":      func(d time.Duration) string { return formatCount(lang, d.Milliseconds()) + "\u00a0ms" },
 		"date":    func(t time.Time) string { return formatDate(lang, t) },
+		"utc":     func(t time.Time) string { return formatDateIn(lang, time.UTC, t) },
 		"datein":  func(zone *time.Location, t time.Time) string { return formatDateIn(lang, zone, t) },
 		"price":   func() string { return consultation.Price.Format(lang) },
 		"day":     func(t time.Time) string { return formatDay(lang, t.UTC()) },

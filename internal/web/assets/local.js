@@ -1,0 +1,12 @@
+// Shows instants in the zone of the browser, which is named; without it they are in that of the service.
+(() => {
+  'use strict'
+  const fr = document.documentElement.lang === 'fr'
+  const words = new Intl.DateTimeFormat(fr ? 'fr-FR' : 'en-GB', {
+    day: 'numeric', month: 'long', year: 'numeric', hour: '2-digit', minute: '2-digit', timeZoneName: 'short'
+  })
+  for (const shown of document.querySelectorAll('time[datetime*="T"]')) {
+    const at = new Date(shown.dateTime)
+    if (!isNaN(at)) shown.textContent = words.format(at)
+  }
+})()

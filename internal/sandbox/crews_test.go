@@ -155,7 +155,6 @@ func TestNothingIsStrandedWhenTheLastOwnLawyerGoes(t *testing.T) {
 		}
 		g.Go(func() error {
 			<-begin
-			time.Sleep(time.Duration(round%5) * time.Millisecond) // different moments of the creations
 			return h.crews.Delete(h.ctx, "test", h.app.ID, mine.ID)
 		})
 		close(begin)

@@ -39,8 +39,8 @@ func (p *Pages) devSandboxReads() []devRead {
 	}
 }
 
-// devChoices are the links of acts about one thing.
-func (p *Pages) devChoices(m portal.Membership, subject, name string) opsCell {
+// devChoice is the link to an act about one thing, empty for whoever may not do it.
+func (p *Pages) devChoice(m portal.Membership, subject, name string) opsCell {
 	for _, l := range p.devLinks(m, subject, name) {
 		return opsCell{Key: l.Key, URL: l.URL}
 	}
@@ -60,7 +60,7 @@ func (p *Pages) devClients(c echo.Context, s staff.Session, m portal.Membership)
 			scenario = linked(links[0].URL, one.Scenario)
 		}
 		b.Rows = append(b.Rows, []opsCell{plain(one.Name), code(one.Email), yes("ops.yes", "ops.no", one.PhoneVerified), scenario, at(one.CreatedAt),
-			{Key: "dev.section.inbox", URL: devPath(m.Application.ID, "inbox") + "?client=" + one.ID}, p.devChoices(m, one.ID, "client-delete")})
+			{Key: "dev.section.inbox", URL: devPath(m.Application.ID, "inbox") + "?client=" + one.ID}, p.devChoice(m, one.ID, "client-delete")})
 	}
 	return p.dev(c, s, opsPage{Heading: "dev.section.clients", Code: m.Application.Name, Blocks: []opsBlock{b}})
 }
@@ -129,7 +129,7 @@ func (p *Pages) devLawyers(c echo.Context, s staff.Session, m portal.Membership)
 	for _, one := range list {
 		change := map[bool]string{true: "lawyer-away", false: "lawyer-back"}[one.Available]
 		b.Rows = append(b.Rows, []opsCell{plain(one.Name), plain(strings.Join(one.Competences, " ")), plain(strings.Join(one.Languages, " ")), yes("dev.lawyer.works", "dev.lawyer.away", one.Available),
-			p.devChoices(m, one.ID, change), p.devChoices(m, one.ID, "lawyer-delete")})
+			p.devChoice(m, one.ID, change), p.devChoice(m, one.ID, "lawyer-delete")})
 	}
 	return p.dev(c, s, opsPage{Heading: "dev.section.lawyers", Code: m.Application.Name, Blocks: []opsBlock{b}})
 }

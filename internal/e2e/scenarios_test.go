@@ -96,11 +96,13 @@ func TestEveryScenarioGoesAsTheContractSays(t *testing.T) {
 // cancelsLater cancels a consultation whose callback is due, and one that a lawyer has: no scenario does.
 func (w *world) cancelsLater(t *testing.T) {
 	p := w.partner(t, "CRM cancels")
-	s := w.link(t, p, w.client(t, "cancels", true, 10_000))
+	c := w.client(t, "cancels", true, 10_000)
+	s := w.link(t, p, c)
 	callback := s.create(t, "externalRef", "scenario:callback_missed").ID
 	p.receiver.await(t, callback, "matching")
 	w.advance(t, p, 31*time.Minute)
 	p.receiver.await(t, callback, "pending_callback")
+	s = w.session(p, c, w.getToken(t, p.refreshForm(s.token.RefreshToken)))
 	s.cancel(t, callback)
 	assigned := s.create(t, "externalRef", "scenario:lawyer_does_not_dial").ID
 	p.receiver.await(t, assigned, "assigned")

@@ -106,7 +106,7 @@ func TestExternalCheckoutCancelled(t *testing.T) {
 	b.post(path, form).want(t, 400)
 	form.Set("action", "cancel")
 	b.post(path, form).wantRedirect(t, http.StatusSeeOther, path+"?done=cancelled")
-	b.get(path).want(t, 200, "Payment cancelled")
+	b.get(path).want(t, 200, "Nothing was paid")
 	if e.ended.Load() != 1 {
 		t.Errorf("ended %d times at the provider", e.ended.Load())
 	}

@@ -69,7 +69,7 @@ func TestACancelledCheckoutChargesNothing(t *testing.T) {
 	stale.Set("action", "pay") // the same page in another tab
 	b.post(path, stale).wantRedirect(t, http.StatusSeeOther, path)
 	f.report(s)
-	b.get(path).want(t, 200, "Payment cancelled", "case=7&topup=cancelled#top")
+	b.get(path).want(t, 200, "Nothing was paid", "case=7&topup=cancelled#top")
 	if f.balance() != 0 {
 		t.Errorf("balance %d", f.balance())
 	}

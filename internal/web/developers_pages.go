@@ -122,7 +122,7 @@ func (p *Pages) devEvents(c echo.Context, s staff.Session, m portal.Membership) 
 	}
 	b := opsBlock{Title: "dev.newest", Head: []string{"ops.col.when", "ops.col.kind", "dev.col.about", "dev.col.sequence"}, Table: true}
 	for _, e := range list {
-		b.Rows = append(b.Rows, []opsCell{at(e.CreatedAt), linked(devPath(m.Application.ID, "events", e.ID), string(e.Type)), aboutCell(e.ConsultationID, e.ClientID), plain(strconv.FormatInt(e.Sequence, 10))})
+		b.Rows = append(b.Rows, []opsCell{exactly(e.CreatedAt), linked(devPath(m.Application.ID, "events", e.ID), string(e.Type)), aboutCell(e.ConsultationID, e.ClientID), plain(strconv.FormatInt(e.Sequence, 10))})
 	}
 	v := opsPage{Heading: "dev.section.events", Code: m.Application.Name, Blocks: []opsBlock{b}}
 	if len(list) == devRows {
@@ -164,9 +164,9 @@ func (p *Pages) devEvent(c echo.Context, s staff.Session, m portal.Membership) e
 }
 
 func (p *Pages) deliveryBlock(title string, m portal.Membership, list []webhook.Delivery) opsBlock {
-	b := opsBlock{Title: title, Head: []string{"ops.col.when", "ops.col.kind", "ops.col.status", "ops.col.attempts", "ops.col.next"}, Table: true}
+	b := opsBlock{Title: title, Head: []string{"ops.col.when", "ops.col.kind", "dev.col.about", "ops.col.status", "ops.col.attempts", "ops.col.next"}, Table: true}
 	for _, d := range list {
-		b.Rows = append(b.Rows, []opsCell{at(d.CreatedAt), linked(devPath(m.Application.ID, "deliveries", d.ID), string(d.Type)), coded(string(d.State)), plain(strconv.Itoa(d.Attempts)), maybeAt(d.NextAt)})
+		b.Rows = append(b.Rows, []opsCell{exactly(d.CreatedAt), linked(devPath(m.Application.ID, "deliveries", d.ID), string(d.Type)), aboutCell(d.ConsultationID, d.ClientID), coded(string(d.State)), plain(strconv.Itoa(d.Attempts)), maybeAt(d.NextAt)})
 	}
 	return b
 }

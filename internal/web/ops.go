@@ -327,17 +327,18 @@ func opsFault(err error) (key, detail string) {
 	for _, f := range opsFaults {
 		if errors.Is(err, f.err) {
 			if errors.Is(f.err, errInput) {
-				detail = strings.TrimPrefix(err.Error(), errInput.Error()+": ")
+				_, detail, _ = strings.Cut(err.Error(), errInput.Error()+": ")
 			}
 			return f.key, detail
 		}
 	}
 	var declared *problem.Error
 	if errors.As(err, &declared) {
-		detail = declared.Message
+		var issues []string // which say more than the message that leads to them
 		for _, i := range declared.Issues {
-			detail += " " + i.Message
+			issues = append(issues, i.Message)
 		}
+		detail = cmp.Or(strings.Join(issues, " "), declared.Message)
 		return "ops.fault.input", detail
 	}
 	return "", ""

@@ -422,6 +422,11 @@ func (a *App) routes() (*echo.Echo, error) {
 	if a.TestClients != nil {
 		d.Playground = &web.Playground{Clients: a.TestClients, Inbox: a.Inbox, Crews: a.Crews}
 	}
+	logo, err := a.Config.logo()
+	if err != nil {
+		return nil, err
+	}
+	d.Logo = logo
 	if a.Config.LegalDir != "" {
 		legal, err := web.ReadLegal(os.DirFS(a.Config.LegalDir))
 		if err != nil {

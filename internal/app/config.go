@@ -72,6 +72,7 @@ type Config struct {
 	PhoneCodes     int      `env:"PARTNERD_PHONE_CODES" default:"5000" help:"Codes texted to phones a day, all clients together; a bound on what strangers can make text messages cost."`
 
 	ServiceName string `env:"PARTNERD_SERVICE_NAME" default:"partnerd" help:"What people read that the service is called, on every page."`
+	LogoFile    string `name:"service-logo" env:"PARTNERD_SERVICE_LOGO" type:"path" help:"Picture beside that name, a PNG or SVG of at most 64 KiB. Empty: none."`
 	Contact     string `name:"service-contact" env:"PARTNERD_CONTACT" help:"Whom partners and clients write to, like mailto:help@partners.example or https://…; on every page and in the contracts. Empty: nobody is named."`
 	LegalDir    string `env:"PARTNERD_LEGAL_DIR" type:"path" help:"Folder of the operator's legal pages: notice, terms and privacy, each as <page>.en.md and <page>.fr.md. Empty: there are none."`
 
@@ -118,6 +119,9 @@ func (c *Config) Check() error {
 			errs = append(errs, fmt.Errorf("%s: %q is not like mailto:somebody@partners.example or https://…", name, contact))
 		}
 	}
+	if _, err := c.logo(); err != nil {
+		errs = append(errs, fmt.Errorf("PARTNERD_SERVICE_LOGO: %w", err))
+	}
 	if c.LegalDir != "" {
 		if _, err := web.ReadLegal(os.DirFS(c.LegalDir)); err != nil {
 			errs = append(errs, fmt.Errorf("PARTNERD_LEGAL_DIR: %w", err))
@@ -150,6 +154,19 @@ func (c *Config) Check() error {
 		errs = append(errs, errors.New("PARTNERD_MASTER_KEY and PARTNERD_NOTE_PUBLIC_KEY: required in live with a database of your own; make them with partnerd key generate"))
 	}
 	return errors.Join(errs...)
+}
+
+// logo reads the operator's picture; none when there is no file.
+func (c *Config) logo() (web.Logo, error) {
+	if c.LogoFile == "" {
+		return web.Logo{}, nil
+	}
+	f, err := os.Open(c.LogoFile)
+	if err != nil {
+		return web.Logo{}, err
+	}
+	defer f.Close()
+	return web.ReadLogo(f)
 }
 
 func (c *Config) checkBaseURL() error {

@@ -16,6 +16,7 @@ import (
 // site is what every page says of the service.
 type site struct {
 	Name    string
+	Logo    string   // address of the picture; empty for none
 	Contact string   // a URL; empty for none
 	Legal   []string // pages of the operator
 }

@@ -85,6 +85,7 @@ type Deps struct {
 
 	Name            string // what the service is called; empty: partnerd
 	Contact         string // whom people write to, a URL; empty: nobody is named
+	Logo            Logo   // the operator's; none when it is zero
 	Legal           Legal  // the operator's pages
 	MailFolder      string // where a sandbox on the reader's machine keeps mail; empty: mail is sent
 	SecurityContact string // where to report a weakness, a URL; empty: nobody says
@@ -140,7 +141,7 @@ func New(d Deps) (*Pages, error) {
 	if p.keyScript, err = loadAsset("assets/key.js", "text/javascript; charset=utf-8"); err != nil {
 		return nil, err
 	}
-	if p.views, err = parseViews(p.style.path, site{cmp.Or(d.Name, "partnerd"), d.Contact, d.Legal.pages()}); err != nil {
+	if p.views, err = parseViews(p.style.path, site{cmp.Or(d.Name, "partnerd"), d.Logo.path, d.Contact, d.Legal.pages()}); err != nil {
 		return nil, err
 	}
 	if p.docsScript, err = loadAsset("assets/docs.js", "text/javascript; charset=utf-8"); err != nil {
@@ -158,6 +159,9 @@ func (p *Pages) Register(e *echo.Echo) {
 	read := []string{http.MethodGet, http.MethodHead}
 	e.Match(read, "/", p.page(p.home))
 	e.Match(read, p.style.path, p.style.serve)
+	if p.deps.Logo.path != "" {
+		e.Match(read, p.deps.Logo.path, p.deps.Logo.serve)
+	}
 	if p.deps.SecurityContact != "" {
 		e.Match(read, "/.well-known/security.txt", p.securityContact)
 	}

@@ -199,12 +199,12 @@ func TestTextsAndUsesAgree(t *testing.T) {
 
 func TestNoTemplateHasScriptInlineStyleOrForeignResources(t *testing.T) {
 	t.Parallel()
-	const only = `<script src="{{.}}" defer></script>` // of passkeys, which need one
+	const script, logo = `<script src="{{.}}" defer></script>`, `{{with site.Logo}}<img src="{{.}}" alt="" height="28">` // both of our own origin
 	forbidden := regexp.MustCompile(`(?i)<script|<style|\sstyle=|\son[a-z]+=|javascript:|<iframe|<img|src="http`)
 	for _, name := range must(fs.Glob(files, "templates/*.html")) {
 		source := string(must(files.ReadFile(name)))
 		if name == "templates/layout.html" {
-			source = strings.Replace(source, only, "", 1)
+			source = strings.Replace(strings.Replace(source, script, "", 1), logo, "", 1)
 		}
 		if m := forbidden.FindString(source); m != "" {
 			t.Errorf("%s contains %q", name, m)

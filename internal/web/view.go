@@ -199,9 +199,14 @@ func loadAsset(name, contentType string) (asset, error) {
 	if err != nil {
 		return asset{}, fmt.Errorf("read asset: %w", err)
 	}
+	return newAsset(name, contentType, b), nil
+}
+
+// newAsset gives content an address of its own, which changes with it.
+func newAsset(name, contentType string, b []byte) asset {
 	sum := sha256.Sum256(b)
 	stem, ext, _ := strings.Cut(name, ".")
-	return asset{edge.NewDocument(contentType, b), fmt.Sprintf("/%s.%s.%s", stem, hex.EncodeToString(sum[:6]), ext)}, nil
+	return asset{edge.NewDocument(contentType, b), fmt.Sprintf("/%s.%s.%s", stem, hex.EncodeToString(sum[:6]), ext)}
 }
 
 func (a asset) serve(c echo.Context) error {

@@ -38,7 +38,7 @@ func (s *session) settled(t testing.TB, checkout *url.URL) (back, text string) {
 		p, err := s.w.browser().Open(t.Context(), checkout.String())
 		s.w.must(t, err)
 		for _, link := range p.Links {
-			if strings.HasPrefix(link, "https://crm.example/") {
+			if strings.HasPrefix(link, "https://crm.example/") && strings.Contains(link, "topup=") { // says what became of it
 				back, text = link, p.Text
 				return true
 			}

@@ -217,6 +217,19 @@ func leadsToApplication(next string) bool {
 	return path == authorizePath
 }
 
+// applicationOf is the name of the application that the authorization request at next is of; empty when there is none.
+func (p *Pages) applicationOf(c echo.Context, next string) (string, error) {
+	u, err := url.Parse(next)
+	if err != nil || !identifier.MatchString(u.Query().Get("client_id")) {
+		return "", nil
+	}
+	app, err := p.deps.Applications.Get(c.Request().Context(), p.deps.DB.Read(), u.Query().Get("client_id"))
+	if errors.Is(err, problem.ErrNotFound) {
+		return "", nil
+	}
+	return app.Name, err
+}
+
 func hostOf(raw string) string {
 	u, err := url.Parse(raw)
 	if err != nil {

@@ -25,6 +25,12 @@ func TestAuthorizeAsksToSignInAndComesBack(t *testing.T) {
 	if next != f.authorizeURL("profile:read") {
 		t.Errorf("next is %q", next)
 	}
+	b.get(p.Header.Get("Location")).want(t, 200, "Demo CRM demande à être relié à votre compte")
+	for _, stranger := range []string{"", "?next=%2Faccount", "?next=" + url.QueryEscape("/api/oauth/authorize?client_id=app_unknown"), "?next=" + url.QueryEscape("/api/oauth/authorize?client_id=\x00")} {
+		if page := b.get("/login" + stranger); page.StatusCode != 200 || strings.Contains(page.body, "demande à être relié") {
+			t.Errorf("/login%s: %d", stranger, page.StatusCode)
+		}
+	}
 	form := b.get(p.Header.Get("Location")).form("/login")
 	form.Set("email", "client@example.com")
 	form.Set("password", testPassword)

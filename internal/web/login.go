@@ -16,6 +16,7 @@ import (
 
 type loginView struct {
 	Next, Email string
+	Application string // whom the visitor is to be linked to; empty when he came by himself
 	Error       string // key of what went wrong with the whole form
 	Wait        int    // until the next try: seconds with login.throttled, minutes with login.held
 	NoEmail     bool
@@ -49,6 +50,10 @@ func (p *Pages) showLogin(c echo.Context, status int, v loginView) error {
 	v.Passkeys = p.deps.SelfService.HasPasskeys()
 	if leadsToApplication(v.Next) {
 		allowFormsToLeave(c)
+		var err error
+		if v.Application, err = p.applicationOf(c, v.Next); err != nil {
+			return err
+		}
 	}
 	return p.render(c, status, "login", view{Title: title, CSRF: p.csrf(c), Narrow: true, Data: v})
 }

@@ -135,6 +135,9 @@ for (const [language, look] of [['en', { viewport: wide, colorScheme: 'light' }]
     await at('/docs/platform/endpoint')
     assert.match(await send('getEndpoint'), /^200/)
 
+    await at('/docs/quickstart')
+    assert.match(await page.textContent('main'), new RegExp(`CLIENT_ID='${keys.clientId}'\\s+export CLIENT_SECRET='${keys.clientSecret}'`))
+
     await at('/docs/try')
     await page.click('.forget')
     await at('/docs/reference/wallet')

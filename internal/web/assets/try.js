@@ -33,6 +33,12 @@
     return kept('token')?.access
   }
 
+  // Code to copy has the reader's own keys.
+  const own = kept('keys')
+  for (const code of own ? document.querySelectorAll('.docs pre code') : []) {
+    code.textContent = code.textContent.replace("CLIENT_ID='app_…'", `CLIENT_ID='${own.id}'`).replace("CLIENT_SECRET='sk_…'", `CLIENT_SECRET='${own.secret}'`)
+  }
+
   const panel = document.getElementById('connection')
   if (panel) {
     const say = (key, ...values) => {

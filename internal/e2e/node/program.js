@@ -29,11 +29,12 @@ export async function freePort() {
   }
 }
 
-async function newest(folder, to, seen) {
+// newest waits for a message to somebody that has not been seen and says what it is to be about; others may come before it.
+async function newest(folder, to, seen, about = /(?:)/) {
   for (const giveUp = Date.now() + 20_000; ;) {
     for (const name of (await readdir(folder).catch(() => [])).sort().reverse()) {
       const content = await readFile(join(folder, name), 'utf8')
-      if (seen.has(name) || !content.startsWith(`To: ${to}`)) continue
+      if (seen.has(name) || !content.startsWith(`To: ${to}`) || !about.test(content)) continue
       seen.add(name)
       return content
     }
@@ -106,7 +107,7 @@ export async function start(live) {
       }
     },
     /** Waits for the newest mail, or text message, to somebody that was not handed out before. */
-    mail: (to, seen = new Set()) => newest(join(dir, 'data', 'mail'), to, seen),
+    mail: (to, seen = new Set(), about) => newest(join(dir, 'data', 'mail'), to, seen, about),
     text: (to, seen = new Set()) => newest(join(dir, 'data', 'sms'), to, seen),
     async stop() {
       child.kill('SIGTERM')

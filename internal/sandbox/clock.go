@@ -87,8 +87,8 @@ func (c *Clock) step(ctx context.Context, applicationID string, after time.Time,
 }
 
 // settle has lawyers sought for whoever waits, and waits until nothing is due that fell due after the given instant, but not for ever: a
-// chore that is refused, for instance, is tried again and again. It ends at the given end at the latest, and returns when it last looked: what falls due after that has not been
-// waited for, and what had fallen due before and is not done is what the clock goes on without.
+// chore that is refused, for instance, is tried again and again. It ends at the given end at the latest, and returns when it last looked:
+// what falls due after that has not been waited for, and what had fallen due before and is not done is what the clock goes on without.
 func (c *Clock) settle(ctx context.Context, applicationID string, after, end time.Time) (looked time.Time, done bool, err error) {
 	looked = c.db.Clock().Now()
 	if limit := looked.Add(c.Patience); limit.Before(end) {
@@ -118,8 +118,5 @@ func (c *Clock) next(ctx context.Context, tx postgres.Tx, applicationID string, 
 		return nil, err
 	}
 	chore, err := nextChore(ctx, tx, c.Pace, applicationID, after)
-	if timer == nil || chore != nil && chore.Before(*timer) {
-		timer = chore
-	}
-	return timer, err
+	return earlier(timer, chore), err
 }

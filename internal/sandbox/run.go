@@ -54,7 +54,7 @@ func (c *Clock) Run(ctx context.Context, applicationID, consultationID string, t
 		case settled.After(end):
 			return ran, nil
 		}
-		next, err := c.nextOn(ctx, tx, is, to)
+		next, err := c.nextOn(ctx, tx, is)
 		if err != nil {
 			return ran, err
 		}
@@ -116,8 +116,8 @@ func (c *Clock) stop(ctx context.Context, is consultation.Consultation) error {
 	return c.db.InTx(ctx, func(tx postgres.Tx) error { return c.engine.Recast(ctx, tx, is.ID, matching.Nobody) })
 }
 
-// nextOn is the next instant that brings a consultation nearer to a status; nil when it is not time that is missing.
-func (c *Clock) nextOn(ctx context.Context, tx postgres.Tx, is consultation.Consultation, to consultation.Status) (next *time.Time, err error) {
+// nextOn is the next instant that moves a consultation on; nil when it is not time that is missing.
+func (c *Clock) nextOn(ctx context.Context, tx postgres.Tx, is consultation.Consultation) (next *time.Time, err error) {
 	if next, err = choreOf(ctx, tx, c.Pace, is.ID); err != nil {
 		return nil, err
 	}

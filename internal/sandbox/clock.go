@@ -54,14 +54,15 @@ func (c *Clock) Advance(ctx context.Context, applicationID string, d time.Durati
 		if !done {
 			stuck = settled
 		}
-		step, err := c.step(ctx, applicationID, settled, d-passed)
+		step, err := c.step(ctx, applicationID, stuck, d-passed)
 		if passed += step; err != nil {
 			return passed, err
 		}
 	}
 }
 
-// step lets time pass until the first timer after the given instant, most at most; none, when real time has come to that meanwhile.
+// step lets time pass until the first timer after the given instant, most at most; none, when something has fallen due meanwhile: also
+// what was begun before the last look and came to light after it, like the call that is due once a lawyer is found.
 func (c *Clock) step(ctx context.Context, applicationID string, after time.Time, most time.Duration) (step time.Duration, err error) {
 	err = c.db.InTx(ctx, func(tx postgres.Tx) error {
 		if err := tx.Lock(ctx, "sandbox clock of "+applicationID); err != nil {

@@ -9,6 +9,7 @@ import (
 	"partnerd/internal/clock"
 	"partnerd/internal/consultation"
 	"partnerd/internal/dbtest"
+	"partnerd/internal/postgres"
 	"partnerd/internal/sandbox"
 )
 
@@ -53,12 +54,41 @@ func TestTheClockWaitsForWhatIsLate(t *testing.T) {
 	if err != nil || passed != time.Minute {
 		t.Fatalf("%s passed: %v", passed, err)
 	}
-	var offers int
-	if err := h.db.Pool().QueryRow(h.ctx, "SELECT count(*) FROM offers WHERE consultation_id = $1", id).Scan(&offers); err != nil {
+	h.firstLawyerTook(id)
+}
+
+// A search that commits late finds a lawyer who was to accept before the clock looked last, and could not be seen then: he is waited for.
+func TestTheClockWaitsForWhatComesToLightLate(t *testing.T) {
+	h := open(t, clock.System{}, nil)
+	h.pace.Accept = 100 * time.Millisecond
+	h.start()
+	h.run(3 * time.Second)
+	if err := dbtest.Owner(t, h.db).InTx(h.ctx, func(tx postgres.Tx) error {
+		return dbtest.Exec(h.ctx, tx, `CREATE FUNCTION late() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM pg_sleep(1.5); RETURN NULL; END';
+			CREATE TRIGGER late AFTER INSERT ON offers FOR EACH STATEMENT EXECUTE FUNCTION late()`)
+	}); err != nil {
 		t.Fatal(err)
 	}
+	id := h.create(h.client(1), "FR", false)
+	time.Sleep(500 * time.Millisecond) // a lawyer is found, and this is not committed
+	c := sandbox.NewClock(h.db, h.consultations, silent)
+	c.Pace = h.pace
+	passed, err := c.Advance(h.ctx, h.app.ID, time.Minute)
+	if err != nil || passed != time.Minute {
+		t.Fatalf("%s passed: %v", passed, err)
+	}
+	h.firstLawyerTook(id)
+}
+
+// firstLawyerTook fails unless the first offer of a consultation was accepted and led to its completion.
+func (h *house) firstLawyerTook(id string) {
+	h.Helper()
+	var offers int
+	if err := h.db.Pool().QueryRow(h.ctx, "SELECT count(*) FROM offers WHERE consultation_id = $1", id).Scan(&offers); err != nil {
+		h.Fatal(err)
+	}
 	if offers != 1 || h.events(id) != complete {
-		t.Errorf("%d offers, %s", offers, h.events(id))
+		h.Errorf("%d offers, %s", offers, h.events(id))
 	}
 }
 

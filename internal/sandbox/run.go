@@ -66,7 +66,7 @@ func (c *Clock) Run(ctx context.Context, applicationID, consultationID string, t
 				return ran, ctx.Err()
 			}
 		}
-		step, err := c.step(ctx, applicationID, settled, next.Sub(settled))
+		step, err := c.step(ctx, applicationID, stuck, next.Sub(settled))
 		if ran.Passed += step; err != nil {
 			return ran, err
 		}

@@ -31,7 +31,7 @@ type Scenario struct {
 
 // Scenarios lists everything that is measured, in the order of the table.
 func Scenarios() []Scenario {
-	return slices.Concat(webhookScenarios(), oauthScenarios(), walletScenarios(), matchScenarios())
+	return slices.Concat(webhookScenarios(), oauthScenarios(), walletScenarios(), matchScenarios(), largeScenarios())
 }
 
 // Result is one line of the table.

@@ -1,0 +1,43 @@
+package bench
+
+import (
+	"context"
+
+	"partnerd/internal/money"
+	"partnerd/internal/postgres"
+	"partnerd/internal/wallet"
+)
+
+func (r *largeRig) exec(ctx context.Context, sql string) error {
+	_, err := r.app.DB.Pool().Exec(ctx, sql)
+	return err
+}
+
+// size is what the database takes on disk, in bytes.
+func (r *largeRig) size(ctx context.Context) (n int64, err error) {
+	err = r.app.DB.Pool().QueryRow(ctx, "SELECT pg_database_size(current_database())").Scan(&n)
+	return n, err
+}
+
+var openEvidenceSQL = postgres.SQL(postgres.Batch, `INSERT INTO consultation_evidence (consultation_id, application_id, client_id, acknowledged_at, text_version, text_sha256,
+		request_id, idempotency_key_sha256, address, user_agent)
+	SELECT id, application_id, client_id, created_at, '2026-01', sha256(''), '', '', '', '' FROM consultations WHERE client_id = 'cli_large_open' RETURNING consultation_id`)
+
+// holdOpen gives what waits its evidence and the money that is kept for it.
+func (r *largeRig) holdOpen(ctx context.Context) error {
+	return r.app.DB.InTx(ctx, func(tx postgres.Tx) error {
+		ids, err := postgres.Query[string](ctx, tx, openEvidenceSQL)
+		if err != nil {
+			return err
+		}
+		if err := r.app.Wallet.Adjust(ctx, tx, "cli_large_open", money.Cents(2000*len(ids)), "Opening balance"); err != nil {
+			return err
+		}
+		for _, id := range ids {
+			if err := r.app.Wallet.Hold(ctx, tx, wallet.HoldCommand{ClientID: "cli_large_open", ApplicationID: readApplication, ConsultationID: id, Amount: 2000}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}

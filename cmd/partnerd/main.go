@@ -23,7 +23,8 @@ type cli struct {
 
 	Serve        serveCmd            `cmd:"" help:"Serve the API and the pages, and do the work behind them."`
 	Work         workCmd             `cmd:"" help:"Do the work behind the API only: webhooks, searches, timers."`
-	Migrate      migrateCmd          `cmd:"" help:"Bring the database to the newest schema."`
+	Migrate      migrateCmd          `cmd:"" help:"Bring the database to the newest schema; the same as migrations up."`
+	Migrations   migrationsCmd       `cmd:"" help:"The schema of the database."`
 	App          appCmd              `cmd:"" name:"app" help:"Partners' applications."`
 	Client       clientCmd           `cmd:"" help:"End clients."`
 	Lawyer       lawyerCmd           `cmd:"" help:"Lawyers."`

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"time"
 
 	"partnerd/internal/app"
 )
@@ -95,17 +94,4 @@ func invitations(a *app.App, invited []app.Invitation) {
 func isTerminal(f *os.File) bool {
 	info, err := f.Stat()
 	return err == nil && info.Mode()&os.ModeCharDevice != 0
-}
-
-type migrateCmd struct{}
-
-func (*migrateCmd) Run(ctx context.Context, cfg *app.Config) error {
-	start := time.Now()
-	a, err := app.Open(ctx, *cfg, logger(cfg))
-	if err != nil {
-		return err
-	}
-	defer a.Close()
-	fmt.Printf("The database has the newest schema (%s).\n", time.Since(start).Round(time.Millisecond))
-	return nil
 }

@@ -170,12 +170,16 @@ func (a *App) prepare(ctx context.Context, owner, program string, claim deployme
 	if k, err = a.Config.keys(); err != nil {
 		return k, err
 	}
-	err = postgres.Migrate(ctx, owner)
+	found, err := postgres.Migrations{URL: owner}.Up(ctx)
 	if postgres.IsForbidden(err) {
-		err = fmt.Errorf("%w: the schema is to change, and the role of PARTNERD_DATABASE_URL may not; run partnerd migrate with PARTNERD_DATABASE_OWNER_URL", err)
+		err = fmt.Errorf("%w: the schema is to change, and the role of PARTNERD_DATABASE_URL may not; run partnerd migrations up with PARTNERD_DATABASE_OWNER_URL", err)
 	}
 	if err != nil {
 		return k, err
+	}
+	if found.Newer() { // what it grants is the newer program's to say
+		a.Logger.Warn("a newer program has migrated the database; this one goes on beside it", "schema", found.Version, "known", found.Known)
+		return k, nil
 	}
 	return k, postgres.Grant(ctx, owner, program)
 }

@@ -2,31 +2,19 @@ package postgres
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
 	"log/slog"
 
 	"github.com/jackc/pgx/v5/pgxpool"
-	_ "github.com/jackc/pgx/v5/stdlib" // the "pgx" driver
-	"github.com/pressly/goose/v3"
-	"github.com/pressly/goose/v3/lock"
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 	"github.com/riverqueue/river/rivermigrate"
-
-	"partnerd/migrations"
 )
 
 // Migrate brings the database at url to the newest schema. Several processes may call it at once; one of them works.
+// It returns a [NewerSchemaError] without having changed anything, and waits for locks as [Migrations] does.
 func Migrate(ctx context.Context, url string) error {
-	p, done, err := migrator(url)
-	if err != nil {
-		return err
-	}
-	defer done()
-	if _, err := p.Up(ctx); err != nil {
-		return fmt.Errorf("migrate the database: %w", err)
-	}
-	return migrateQueue(ctx, url, rivermigrate.DirectionUp)
+	_, err := Migrations{URL: url}.Up(ctx)
+	return err
 }
 
 // HasSchema tells whether the database at url was ever migrated. It changes nothing.
@@ -44,7 +32,7 @@ func HasSchema(ctx context.Context, url string) (has bool, err error) {
 
 // MigrateDown undoes every migration. For tests of the migrations.
 func MigrateDown(ctx context.Context, url string) error {
-	p, done, err := migrator(url)
+	p, done, err := Migrations{URL: url}.provider()
 	if err != nil {
 		return err
 	}
@@ -63,9 +51,14 @@ func MigrateDown(ctx context.Context, url string) error {
 const QueueSchema = "river"
 
 func migrateQueue(ctx context.Context, url string, d rivermigrate.Direction) error {
-	pool, err := pgxpool.New(ctx, url)
+	cfg, err := pgxpool.ParseConfig(url)
 	if err != nil {
 		return fmt.Errorf("read database URL: %w", err)
+	}
+	cfg.ConnConfig.RuntimeParams["lock_timeout"] = fmt.Sprint(migrationLock.Milliseconds())
+	pool, err := pgxpool.NewWithConfig(ctx, cfg)
+	if err != nil {
+		return fmt.Errorf("make a pool of connections: %w", err)
 	}
 	defer pool.Close()
 	m, err := rivermigrate.New(riverpgxv5.New(pool), &rivermigrate.Config{Schema: QueueSchema, Logger: slog.New(slog.DiscardHandler)})
@@ -78,6 +71,9 @@ func migrateQueue(ctx context.Context, url string, d rivermigrate.Direction) err
 	}
 	defer lock.Release()
 	// Of several processes that start at once, one works and the others find it done. The lock ends with the session.
+	if _, err := lock.Exec(ctx, "SET lock_timeout = 0"); err != nil {
+		return fmt.Errorf("migrate the queue: %w", err)
+	}
 	if _, err := lock.Exec(ctx, "SELECT pg_advisory_lock(hashtext('partnerd queue migrations'))"); err != nil {
 		return fmt.Errorf("migrate the queue: %w", err)
 	}
@@ -89,22 +85,4 @@ func migrateQueue(ctx context.Context, url string, d rivermigrate.Direction) err
 		return fmt.Errorf("migrate the queue: %w", err)
 	}
 	return nil
-}
-
-func migrator(url string) (*goose.Provider, func(), error) {
-	db, err := sql.Open("pgx", url)
-	if err != nil {
-		return nil, nil, fmt.Errorf("read database URL: %w", err)
-	}
-	locker, err := lock.NewPostgresSessionLocker()
-	if err != nil {
-		db.Close()
-		return nil, nil, fmt.Errorf("make migration lock: %w", err)
-	}
-	p, err := goose.NewProvider(goose.DialectPostgres, db, migrations.FS, goose.WithSessionLocker(locker))
-	if err != nil {
-		db.Close()
-		return nil, nil, fmt.Errorf("read migrations: %w", err)
-	}
-	return p, func() { db.Close() }, nil
 }

@@ -39,7 +39,7 @@ func TestCommandsKeepToTheirEnvironment(t *testing.T) {
 			before := query(t, db, all)
 			_ = os.MkdirAll(filepath.Join(in.dir, "keys"), 0o700) // or the commands look no further
 			for _, command := range []string{
-				"serve", "serve --no-work", "work", "migrate", "ledger verify", "key list", "key rotate", "app list", "deployment show", "deployment move --reason Test",
+				"serve", "serve --no-work", "work", "migrate", "migrations status", "migrations up", "migrations down --yes --live --reason Test", "ledger verify", "key list", "key rotate", "app list", "deployment show", "deployment move --reason Test",
 				"app create --name CRM --redirect-uri https://crm.example/cb",
 				"client create --email second@client.example --password " + strings.ReplaceAll(password, " ", "_") + " --name Demo",
 				"lawyer invite --email l@firm.example --name Demo --phone +33639980003 --competence TAX --language FR",

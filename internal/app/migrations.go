@@ -1,0 +1,73 @@
+package app
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"strconv"
+
+	"partnerd/internal/deployment"
+	"partnerd/internal/operator"
+	"partnerd/internal/postgres"
+)
+
+// Schema reads the schema of the deployment's database. It changes nothing but that it starts a private cluster, as every
+// command does.
+func Schema(ctx context.Context, cfg Config, log *slog.Logger) (s postgres.Schema, err error) {
+	err = cfg.withDatabase(ctx, log, func(owner, _ string) error {
+		s, err = postgres.Migrations{URL: owner}.Status(ctx)
+		return err
+	})
+	return s, err
+}
+
+// UndoMigration undoes the newest migration, which must be the one with this version, and returns the version that is left.
+// It is in the audit before it begins: the migration is a transaction of its own.
+func UndoMigration(ctx context.Context, cfg Config, log *slog.Logger, by operator.Act, version int64) (left int64, err error) {
+	err = cfg.withDatabase(ctx, log, func(owner, program string) error {
+		m := postgres.Migrations{URL: owner}
+		s, err := m.Status(ctx)
+		switch {
+		case err != nil:
+			return err
+		case s.Version != version:
+			return fmt.Errorf("the newest migration is %d, not %d", s.Version, version)
+		case s.Newer():
+			return fmt.Errorf("migration %d is of a newer program, which alone can undo it; this one knows schema %d", s.Version, s.Known)
+		}
+		db, err := postgres.Open(ctx, program, postgres.Options{MaxConns: 2, Test: cfg.Sandbox()})
+		if err != nil {
+			return err
+		}
+		defer db.Close()
+		err = db.InTx(ctx, func(tx postgres.Tx) error {
+			return by.Record(ctx, tx, "migrations.down", strconv.FormatInt(version, 10), nil)
+		})
+		if err != nil {
+			return err
+		}
+		left, err = m.Down(ctx)
+		return err
+	})
+	return left, err
+}
+
+// withDatabase hands f the addresses of the deployment's database, once it is known to be this deployment's, and neither
+// migrates it nor grants anything.
+func (c *Config) withDatabase(ctx context.Context, log *slog.Logger, f func(owner, program string) error) error {
+	if err := c.Check(); err != nil {
+		return err
+	}
+	c.Env = cmp.Or(c.Env, deployment.Sandbox)
+	a := &App{Config: *c, Logger: log}
+	defer a.Close()
+	owner, program, err := a.databaseURLs(ctx)
+	if err != nil {
+		return err
+	}
+	if _, err := baseURL(ctx, owner, c.claim(false)); err != nil {
+		return err
+	}
+	return f(owner, program)
+}

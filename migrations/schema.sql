@@ -370,9 +370,11 @@ CREATE INDEX consultations_history ON public.consultations USING btree (lawyer_i
 CREATE INDEX consultations_list ON public.consultations USING btree (application_id, client_id, created_at DESC, id DESC);
 CREATE INDEX consultations_note_missing ON public.consultations USING btree (call_ended_at) WHERE (status = 'CALL_ENDED'::text);
 CREATE INDEX consultations_of_lawyer ON public.consultations USING btree (lawyer_id) WHERE (status = ANY (ARRAY['ASSIGNED'::text, 'IN_CALL'::text, 'CALL_ENDED'::text]));
+CREATE INDEX consultations_open ON public.consultations USING btree (client_id) WHERE (status = ANY (ARRAY['MATCHING'::text, 'PENDING_CALLBACK'::text, 'ASSIGNED'::text, 'IN_CALL'::text, 'CALL_ENDED'::text]));
 CREATE INDEX consultations_period ON public.consultations USING brin (created_at) WITH (pages_per_range='32');
 CREATE INDEX consultations_reference ON public.consultations USING btree (external_ref) WHERE (external_ref IS NOT NULL);
 CREATE INDEX consultations_timer ON public.consultations USING btree (timer_at) WHERE (timer_at IS NOT NULL);
+CREATE INDEX consultations_unserved ON public.consultations USING btree (application_id, client_id, created_at DESC, id DESC) WHERE (status = ANY (ARRAY['CANCELLED'::text, 'EXPIRED'::text]));
 CREATE INDEX consultations_waiting ON public.consultations USING btree (competence, language, search_started_at) WHERE (status = ANY (ARRAY['MATCHING'::text, 'PENDING_CALLBACK'::text]));
 CREATE UNIQUE INDEX consultations_one_call_per_client ON public.consultations USING btree (client_id) WHERE (status = 'IN_CALL'::text);
 CREATE UNIQUE INDEX consultations_one_per_lawyer ON public.consultations USING btree (lawyer_id) WHERE (status = ANY (ARRAY['ASSIGNED'::text, 'IN_CALL'::text]));
@@ -923,6 +925,7 @@ CREATE TABLE sandbox_messages (
     CONSTRAINT sandbox_messages_kind_check CHECK ((kind = ANY (ARRAY['EMAIL'::text, 'TEXT_MESSAGE'::text]))),
     CONSTRAINT sandbox_messages_pkey PRIMARY KEY (id)
 );
+CREATE INDEX sandbox_messages_client ON public.sandbox_messages USING btree (application_id, client_id, id);
 CREATE INDEX sandbox_messages_list ON public.sandbox_messages USING btree (application_id, id);
 CREATE INDEX sandbox_messages_sent ON public.sandbox_messages USING btree (sent_at);
 
@@ -1224,6 +1227,7 @@ CREATE TABLE webhook_deliveries (
 );
 CREATE INDEX webhook_deliveries_due ON public.webhook_deliveries USING btree (application_id, next_at) WHERE (state = 'PENDING'::text);
 CREATE INDEX webhook_deliveries_event ON public.webhook_deliveries USING btree (event_id);
+CREATE INDEX webhook_deliveries_failed ON public.webhook_deliveries USING btree (application_id, created_at, id) WHERE (state = 'FAILED'::text);
 CREATE INDEX webhook_deliveries_first ON public.webhook_deliveries USING btree (consultation_id, sequence) WHERE (attempts = 0);
 CREATE INDEX webhook_deliveries_held ON public.webhook_deliveries USING btree (application_id, next_at) WHERE held;
 CREATE INDEX webhook_deliveries_log ON public.webhook_deliveries USING btree (application_id, created_at, id);

@@ -68,7 +68,7 @@ var pastLists = [][]string{{
 		SELECT DISTINCT client, client || '@client.example', 'Demo Client', '', now() - interval '21 days', now() FROM ` + pastOf + ` p`,
 	`INSERT INTO consultations (id, application_id, client_id, status, competence, language, erased_at, recording_consent, price_cents, external_ref, event_seq,
 			created_at, updated_at, search_started_at, first_assigned_at, assigned_at, lawyer_id, call_started_at, call_ended_at, duration_sec, completed_at, cancelled_at, expired_at)
-		SELECT id, app, client, status, competence, language, t, false, 2000, 'case-' || i % 1000, 3, t, t, t,
+		SELECT id, app, client, status, competence, language, t, false, 2000, 'case-' || i / 10, 3, t, t, t,
 			CASE WHEN done THEN t + interval '10 seconds' END, CASE WHEN done THEN t + interval '10 seconds' END, CASE WHEN done THEN law END,
 			CASE WHEN done THEN t + interval '1 minute' END, CASE WHEN done THEN t + interval '10 minutes' END, CASE WHEN done THEN 540 END,
 			CASE WHEN done THEN t + interval '12 minutes' END, CASE WHEN status = 'CANCELLED' THEN t END, CASE WHEN status = 'EXPIRED' THEN t END

@@ -65,7 +65,7 @@ var waitsSQL = postgres.SQL(postgres.Report, func() string {
 	accept := func(languages string) string {
 		return `(SELECT CASE WHEN count(*) >= $6 THEN percentile_cont($7) WITHIN GROUP (ORDER BY c.wait) END ` +
 			sample(languages, "c.id, c.search_started_at, extract(epoch FROM coalesce(c.first_assigned_at, c.assigned_at) - c.search_started_at)::float8 AS wait", "c.assigned_at > $4") + `
-		WHERE EXISTS (SELECT FROM offers o WHERE o.consultation_id = c.id AND o.created_at < c.search_started_at + interval '3 seconds'))`
+		WHERE (SELECT true FROM offers o WHERE o.consultation_id = c.id AND o.created_at < c.search_started_at + interval '3 seconds' LIMIT 1))` // a lookup for each
 	}
 	engaged := func(languages string) string {
 		return `(SELECT CASE WHEN count(*) >= $6 THEN avg(least(c.taken, $8)) END ` +

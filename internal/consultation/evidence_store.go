@@ -77,7 +77,7 @@ var chainSQL = postgres.SQL(postgres.Atomic, `WITH RECURSIVE last AS (
 		SELECT row_number() OVER (ORDER BY acknowledged_at, consultation_id) AS n, e.*
 		FROM consultation_evidence e
 		WHERE acknowledged_at >= coalesce((SELECT acknowledged_at - interval '1 hour' FROM last), '-infinity')
-			AND NOT EXISTS (SELECT FROM evidence_chain l WHERE l.consultation_id = e.consultation_id)
+			AND (SELECT l.seq FROM evidence_chain l WHERE l.consultation_id = e.consultation_id) IS NULL -- a lookup for each, however long the chain is
 		ORDER BY acknowledged_at, consultation_id LIMIT $2
 	), chained AS (
 		SELECT n, consultation_id, coalesce((SELECT seq FROM last), 0) + 1 AS seq, evidence_hash(coalesce((SELECT hash FROM last), ''), `+hashed+`) AS hash

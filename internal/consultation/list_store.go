@@ -29,8 +29,14 @@ func page(q *gorm.DB, before Position, limit int) ([]openRow, error) {
 
 func list(ctx context.Context, tx postgres.Tx, applicationID, clientID string, f ListFilter, before Position, limit int) ([]openRow, error) {
 	q := openRows(ctx, tx).Where("c.application_id = ? AND c.client_id = ?", applicationID, clientID)
-	if f.Status != "" {
+	switch f.Status {
+	case "":
+	case Completed:
 		q = q.Where("c.status = ?", f.Status)
+	case Cancelled, Expired:
+		q = q.Where("c.status = ? AND c.status IN ('CANCELLED', 'EXPIRED')", f.Status) // in words, for the index of what was not served
+	default:
+		q = q.Where("c.status = ? AND c.status IN ('MATCHING', 'PENDING_CALLBACK', 'ASSIGNED', 'IN_CALL', 'CALL_ENDED')", f.Status) // and of what is open
 	}
 	if f.ExternalRef != "" {
 		q = q.Where("c.external_ref = ?", f.ExternalRef)

@@ -23,14 +23,17 @@ func lockPositions(ctx context.Context, tx postgres.Tx, applicationID string) (l
 	return r.LastPosition, nil
 }
 
+// numberSQL walks the index of the list: the order names the position, although it has none yet, because only then is it the order of
+// the index. The events are named once more by an array, so that each is looked up.
 var numberSQL = postgres.SQL(postgres.Atomic, `
 	WITH fresh AS MATERIALIZED (
 		SELECT id, created_at, sequence FROM webhook_events
-		WHERE application_id = $1 AND position IS NULL ORDER BY created_at, sequence LIMIT $3
+		WHERE application_id = $1 AND position IS NULL ORDER BY position, created_at, sequence LIMIT $3
 	), ordered AS (
 		SELECT id, $2 + row_number() OVER (ORDER BY created_at, sequence, id) AS position FROM fresh
 	), numbered AS (
-		UPDATE webhook_events e SET position = o.position FROM ordered o WHERE e.id = o.id RETURNING e.position
+		UPDATE webhook_events e SET position = o.position FROM ordered o
+		WHERE e.id = ANY (ARRAY(SELECT id FROM fresh)) AND e.id = o.id RETURNING e.position
 	)
 	UPDATE webhook_endpoints SET last_position = (SELECT max(position) FROM numbered)
 	WHERE application_id = $1 AND EXISTS (SELECT FROM numbered)`)

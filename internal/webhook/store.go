@@ -221,7 +221,13 @@ func selectDelivery(ctx context.Context, tx postgres.Tx, applicationID, delivery
 
 func selectDeliveries(ctx context.Context, tx postgres.Tx, applicationID string, f DeliveryFilter, limit int) ([]Delivery, error) {
 	q := logged(ctx, tx, applicationID)
-	if f.State != "" {
+	switch f.State { // in words, for the indexes of the states that few are in
+	case "":
+	case Failed:
+		q = q.Where("d.state = 'FAILED'")
+	case Pending:
+		q = q.Where("d.state = 'PENDING'")
+	default:
 		q = q.Where("d.state = ?", f.State)
 	}
 	if f.ConsultationID != "" {

@@ -25,6 +25,7 @@ type cli struct {
 	Work         workCmd             `cmd:"" help:"Do the work behind the API only: webhooks, searches, timers."`
 	Migrate      migrateCmd          `cmd:"" help:"Bring the database to the newest schema; the same as migrations up."`
 	Migrations   migrationsCmd       `cmd:"" help:"The schema of the database."`
+	Doctor       doctorCmd           `cmd:"" help:"Look at settings, database, keys, mail and address, and say what to do. Changes nothing; fails when something is wrong."`
 	App          appCmd              `cmd:"" name:"app" help:"Partners' applications."`
 	Client       clientCmd           `cmd:"" help:"End clients."`
 	Lawyer       lawyerCmd           `cmd:"" help:"Lawyers."`

@@ -15,6 +15,9 @@ import (
 // Schema reads the schema of the deployment's database. It changes nothing but that it starts a private cluster, as every
 // command does.
 func Schema(ctx context.Context, cfg Config, log *slog.Logger) (s postgres.Schema, err error) {
+	if err := cfg.Check(); err != nil {
+		return s, err
+	}
 	err = cfg.withDatabase(ctx, log, func(owner, _ string) error {
 		s, err = postgres.Migrations{URL: owner}.Status(ctx)
 		return err
@@ -25,6 +28,9 @@ func Schema(ctx context.Context, cfg Config, log *slog.Logger) (s postgres.Schem
 // UndoMigration undoes the newest migration, which must be the one with this version, and returns the version that is left.
 // It is in the audit before it begins: the migration is a transaction of its own.
 func UndoMigration(ctx context.Context, cfg Config, log *slog.Logger, by operator.Act, version int64) (left int64, err error) {
+	if err := cfg.Check(); err != nil {
+		return 0, err
+	}
 	err = cfg.withDatabase(ctx, log, func(owner, program string) error {
 		m := postgres.Migrations{URL: owner}
 		s, err := m.Status(ctx)
@@ -56,9 +62,6 @@ func UndoMigration(ctx context.Context, cfg Config, log *slog.Logger, by operato
 // withDatabase hands f the addresses of the deployment's database, once it is known to be this deployment's, and neither
 // migrates it nor grants anything.
 func (c *Config) withDatabase(ctx context.Context, log *slog.Logger, f func(owner, program string) error) error {
-	if err := c.Check(); err != nil {
-		return err
-	}
 	c.Env = cmp.Or(c.Env, deployment.Sandbox)
 	a := &App{Config: *c, Logger: log}
 	defer a.Close()

@@ -154,6 +154,15 @@ func (s *SMTP) Send(ctx context.Context, m Message) error {
 	return judge(s.client.SendWithSMTPClient(server, msg))
 }
 
+// Check greets the server as [SMTP.Send] does, encrypted and signed in, and sends nothing.
+func (s *SMTP) Check(ctx context.Context) error {
+	server, err := s.client.DialToSMTPClientWithContext(ctx)
+	if err != nil {
+		return fmt.Errorf("reach the mail server: %w", err)
+	}
+	return s.client.CloseWithSMTPClient(server)
+}
+
 var errAddress = errors.New("the recipient has no address that mail can go to")
 
 // judge reads what came of a message. The texts of the server and of the library may repeat the address, so only the

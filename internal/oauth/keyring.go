@@ -97,6 +97,20 @@ func openKeyring(ctx context.Context, db *postgres.DB, box *seal.Box) (*keyring,
 	return k, k.read(ctx)
 }
 
+// CheckKeys opens the published signing keys with box, and returns how many there are. It makes none.
+func CheckKeys(ctx context.Context, tx postgres.Tx, box *seal.Box) (n int, err error) {
+	keys, err := publishedSigningKeys(ctx, tx)
+	if err != nil {
+		return 0, err
+	}
+	for _, r := range keys {
+		if _, err := (&keyring{box: box}).open(r); err != nil {
+			return 0, fmt.Errorf("open signing key %s: %w", r.KID, err)
+		}
+	}
+	return len(keys), nil
+}
+
 func (k *keyring) add(ctx context.Context, tx postgres.Tx, signsFrom time.Time) (kid string, err error) {
 	raw, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

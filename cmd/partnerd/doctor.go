@@ -1,0 +1,33 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+
+	"partnerd/internal/app"
+)
+
+type doctorCmd struct{ output }
+
+func (c *doctorCmd) Run(ctx context.Context, cfg *app.Config) error {
+	cfg.LogLevel = max(cfg.LogLevel, slog.LevelWarn)
+	found := app.Examine(ctx, *cfg, logger(cfg))
+	var lines []string
+	count := map[app.Level]int{}
+	for _, f := range found {
+		count[f.Level]++
+		lines = append(lines, fmt.Sprintf("%-4s  %-12s  %s", f.Level, f.Check, f.Found))
+		if f.Do != "" {
+			lines = append(lines, "                    → "+f.Do)
+		}
+	}
+	lines = append(lines, fmt.Sprintf("%d in order, %d to look at, %d wrong.", count[app.OK], count[app.Warn], count[app.Fail]))
+	if err := c.print(map[string]any{"ok": count[app.Fail] == 0, "findings": found}, lines...); err != nil {
+		return err
+	}
+	if n := count[app.Fail]; n > 0 {
+		return fmt.Errorf("%d things are wrong", n)
+	}
+	return nil
+}

@@ -1,0 +1,368 @@
+package app
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"partnerd/internal/clock"
+	"partnerd/internal/deployment"
+	"partnerd/internal/mail"
+	"partnerd/internal/oauth"
+	"partnerd/internal/postgres"
+	"partnerd/internal/seal"
+)
+
+// Level is how bad a [Finding] is.
+type Level string
+
+// The levels. A deployment with a Fail does not work, or not for long; one with a Warn works for now.
+const (
+	OK   Level = "ok"
+	Warn Level = "warn"
+	Fail Level = "fail"
+)
+
+// Finding is what one check of [Examine] came to.
+type Finding struct {
+	Check string `json:"check"` // what was looked at
+	Level Level  `json:"level"`
+	Found string `json:"found"`
+	Do    string `json:"do,omitempty"` // what helps; empty when nothing has to be done
+}
+
+// What doctor takes for too much.
+const (
+	patience      = 10 * time.Second // with a server that is asked
+	clockWarn     = time.Second
+	clockFail     = 30 * time.Second
+	certificate   = 21 * 24 * time.Hour // left of a certificate: less is a warning, a third of it a failure
+	lagWarn       = 30 * time.Second
+	longest       = 10 * time.Minute // that a transaction is open
+	lateWarn      = 5 * time.Minute  // of the queue: mail and purges
+	lateFail      = time.Hour
+	supportedFrom = 140000 // server_version_num
+)
+
+// Examine looks at a deployment from outside and inside, and changes nothing but that it starts a private cluster, as
+// every command does. The configuration may be wrong.
+func Examine(ctx context.Context, cfg Config, log *slog.Logger) []Finding {
+	e := &examination{Config: cfg}
+	e.settings()
+	box := e.keys()
+	if err := cfg.CheckInstalled(ctx); err != nil {
+		e.fail("database", err.Error(), "Start the server once, or give this command the server's settings.")
+	} else if err := cfg.withDatabase(ctx, log, func(owner, program string) error {
+		e.database(ctx, owner, program, box)
+		return nil
+	}); err != nil {
+		e.fail("database", err.Error(), "Give this command the server's settings; look whether the database runs and takes connections from here.")
+	}
+	e.mail(ctx)
+	e.address(ctx)
+	return e.found
+}
+
+type examination struct {
+	Config
+	found []Finding
+}
+
+func (e *examination) ok(check, found string) {
+	e.found = append(e.found, Finding{check, OK, found, ""})
+}
+func (e *examination) warn(check, found, do string) {
+	e.found = append(e.found, Finding{check, Warn, found, do})
+}
+func (e *examination) fail(check, found, do string) {
+	e.found = append(e.found, Finding{check, Fail, found, do})
+}
+
+func (e *examination) settings() {
+	before := len(e.found)
+	if err := e.Check(); err != nil {
+		for line := range strings.SplitSeq(err.Error(), "\n") {
+			e.fail("settings", line, "Correct the setting; the program does not start with it.")
+		}
+	}
+	if !e.Sandbox() {
+		for _, missing := range []struct {
+			absent bool
+			found  string
+			do     string
+		}{
+			{e.MailServer == "", "no mail server is set: mail waits in the queue", "Set PARTNERD_MAIL_SERVER and PARTNERD_MAIL_FROM."},
+			{e.MailServer != "" && strings.HasSuffix(e.MailFrom, "@localhost"), "mail comes from " + e.MailFrom, "Set PARTNERD_MAIL_FROM to an address that receivers accept."},
+			{e.SMSServer == "", "no provider of text messages is set: clients cannot verify phones", "Set PARTNERD_SMS_SERVER and PARTNERD_SMS_FROM."},
+			{e.Telephony == "", "no telephony provider is set: no consultation is taken", "Set PARTNERD_TELEPHONY."},
+			{e.StripeSecretKey == "", "no payment provider is set: top-ups are refused", "Set PARTNERD_STRIPE_SECRET_KEY."},
+			{e.Contact == "" || e.LegalDir == "", "people find no contact, or no legal pages", "Set PARTNERD_CONTACT and PARTNERD_LEGAL_DIR."},
+			{e.MetricsAddr == "", "no metrics are served, so nobody is alarmed", "Set PARTNERD_METRICS_ADDR, and PARTNERD_METRICS_TOKEN where others can connect."},
+		} {
+			if missing.absent {
+				e.warn("settings", missing.found, missing.do)
+			}
+		}
+	}
+	proxies, _ := e.proxies()
+	for _, p := range proxies {
+		if p.Bits() == 0 {
+			e.fail("proxy", "PARTNERD_TRUSTED_PROXIES trusts the whole world, so every visitor chooses his address", "Name the networks of the proxies only.")
+		}
+	}
+	if len(e.found) == before {
+		e.ok("settings", "they agree with each other")
+	}
+}
+
+// keys returns what opens the database's secrets, or nil.
+func (e *examination) keys() (box *seal.Box) {
+	if err := e.checkNoteKey(); err != nil {
+		e.fail("note key", err.Error(), "Keep the private half away from the server, and its public half there.")
+	} else if public, err := orFile(e.NotePublicKey, e.path(notePublicKey)); err != nil {
+		e.fail("note key", err.Error(), "Set PARTNERD_NOTE_PUBLIC_KEY (partnerd key generate).")
+	} else if _, err := seal.OpenDrop(public); err != nil {
+		e.fail("note key", err.Error(), "Set PARTNERD_NOTE_PUBLIC_KEY to the public half that partnerd key generate printed.")
+	} else {
+		e.ok("note key", "the public half can be read")
+	}
+	master, err := e.Master()
+	if err == nil {
+		box, err = seal.OpenBox(master)
+	}
+	if err != nil {
+		e.fail("master key", err.Error(), "Set PARTNERD_MASTER_KEY to the key that this deployment was made with.")
+		return nil
+	}
+	if info, err := os.Stat(e.path("keys")); e.MasterKey == "" && err == nil && info.Mode().Perm()&0o077 != 0 {
+		e.warn("master key", "others of this machine can look into "+e.path("keys"), "chmod 700 "+e.path("keys"))
+	}
+	return box
+}
+
+func (e *examination) database(ctx context.Context, owner, program string, box *seal.Box) {
+	h, err := postgres.Examine(ctx, program)
+	if err != nil {
+		e.fail("database", err.Error(), "Look whether the database runs, and whether its role may connect from here.")
+		return
+	}
+	version := fmt.Sprintf("PostgreSQL %d.%d", h.Version/10000, h.Version%10000)
+	switch {
+	case h.Version < supportedFrom:
+		e.fail("database", version+" is older than 14", "Move to a PostgreSQL that is maintained.")
+	case h.Standby:
+		e.fail("database", version+" is a standby, which takes no writes", "Let PARTNERD_DATABASE_URL lead to the primary, or add target_session_attrs=read-write.")
+	default:
+		e.ok("database", version+" answers as "+h.Role)
+	}
+	e.clock(h)
+	e.roles(h)
+	e.housekeeping(h)
+	e.schema(ctx, owner)
+	e.sealed(ctx, program, box)
+}
+
+func (e *examination) clock(h postgres.Health) {
+	off := max(h.Ahead.Abs()-h.AskedWithin, 0)
+	found := fmt.Sprintf("the database's clock and this machine's differ by %s", h.Ahead.Abs().Round(time.Millisecond))
+	const do = "Let both follow the same time (chrony, systemd-timesyncd). The program goes by the database's, its log and TLS by the machine's."
+	switch {
+	case off > clockFail:
+		e.fail("clock", found, do)
+	case off > clockWarn:
+		e.warn("clock", found, do)
+	default:
+		e.ok("clock", found)
+	}
+}
+
+func (e *examination) roles(h postgres.Health) {
+	switch {
+	case len(h.Missing) > 0:
+		e.fail("privileges", h.Role+" lacks privileges in "+strings.Join(h.Missing, ", "), "Run partnerd migrations up with PARTNERD_DATABASE_OWNER_URL, which grants them.")
+	case h.Owns && !e.Sandbox():
+		e.warn("privileges", h.Role+" owns the tables or is a superuser: it can change the ledger and the audit", "Give the program a role of its own, see PARTNERD_DATABASE_OWNER_URL.")
+	default:
+		e.ok("privileges", h.Role+" has what it needs")
+	}
+}
+
+func (e *examination) housekeeping(h postgres.Health) {
+	before := len(e.found)
+	if needed := e.DatabaseConns + 7; h.MaxConns < needed {
+		e.fail("connections", fmt.Sprintf("the server takes %d connections, one process wants up to %d", h.MaxConns, needed), "Raise max_connections, or lower PARTNERD_DATABASE_CONNS.")
+	}
+	if !h.Autovacuum {
+		e.fail("autovacuum", "it is off: tables grow, and plans go by old statistics", "Set autovacuum and track_counts to on.")
+	}
+	if len(h.Unanalyzed) > 0 {
+		e.warn("autovacuum", "nothing is known of "+strings.Join(h.Unanalyzed, ", "), "Run ANALYZE once (after a restore or an upgrade), and look whether autovacuum keeps up.")
+	}
+	if h.Age > 0.5 {
+		e.fail("autovacuum", fmt.Sprintf("%.0f %% of the transaction numbers are used up", 100*h.Age), "Run VACUUM FREEZE, and end what holds it up: long transactions, replication slots, prepared transactions.")
+	}
+	if h.Longest > longest {
+		e.warn("transactions", "one has been open for "+h.Longest.Round(time.Second).String(), "Look in pg_stat_activity for who holds it; it holds up migrations and vacuum.")
+	}
+	switch {
+	case h.Lag > lagWarn:
+		e.warn("replication", fmt.Sprintf("a standby is %s behind", h.Lag.Round(time.Second)), "Look at its disk, network and long queries: a failover to it would lose that much unless it is synchronous.")
+	case h.Standbys > 0:
+		e.ok("replication", fmt.Sprintf("%d standbys keep up", h.Standbys))
+	}
+	switch {
+	case h.ArchiveFail:
+		e.fail("archive", "the last segment of the log was not archived", "Look at the server's log for archive_command: until it works, disk fills and no later instant can be restored.")
+	case !h.Archiving && !e.Sandbox():
+		e.warn("archive", "the log is not archived: only the last dump can be restored", "Set archive_mode, see Backups in README.md.")
+	}
+	found := "nothing waits for a worker"
+	if h.JobsLate > 0 {
+		found = "the oldest job (mail, purges) has waited for " + h.JobsLate.Round(time.Second).String()
+	}
+	const do = "Look whether a partnerd serve or work runs, and in its log for the job that fails. Until then what should be deleted stays."
+	switch {
+	case h.JobsLate > lateFail:
+		e.fail("jobs", found, do)
+	case h.JobsLate > lateWarn:
+		e.warn("jobs", found, do)
+	case len(e.found) == before:
+		e.ok("housekeeping", "vacuum and archive run; "+found)
+	}
+}
+
+func (e *examination) schema(ctx context.Context, owner string) {
+	s, err := postgres.Migrations{URL: owner}.Status(ctx)
+	switch {
+	case err != nil:
+		e.fail("schema", err.Error(), "Look at PARTNERD_DATABASE_OWNER_URL.")
+	case s.Check() != nil:
+		e.fail("schema", s.Check().Error(), "Start the newer program.")
+	case s.Newer():
+		e.warn("schema", fmt.Sprintf("the database has schema %d, this program knows schema %d", s.Version, s.Known), "Replace what is left of the older version.")
+	case s.Version < s.Known:
+		e.warn("schema", fmt.Sprintf("the database has schema %d, this program knows schema %d", s.Version, s.Known), "The next start migrates; or run partnerd migrations up.")
+	default:
+		e.ok("schema", fmt.Sprintf("%d, the newest", s.Version))
+	}
+}
+
+// sealed tries the master key on what the database holds.
+func (e *examination) sealed(ctx context.Context, program string, box *seal.Box) {
+	if box == nil {
+		return
+	}
+	db, err := postgres.Open(ctx, program, postgres.Options{MaxConns: 2, Test: e.Sandbox()})
+	if err != nil {
+		e.fail("signing keys", err.Error(), "Look whether the database takes connections.")
+		return
+	}
+	defer db.Close()
+	if known, err := deployment.Get(ctx, db.Read()); err == nil {
+		e.BaseURL = cmp.Or(e.BaseURL, known.BaseURL)
+	}
+	switch n, err := oauth.CheckKeys(ctx, db.Read(), box); {
+	case err != nil:
+		e.fail("signing keys", err.Error(), "The master key is not the one that the database was sealed with: set the one that was, or nobody's secrets open.")
+	case n == 0:
+		e.warn("signing keys", "there is none yet", "The first start makes one.")
+	default:
+		e.ok("signing keys", fmt.Sprintf("%d, and the master key opens them", n))
+	}
+}
+
+func (e *examination) mail(ctx context.Context) {
+	if e.MailServer == "" {
+		return
+	}
+	server, err := mail.NewSMTP(e.MailServer, e.MailFrom)
+	if err == nil {
+		asking, cancel := context.WithTimeout(ctx, patience)
+		defer cancel()
+		err = server.Check(asking)
+	}
+	if err != nil {
+		e.fail("mail", err.Error(), "Look at PARTNERD_MAIL_SERVER: name, port, password, STARTTLS. Mail waits in the queue meanwhile.")
+		return
+	}
+	e.ok("mail", "the server greets and takes the password, if there is one")
+}
+
+// address looks at the public address as people do.
+func (e *examination) address(ctx context.Context) {
+	if e.BaseURL == "" {
+		return
+	}
+	if err := e.checkServing(); err != nil {
+		e.fail("proxy", err.Error(), "Set PARTNERD_TRUSTED_PROXIES.")
+	}
+	u, err := url.Parse(e.BaseURL)
+	if err != nil {
+		return // settings has said so
+	}
+	asking, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	if u.Scheme == "https" {
+		e.certificate(asking, u)
+	}
+	const do = "Look whether partnerd serve runs, and at DNS, firewall and proxy."
+	r, err := http.NewRequestWithContext(asking, http.MethodGet, strings.TrimSuffix(e.BaseURL, "/")+"/readyz", nil)
+	if err != nil {
+		return
+	}
+	answer, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(r)
+	if err != nil {
+		e.warn("address", e.BaseURL+" does not answer from here: "+plainly(err), do)
+		return
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		e.fail("address", fmt.Sprintf("%s/readyz answers %s", e.BaseURL, answer.Status), do)
+		return
+	}
+	e.ok("address", e.BaseURL+" is ready")
+}
+
+func (e *examination) certificate(ctx context.Context, u *url.URL) {
+	const do = "Renew the certificate at the proxy, and look why it was not renewed by itself."
+	conn, err := (&tls.Dialer{}).DialContext(ctx, "tcp", net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), "443")))
+	var invalid *tls.CertificateVerificationError
+	switch {
+	case errors.As(err, &invalid):
+		e.fail("certificate", invalid.Error(), do)
+		return
+	case err != nil:
+		e.warn("certificate", "it could not be looked at: "+plainly(err), "Look at DNS, firewall and proxy.")
+		return
+	}
+	defer conn.Close()
+	until := conn.(*tls.Conn).ConnectionState().PeerCertificates[0].NotAfter
+	left := until.Sub(clock.System{}.Now())
+	found := fmt.Sprintf("valid until %s (%d days)", until.UTC().Format(time.DateOnly), int(left.Hours()/24))
+	switch {
+	case left < certificate/3:
+		e.fail("certificate", found, do)
+	case left < certificate:
+		e.warn("certificate", found, do)
+	default:
+		e.ok("certificate", found)
+	}
+}
+
+// plainly is the cause of a request's failure without the address, which was said.
+func plainly(err error) string {
+	var at *url.Error
+	if errors.As(err, &at) {
+		err = at.Err
+	}
+	return err.Error()
+}

@@ -78,8 +78,8 @@ func (s *Service) Apply(ctx context.Context, tx postgres.Tx, e Event) ([]Outcome
 	if e.ID == "" {
 		return nil, errors.New("the event has no id")
 	}
-	c, seen, err := lockForEvent(ctx, tx, e.CallID, e.ID)
-	if err != nil || seen {
+	c, err := lockCall(ctx, tx, e.CallID)
+	if err != nil {
 		return nil, err
 	}
 	var marks []mark
@@ -89,7 +89,7 @@ func (s *Service) Apply(ctx context.Context, tx postgres.Tx, e Event) ([]Outcome
 		}
 	}
 	m, fits := apply(c, e, marks, tx.Now)
-	if err := insertEvent(ctx, tx, m.event, fits); err != nil {
+	if fresh, err := insertEvent(ctx, tx, m.event, fits); err != nil || !fresh {
 		return nil, err
 	}
 	return m.outcomes, s.save(ctx, tx, m)
@@ -100,7 +100,7 @@ func (s *Service) Apply(ctx context.Context, tx postgres.Tx, e Event) ([]Outcome
 // up, and what it still reports is ignored. A call that is over stays as it ended. The caller holds the consultation's
 // row lock.
 func (s *Service) End(ctx context.Context, tx postgres.Tx, callID, reason string) (Outcome, error) {
-	c, _, err := lockForEvent(ctx, tx, callID, "")
+	c, err := lockCall(ctx, tx, callID)
 	if err != nil {
 		return Outcome{}, err
 	}

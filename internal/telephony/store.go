@@ -141,24 +141,13 @@ func one(ctx context.Context, q gorm.ChainInterface[callRow]) (Call, bool, error
 	return fromRow(r), true, nil
 }
 
-// lockForEvent locks a call and tells whether it has the event already.
-func lockForEvent(ctx context.Context, tx postgres.Tx, callID, eventID string) (c Call, seen bool, err error) {
+// lockCall locks a call, or returns [ErrNoCall].
+func lockCall(ctx context.Context, tx postgres.Tx, callID string) (Call, error) {
 	c, found, err := one(ctx, gorm.G[callRow](tx.Gorm(ctx), postgres.ForUpdate).Where("id = ?", callID))
 	if err == nil && !found {
 		err = ErrNoCall
 	}
-	if err != nil {
-		return Call{}, false, err
-	}
-	if eventID == "" {
-		return c, false, nil
-	}
-	// a statement of its own: it must see what was committed while the lock was waited for
-	_, err = gorm.G[eventRow](tx.Gorm(ctx)).Select("event_id").Where("call_id = ? AND event_id = ?", callID, eventID).Take(ctx)
-	if err != nil && !postgres.IsNotFound(err) {
-		return Call{}, false, fmt.Errorf("look for call event: %w", err)
-	}
-	return c, err == nil, nil
+	return c, err
 }
 
 func lineMarks(ctx context.Context, tx postgres.Tx, callID string) ([]mark, error) {
@@ -173,12 +162,15 @@ func lineMarks(ctx context.Context, tx postgres.Tx, callID string) ([]mark, erro
 	return marks, nil
 }
 
-func insertEvent(ctx context.Context, tx postgres.Tx, e Event, fits bool) error {
-	err := gorm.G[eventRow](tx.Gorm(ctx)).Create(ctx, &eventRow{CallID: e.CallID, EventID: e.ID, Kind: e.Kind, At: e.At, Fitted: fits})
+// insertEvent tells whether the call had not the event already.
+func insertEvent(ctx context.Context, tx postgres.Tx, e Event, fits bool) (fresh bool, err error) {
+	inserted := gorm.WithResult()
+	err = gorm.G[eventRow](tx.Gorm(ctx), clause.OnConflict{Columns: []clause.Column{{Name: "call_id"}, {Name: "event_id"}}, DoNothing: true}, inserted).
+		Create(ctx, &eventRow{CallID: e.CallID, EventID: e.ID, Kind: e.Kind, At: e.At, Fitted: fits})
 	if err != nil {
-		return fmt.Errorf("insert call event: %w", err)
+		return false, fmt.Errorf("insert call event: %w", err)
 	}
-	return nil
+	return inserted.RowsAffected == 1, nil
 }
 
 // changing are the columns that an event may change.

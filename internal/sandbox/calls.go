@@ -90,19 +90,17 @@ func (c *Calls) Report(ctx context.Context, callID string) ([]telephony.Event, e
 // plan writes the steps that come of a command, unless it came before.
 func (c *Calls) plan(ctx context.Context, cmd telephony.Command, f func(postgres.Tx, Script, history) ([]planned, error)) error {
 	return c.db.InTx(ctx, func(tx postgres.Tx) error {
-		script, err := c.scriptOf(ctx, tx, cmd.CallID)
-		if err != nil {
-			return err
-		}
 		past, err := historyOf(ctx, tx, cmd)
 		if err != nil || past.Repeated {
 			return err
 		}
+		script := c.scriptOf(cmd.CallID, past)
 		plan, err := f(tx, script, past)
 		if err != nil {
 			return err
 		}
 		delays := script.delays(plan)
+		var steps []stepRow
 		for i, p := range plan {
 			e := p.event
 			e.ID, e.CallID, e.At = cmd.CommandID+":"+strconv.Itoa(i), cmd.CallID, tx.Now.Add(p.after)
@@ -111,26 +109,23 @@ func (c *Calls) plan(ctx context.Context, cmd telephony.Command, f func(postgres
 				ids = append(ids, e.ID+":again")
 			}
 			for _, id := range ids {
-				if err := insertStep(ctx, tx, id, e, tx.Now.Add(delays[i])); err != nil {
-					return err
-				}
+				steps = append(steps, stepRow{ID: id, CallID: e.CallID, Event: e, DueAt: tx.Now.Add(delays[i])})
 			}
 		}
 		tx.AfterCommit(c.signal)
-		return nil
+		return insertSteps(ctx, tx, steps)
 	})
 }
 
-func (c *Calls) scriptOf(ctx context.Context, tx postgres.Tx, callID string) (Script, error) {
+func (c *Calls) scriptOf(callID string, past history) Script {
 	if c.script != nil {
-		return c.script(callID), nil
+		return c.script(callID)
 	}
 	script := DefaultScript(callID)
-	p, err := partOf(ctx, tx, callID)
-	if way, _ := scenarioOf(p.Scenario); way.call != nil {
-		way.call(&script, p.First, p.Attempt)
+	if way, _ := scenarioOf(past.Scenario); way.call != nil {
+		way.call(&script, past.First, past.Attempt)
 	}
-	return script, err
+	return script
 }
 
 func (c *Calls) signal() {
@@ -146,19 +141,14 @@ const longestNap = 500 * time.Millisecond
 // Run reports events through deliver as they happen, until ctx ends. One that is refused is reported again.
 func (c *Calls) Run(ctx context.Context, deliver Deliver) error {
 	return poll.Loop{Name: "simulated calls", Every: longestNap, Wake: c.wake, Log: c.log}.Run(ctx, func(ctx context.Context) (bool, error) {
-		tx := c.db.Read()
-		next, err := nextStep(ctx, tx)
-		if err != nil || next == nil {
-			return false, err
+		n, next, err := c.deliver(ctx, deliver)
+		if err != nil || n > 0 || next == nil {
+			return n > 0, err
 		}
-		if wait := next.Sub(tx.Now); wait > 0 {
-			if wait < longestNap {
-				time.AfterFunc(wait, c.signal)
-			}
-			return false, nil
+		if wait := next.Sub(c.db.Clock().Now()); wait < longestNap {
+			time.AfterFunc(max(0, wait), c.signal)
 		}
-		n, err := c.Deliver(ctx, deliver)
-		return n > 0, err
+		return false, nil
 	})
 }
 
@@ -166,9 +156,15 @@ func (c *Calls) Run(ctx context.Context, deliver Deliver) error {
 // delivery, those of different calls at the same time. An event that is refused is reported again later; that does not
 // fail Deliver.
 func (c *Calls) Deliver(ctx context.Context, deliver Deliver) (int, error) {
-	due, err := claimSteps(ctx, c.db.Read())
+	n, _, err := c.deliver(ctx, deliver)
+	return n, err
+}
+
+// deliver also tells when the next event is due that nobody has claimed; nil for none.
+func (c *Calls) deliver(ctx context.Context, deliver Deliver) (n int, next *time.Time, err error) {
+	due, next, err := claimSteps(ctx, c.db.Read())
 	if err != nil {
-		return 0, err
+		return 0, nil, err
 	}
 	calls := map[string][]stepRow{}
 	for _, s := range due {
@@ -186,7 +182,7 @@ func (c *Calls) Deliver(ctx context.Context, deliver Deliver) (int, error) {
 			return errors.Join(faults...)
 		})
 	}
-	return len(due), g.Wait()
+	return len(due), next, g.Wait()
 }
 
 // maxTries is after how many refusals the provider gives an event up.
@@ -197,15 +193,16 @@ func (c *Calls) report(ctx context.Context, s stepRow, deliver Deliver) error {
 	if ctx.Err() != nil {
 		return nil // the claim runs out and the event is reported again
 	}
-	if err == nil {
+	if err == nil && s.Event.Kind == telephony.CallOver {
 		return c.db.InTx(ctx, func(tx postgres.Tx) error {
-			if s.Event.Kind == telephony.CallOver {
-				if err := dropSteps(ctx, tx, s.Event.CallID, s.Event.At); err != nil {
-					return err
-				}
+			if err := dropSteps(ctx, tx, s.Event.CallID, s.Event.At); err != nil {
+				return err
 			}
 			return settleStep(ctx, tx, s.ID, true, 0)
 		})
+	}
+	if err == nil {
+		return settleStep(ctx, c.db.Read(), s.ID, true, 0)
 	}
 	quit := s.Tries >= maxTries
 	c.log.WarnContext(ctx, "simulated call event refused", "call", s.Event.CallID, "event", s.Event.ID, "kind", s.Event.Kind,

@@ -26,10 +26,14 @@ type stepRow struct {
 // TableName implements [schema.Tabler].
 func (stepRow) TableName() string { return "sandbox_call_steps" }
 
-// history is what happened in a call before a command.
+// history is what happened in a call before a command, and what the call has to do with the scenario of its consultation.
 type history struct {
 	Repeated       bool // the command came before
 	Joined, Parted bool // both were joined; the line dropped
+
+	Scenario string // empty for none
+	Attempt  int
+	First    bool // it is of the first lawyer who has it
 }
 
 // historyOf locks the call against a twin of the command.
@@ -37,20 +41,26 @@ func historyOf(ctx context.Context, tx postgres.Tx, cmd telephony.Command) (h hi
 	if err := tx.Lock(ctx, cmd.CallID); err != nil {
 		return history{}, err
 	}
-	err = tx.Gorm(ctx).Model(&stepRow{}).Where("call_id = ?", cmd.CallID).Select(`coalesce(bool_or(starts_with(id, ?)), false) AS repeated,
+	past := tx.Gorm(ctx).Model(&stepRow{}).Where("call_id = ?", cmd.CallID).Select(`coalesce(bool_or(starts_with(id, ?)), false) AS repeated,
 		coalesce(bool_or(event->>'kind' = ?), false) AS joined, coalesce(bool_or(event->>'kind' = ?), false) AS parted`,
-		cmd.CommandID+":", telephony.LegsJoined, telephony.LegsParted).Take(&h).Error
+		cmd.CommandID+":", telephony.LegsJoined, telephony.LegsParted)
+	play := tx.Gorm(ctx).Table("calls k").Joins("JOIN sandbox_plays p ON p.consultation_id = k.consultation_id").Where("k.id = ?", cmd.CallID).
+		Select(`p.scenario, k.attempt, (SELECT count(*) FROM offers o WHERE o.consultation_id = k.consultation_id AND o.state = 'ACCEPTED') = 1 AS first`)
+	err = tx.Gorm(ctx).Table("(?) past LEFT JOIN (?) play ON true", past, play).Scan(&h).Error
 	if err != nil {
 		return history{}, fmt.Errorf("read simulated call: %w", err)
 	}
 	return h, nil
 }
 
-func insertStep(ctx context.Context, tx postgres.Tx, id string, e telephony.Event, due time.Time) error {
-	err := gorm.G[stepRow](tx.Gorm(ctx), clause.OnConflict{Columns: []clause.Column{{Name: "id"}}, DoNothing: true}).
-		Create(ctx, &stepRow{ID: id, CallID: e.CallID, Event: e, DueAt: due})
+// insertSteps leaves those that are there as they are.
+func insertSteps(ctx context.Context, tx postgres.Tx, steps []stepRow) error {
+	if len(steps) == 0 {
+		return nil
+	}
+	err := gorm.G[stepRow](tx.Gorm(ctx), clause.OnConflict{Columns: []clause.Column{{Name: "id"}}, DoNothing: true}).CreateInBatches(ctx, &steps, len(steps))
 	if err != nil {
-		return fmt.Errorf("insert simulated event: %w", err)
+		return fmt.Errorf("insert simulated events: %w", err)
 	}
 	return nil
 }
@@ -76,19 +86,6 @@ func pastEvents(ctx context.Context, tx postgres.Tx, callID string) ([]telephony
 	return events, nil
 }
 
-// nextStep returns when the next event is due that nobody has claimed; nil for none.
-func nextStep(ctx context.Context, tx postgres.Tx) (*time.Time, error) {
-	r, err := gorm.G[stepRow](tx.Gorm(ctx)).Select("due_at").Where("done_at IS NULL AND (claimed_until IS NULL OR claimed_until <= ?)", tx.Now).
-		Order("due_at").Take(ctx)
-	if postgres.IsNotFound(err) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("look for simulated events: %w", err)
-	}
-	return &r.DueAt, nil
-}
-
 // stepOf is when the next event of a consultation's calls happens; nil for none.
 func stepOf(ctx context.Context, tx postgres.Tx, consultationID string) (at *time.Time, err error) {
 	err = tx.Gorm(ctx).Table("sandbox_call_steps s").Joins("JOIN calls k ON k.id = s.call_id").
@@ -104,17 +101,29 @@ const stepClaim = 15 * time.Second
 
 var claimStepsSQL = postgres.SQL(postgres.Claim, `WITH due AS MATERIALIZED (
 		SELECT id FROM sandbox_call_steps WHERE done_at IS NULL AND due_at <= $1 AND (claimed_until IS NULL OR claimed_until <= $1)
-		ORDER BY due_at LIMIT 64 FOR UPDATE SKIP LOCKED)
-	UPDATE sandbox_call_steps s SET claimed_until = $2, tries = s.tries + 1 FROM due WHERE s.id = due.id
-	RETURNING `+postgres.Columns[stepRow]("s"))
+		ORDER BY due_at LIMIT 64 FOR UPDATE SKIP LOCKED),
+	claimed AS (UPDATE sandbox_call_steps s SET claimed_until = $2, tries = s.tries + 1 FROM due WHERE s.id = due.id
+		RETURNING `+postgres.Columns[stepRow]("s")+`)
+	SELECT c.*, later.due_at AS next FROM (SELECT min(due_at) AS due_at FROM sandbox_call_steps WHERE done_at IS NULL AND due_at > $1) later
+	LEFT JOIN claimed c ON true`)
 
-// claimSteps takes due events for one try each, which counts already.
-func claimSteps(ctx context.Context, tx postgres.Tx) ([]stepRow, error) {
-	due, err := postgres.Query[stepRow](ctx, tx, claimStepsSQL, tx.Now, tx.Now.Add(stepClaim))
-	if err != nil {
-		return nil, fmt.Errorf("claim simulated events: %w", err)
+// claimSteps takes due events for one try each, which counts already, and tells when the next one is due; nil for none.
+func claimSteps(ctx context.Context, tx postgres.Tx) (due []stepRow, next *time.Time, err error) {
+	type claimed struct {
+		Row  stepRow `gorm:"embedded"`
+		Next *time.Time
 	}
-	return due, nil
+	rows, err := postgres.Query[claimed](ctx, tx, claimStepsSQL, tx.Now, tx.Now.Add(stepClaim))
+	if err != nil {
+		return nil, nil, fmt.Errorf("claim simulated events: %w", err)
+	}
+	for _, r := range rows {
+		next = r.Next
+		if r.Row.ID != "" {
+			due = append(due, r.Row)
+		}
+	}
+	return due, next, nil
 }
 
 func settleStep(ctx context.Context, tx postgres.Tx, id string, done bool, again time.Duration) error {

@@ -76,24 +76,3 @@ func endAct(ctx context.Context, tx postgres.Tx, consultationID string) error {
 	}
 	return nil
 }
-
-// part is what a call has to do with the scenario of its consultation.
-type part struct {
-	Scenario string
-	Attempt  int
-	First    bool // it is of the first lawyer who has it
-}
-
-// partOf returns none for the call of a consultation that has no scenario.
-func partOf(ctx context.Context, tx postgres.Tx, callID string) (p part, err error) {
-	err = tx.Gorm(ctx).Table("calls k").Joins("JOIN sandbox_plays p ON p.consultation_id = k.consultation_id").Where("k.id = ?", callID).
-		Select(`p.scenario, k.attempt, (SELECT count(*) FROM offers o WHERE o.consultation_id = k.consultation_id AND o.state = 'ACCEPTED') = 1 AS first`).
-		Take(&p).Error
-	if postgres.IsNotFound(err) {
-		return part{}, nil
-	}
-	if err != nil {
-		return part{}, fmt.Errorf("read the scenario of a call: %w", err)
-	}
-	return p, nil
-}

@@ -37,3 +37,16 @@ func (l *Latencies) Percentile(p float64) float64 {
 	i := min(int(float64(len(l.all))*p/100), len(l.all)-1)
 	return float64(l.all[i].Microseconds()) / 1000
 }
+
+// Rate returns how many a second were between two of the durations recorded.
+func (l *Latencies) Rate(from, to time.Duration) float64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n := 0
+	for _, d := range l.all {
+		if d >= from && d < to {
+			n++
+		}
+	}
+	return float64(n) / (to - from).Seconds()
+}

@@ -37,7 +37,7 @@ func matchTopologies(ctx context.Context, e *Env) (results []Result, err error) 
 		return nil, err
 	}
 	defer r.close()
-	if err := r.lawyers(ctx, false); err != nil {
+	if err := r.lawyers(ctx, matchLawyers, false); err != nil {
 		return nil, err
 	}
 	perConsultation := map[int]float64{} // milliseconds of the database, by processes, at the lower rate
@@ -184,7 +184,7 @@ func matchSimulated(ctx context.Context, e *Env) ([]Result, error) {
 		return nil, err
 	}
 	defer r.close()
-	if err := r.lawyers(ctx, true); err != nil {
+	if err := r.lawyers(ctx, matchLawyers, true); err != nil {
 		return nil, err
 	}
 	m, err := r.measure(ctx, e.Load, 10, []string{"serve"}, 0)

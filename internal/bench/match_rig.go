@@ -165,21 +165,21 @@ func (r *matchRig) readPairs(ctx context.Context) error {
 }
 
 // lawyers signs many on, each in one to four pairs, and lets those who are not simulated stay present for an hour.
-func (r *matchRig) lawyers(ctx context.Context, simulated bool) error {
+func (r *matchRig) lawyers(ctx context.Context, n int, simulated bool) error {
 	state, idle := "AVAILABLE", "now() - n * interval '1 ms'"
 	if simulated {
 		state, idle = "OFFLINE", "NULL" // the program brings them
 	}
 	err := r.exec(ctx, `INSERT INTO lawyers (id, email, name, password_hash, phone_sealed, state, idle_since, simulated, created_at, updated_at)
 		SELECT 'law_bench_' || n, 'bench-' || n || '@lawyer.example', 'Demo Lawyer', '', '\x00', '`+state+`', `+idle+`, $2, now(), now()
-		FROM generate_series(1, $1::int) n`, matchLawyers, simulated)
+		FROM generate_series(1, $1::int) n`, n, simulated)
 	if err == nil {
 		err = r.exec(ctx, `INSERT INTO lawyer_pairs (lawyer_id, competence, language)
 			SELECT DISTINCT 'law_bench_' || n, p.competence, p.language
 			FROM generate_series(1, $1::int) n, generate_series(0, 3) k,
 				(SELECT c.code AS competence, l.code AS language, row_number() OVER (ORDER BY l.code, c.code) - 1 AS i
 				FROM competences c, languages l) p
-			WHERE k <= n % 4 AND p.i = (n * (k * 7 + 1) + k) % $2`, matchLawyers, matchPairs)
+			WHERE k <= n % 4 AND p.i = (n * (k * 7 + 1) + k) % $2`, n, matchPairs)
 	}
 	if err == nil && !simulated {
 		err = r.present(ctx)

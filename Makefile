@@ -5,7 +5,7 @@ GOLANGCI := go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.
 OASDIFF := go run github.com/oasdiff/oasdiff@v1.33.0
 GOVULNCHECK := go run golang.org/x/vuln/cmd/govulncheck@v1.8.0
 
-.PHONY: help build run demo test test-long observed race generate verify-generated lint lint-go breaking release vuln browser sdk fuzz-contract ci bench simulate
+.PHONY: help build run demo test test-long observed race generate verify-generated lint lint-go breaking release alerts vuln browser sdk fuzz-contract ci bench simulate
 
 help:
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -89,6 +89,16 @@ breaking: ## check that the contracts break nothing that was released to partner
 
 release: breaking ## keep the contracts as what partners have from now on
 	cp openapi/partner.yaml openapi/platform.yaml openapi/released/
+
+# promtool comes with Debian's package prometheus, which is unpacked here and not installed: installing it starts a service.
+# Where it cannot be had, nothing is checked, and that is said.
+PROMTOOL ?= $(or $(shell command -v promtool),$(CURDIR)/.data/tools/usr/bin/promtool)
+
+alerts: ## check the alarms of .deploy, and that each is raised by what it is about
+	@if [ ! -x $(PROMTOOL) ]; then mkdir -p .data/tools; cd .data/tools; \
+		(apt-get download -q prometheus || { apt-get update -q && apt-get download -q prometheus; }) && dpkg -x prometheus_*.deb . && rm prometheus_*.deb; fi; \
+	[ -x $(PROMTOOL) ] || { echo "NOT CHECKED: promtool cannot be had here"; exit 0; }; \
+	cd $(CURDIR)/.deploy && $(PROMTOOL) check rules alerts.yaml && $(PROMTOOL) test rules alerts_test.yaml && $(PROMTOOL) check config --syntax-only prometheus.yaml
 
 # The list of vulnerabilities is asked for over the network. Where it cannot be had, nothing is checked, and that is said.
 vuln: ## look for known vulnerabilities in what the program calls

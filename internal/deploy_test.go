@@ -1,0 +1,57 @@
+package internal
+
+import (
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// The alarms and the dashboard of .deploy name metrics that there are (internal/e2e holds the table against the program), the
+// dashboard shows all of them, and every alarm has its section of the runbook and its test.
+func TestAlarmsAndDashboardFitTheMetrics(t *testing.T) {
+	t.Parallel()
+	read := func(name string) string {
+		raw, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(raw)
+	}
+	found := func(text, pattern string) (all []string) {
+		for _, m := range regexp.MustCompile(pattern).FindAllStringSubmatch(text, -1) {
+			all = append(all, m[1])
+		}
+		return all
+	}
+	documented := found(read("app/README.md"), "(?m)^\\| `(partnerd_[a-z_]+)")
+	alarms, dashboard, tests := read("../.deploy/alerts.yaml"), read("../.deploy/dashboard.json"), read("../.deploy/alerts_test.yaml")
+	for file, text := range map[string]string{"alerts.yaml": alarms, "dashboard.json": dashboard, "alerts_test.yaml": tests} {
+		for _, name := range found(text, `\b(partnerd_[a-z_]+)`) {
+			if !slices.Contains(documented, name) && !slices.Contains(documented, strings.TrimSuffix(name, "_bucket")) {
+				t.Errorf("%s names %s, which is no metric", file, name)
+			}
+		}
+	}
+	for _, name := range documented {
+		if !regexp.MustCompile(`\b` + name + `(_bucket)?\b`).MatchString(dashboard) {
+			t.Errorf("the dashboard does not show %s", name)
+		}
+	}
+	names := found(alarms, `- alert: (\w+)`)
+	if sections := found(read("../.deploy/runbook.md"), `(?m)^## (\w+)`); !slices.Equal(names, sections) {
+		t.Errorf("the runbook has %v, the alarms are %v", sections, names)
+	}
+	for _, name := range names {
+		if !strings.Contains(alarms, "runbook: runbook.md#"+strings.ToLower(name)+"\n") {
+			t.Errorf("%s does not lead to its section of the runbook", name)
+		}
+		if !strings.Contains(tests, "        alertname: "+name+"\n        exp_alerts:\n") {
+			t.Errorf("%s has no test", name)
+		}
+	}
+	if len(names) == 0 || len(documented) == 0 {
+		t.Error("nothing was found: the test cannot read the files")
+	}
+}

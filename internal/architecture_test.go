@@ -30,7 +30,7 @@ var level = map[string]int{
 	"internal/seal/sealtest": 2, "internal/postgres": 2, "internal/cluster": 2, "internal/queue": 3, "internal/dbtest": 3, "internal/dbtest/stop": 4,
 
 	"internal/account": 5, "internal/application": 5, "internal/catalog": 5, "internal/wallet": 5, "internal/webhook": 5, "internal/idempotency": 5,
-	"internal/ratelimit": 5, "internal/edge": 5, "internal/manual": 5, "internal/access": 5, "internal/requestlog": 5, "internal/lawyer": 5, "internal/staff": 5, "internal/note": 5, "internal/telephony": 5, "internal/audit": 4, "internal/deployment": 4,
+	"internal/ratelimit": 5, "internal/ratelimit/valkeytest": 1, "internal/edge": 5, "internal/manual": 5, "internal/access": 5, "internal/requestlog": 5, "internal/lawyer": 5, "internal/staff": 5, "internal/note": 5, "internal/telephony": 5, "internal/audit": 4, "internal/deployment": 4,
 	"internal/vault":   4, // several domains seal with a client's key
 	"internal/portal":  6,
 	"internal/payment": 6, "internal/oauth": 6, "internal/matching": 6, "internal/telephony/twilio": 6, "internal/telephony/twilio/twiliotest": 1,
@@ -91,6 +91,7 @@ var fence = []struct{ dependency, places, reason string }{
 	{"github.com/go-webauthn", "internal/passkey", "one way to speak WebAuthn"},
 	{"github.com/pquerna/otp", "internal/staff", "one domain knows codes of devices"},
 	{"github.com/twilio/", "internal/telephony/twilio", "a provider is a part that can be changed"},
+	{"github.com/valkey-io/", "internal/ratelimit", "one room knows where processes count together"},
 	{"github.com/stripe/", "internal/payment", "a provider is a part that can be changed"},
 	{"github.com/riverqueue", "internal/queue internal/postgres", "the engine of the queue is a part"},
 	{"github.com/jackc/pgx", "internal/postgres internal/cluster internal/dbtest internal/queue internal/bench internal/simulate", "one door to the database"},

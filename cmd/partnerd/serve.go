@@ -42,7 +42,11 @@ func run(ctx context.Context, cfg *app.Config, serve, work bool) error {
 		if serve {
 			welcome(a, demo, invited)
 		}
-		a.Logger.Info("started", "environment", a.Config.Env, "address", a.Config.Addr, "baseUrl", a.Config.BaseURL)
+		said := []any{"environment", a.Config.Env, "address", a.Config.Addr, "baseUrl", a.Config.BaseURL}
+		if serve {
+			said = append(said, "requestsAreCounted", a.Quotas())
+		}
+		a.Logger.Info("started", said...)
 	})
 }
 

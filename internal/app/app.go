@@ -14,6 +14,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -109,7 +110,8 @@ type App struct {
 	SimulatedCalls    *sandbox.Calls
 
 	limiter  *ratelimit.Limiter
-	cursor   []byte // signs page cursors
+	ending   atomic.Bool // this process was told to end
+	cursor   []byte      // signs page cursors
 	requests *httpapi.Metrics
 }
 
@@ -252,6 +254,12 @@ func (a *App) wire(ctx context.Context, k keys) (err error) {
 	a.purgeEvery("webhook events", time.Hour, a.Webhooks.Purge)
 	a.Conformance = conformance.New(a.DB, a.Webhooks, a.Applications, a.Requests)
 	a.limiter = ratelimit.New()
+	if cfg.ValkeyURL != "" {
+		if a.limiter, err = ratelimit.NewShared(cfg.ValkeyURL, k.buckets, a.Logger); err != nil {
+			return err
+		}
+		a.Metrics.MustRegister(a.limiter.Collectors()...)
+	}
 	a.Portal, err = portal.New(portal.Deps{DB: a.DB, Box: k.box, Queue: a.Queue, Mail: a.Mail, Staff: a.Staff, Applications: a.Applications, Webhooks: a.Webhooks, Limiter: a.limiter,
 		BaseURL: cfg.BaseURL, Sandbox: cfg.Sandbox(), ApplicationPerMinute: cfg.RateApplication, ClientPerMinute: cfg.RateClient})
 	if err != nil {
@@ -376,6 +384,17 @@ func (a *App) sender() (mail.Sender, error) {
 	return noMail{}, nil
 }
 
+// Quotas tells who counts requests at this moment, for the log.
+func (a *App) Quotas() string {
+	switch {
+	case a.Config.ValkeyURL == "":
+		return "each process for itself"
+	case a.limiter.Shared():
+		return "all processes together"
+	}
+	return "this process for itself until its server answers"
+}
+
 // Close ends the connections, and the private cluster when nobody else uses it.
 func (a *App) Close() {
 	for _, db := range []*postgres.DB{a.queries, a.DB} {
@@ -449,7 +468,7 @@ func (a *App) routes() (*echo.Echo, error) {
 		return nil, err
 	}
 	api, err := httpapi.New(httpapi.Deps{
-		DB: a.DB, Logger: a.Logger, Metrics: a.requests, Twilio: a.Twilio, Accounts: a.Accounts, Access: a.Access, Requests: a.Requests, Conformance: a.Conformance, OAuth: a.OAuth, Catalog: a.Catalog, Wallet: a.Wallet, Payments: a.Payments,
+		DB: a.DB, Logger: a.Logger, Ending: a.ending.Load, Metrics: a.requests, Twilio: a.Twilio, Accounts: a.Accounts, Access: a.Access, Requests: a.Requests, Conformance: a.Conformance, OAuth: a.OAuth, Catalog: a.Catalog, Wallet: a.Wallet, Payments: a.Payments,
 		Consultations: a.Consultations, Staff: a.Staff, Desk: a.Desk, Idempotency: a.Idempotency, Limiter: a.limiter, Applications: a.Applications, Portal: a.Portal, Webhooks: a.Webhooks,
 		Quotas: httpapi.Quotas{ApplicationPerMinute: a.Config.RateApplication, ClientPerMinute: a.Config.RateClient,
 			UnauthorizedPerMinute: a.Config.RateUnauthorized, TokenFailurePerMinute: a.Config.RateTokenFailures},

@@ -18,6 +18,7 @@ import (
 	"partnerd/internal/clock"
 	"partnerd/internal/deployment"
 	"partnerd/internal/postgres"
+	"partnerd/internal/ratelimit"
 	"partnerd/internal/seal"
 	"partnerd/internal/web"
 	"partnerd/internal/webhook"
@@ -25,11 +26,12 @@ import (
 
 // Config is everything that can be set, from flags or the environment. The defaults work on a laptop.
 type Config struct {
-	Env         string `env:"PARTNERD_ENV" enum:",sandbox,live" default:"" help:"sandbox (simulated lawyers, calls and payments) or live. Default: sandbox; with PARTNERD_DATABASE_URL, none."`
-	Addr        string `env:"PARTNERD_ADDR" default:"127.0.0.1:8080" help:"Address to listen on."`
-	BaseURL     string `env:"PARTNERD_BASE_URL" help:"Public address, without a path. Default: the one that the database knows; in a sandbox on this machine, http://localhost with the port of the listen address."`
-	DataDir     string `env:"PARTNERD_DATA_DIR" default:".data" type:"path" help:"Folder of keys, demo credentials and the private database cluster."`
-	DatabaseURL string `env:"PARTNERD_DATABASE_URL" help:"Postgres to use. Empty: a private cluster in the data folder."`
+	Env         string        `env:"PARTNERD_ENV" enum:",sandbox,live" default:"" help:"sandbox (simulated lawyers, calls and payments) or live. Default: sandbox; with PARTNERD_DATABASE_URL, none."`
+	Addr        string        `env:"PARTNERD_ADDR" default:"127.0.0.1:8080" help:"Address to listen on."`
+	DrainDelay  time.Duration `env:"PARTNERD_DRAIN_DELAY" default:"0s" help:"How long a process that is told to end goes on serving while /readyz says 503, so that a balancer stops sending to it first. At most 5m."`
+	BaseURL     string        `env:"PARTNERD_BASE_URL" help:"Public address, without a path. Default: the one that the database knows; in a sandbox on this machine, http://localhost with the port of the listen address."`
+	DataDir     string        `env:"PARTNERD_DATA_DIR" default:".data" type:"path" help:"Folder of keys, demo credentials and the private database cluster."`
+	DatabaseURL string        `env:"PARTNERD_DATABASE_URL" help:"Postgres to use. Empty: a private cluster in the data folder."`
 
 	DatabaseOwnerURL string `env:"PARTNERD_DATABASE_OWNER_URL" help:"The same database, as the role that owns the tables: used at the start only, to migrate and to grant the role of PARTNERD_DATABASE_URL what it needs. Empty: one role does both."`
 
@@ -42,6 +44,7 @@ type Config struct {
 	RateClient        int      `env:"PARTNERD_RATE_CLIENT" default:"600" help:"Requests a minute of one client with one application."`
 	RateUnauthorized  int      `env:"PARTNERD_RATE_UNAUTHORIZED" default:"600" help:"Requests a minute with refused tokens, and visits of the authorize page, by address."`
 	RateTokenFailures int      `env:"PARTNERD_RATE_TOKEN_FAILURES" default:"60" help:"Refused application credentials a minute, by address."`
+	ValkeyURL         string   `env:"PARTNERD_VALKEY_URL" help:"Valkey or Redis server where all processes count requests together, like valkeys://user:password@host:6379. Empty: each process counts for itself."`
 	TrustedProxies    []string `env:"PARTNERD_TRUSTED_PROXIES" help:"Networks (CIDR) of proxies whose X-Forwarded-For is believed, or none. Required to serve in live at an https base URL."`
 
 	WebhookLoopback  *bool         `env:"PARTNERD_WEBHOOK_LOOPBACK" negatable:"" help:"Let webhooks go to this machine over http. Sandbox only. Default: when the base URL is of this machine."`
@@ -135,6 +138,12 @@ func (c *Config) Check() error {
 			errs = append(errs, errors.New("PARTNERD_WEBHOOK_PROXY: is not like http://host:port"))
 		}
 	}
+	if c.DrainDelay < 0 || c.DrainDelay > maxDrain {
+		errs = append(errs, fmt.Errorf("PARTNERD_DRAIN_DELAY: %s is not between 0s and %s", c.DrainDelay, maxDrain))
+	}
+	if c.ValkeyURL != "" {
+		errs = append(errs, c.checkValkey())
+	}
 	errs = append(errs, c.checkMoney(), c.checkPhones(), c.checkTelephony())
 	if _, err := c.proxies(); err != nil {
 		errs = append(errs, fmt.Errorf("PARTNERD_TRUSTED_PROXIES: %w", err))
@@ -182,6 +191,17 @@ func (c *Config) checkBaseURL() error {
 	return nil
 }
 
+func (c *Config) checkValkey() error {
+	_, err := ratelimit.NewShared(c.ValkeyURL, nil, slog.New(slog.DiscardHandler))
+	if err == nil && !c.Sandbox() {
+		err = ratelimit.CheckPrivate(c.ValkeyURL)
+	}
+	if err != nil {
+		return fmt.Errorf("PARTNERD_VALKEY_URL: %w", err)
+	}
+	return nil
+}
+
 // proxies are the networks of trusted proxies.
 func (c *Config) proxies() ([]netip.Prefix, error) {
 	if slices.Equal(c.TrustedProxies, []string{noProxies}) {
@@ -197,6 +217,8 @@ func (c *Config) proxies() ([]netip.Prefix, error) {
 	}
 	return all, nil
 }
+
+const maxDrain = 5 * time.Minute
 
 // noProxies says that there is none.
 const noProxies = "none"
@@ -227,6 +249,7 @@ type keys struct {
 	drop    *seal.Drop
 	cursor  []byte // signs page cursors
 	payment string // signs notices of the built-in payment provider
+	buckets []byte // names the buckets of quotas where several processes count
 	phone   []byte // of the digests of phone numbers that codes are sent to
 }
 
@@ -257,6 +280,9 @@ func (c *Config) keys() (k keys, err error) {
 		return k, err
 	}
 	if k.phone, err = seal.Derive(master, "phone numbers"); err != nil {
+		return k, err
+	}
+	if k.buckets, err = seal.Derive(master, "buckets of quotas"); err != nil {
 		return k, err
 	}
 	payment, err := seal.Derive(master, "payment notices")

@@ -22,10 +22,14 @@ const (
 
 // Run serves and works until ctx ends, then finishes what is under way. With serve false it only works; with work
 // false it only serves. started is called when requests are answered.
+//
+// A process that serves ends in this order: /readyz says so and every answer asks its caller for another connection, while
+// requests are served and work goes on as before, for Config.DrainDelay; streams end and the work is handed back; the listener
+// closes, and requests under way end.
 func (a *App) Run(ctx context.Context, serve, work bool, started func()) error {
 	var wg sync.WaitGroup
 	defer wg.Wait()
-	workers, stopWorkers := context.WithCancel(ctx)
+	workers, stopWorkers := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopWorkers()
 	background := a.announcers()
 	if work {
@@ -36,6 +40,8 @@ func (a *App) Run(ctx context.Context, serve, work bool, started func()) error {
 		background["log of uses"] = a.Access.Run
 		background["log of requests"] = a.Requests.Run
 		background["desks"] = a.Desk.Run
+		background["shared quotas"] = a.limiter.Run
+		a.limiter.Connect(ctx)
 	}
 	for name, run := range background {
 		wg.Go(func() { a.keepRunning(workers, name, run) })
@@ -55,13 +61,13 @@ func (a *App) Run(ctx context.Context, serve, work bool, started func()) error {
 		<-ctx.Done()
 		return nil
 	}
-	return a.serve(ctx, started)
+	return a.serve(ctx, started, stopWorkers)
 }
 
 // newRequestID names a request that is refused before the API sees it.
 func (a *App) newRequestID() string { return id.Minter{Test: a.Config.Sandbox()}.New("req") }
 
-func (a *App) serve(ctx context.Context, started func()) error {
+func (a *App) serve(ctx context.Context, started, stopWorkers func()) error {
 	handler, err := a.Handler()
 	if err != nil {
 		return err
@@ -71,7 +77,7 @@ func (a *App) serve(ctx context.Context, started func()) error {
 		return fmt.Errorf("listen: %w", err)
 	}
 	server := &http.Server{
-		Handler: handler, MaxHeaderBytes: maxHeader,
+		Handler: a.politely(handler), MaxHeaderBytes: maxHeader,
 		ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second, WriteTimeout: time.Minute, IdleTimeout: 2 * time.Minute,
 	}
 	failed := make(chan error, 1)
@@ -82,6 +88,13 @@ func (a *App) serve(ctx context.Context, started func()) error {
 		return fmt.Errorf("serve: %w", err)
 	case <-ctx.Done():
 	}
+	a.ending.Store(true)
+	select {
+	case err := <-failed:
+		return fmt.Errorf("serve: %w", err)
+	case <-time.After(a.Config.DrainDelay):
+	}
+	stopWorkers()
 	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTime)
 	defer cancel()
 	if err = server.Shutdown(ending); err != nil {
@@ -96,6 +109,16 @@ func (a *App) serve(ctx context.Context, started func()) error {
 		a.Logger.Warn("the last requests are not in the log that partners see", "error", lost)
 	}
 	return err
+}
+
+// politely asks who still sends to a process that ends for another connection, so that none is closed under a request.
+func (a *App) politely(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if a.ending.Load() {
+			w.Header().Set("Connection", "close")
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 // workers are what every process does that works: at once, what follows from what it commits or hears.

@@ -57,7 +57,6 @@ func (s *Server) authenticateLawyer(next echo.HandlerFunc) echo.HandlerFunc {
 		ctx, now := c.Request().Context(), s.deps.DB.Clock().Now()
 		r := requestOf(ctx)
 		bucket, quota := "401 "+r.network(), s.deps.Quotas.UnauthorizedPerMinute
-		r.rate = s.deps.Limiter.Peek(bucket, quota, now) // for an answer before the caller is known
 		if k, err := c.Cookie(staff.CookieName(strings.HasPrefix(s.deps.BaseURL, "https:"))); err == nil {
 			r.sessionToken = k.Value
 		}
@@ -70,8 +69,10 @@ func (s *Server) authenticateLawyer(next echo.HandlerFunc) echo.HandlerFunc {
 			}
 			return errNoSession
 		case err != nil:
+			r.rate = s.deps.Limiter.Peek(bucket, quota, now) // the caller is not known
 			return err
 		case r.Session.Person.Kind != staff.Lawyer:
+			r.rate = s.deps.Limiter.Peek(bucket, quota, now)
 			return desk.ErrForbidden
 		}
 		return next(c)

@@ -157,18 +157,19 @@ func (s *Server) authenticate(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		ctx, now := c.Request().Context(), s.deps.DB.Clock().Now()
 		r := requestOf(ctx)
-		r.rate = s.deps.Limiter.Peek("401 "+r.network(), s.deps.Quotas.UnauthorizedPerMinute, now) // for an answer before the caller is known
 		token, err := bearer(c.Request().Header)
 		if err == nil {
 			r.Principal, err = s.deps.OAuth.Authenticate(ctx, token)
 		}
-		if errors.Is(err, oauth.ErrUnauthorized) {
+		switch {
+		case errors.Is(err, oauth.ErrUnauthorized):
 			r.rate = s.deps.Limiter.Allow("401 "+r.network(), s.deps.Quotas.UnauthorizedPerMinute, now)
 			if !r.rate.Allowed {
 				return errRate.After(r.rate.RetryAfter)
 			}
-		}
-		if err != nil {
+			return err
+		case err != nil:
+			r.rate = s.deps.Limiter.Peek("401 "+r.network(), s.deps.Quotas.UnauthorizedPerMinute, now) // the caller is not known
 			return err
 		}
 		return next(c)
@@ -193,11 +194,12 @@ func (s *Server) limitRate(next echo.HandlerFunc) echo.HandlerFunc {
 		now := s.deps.DB.Clock().Now()
 		r := requestOf(c.Request().Context())
 		p := r.Principal
-		client := s.deps.Limiter.Allow("client "+p.ApplicationID+" "+p.ClientID, cmp.Or(p.ClientRatePerMinute, s.deps.Quotas.ClientPerMinute), now)
-		r.rate = client
-		if client.Allowed {
-			app := s.deps.Limiter.Allow("application "+p.ApplicationID, cmp.Or(p.RatePerMinute, s.deps.Quotas.ApplicationPerMinute), now)
-			r.rate = tighter(client, app)
+		said := s.deps.Limiter.AllowEach(now,
+			ratelimit.Bucket{Key: "client " + p.ApplicationID + " " + p.ClientID, PerMinute: cmp.Or(p.ClientRatePerMinute, s.deps.Quotas.ClientPerMinute)},
+			ratelimit.Bucket{Key: "application " + p.ApplicationID, PerMinute: cmp.Or(p.RatePerMinute, s.deps.Quotas.ApplicationPerMinute)})
+		r.rate = said[0]
+		for _, d := range said[1:] {
+			r.rate = tighter(r.rate, d)
 		}
 		if !r.rate.Allowed {
 			return errRate.After(r.rate.RetryAfter)

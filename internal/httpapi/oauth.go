@@ -13,6 +13,7 @@ import (
 	"partnerd/gen/partner/server"
 	"partnerd/internal/edge"
 	"partnerd/internal/oauth"
+	"partnerd/internal/ratelimit"
 )
 
 const (
@@ -78,11 +79,14 @@ func (s *Server) countTokenFailure(c echo.Context, applicationID string, err err
 		return err
 	}
 	network, quota, now := requestOf(c.Request().Context()).network(), s.deps.Quotas.TokenFailurePerMinute, s.deps.DB.Clock().Now()
-	d := s.deps.Limiter.Allow("token from "+network, quota, now)
-	if d.Allowed && len(applicationID) <= maxApplicationID {
-		if d = s.deps.Limiter.Allow("token of "+applicationID, quota*failuresOfApplication, now); !d.Allowed && s.deps.Limiter.Allow("warn "+applicationID, 1, now).Allowed {
-			s.deps.Logger.Warn("many refused authentications from many addresses", "applicationId", applicationID)
-		}
+	buckets := []ratelimit.Bucket{{Key: "token from " + network, PerMinute: quota}}
+	if len(applicationID) <= maxApplicationID {
+		buckets = append(buckets, ratelimit.Bucket{Key: "token of " + applicationID, PerMinute: quota * failuresOfApplication})
+	}
+	said := s.deps.Limiter.AllowEach(now, buckets...)
+	d := said[len(said)-1]
+	if len(said) == 2 && !d.Allowed && s.deps.Limiter.Allow("warn "+applicationID, 1, now).Allowed {
+		s.deps.Logger.Warn("many refused authentications from many addresses", "applicationId", applicationID)
 	}
 	if !d.Allowed {
 		return errRate.After(d.RetryAfter)

@@ -23,11 +23,15 @@ func (s *Server) health(c echo.Context) error {
 	return writeJSON(c, http.StatusOK, map[string]string{"status": "ok"})
 }
 
-// ready tells that the process can serve: the database answers.
+// ready tells that the process can serve: the database answers, and nobody has told it to end. Limits do not depend on their
+// server, so neither does this.
 func (s *Server) ready(c echo.Context) error {
 	if err := s.reachDatabase(c); err != nil {
 		s.deps.Logger.Warn("not ready", "error", err)
 		return writeJSON(c, http.StatusServiceUnavailable, map[string]string{"status": "unavailable", "database": "unreachable"})
+	}
+	if s.deps.Ending != nil && s.deps.Ending() {
+		return writeJSON(c, http.StatusServiceUnavailable, map[string]string{"status": "ending", "database": "ok"})
 	}
 	return writeJSON(c, http.StatusOK, map[string]string{"status": "ok", "database": "ok"})
 }

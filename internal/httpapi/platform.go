@@ -50,7 +50,6 @@ func (s *Server) authenticateApplication(next echo.HandlerFunc) echo.HandlerFunc
 		ctx, now := c.Request().Context(), s.deps.DB.Clock().Now()
 		r := requestOf(ctx)
 		bucket, quota := "token from "+r.network(), s.deps.Quotas.TokenFailurePerMinute
-		r.rate = s.deps.Limiter.Peek(bucket, quota, now) // for an answer before the caller is known
 		id, secret, ok := c.Request().BasicAuth()
 		ok = ok && len(c.Request().Header.Values("Authorization")) == 1
 		var app application.Application
@@ -68,6 +67,7 @@ func (s *Server) authenticateApplication(next echo.HandlerFunc) echo.HandlerFunc
 			return errCredentials
 		}
 		if err != nil {
+			r.rate = s.deps.Limiter.Peek(bucket, quota, now) // the caller is not known
 			return err
 		}
 		r.Principal = oauth.Principal{ApplicationID: app.ID, RatePerMinute: app.RatePerMinute}

@@ -59,6 +59,7 @@ type Deps struct {
 	Idempotency   *idempotency.Service
 	Limiter       *ratelimit.Limiter
 	Quotas        Quotas
+	Ending        func() bool // the process was told to end; nil for one that never is
 	BaseURL       string
 	Contact       string           // whom partners write to, a URL; empty for nobody
 	CursorKey     []byte           // secret; the same in every replica

@@ -4,6 +4,8 @@ import (
 	"hash/maphash"
 	"sync"
 	"time"
+
+	"partnerd/internal/clock"
 )
 
 const (
@@ -12,11 +14,18 @@ const (
 	maxBuckets = shards * perShard
 )
 
-// Limiter keeps one bucket a key, at most maxBuckets of them. Safe for concurrent use; a bucket that is full again is
-// forgotten.
+// Limiter keeps one bucket a key: in this process, at most maxBuckets of them, or, while its server is there, in the server
+// of all processes ([NewShared]). Safe for concurrent use; a bucket that is full again is forgotten.
 type Limiter struct {
 	seed   maphash.Seed
 	shards [shards]shard
+	shared *shared // nil: this process counts for itself
+}
+
+// Bucket is what a request is counted against. Its quota is [PerMinute].
+type Bucket struct {
+	Key       string
+	PerMinute int
 }
 
 type shard struct {
@@ -25,7 +34,7 @@ type shard struct {
 	sweptAt time.Time
 }
 
-// New returns a limiter with every bucket full.
+// New returns a limiter of this process with every bucket full.
 func New() *Limiter {
 	l := &Limiter{seed: maphash.MakeSeed()}
 	for i := range l.shards {
@@ -36,18 +45,46 @@ func New() *Limiter {
 
 // Allow takes one request out of the bucket of key, which holds perMinute (at least 1) and refills evenly.
 func (l *Limiter) Allow(key string, perMinute int, now time.Time) Decision {
-	s := l.shard(key)
+	return l.AllowEach(now, Bucket{key, perMinute})[0]
+}
+
+// AllowEach is [Limiter.Allow] for each bucket in turn until one refuses, in one look at the server. It returns what those said
+// that were asked: at least one, and only the last may have refused.
+func (l *Limiter) AllowEach(now time.Time, buckets ...Bucket) []Decision {
+	now = clock.Truncate(now)
+	said := make([]Decision, 0, len(buckets))
+	if before, ok := l.shared.take(now, buckets); ok {
+		for i, full := range before {
+			d, _ := decide(full, now, PerMinute(buckets[i].PerMinute))
+			said = append(said, d)
+		}
+		return said
+	}
+	for _, b := range buckets {
+		d := l.allow(b, now)
+		if said = append(said, d); !d.Allowed {
+			break
+		}
+	}
+	return said
+}
+
+func (l *Limiter) allow(b Bucket, now time.Time) Decision {
+	s := l.shard(b.Key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.sweep(now)
-	d, full := decide(s.full[key], now, PerMinute(perMinute))
-	s.makeRoom(key)
-	s.full[key] = full
+	d, full := decide(s.full[b.Key], now, PerMinute(b.PerMinute))
+	s.makeRoom(b.Key)
+	s.full[b.Key] = full
 	return d
 }
 
 // Return puts one request back into the bucket of key: what it counted proved harmless.
 func (l *Limiter) Return(key string, perMinute int) {
+	if l.shared.putBack(key, PerMinute(perMinute)) {
+		return
+	}
 	s := l.shard(key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -58,6 +95,10 @@ func (l *Limiter) Return(key string, perMinute int) {
 
 // Peek tells the state of the bucket of key and takes nothing.
 func (l *Limiter) Peek(key string, perMinute int, now time.Time) Decision {
+	now = clock.Truncate(now)
+	if full, ok := l.shared.look(key); ok {
+		return peek(full, now, PerMinute(perMinute))
+	}
 	s := l.shard(key)
 	s.mu.Lock()
 	defer s.mu.Unlock()

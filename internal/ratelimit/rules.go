@@ -8,8 +8,11 @@ type Quota struct {
 	Interval time.Duration
 }
 
-// PerMinute is the quota of n requests a minute (at least 1), which may all come at once.
-func PerMinute(n int) Quota { return Quota{Burst: n, Interval: time.Minute / time.Duration(n)} }
+// PerMinute is the quota of n requests a minute (1 to ten million), which may all come at once. It counts in microseconds, as all
+// who keep buckets do.
+func PerMinute(n int) Quota {
+	return Quota{Burst: n, Interval: (time.Minute / time.Duration(n)).Truncate(time.Microsecond)}
+}
 
 func (q Quota) period() time.Duration { return q.Interval * time.Duration(q.Burst) }
 

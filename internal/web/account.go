@@ -76,13 +76,15 @@ type try struct {
 
 // attempt counts a try in each bucket in turn and returns how long to wait, 0 when it may go on.
 func (p *Pages) attempt(tries ...try) time.Duration {
-	now := p.deps.DB.Clock().Now()
-	for _, t := range tries {
-		if d := p.deps.Limiter.Allow(t.bucket, t.perMinute, now); !d.Allowed {
-			return d.RetryAfter
-		}
+	if len(tries) == 0 {
+		return 0
 	}
-	return 0
+	var buckets []ratelimit.Bucket
+	for _, t := range tries {
+		buckets = append(buckets, ratelimit.Bucket{Key: t.bucket, PerMinute: t.perMinute})
+	}
+	said := p.deps.Limiter.AllowEach(p.deps.DB.Clock().Now(), buckets...)
+	return said[len(said)-1].RetryAfter
 }
 
 // takeBack uncounts tries that proved harmless.

@@ -15,6 +15,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"partnerd/internal/dbtest"
 )
 
 // nobody is the account that a service without rights runs under.
@@ -190,6 +192,31 @@ func TestTerminateFinishesRequests(t *testing.T) {
 	}
 }
 
+// A process that was told to end says so to its balancer first, and serves whoever comes meanwhile.
+func TestTerminateIsToldToTheBalancerFirst(t *testing.T) {
+	t.Parallel()
+	in, addr := install(t, "PARTNERD_ENV=sandbox", "PARTNERD_DATABASE_URL="+dbtest.URL(t), "PARTNERD_DRAIN_DELAY=5m"), freeAddress(t)
+	server := in.serve(t, addr)
+	if x := get(t, server.url+"/healthz", ""); x.status != http.StatusOK || x.header.Get("Connection") == "close" {
+		t.Errorf("before: %d %v", x.status, x.header)
+	}
+	if err := server.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	server.awaitStatus(t, "/readyz", http.StatusServiceUnavailable)
+	for path, want := range map[string]int{"/readyz": http.StatusServiceUnavailable, "/healthz": http.StatusOK, "/.well-known/jwks.json": http.StatusOK} {
+		resp, err := http.Get(server.url + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if resp.StatusCode != want || !resp.Close {
+			t.Errorf("%s while it ends: %s, and the connection closes: %t", path, resp.Status, resp.Close)
+		}
+	}
+	server.kill()
+}
+
 func TestServeRefusesAWrongSetting(t *testing.T) {
 	t.Parallel()
 	for want, env := range map[string]string{
@@ -200,6 +227,8 @@ func TestServeRefusesAWrongSetting(t *testing.T) {
 		"PARTNERD_ENV":              "PARTNERD_DATABASE_URL=postgres://nobody@127.0.0.1:1/none?sslmode=disable",
 		"PARTNERD_RATE_APPLICATION": "PARTNERD_RATE_APPLICATION=0",
 		"master key":                "PARTNERD_MASTER_KEY=short",
+		"PARTNERD_VALKEY_URL":       "PARTNERD_VALKEY_URL=http://127.0.0.1:1",
+		"PARTNERD_DRAIN_DELAY":      "PARTNERD_DRAIN_DELAY=6m",
 	} {
 		t.Run(want, func(t *testing.T) {
 			t.Parallel()

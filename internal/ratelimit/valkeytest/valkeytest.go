@@ -1,0 +1,130 @@
+// Package valkeytest starts servers of the kind of Valkey for tests.
+package valkeytest
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+const (
+	looks     = 3000 // whether a server has started, within a minute or so
+	lookEvery = 20 * time.Millisecond
+	ports     = 20 // that are tried, in case others take one at the same moment
+)
+
+// Server is one that keeps nothing on disk. It ends with the test.
+type Server struct {
+	Addr string
+	path string
+	dir  string
+	cmd  *exec.Cmd
+}
+
+// Start starts a server on a free port of this machine. Where none is installed the test is skipped, and says so.
+func Start(t *testing.T) *Server {
+	t.Helper()
+	s := &Server{dir: t.TempDir()}
+	for _, name := range []string{"valkey-server", "redis-server"} {
+		if path, err := exec.LookPath(name); err == nil && s.path == "" {
+			s.path = path
+		}
+	}
+	if s.path == "" {
+		fmt.Printf("NOT CHECKED: %s needs valkey-server or redis-server\n", t.Name())
+		t.Skip("NOT CHECKED: neither valkey-server nor redis-server is installed")
+	}
+	for range ports {
+		s.Addr = fmt.Sprint("127.0.0.1:", 20000+rand.IntN(10000)) // below those of outgoing connections, so that it is free after a restart
+		if s.start(t) {
+			t.Cleanup(s.Kill)
+			return s
+		}
+	}
+	t.Fatal("no server of the kind of Valkey starts")
+	return nil
+}
+
+// URL is what a client is told.
+func (s *Server) URL() string { return "valkey://" + s.Addr }
+
+// Kill ends the server at once, as the system does when memory runs out; it has forgotten everything.
+func (s *Server) Kill() {
+	_ = s.cmd.Process.Kill()
+	_ = s.cmd.Wait()
+}
+
+// Restart starts an empty server where the killed one was.
+func (s *Server) Restart(t *testing.T) {
+	t.Helper()
+	for range ports {
+		if s.start(t) {
+			return
+		}
+	}
+	t.Fatal("the server does not start again")
+}
+
+// Freeze has the server answer nothing until [Server.Thaw].
+func (s *Server) Freeze() { _ = s.cmd.Process.Signal(syscall.SIGSTOP) }
+
+// Thaw lets a frozen server go on.
+func (s *Server) Thaw() { _ = s.cmd.Process.Signal(syscall.SIGCONT) }
+
+// start tells whether the server answers; when not, it has ended.
+func (s *Server) start(t *testing.T) bool {
+	t.Helper()
+	_, port, _ := net.SplitHostPort(s.Addr)
+	s.cmd = exec.Command(s.path, "--bind", "127.0.0.1", "--port", port, "--dir", s.dir, "--save", "", "--appendonly", "no", "--logfile", "/dev/null")
+	if err := s.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for range looks {
+		if s.isOurs() {
+			return true
+		}
+		if s.ended() {
+			break
+		}
+		time.Sleep(lookEvery)
+	}
+	s.Kill()
+	return false
+}
+
+// isOurs tells whether it is our process that answers, and not another one with the same idea of a free port.
+func (s *Server) isOurs() bool {
+	conn, err := net.DialTimeout("tcp", s.Addr, time.Second)
+	if err != nil {
+		return false
+	}
+	defer conn.Close()
+	late := time.AfterFunc(5*time.Second, func() { conn.Close() })
+	defer late.Stop()
+	if _, err := conn.Write([]byte("INFO server\r\n")); err != nil {
+		return false
+	}
+	var said strings.Builder
+	buf := make([]byte, 4096)
+	for {
+		n, err := conn.Read(buf)
+		said.Write(buf[:n])
+		if strings.Contains(said.String(), fmt.Sprintf("process_id:%d\r\n", s.cmd.Process.Pid)) {
+			return true
+		}
+		if err != nil {
+			return false
+		}
+	}
+}
+
+func (s *Server) ended() bool {
+	var info syscall.WaitStatus
+	pid, err := syscall.Wait4(s.cmd.Process.Pid, &info, syscall.WNOHANG, nil)
+	return err == nil && pid == s.cmd.Process.Pid
+}

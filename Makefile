@@ -4,8 +4,10 @@ OAPI_CODEGEN := go run github.com/oapi-codegen/oapi-codegen/v2/cmd/oapi-codegen
 GOLANGCI := go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 OASDIFF := go run github.com/oasdiff/oasdiff@v1.33.0
 GOVULNCHECK := go run golang.org/x/vuln/cmd/govulncheck@v1.8.0
+BENCHSTAT := go run golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da
+COMPARED := .data/bench-compare
 
-.PHONY: help build run demo test test-long observed race generate verify-generated lint lint-go breaking release alerts vuln browser sdk fuzz-contract ci bench simulate
+.PHONY: help build run demo test test-long observed race generate verify-generated lint lint-go breaking release alerts vuln browser sdk fuzz-contract ci bench bench-compare simulate
 
 help:
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -46,6 +48,19 @@ race: ## pass the tests of whatever runs concurrently under the race detector (n
 
 bench: ## measure the program on this machine (make bench ARGS="--only webhooks --load 5s")
 	@go run ./cmd/bench $(ARGS)
+
+# The runs of the two builds take turns, so that both meet the same weather. What misses a target does not end it.
+bench-compare: ## measure this build beside another one, run by run (make bench-compare BASE=HEAD~1 RUNS=6 ARGS="--only wallet/create --load 3s")
+	@test -n "$(BASE)" || { echo "BASE is missing: the revision to compare with" >&2; exit 1; }
+	@rm -rf $(COMPARED) && git worktree prune && git worktree add -q --detach $(COMPARED)/base $(BASE)
+	@cd $(COMPARED)/base && go build -o ../base.bin ./cmd/bench
+	@go build -o $(COMPARED)/new.bin ./cmd/bench
+	@for run in $$(seq $(or $(RUNS),6)); do \
+		(cd $(COMPARED)/base && ../base.bin --stat --dir ../cluster $(ARGS) >>../base.txt) || true; \
+		$(COMPARED)/new.bin --stat --dir $(COMPARED)/cluster $(ARGS) >>$(COMPARED)/new.txt || true; \
+	done
+	@$(BENCHSTAT) base=$(COMPARED)/base.txt new=$(COMPARED)/new.txt
+	@git worktree remove --force $(COMPARED)/base
 
 simulate: ## play a day of consultations on a simulated clock and write a report (make simulate ARGS="--consultations 5000 --lawyers 500 --pairs 6")
 	@go run ./cmd/simulate $(ARGS)

@@ -24,6 +24,8 @@ type options struct {
 	Rows  int           `default:"200000" help:"How many old rows each scenario with large tables begins with."`
 	Only  string        `help:"Regular expression of the names of the scenarios to run."`
 
+	Stat bool `help:"Print for benchstat instead of a table."`
+
 	CPUProfile string `name:"cpuprofile" help:"File to write a CPU profile to."`
 }
 
@@ -55,5 +57,5 @@ func run(ctx context.Context, o options) error {
 		}
 		defer pprof.StopCPUProfile()
 	}
-	return bench.Run(ctx, bench.Config{Dir: o.Dir, Load: o.Load, Count: o.Count, Rows: o.Rows, Only: only, Out: os.Stdout})
+	return bench.Run(ctx, bench.Config{Dir: o.Dir, Load: o.Load, Count: o.Count, Rows: o.Rows, Only: only, Stat: o.Stat, Out: os.Stdout})
 }

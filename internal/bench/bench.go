@@ -66,6 +66,7 @@ type Config struct {
 	Count int            // how many items a scenario with a count moves; 0 means 20 000
 	Rows  int            // how many old rows a scenario with large tables begins with; 0 means 200 000
 	Only  *regexp.Regexp // names of the scenarios to run; nil means all
+	Stat  bool           // print for benchstat instead of the table: runs of two builds can be compared
 	Out   io.Writer
 }
 
@@ -102,7 +103,9 @@ func Run(ctx context.Context, cfg Config) error {
 	}
 	defer free()
 	const line = "%-28s %-42s %9s %-15s %-9s %-7s %s\n"
-	fmt.Fprintf(cfg.Out, line, "SCENARIO", "MEASURE", "VALUE", "UNIT", "TARGET", "", "× PGBENCH")
+	if !cfg.Stat {
+		fmt.Fprintf(cfg.Out, line, "SCENARIO", "MEASURE", "VALUE", "UNIT", "TARGET", "", "× PGBENCH")
+	}
 	missed := false
 	for _, s := range Scenarios() {
 		if cfg.Only != nil && !cfg.Only.MatchString(s.Name) {
@@ -114,6 +117,10 @@ func Run(ctx context.Context, cfg Config) error {
 			fmt.Fprintf(cfg.Out, "%-28s failed: %s\n", s.Name, strings.ReplaceAll(err.Error(), "\n", " "))
 		}
 		for _, r := range results {
+			if cfg.Stat {
+				fmt.Fprintln(cfg.Out, r.stat(s.Name))
+				continue
+			}
 			verdict := "ok"
 			if !r.holds() {
 				verdict, missed = "MISSED", true
@@ -128,6 +135,13 @@ func Run(ctx context.Context, cfg Config) error {
 		return ErrMissed
 	}
 	return nil
+}
+
+// stat is a line of Go's benchmark format.
+func (r Result) stat(scenario string) string {
+	word := strings.NewReplacer(" ", "-", ",", "", ":", "")
+	name, _, _ := strings.Cut(r.Measure, ", BEGIN and COMMIT") // what explains a measure is no part of its name
+	return fmt.Sprintf("Benchmark%s/%s 1 %g %s", word.Replace(scenario), word.Replace(name), r.Value, cmp.Or(word.Replace(r.Unit), "ratio"))
 }
 
 func (e *Env) ratio(ctx context.Context, r Result) string {

@@ -200,6 +200,8 @@ func (c *Cluster) serverArgs() []string {
 		"port=" + strconv.Itoa(c.port), "listen_addresses=127.0.0.1", "unix_socket_directories=",
 		"shared_buffers=128MB", "max_connections=200", "jit=off", "timezone=UTC",
 		"password_encryption=scram-sha-256",
+		// A new database grows from nothing: plans that were made when its tables were empty are not to last a minute.
+		"autovacuum_naptime=10s",
 		// Statements' errors go to their client. Here they would only put personal data into a file.
 		"logging_collector=off", "log_destination=stderr", "log_min_messages=log", "log_checkpoints=off",
 		"log_line_prefix=%m [%p] ", "log_timezone=UTC",

@@ -44,6 +44,7 @@ var Grants = []Grant{
 	{"public.conformance_runs", "SELECT, INSERT, UPDATE"},
 	{"public.consultations", "SELECT, INSERT, UPDATE"},
 	{"public.holds", "SELECT, INSERT, UPDATE"},
+	{"public.ledger_seals", "SELECT, INSERT, UPDATE"},
 	{"public.lawyer_pairs", "SELECT, INSERT, UPDATE, DELETE"},
 	{"public.lawyers", "SELECT, INSERT, UPDATE"},
 	{"public.offers", "SELECT, INSERT, UPDATE"},

@@ -567,15 +567,31 @@ CREATE INDEX lawyers_of_application ON public.lawyers USING btree (application_i
 CREATE UNIQUE INDEX lawyers_email_key ON public.lawyers USING btree (lower(email));
 
 CREATE TABLE ledger_checks (
+    complete boolean NOT NULL DEFAULT true,
     duration_ms bigint NOT NULL,
+    evidence_hash bytea,
+    evidence_seq bigint,
     findings text[] NOT NULL,
     heads bytea NOT NULL,
     id bigint NOT NULL,
     outstanding_cents bigint NOT NULL,
+    sealed_at timestamp with time zone,
     started_at timestamp with time zone NOT NULL,
     transactions bigint NOT NULL,
     volume_cents bigint NOT NULL,
     CONSTRAINT ledger_checks_pkey PRIMARY KEY (id)
+);
+
+CREATE TABLE ledger_seals (
+    available_cents bigint NOT NULL,
+    client_id text NOT NULL,
+    hash bytea NOT NULL,
+    held_cents bigint NOT NULL,
+    last_entry_at timestamp with time zone NOT NULL,
+    seq bigint NOT NULL,
+    CONSTRAINT ledger_seals_client_id_fkey FOREIGN KEY (client_id) REFERENCES wallets(client_id),
+    CONSTRAINT ledger_seals_pkey PRIMARY KEY (client_id),
+    CONSTRAINT ledger_seals_seq_check CHECK ((seq > 0))
 );
 
 CREATE TABLE ledger_transactions (
@@ -598,6 +614,7 @@ CREATE TABLE ledger_transactions (
     CONSTRAINT ledger_transactions_topup_id_fkey FOREIGN KEY (topup_id) REFERENCES topup_sessions(id),
     CONSTRAINT ledger_transactions_type_check CHECK ((type = ANY (ARRAY['TOPUP'::text, 'HOLD'::text, 'RELEASE'::text, 'CAPTURE'::text, 'REFUND'::text, 'ADJUSTMENT'::text])))
 );
+CREATE INDEX ledger_transactions_taken_back ON public.ledger_transactions USING btree (topup_id) WHERE ((type = 'ADJUSTMENT'::text) AND (topup_id IS NOT NULL));
 CREATE TRIGGER ledger_transactions_append_only BEFORE DELETE OR UPDATE ON public.ledger_transactions FOR EACH ROW EXECUTE FUNCTION append_only();
 CREATE TRIGGER ledger_transactions_no_truncate BEFORE TRUNCATE ON public.ledger_transactions FOR EACH STATEMENT EXECUTE FUNCTION append_only();
 CREATE UNIQUE INDEX ledger_transactions_consultation ON public.ledger_transactions USING btree (consultation_id, type) WHERE (consultation_id IS NOT NULL);
@@ -1136,6 +1153,7 @@ CREATE TABLE topup_sessions (
     CONSTRAINT topup_sessions_uncovered_cents_check CHECK ((uncovered_cents >= 0))
 );
 CREATE INDEX topup_sessions_client ON public.topup_sessions USING btree (client_id, created_at);
+CREATE INDEX topup_sessions_ended ON public.topup_sessions USING btree (ended_at) WHERE (ended_at IS NOT NULL);
 CREATE INDEX topup_sessions_payment ON public.topup_sessions USING btree (provider, payment_ref) WHERE (payment_ref IS NOT NULL);
 
 CREATE TABLE twilio_legs (

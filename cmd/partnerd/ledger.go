@@ -10,24 +10,35 @@ import (
 	"time"
 
 	"partnerd/internal/app"
+	"partnerd/internal/books"
 	"partnerd/internal/money"
 	"partnerd/internal/payment"
 	"partnerd/internal/wallet"
 )
 
 type ledgerCmd struct {
-	Verify ledgerVerifyCmd `cmd:"" help:"Examine the books: whether they agree with themselves, with the consultations and with the payments, and whether a row was changed."`
+	Verify ledgerVerifyCmd `cmd:"" help:"Examine the books: whether they agree with themselves, with the consultations and with the payments, and whether a row was changed; what came since they were found right, or everything."`
 }
 
-type ledgerVerifyCmd struct{ output }
+type ledgerVerifyCmd struct {
+	output
+	Full bool `help:"Examine everything, also what was found right before: minutes for millions of transactions."`
+}
+
+func (c *ledgerVerifyCmd) examine(ctx context.Context, b *books.Service) (books.Check, error) {
+	if !c.Full {
+		return b.Examine(ctx)
+	}
+	return b.ExamineAll(ctx, func(part string) { fmt.Fprintln(os.Stderr, "examining", part) })
+}
 
 func (c *ledgerVerifyCmd) Run(ctx context.Context, cfg *app.Config) error {
 	return with(ctx, cfg, func(a *app.App) error {
-		check, err := a.Books.Examine(ctx)
+		check, err := c.examine(ctx, a.Books)
 		if err != nil {
 			return err
 		}
-		result := map[string]any{"ok": len(check.Findings) == 0, "findings": append([]string{}, check.Findings...), "transactions": check.Transactions,
+		result := map[string]any{"ok": len(check.Findings) == 0, "findings": append([]string{}, check.Findings...), "transactions": check.Transactions, "complete": check.Complete,
 			"outstandingCents": check.Outstanding, "volumeCents": check.Volume, "heads": fmt.Sprintf("%x", check.Heads)}
 		if len(check.Findings) > 0 {
 			_ = c.print(result, check.Findings...)

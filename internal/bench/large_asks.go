@@ -160,7 +160,11 @@ func (r *largeRig) asks(p past) []ask {
 			return err
 		}},
 
-		{name: "books", times: 1, whole: true, do: func(ctx context.Context) error { _, err := a.Books.Examine(ctx); return err }},
+		{name: "books, everything", times: 1, whole: true, do: func(ctx context.Context) error {
+			_, err := a.Books.ExamineAll(ctx, func(string) {})
+			return err
+		}},
+		{name: "books, daily", times: 3, whole: true, do: func(ctx context.Context) error { return r.day(ctx, p) }},
 		{name: "chain of the evidence", do: a.Consultations.ChainEvidence},
 
 		{name: "purge of events", do: purge(a.Webhooks.Purge)},

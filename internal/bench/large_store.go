@@ -2,6 +2,8 @@ package bench
 
 import (
 	"context"
+	"errors"
+	"fmt"
 
 	"partnerd/internal/money"
 	"partnerd/internal/postgres"
@@ -17,6 +19,25 @@ func (r *largeRig) exec(ctx context.Context, sql string) error {
 func (r *largeRig) size(ctx context.Context) (n int64, err error) {
 	err = r.app.DB.Pool().QueryRow(ctx, "SELECT pg_database_size(current_database())").Scan(&n)
 	return n, err
+}
+
+// day is what the books have to examine after some movements of a hundred clients, all of which must agree.
+func (r *largeRig) day(ctx context.Context, p past) error {
+	for i := range 100 {
+		err := r.app.DB.InTx(ctx, func(tx postgres.Tx) error {
+			client := fmt.Sprintf("cli_large_%d_%d", p.part, 2+i%40)
+			return errors.Join(r.app.Wallet.Adjust(ctx, tx, client, 500, "More"), r.app.Wallet.Adjust(ctx, tx, client, -500, "Less"))
+		})
+		if err != nil {
+			return err
+		}
+	}
+	r.watch.begin()
+	check, err := r.app.Books.Examine(ctx)
+	if err == nil && (len(check.Findings) > 0 || check.Complete) {
+		err = fmt.Errorf("the books: %+v", check)
+	}
+	return err
 }
 
 var openEvidenceSQL = postgres.SQL(postgres.Batch, `INSERT INTO consultation_evidence (consultation_id, application_id, client_id, acknowledged_at, text_version, text_sha256,

@@ -14,6 +14,8 @@
 //   - a consultation has its evidence, the evidence is in its chain, and the chain is unbroken;
 //   - a refund that its provider refuses: a person has to look.
 //
-// The books are examined once a night ([Service.ExamineIfDue], a job) and whenever an operator asks. It changes nothing but
-// its results.
+// The books are examined once a night ([Service.ExamineIfDue], a job) and whenever an operator asks. What was found right is
+// sealed: the night looks at what came after, and that the figures of every wallet follow from its seal; [Service.ExamineAll] looks at
+// everything. As long as something is wrong nothing is sealed, so that every night finds it again. It changes nothing but its
+// results and the seals.
 package books

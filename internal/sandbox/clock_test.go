@@ -25,7 +25,7 @@ var stays = map[string]string{
 	"competences": "the catalog's", "languages": "the catalog's", "deployment": "the deployment's", "signing_keys": "the deployment's",
 	"rate_buckets": "the deployment's", "status_days": "the deployment's",
 	"estimates": "what was said ten minutes ago at most",
-	"holds":     "the ledger's", "ledger_checks": "the ledger's", "ledger_transactions": "the ledger's", "wallets": "the ledger's", "topup_refunds": "the ledger's",
+	"holds":     "the ledger's", "ledger_checks": "the ledger's", "ledger_seals": "the ledger's", "ledger_transactions": "the ledger's", "wallets": "the ledger's", "topup_refunds": "the ledger's",
 	"payment_notices": "a notice that really came", "call_events": "what a provider told, which is not changed",
 	"lawyer_pairs": "a lawyer's", "lawyer_presence": "a lawyer's", "lawyer_shifts": "a lawyer's", "lawyer_wakeups": "a lawyer's", "lawyers": "a lawyer's", "note_recipients": "a lawyer's",
 	"staff": "a person's who works here", "staff_challenges": "a person's who works here", "staff_links": "a person's who works here", "staff_passkeys": "a person's who works here",

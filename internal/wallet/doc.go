@@ -1,6 +1,6 @@
 // Package wallet keeps clients' prepaid money (specification sections 2.2 and 2.3).
 //
-// Tables: holds, ledger_transactions, postings, wallets.
+// Tables: holds, ledger_seals, ledger_transactions, postings, wallets.
 //
 // Money has two places in a wallet: available, and held for consultations under way; the balance is their sum. Every
 // movement is a ledger transaction whose postings sum to zero over these accounts:

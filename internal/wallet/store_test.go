@@ -8,5 +8,5 @@ import (
 
 func TestModelsAreTheTables(t *testing.T) {
 	t.Parallel()
-	dbtest.Models(t, walletRow{}, transactionRow{}, postingRow{}, holdRow{})
+	dbtest.Models(t, walletRow{}, transactionRow{}, postingRow{}, holdRow{}, sealRow{})
 }

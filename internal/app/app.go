@@ -258,8 +258,8 @@ func (a *App) wire(ctx context.Context, k keys) (err error) {
 		if a.limiter, err = ratelimit.NewShared(cfg.ValkeyURL, k.buckets, a.Logger); err != nil {
 			return err
 		}
-		a.Metrics.MustRegister(a.limiter.Collectors()...)
 	}
+	a.Metrics.MustRegister(a.limiter.Collectors()...)
 	a.Portal, err = portal.New(portal.Deps{DB: a.DB, Box: k.box, Queue: a.Queue, Mail: a.Mail, Staff: a.Staff, Applications: a.Applications, Webhooks: a.Webhooks, Limiter: a.limiter,
 		BaseURL: cfg.BaseURL, Sandbox: cfg.Sandbox(), ApplicationPerMinute: cfg.RateApplication, ClientPerMinute: cfg.RateClient})
 	if err != nil {

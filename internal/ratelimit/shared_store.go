@@ -80,6 +80,12 @@ func NewShared(address string, secret []byte, log *slog.Logger) (*Limiter, error
 	// What is in braces decides which server of a cluster keeps a bucket: one for all buckets of a deployment, since a script may touch
 	// several.
 	s.prefix = "partnerd:{" + s.digest("")[:8] + "}:"
+	s.measure()
+	l.shared = s
+	return l, nil
+}
+
+func (s *shared) measure() {
 	s.alone = prometheus.NewCounter(prometheus.CounterOpts{Name: "partnerd_rate_limit_alone_total",
 		Help: "Decisions about quotas that this process took for itself because the shared server did not answer."})
 	s.there = prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "partnerd_rate_limit_shared",
@@ -89,8 +95,6 @@ func NewShared(address string, secret []byte, log *slog.Logger) (*Limiter, error
 		}
 		return 1
 	})
-	l.shared = s
-	return l, nil
 }
 
 // CheckPrivate refuses a server over a network in clear: its password, and with it everybody's quotas, could be read.
@@ -106,12 +110,14 @@ func CheckPrivate(address string) error {
 	return errors.New("connections over a network must be encrypted: valkeys://")
 }
 
-// Collectors expose who counts; none for a limiter of this process.
+// Collectors expose who counts.
 func (l *Limiter) Collectors() []prometheus.Collector {
-	if l.shared == nil {
-		return nil
+	s := l.shared
+	if s == nil {
+		s = &shared{}
+		s.measure()
 	}
-	return []prometheus.Collector{l.shared.alone, l.shared.there}
+	return []prometheus.Collector{s.alone, s.there}
 }
 
 // Shared tells whether all processes count together now.

@@ -68,6 +68,7 @@ type largeRig struct {
 	app       *app.App
 	url       string
 	watch     *watch
+	once      bool // statements and plans matter, not how long they take
 	explained int
 	stop      []func()
 }
@@ -137,6 +138,9 @@ func (r *largeRig) measure(ctx context.Context, p past) (map[string][]taken, err
 	all := map[string][]taken{}
 	for _, a := range r.asks(p) {
 		times := cmp.Or(a.times, 12)
+		if r.once {
+			times = 1
+		}
 		var seen []seenStatement
 		for i := range times + min(times-1, 2) { // the first ones read from disk and prepare
 			r.watch.begin()

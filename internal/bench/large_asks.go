@@ -168,7 +168,7 @@ func (r *largeRig) asks(p past) []ask {
 		{name: "chain of the evidence", do: a.Consultations.ChainEvidence},
 
 		{name: "purge of events", do: purge(a.Webhooks.Purge)},
-		{name: "purge of requests", do: purge(a.Requests.Purge)},
+		{name: "purge of requests", whole: true, do: purge(a.Requests.Purge)}, // by ranges of pages, of which a small table is one
 		{name: "purge of keys", do: purge(a.Idempotency.Purge)},
 		{name: "purge of messages", do: purge(a.Inbox.Purge)},
 		{name: "purge of estimates", do: purge(a.Consultations.PurgeEstimates)},

@@ -47,7 +47,7 @@ func limiterOf(t *testing.T, address string) (*Limiter, *transcript) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.shared.within = patience
+	l.shared.within, l.shared.options.ConnWriteTimeout, l.shared.options.Dialer.Timeout = patience, patience, patience
 	return l, log
 }
 

@@ -70,8 +70,12 @@ func (s *Server) Restart(t *testing.T) {
 	t.Fatal("the server does not start again")
 }
 
-// Freeze has the server answer nothing until [Server.Thaw].
-func (s *Server) Freeze() { _ = s.cmd.Process.Signal(syscall.SIGSTOP) }
+// Freeze has the server answer nothing until [Server.Thaw]; it has stopped when this returns.
+func (s *Server) Freeze() {
+	var state syscall.WaitStatus
+	_ = s.cmd.Process.Signal(syscall.SIGSTOP)
+	_, _ = syscall.Wait4(s.cmd.Process.Pid, &state, syscall.WUNTRACED, nil)
+}
 
 // Thaw lets a frozen server go on.
 func (s *Server) Thaw() { _ = s.cmd.Process.Signal(syscall.SIGCONT) }

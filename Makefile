@@ -7,7 +7,7 @@ GOVULNCHECK := go run golang.org/x/vuln/cmd/govulncheck@v1.8.0
 BENCHSTAT := go run golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da
 COMPARED := .data/bench-compare
 
-.PHONY: help build run demo test test-long observed replicas race generate verify-generated lint lint-go breaking release alerts vuln browser sdk fuzz-contract ci bench bench-compare simulate
+.PHONY: help build run demo test test-long observed replicas race generate verify-generated lint lint-go breaking release release-contracts supply alerts vuln browser sdk fuzz-contract ci bench bench-compare simulate
 
 help:
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -105,8 +105,16 @@ breaking: ## check that the contracts break nothing that was released to partner
 		echo "$$released"; $(OASDIFF) breaking --flatten-allof --fail-on WARN --err-ignore openapi/released/accepted.txt $$released openapi/$$(basename $$released) || exit 1; \
 	done
 
-release: breaking ## keep the contracts as what partners have from now on
+release-contracts: breaking ## keep the contracts as what partners have from now on
 	cp openapi/partner.yaml openapi/platform.yaml openapi/released/
+
+release: ## build the commands for linux and darwin into bin/release, with bill of materials and checksums (RELEASE_KEY signs them)
+	.ci/release
+
+supply: ## check licences, the modules' checksums, and that two builds of a commit are the same
+	go test -count=1 ./internal/supply
+	go mod verify
+	.ci/release check partnerd
 
 # promtool comes with Debian's package prometheus, which is unpacked here and not installed: installing it starts a service.
 # Where it cannot be had, nothing is checked, and that is said.

@@ -55,6 +55,7 @@ var level = map[string]int{
 	"cmd/bench":             12,
 	"cmd/simulate":          12,
 	"internal/e2e":          13,
+	"internal/supply":       13,
 	"internal/e2e/opencopy": 13,
 	"internal/e2e/process":  13,
 	"internal":              13,

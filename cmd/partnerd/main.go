@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"strings"
 	"syscall"
 	"unicode/utf8"
@@ -20,6 +21,8 @@ import (
 
 type cli struct {
 	app.Config `embed:""`
+
+	Version kong.VersionFlag `help:"Print the version, which is that of the commit."`
 
 	Serve        serveCmd            `cmd:"" help:"Serve the API and the pages, and do the work behind them."`
 	Work         workCmd             `cmd:"" help:"Do the work behind the API only: webhooks, searches, timers."`
@@ -55,7 +58,7 @@ func main() {
 	parser := kong.Must(&c, kong.Name("partnerd"), kong.Description("The Partner API for delegated legal consultations.\n\n"+
 		"Secrets are not taken from the command line: give --NAME-file FILE, --NAME - (a line of standard input), PARTNERD_NAME or PARTNERD_NAME_FILE."),
 		kong.UsageOnError(), kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
-		kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(&c.Config))
+		kong.Vars{"version": version()}, kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(&c.Config))
 	args, err := withSecrets(os.Args[1:], os.Getenv, os.Stdin)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "partnerd:", err)
@@ -69,6 +72,15 @@ func main() {
 		stop()
 		os.Exit(1)
 	}
+}
+
+// version is what Go's build has stamped of the commit.
+func version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
+	}
+	return info.Main.Version + " " + info.GoVersion
 }
 
 // explain is an error in words for an operator, who knows neither the codes of the API nor its request bodies.

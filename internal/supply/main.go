@@ -1,5 +1,5 @@
 // Command supply tells what the program is made of: the modules of other people that are built into it, with their licences.
-// With the arguments sbom and a version it prints them as a CycloneDX bill of materials, otherwise as the table of licences.md.
+// With the arguments sbom and a version it prints them as a CycloneDX bill of materials, otherwise as a table of licences for people.
 //
 // Licences are recognised by what their texts say. One that is not recognised, or not on the list, is an error: somebody has to read it.
 package main
@@ -131,7 +131,7 @@ func recognise(text []byte) string {
 
 func table(all []module) string {
 	var b strings.Builder
-	b.WriteString("# Licences\n\nOf the modules that are built into the commands. Written by a test: `go test ./internal/supply -update`.\n\n| module | licence |\n|---|---|\n")
+	b.WriteString("# Licences\n\nOf the modules that are built into the commands.\n\n| module | licence |\n|---|---|\n")
 	for _, m := range all {
 		fmt.Fprintf(&b, "| %s | %s |\n", m.Path, m.Licence)
 	}

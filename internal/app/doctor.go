@@ -19,6 +19,7 @@ import (
 	"partnerd/internal/mail"
 	"partnerd/internal/oauth"
 	"partnerd/internal/postgres"
+	"partnerd/internal/ratelimit"
 	"partnerd/internal/seal"
 )
 
@@ -68,6 +69,7 @@ func Examine(ctx context.Context, cfg Config, log *slog.Logger) []Finding {
 		e.fail("database", err.Error(), "Give this command the server's settings; look whether the database runs and takes connections from here.")
 	}
 	e.mail(ctx)
+	e.quotas(ctx)
 	e.address(ctx)
 	return e.found
 }
@@ -295,6 +297,18 @@ func (e *examination) mail(ctx context.Context) {
 		return
 	}
 	e.ok("mail", "the server greets and takes the password, if there is one")
+}
+
+// quotas looks at the server that counts for all processes; while it is away each counts for itself.
+func (e *examination) quotas(ctx context.Context) {
+	if e.ValkeyURL == "" || e.checkValkey() != nil { // settings has said so
+		return
+	}
+	if err := ratelimit.CheckServer(ctx, e.ValkeyURL); err != nil {
+		e.warn("quotas", "the server that is to count for all processes does not answer: "+err.Error(), "Look at PARTNERD_VALKEY_URL and that server: name, port, password, TLS. Meanwhile each process counts for itself.")
+		return
+	}
+	e.ok("quotas", "the server that counts for all processes answers")
 }
 
 // address looks at the public address as people do.

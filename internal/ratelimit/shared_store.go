@@ -135,6 +135,16 @@ func (l *Limiter) Connect(ctx context.Context) {
 	}
 }
 
+// CheckServer tells whether the server at address answers and lets us count there.
+func CheckServer(ctx context.Context, address string) error {
+	l, err := NewShared(address, nil, slog.New(slog.DiscardHandler))
+	if err != nil {
+		return err
+	}
+	defer l.shared.hangUp()
+	return l.shared.connect(ctx)
+}
+
 // Run keeps the connection to the server until ctx ends, and logs whenever it changes who counts.
 func (l *Limiter) Run(ctx context.Context) error {
 	if l.shared == nil {

@@ -322,3 +322,15 @@ func TestAddressesOfServers(t *testing.T) {
 		}
 	}
 }
+
+func TestAServerIsLookedAt(t *testing.T) {
+	t.Parallel()
+	server := valkeytest.Start(t)
+	if err := CheckServer(t.Context(), server.URL()); err != nil {
+		t.Error(err)
+	}
+	server.Kill()
+	if err := CheckServer(t.Context(), server.URL()); err == nil {
+		t.Error("a server that is not there answers")
+	}
+}

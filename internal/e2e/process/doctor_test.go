@@ -64,6 +64,12 @@ func TestDoctor(t *testing.T) {
 			}
 		}
 	}
+	apart := *in
+	apart.env = append(slices.Clone(in.env), "PARTNERD_VALKEY_URL=valkey://127.0.0.1:1")
+	var degraded result
+	if apart.ask(t, &degraded, "doctor", "--json"); level(degraded, "quotas") != "warn" || !degraded.OK {
+		t.Errorf("without the server of quotas: %+v", degraded)
+	}
 	if after := query(t, db, all); after[0] != before[0] {
 		t.Errorf("left behind: %s, was %s", after[0], before[0])
 	}

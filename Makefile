@@ -7,7 +7,7 @@ GOVULNCHECK := go run golang.org/x/vuln/cmd/govulncheck@v1.8.0
 BENCHSTAT := go run golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da
 COMPARED := .data/bench-compare
 
-.PHONY: help build run demo test test-long observed replicas race generate verify-generated lint lint-go breaking release release-contracts supply alerts vuln browser sdk fuzz-contract ci bench bench-compare simulate
+.PHONY: help build run demo test test-long observed pgbouncer replicas race generate verify-generated lint lint-go breaking release release-contracts supply alerts vuln browser sdk fuzz-contract ci bench bench-compare simulate
 
 help:
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -34,6 +34,9 @@ test-long: ## play HISTORIES=10000 wallet histories with crashes, race tokens a 
 	go test -count=1 -timeout 6h -run Histories -v ./internal/app -rapid.checks=$(HISTORIES) && \
 	go test -count=1 -timeout 2h -run Model ./internal/wallet -rapid.checks=$$(( $(HISTORIES) / 20 )) && \
 	go test -run '^$$' -fuzz FuzzCursor -fuzztime 1m ./internal/httpapi ; status=$$? ; go run ./internal/dbtest/stop ; exit $$status
+
+pgbouncer: ## pass the end-to-end tests through PgBouncer in transaction mode
+	@PARTNERD_TEST_POOLER=1 go test -count=1 -timeout 30m $(TESTFLAGS) ./internal/e2e ; status=$$? ; go run ./internal/dbtest/stop ; exit $$status
 
 replicas: ## restart three replicas and two workers in turn behind HAProxy, on one database and one Valkey, while partners call
 	@PARTNERD_TEST_REPLICAS=1 go test -count=1 -timeout 15m -run Balanced -v ./internal/e2e/process ; status=$$? ; go run ./internal/dbtest/stop ; exit $$status

@@ -33,6 +33,8 @@ type Config struct {
 	DataDir     string        `env:"PARTNERD_DATA_DIR" default:".data" type:"path" help:"Folder of keys, demo credentials and the private database cluster."`
 	DatabaseURL string        `env:"PARTNERD_DATABASE_URL" help:"Postgres to use. Empty: a private cluster in the data folder."`
 
+	DatabasePoolerURL string `env:"PARTNERD_DATABASE_POOLER_URL" help:"The same database and role through a pooler in transaction mode (PgBouncer): all statements and transactions go there, and a few connections to PARTNERD_DATABASE_URL for what needs a session. Empty: everything goes to PARTNERD_DATABASE_URL."`
+
 	DatabaseOwnerURL string `env:"PARTNERD_DATABASE_OWNER_URL" help:"The same database, as the role that owns the tables: used at the start only, to migrate and to grant the role of PARTNERD_DATABASE_URL what it needs. Empty: one role does both."`
 
 	DatabaseConns int `env:"PARTNERD_DATABASE_CONNS" default:"16" help:"Connections to the database."`
@@ -148,13 +150,16 @@ func (c *Config) Check() error {
 	if _, err := c.proxies(); err != nil {
 		errs = append(errs, fmt.Errorf("PARTNERD_TRUSTED_PROXIES: %w", err))
 	}
-	for name, address := range map[string]string{"PARTNERD_DATABASE_URL": c.DatabaseURL, "PARTNERD_DATABASE_OWNER_URL": c.DatabaseOwnerURL} {
+	for name, address := range map[string]string{"PARTNERD_DATABASE_URL": c.DatabaseURL, "PARTNERD_DATABASE_OWNER_URL": c.DatabaseOwnerURL, "PARTNERD_DATABASE_POOLER_URL": c.DatabasePoolerURL} {
 		if c.Sandbox() || address == "" {
 			continue
 		}
 		if err := postgres.CheckPrivate(address); err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", name, err))
 		}
+	}
+	if c.DatabasePoolerURL != "" && c.DatabaseURL == "" {
+		errs = append(errs, errors.New("PARTNERD_DATABASE_POOLER_URL: set PARTNERD_DATABASE_URL too; what needs a session goes there"))
 	}
 	if c.DatabaseOwnerURL != "" && c.DatabaseURL == "" {
 		errs = append(errs, errors.New("PARTNERD_DATABASE_OWNER_URL: set PARTNERD_DATABASE_URL too; the private cluster has roles of its own"))

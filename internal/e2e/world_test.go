@@ -58,6 +58,7 @@ func newWorld(t testing.TB, options ...option) *world {
 	for _, o := range options {
 		o(&s)
 	}
+	s.DatabasePoolerURL = dbtest.PoolerURL(t, database)
 	w := &world{logs: &logBook{}}
 	var err error
 	if w.App, err = app.Open(t.Context(), s.Config, slog.New(w.logs)); err != nil {
@@ -159,7 +160,7 @@ func (w *world) queryInt(t testing.TB, sql string, args ...any) (n int) {
 }
 
 // patience is how long a test waits for what has to happen.
-const patience = 30 * time.Second
+const patience = 2 * time.Minute
 
 // eventually waits until ready.
 func eventually(t testing.TB, what string, ready func() bool) {

@@ -141,7 +141,7 @@ func (c *Channel) listenOnce(ctx context.Context, heard func(word string)) (list
 
 // connect makes a connection outside the pool, for what lasts; nobody traces it.
 func (db *DB) connect(ctx context.Context, params ...[2]string) (*pgx.Conn, error) {
-	cfg := db.pool.Config().ConnConfig
+	cfg := db.sessions.Config().ConnConfig
 	cfg.Tracer = nil
 	for _, p := range params {
 		cfg.RuntimeParams[p[0]] = p[1]

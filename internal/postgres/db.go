@@ -11,6 +11,7 @@ import (
 	"io"
 	"maps"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -36,7 +37,9 @@ const maxTries = 5
 
 // DB is a pool of connections to one database. Safe for concurrent use.
 type DB struct {
-	pool  *pgxpool.Pool
+	pool     *pgxpool.Pool // of statements and transactions
+	sessions *pgxpool.Pool // of what needs a session of its own; the same without a pooler
+
 	sql   *sql.DB
 	gorm  *gorm.DB
 	clock clock.Clock
@@ -47,6 +50,7 @@ type DB struct {
 // Options of [Open].
 type Options struct {
 	MaxConns int              // connections in the pool; 0 means 10
+	Pooler   string           // address of the same database through a pooler in transaction mode; empty for none
 	Clock    clock.Clock      // nil means the database's, so that all processes decide by one
 	Machine  func() time.Time // measures what passes between two looks at it; nil means the machine's clock
 	Test     bool             // mark identifiers as those of a sandbox
@@ -71,17 +75,27 @@ func Open(ctx context.Context, url string, o Options) (*DB, error) {
 		o.Clock = remote
 	}
 	cfg.MaxConns = int32(o.MaxConns)
-	cfg.ConnConfig.RuntimeParams["application_name"] = "partnerd"
-	cfg.ConnConfig.RuntimeParams["timezone"] = "UTC"
-	cfg.ConnConfig.RuntimeParams["lock_timeout"] = fmt.Sprint(LockTimeout.Milliseconds())
-	cfg.ConnConfig.RuntimeParams["idle_in_transaction_session_timeout"] = "30000"
-	cfg.ConnConfig.RuntimeParams["jit"] = "off" // our statements are short; compiling one costs more than it saves
 	if o.Tracer != nil {
 		cfg.ConnConfig.Tracer = o.Tracer
 	}
-	db, err := open(ctx, cfg, o.Clock, id.Minter{Test: o.Test})
+	maps.Copy(cfg.ConnConfig.RuntimeParams, clientSettings)
+	statements := cfg
+	if o.Pooler != "" {
+		if statements, err = pooled(cfg, o.Pooler); err != nil {
+			return nil, err
+		}
+		cfg.MaxConns = pooledSessions
+	}
+	maps.Copy(cfg.ConnConfig.RuntimeParams, sessionSettings)
+	db, err := open(ctx, statements, o.Clock, id.Minter{Test: o.Test})
 	if err != nil {
 		return nil, err
+	}
+	if o.Pooler != "" {
+		if err := db.keepSessions(ctx, cfg); err != nil {
+			db.Close()
+			return nil, err
+		}
 	}
 	if err := db.Ping(ctx); err != nil {
 		db.Close()
@@ -97,6 +111,67 @@ func Open(ctx context.Context, url string, o Options) (*DB, error) {
 		go db.follow(following, remote)
 	}
 	return db, nil
+}
+
+// clientSettings are what a client says of itself, which a pooler keeps for it.
+var clientSettings = map[string]string{"application_name": "partnerd", "timezone": "UTC"}
+
+// sessionSettings are those of every session. jit is off because our statements are short: compiling one costs more than it saves.
+var sessionSettings = map[string]string{
+	"lock_timeout": fmt.Sprint(LockTimeout.Milliseconds()), "idle_in_transaction_session_timeout": "30000", "jit": "off",
+}
+
+// pooledSessions is how many connections beside the pooler the queue takes.
+const pooledSessions = 4
+
+// pooled is the configuration of connections to a pooler. A server's session is ours for one transaction only, so nothing is prepared in
+// it; and PgBouncer takes few settings from a client.
+func pooled(direct *pgxpool.Config, pooler string) (*pgxpool.Config, error) {
+	cfg, err := pgxpool.ParseConfig(pooler)
+	if err != nil {
+		return nil, fmt.Errorf("read the pooler's URL: %w", err)
+	}
+	cfg.MaxConns = direct.MaxConns
+	cfg.ConnConfig.Tracer = direct.ConnConfig.Tracer
+	maps.Copy(cfg.ConnConfig.RuntimeParams, clientSettings)
+	cfg.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe
+	return cfg, nil
+}
+
+// keepSessions opens the sessions beside the pooler.
+func (db *DB) keepSessions(ctx context.Context, direct *pgxpool.Config) error {
+	if err := db.checkSettings(ctx); err != nil {
+		return err
+	}
+	sessions, err := pgxpool.NewWithConfig(ctx, direct)
+	if err != nil {
+		return fmt.Errorf("make a pool of sessions: %w", err)
+	}
+	db.sessions = sessions
+	return nil
+}
+
+// checkSettings fails when sessions have not what [Open] asks for: without a limit for locks one that hangs stops all others.
+func (db *DB) checkSettings(ctx context.Context) error {
+	for name, want := range sessionSettings {
+		var is string
+		if err := db.pool.QueryRow(ctx, "SELECT setting FROM pg_settings WHERE name = $1", name).Scan(&is); err != nil {
+			return fmt.Errorf("connect to the database through the pooler: %w", err)
+		}
+		if is != want {
+			return fmt.Errorf("sessions behind the pooler have %s = %s and not %s: let it set that, in PgBouncer by connect_query = '%s' of the database", name, is, want, SessionQuery())
+		}
+	}
+	return nil
+}
+
+// SessionQuery is what a pooler says to the server at the beginning of a session.
+func SessionQuery() string {
+	var all []string
+	for _, name := range slices.Sorted(maps.Keys(sessionSettings)) {
+		all = append(all, "SET "+name+" = "+sessionSettings[name])
+	}
+	return strings.Join(all, "; ")
 }
 
 // clockEvery is how often the database is asked for the time: machines drift by less than a millisecond meanwhile.
@@ -150,7 +225,7 @@ func open(ctx context.Context, cfg *pgxpool.Config, clk clock.Clock, ids id.Mint
 		pool.Close()
 		return nil, fmt.Errorf("open gorm: %w", err)
 	}
-	return &DB{pool: pool, sql: db, gorm: g, clock: clk, ids: ids}, nil
+	return &DB{pool: pool, sessions: pool, sql: db, gorm: g, clock: clk, ids: ids}, nil
 }
 
 // byIndexAlone makes the plan of a statement follow from its text and the indexes, not from statistics: each step is a
@@ -165,7 +240,7 @@ var byIndexAlone = map[string]string{
 // Their tables grow from nothing to millions of rows and back within minutes, faster than statistics follow, and a plan
 // made from old ones reads them whole; here plans do not depend on statistics and are made once for each connection.
 func (db *DB) ByIndex(ctx context.Context, conns int) (*DB, error) {
-	cfg := db.pool.Config()
+	cfg := db.sessions.Config()
 	cfg.MaxConns = int32(conns)
 	maps.Copy(cfg.ConnConfig.RuntimeParams, byIndexAlone)
 	return open(ctx, cfg, db.clock, db.ids)
@@ -178,6 +253,7 @@ func (db *DB) Close() {
 	}
 	db.sql.Close()
 	db.pool.Close()
+	db.sessions.Close()
 }
 
 // Ping tells whether the database answers.
@@ -186,8 +262,8 @@ func (db *DB) Ping(ctx context.Context) error { return db.pool.Ping(ctx) }
 // Clock returns the clock that transactions read.
 func (db *DB) Clock() clock.Clock { return db.clock }
 
-// Pool gives the connections themselves, for what has no place in a transaction (LISTEN).
-func (db *DB) Pool() *pgxpool.Pool { return db.pool }
+// Pool gives connections with a session of their own, for what has no place in a transaction (LISTEN).
+func (db *DB) Pool() *pgxpool.Pool { return db.sessions }
 
 // Tx is a transaction, or (from [DB.Read]) a handle whose statements commit one by one.
 // A function that joins a transaction takes it as its second parameter.

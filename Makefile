@@ -7,7 +7,7 @@ GOVULNCHECK := go run golang.org/x/vuln/cmd/govulncheck@v1.8.0
 BENCHSTAT := go run golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da
 COMPARED := .data/bench-compare
 
-.PHONY: help build run demo test test-long observed pgbouncer replicas race generate verify-generated lint lint-go breaking release release-contracts supply alerts vuln browser sdk fuzz-contract ci bench bench-compare simulate
+.PHONY: help build run demo test test-long observed pgbouncer replicas failover race generate verify-generated lint lint-go breaking release release-contracts supply alerts vuln browser sdk fuzz-contract ci bench bench-compare simulate
 
 help:
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -40,6 +40,9 @@ pgbouncer: ## pass the end-to-end tests through PgBouncer in transaction mode
 
 replicas: ## restart three replicas and two workers in turn behind HAProxy, on one database and one Valkey, while partners call
 	@PARTNERD_TEST_REPLICAS=1 go test -count=1 -timeout 15m -run Balanced -v ./internal/e2e/process ; status=$$? ; go run ./internal/dbtest/stop ; exit $$status
+
+failover: ## lose the primary database while partners call, promote its synchronous standby, and look for what was acknowledged
+	@PARTNERD_TEST_FAILOVER=1 go test -count=1 -timeout 15m -run Failover -v ./internal/e2e/process ; status=$$? ; go run ./internal/dbtest/stop ; exit $$status
 
 # Packages that start goroutines or share memory with others, and e2e, where all run together. Elsewhere it is transactions that
 # race, which the detector does not see; built processes have no detector in them. Hostile input comes one request after another.

@@ -85,18 +85,23 @@ func (s *Service) Count(ctx context.Context) error {
 	return s.DB.InTx(ctx, func(tx postgres.Tx) error { return count(ctx, tx, tx.Now.Truncate(time.Minute)) })
 }
 
-// Sum sums up the days that have been over for 24 hours.
+// Sum sums up the days that have been over for 24 hours, from the one of the first counted minute on.
 func (s *Service) Sum(ctx context.Context) error {
 	var today time.Time
-	err := s.DB.InTx(ctx, func(tx postgres.Tx) error {
+	var since *time.Time
+	err := s.DB.InTx(ctx, func(tx postgres.Tx) (err error) {
 		today = dayOf(tx.Now)
-		return nil
+		since, _, err = measured(ctx, tx)
+		return err
 	})
-	if err != nil {
+	if err != nil || since == nil {
 		return err
 	}
 	for back := 2; back < Kept; back++ {
 		day := today.AddDate(0, 0, -back)
+		if day.Before(dayOf(*since)) {
+			break
+		}
 		if err := s.DB.InTx(ctx, func(tx postgres.Tx) error { return sum(ctx, tx, day) }); err != nil {
 			return err
 		}

@@ -130,3 +130,36 @@ func TestADayIsSummedUpOnce(t *testing.T) {
 		t.Errorf("the day changed: %+v", got)
 	}
 }
+
+// Days before the first counted minute are not summed up: nothing is known of them.
+func TestDaysAreSummedFromTheFirstMinuteOn(t *testing.T) {
+	t.Parallel()
+	db := dbtest.New(t)
+	s := &Service{DB: db}
+	counted := func() (n int) {
+		t.Helper()
+		if err := s.Sum(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		rows, err := read(t.Context(), db.Read(), time.Time{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range rows {
+			if r.CountedAt != nil {
+				n++
+			}
+		}
+		return n
+	}
+	if n := counted(); n != 0 {
+		t.Errorf("%d days are summed up before the first minute", n)
+	}
+	first := dayOf(db.Clock().Now()).AddDate(0, 0, -5).Add(time.Hour)
+	if err := db.InTx(t.Context(), func(tx postgres.Tx) error { return count(t.Context(), tx, first) }); err != nil {
+		t.Fatal(err)
+	}
+	if n := counted(); n != 4 {
+		t.Errorf("%d days are summed up, want those from five days ago to two", n)
+	}
+}

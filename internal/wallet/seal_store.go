@@ -68,23 +68,7 @@ WITH base AS MATERIALIZED (
 	UNION ALL
 	SELECT format('transaction %s of client %s: a posting belongs to client %s', id, client_id, stranger) FROM sums WHERE stranger IS NOT NULL
 	UNION ALL
-	SELECT format('transaction %s: %s of %s moved %s available and %s held', id, type, amount_cents, available, held) FROM sums
-	WHERE CASE type
-		WHEN 'HOLD' THEN amount_cents >= 0 OR available <> amount_cents OR held <> -amount_cents
-		WHEN 'RELEASE' THEN amount_cents <= 0 OR available <> amount_cents OR held <> -amount_cents
-		WHEN 'CAPTURE' THEN amount_cents >= 0 OR available <> 0 OR held <> amount_cents
-		WHEN 'ADJUSTMENT' THEN available <> amount_cents OR held <> 0
-		ELSE amount_cents <= 0 OR available <> amount_cents OR held <> 0 END
-	UNION ALL
-	SELECT format('transaction %s: number %s of wallet %s stands at place %s', id, seq, client_id, place) FROM running WHERE seq <> place
-	UNION ALL
-	SELECT format('transaction %s: says %s and %s available afterwards, the postings say %s and %s', id, balance_after_cents, available_after_cents, balance_now, available_now)
-	FROM running WHERE balance_after_cents <> balance_now OR available_after_cents <> available_now
-	UNION ALL
-	SELECT format('transaction %s: is older than the one before it', id) FROM running WHERE created_at < before
-	UNION ALL
-	SELECT format('wallet %s: has %s available and %s held, the postings say %s and %s', client_id, available_cents, held_cents, available, held)
-	FROM figures WHERE available_cents <> available OR held_cents <> held
+	`+movementFaults+`
 	UNION ALL
 	SELECT format('wallet %s: counts %s transactions and has %s', client_id, entry_seq, entries) FROM figures WHERE entry_seq <> entries OR last_entry_at < newest_at
 	UNION ALL

@@ -17,6 +17,25 @@ type Figures struct {
 	Heads        []byte      // digest over the newest hash of every wallet: kept elsewhere, it seals the books
 }
 
+// movementFaults are the rules of a wallet's movements and figures, over the relations sums, running and figures of the statement that has them.
+const movementFaults = `SELECT format('transaction %s: %s of %s moved %s available and %s held', id, type, amount_cents, available, held) FROM sums
+WHERE CASE type
+	WHEN 'HOLD' THEN amount_cents >= 0 OR available <> amount_cents OR held <> -amount_cents
+	WHEN 'RELEASE' THEN amount_cents <= 0 OR available <> amount_cents OR held <> -amount_cents
+	WHEN 'CAPTURE' THEN amount_cents >= 0 OR available <> 0 OR held <> amount_cents
+	WHEN 'ADJUSTMENT' THEN available <> amount_cents OR held <> 0
+	ELSE amount_cents <= 0 OR available <> amount_cents OR held <> 0 END
+UNION ALL
+SELECT format('transaction %s: number %s of wallet %s stands at place %s', id, seq, client_id, place) FROM running WHERE seq <> place
+UNION ALL
+SELECT format('transaction %s: says %s and %s available afterwards, the postings say %s and %s', id, balance_after_cents, available_after_cents, balance_now, available_now)
+FROM running WHERE balance_after_cents <> balance_now OR available_after_cents <> available_now
+UNION ALL
+SELECT format('transaction %s: is older than the one before it', id) FROM running WHERE created_at < before
+UNION ALL
+SELECT format('wallet %s: has %s available and %s held, the postings say %s and %s', client_id, available_cents, held_cents, available, held)
+FROM figures WHERE available_cents <> available OR held_cents <> held`
+
 // ledgerSQL is one statement, so that all its parts see the same instant. Each part yields one line of text per fault.
 var ledgerSQL = postgres.SQL(postgres.Report, `
 WITH sums AS (
@@ -56,23 +75,7 @@ UNION ALL
 SELECT format('transaction %s of client %s: a posting belongs to client %s', t.id, t.client_id, p.client_id)
 FROM postings p JOIN ledger_transactions t ON t.id = p.transaction_id WHERE p.client_id <> t.client_id
 UNION ALL
-SELECT format('transaction %s: %s of %s moved %s available and %s held', id, type, amount_cents, available, held) FROM sums
-WHERE CASE type
-	WHEN 'HOLD' THEN amount_cents >= 0 OR available <> amount_cents OR held <> -amount_cents
-	WHEN 'RELEASE' THEN amount_cents <= 0 OR available <> amount_cents OR held <> -amount_cents
-	WHEN 'CAPTURE' THEN amount_cents >= 0 OR available <> 0 OR held <> amount_cents
-	WHEN 'ADJUSTMENT' THEN available <> amount_cents OR held <> 0
-	ELSE amount_cents <= 0 OR available <> amount_cents OR held <> 0 END
-UNION ALL
-SELECT format('transaction %s: number %s of wallet %s stands at place %s', id, seq, client_id, place) FROM running WHERE seq <> place
-UNION ALL
-SELECT format('transaction %s: says %s and %s available afterwards, the postings say %s and %s', id, balance_after_cents, available_after_cents, balance_now, available_now)
-FROM running WHERE balance_after_cents <> balance_now OR available_after_cents <> available_now
-UNION ALL
-SELECT format('transaction %s: is older than the one before it', id) FROM running WHERE created_at < before
-UNION ALL
-SELECT format('wallet %s: has %s available and %s held, the postings say %s and %s', client_id, available_cents, held_cents, available, held)
-FROM figures WHERE available_cents <> available OR held_cents <> held
+`+movementFaults+`
 UNION ALL
 SELECT format('wallet %s: counts %s transactions and has %s', f.client_id, f.entry_seq, count(t.id))
 FROM figures f LEFT JOIN ledger_transactions t ON t.client_id = f.client_id

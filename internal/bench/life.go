@@ -56,7 +56,7 @@ func lifeWhole(ctx context.Context, e *Env) (results []Result, err error) {
 			return results, err
 		}
 		what := fmt.Sprintf("%d/s: ", perSecond)
-		n := float64(l.created)
+		n := l.created
 		results = append(results,
 			Result{Measure: what + "completed", Value: l.rate, Unit: "lives/s", AtLeast: 0.97 * float64(perSecond)},
 			Result{Measure: what + "create p50", Value: l.create.Percentile(50), Unit: "ms"},
@@ -231,7 +231,7 @@ func (r *matchRig) used(ctx context.Context) (u used, err error) {
 }
 
 // live starts one process, lets consultations be created at a rate, waits until all have come to their end, and ends the process. What
-// the process does when there is nothing to do is measured before and taken off.
+// the process does by itself meanwhile is in the figures.
 func (r *matchRig) live(ctx context.Context, load time.Duration, perSecond int) (l *lived, err error) {
 	receiver, err := r.receive(ctx)
 	if err != nil {
@@ -380,15 +380,7 @@ func (r *matchRig) serveHere(ctx context.Context, c app.Config) error {
 		return err
 	}
 	r.onClose(a.Close)
-	serving, stop := context.WithCancel(ctx)
-	done, started := make(chan error, 1), make(chan struct{})
-	go func() { done <- a.Run(serving, true, true, func() { close(started) }) }()
-	r.onClose(func() { stop(); <-done })
-	select {
-	case err := <-done:
-		done <- nil
-		return fmt.Errorf("serve: %w", err)
-	case <-started:
-		return nil
-	}
+	stop, err := runApp(ctx, a, true)
+	r.onClose(stop)
+	return err
 }

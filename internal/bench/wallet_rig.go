@@ -86,16 +86,23 @@ func newWalletRig(ctx context.Context, e *Env) (r *walletRig, err error) {
 }
 
 func (r *walletRig) serve(ctx context.Context) error {
-	serving, stop := context.WithCancel(ctx)
+	stop, err := runApp(ctx, r.app, false)
+	r.stop = append(r.stop, stop)
+	return err
+}
+
+// runApp serves, and works if it is to, until stop is called; it returns when requests are answered.
+func runApp(ctx context.Context, a *app.App, work bool) (stop func(), err error) {
+	serving, end := context.WithCancel(ctx)
 	done, started := make(chan error, 1), make(chan struct{})
-	go func() { done <- r.app.Run(serving, true, false, func() { close(started) }) }()
-	r.stop = append(r.stop, func() { stop(); <-done })
+	go func() { done <- a.Run(serving, true, work, func() { close(started) }) }()
+	stop = func() { end(); <-done }
 	select {
 	case err := <-done:
 		done <- nil
-		return fmt.Errorf("serve: %w", err)
+		return stop, fmt.Errorf("serve: %w", err)
 	case <-started:
-		return nil
+		return stop, nil
 	}
 }
 

@@ -143,6 +143,7 @@ func (db *DB) keepSessions(ctx context.Context, direct *pgxpool.Config) error {
 	if err := db.checkSettings(ctx); err != nil {
 		return err
 	}
+	notice(direct)
 	sessions, err := pgxpool.NewWithConfig(ctx, direct)
 	if err != nil {
 		return fmt.Errorf("make a pool of sessions: %w", err)
@@ -204,6 +205,7 @@ func (db *DB) ask(ctx context.Context, remote *clock.Remote) error {
 
 // open makes the pool and the handles on it; connections are made when they are needed.
 func open(ctx context.Context, cfg *pgxpool.Config, clk clock.Clock, ids id.Minter) (*DB, error) {
+	notice(cfg)
 	cfg.AfterConnect = func(_ context.Context, c *pgx.Conn) error {
 		c.TypeMap().RegisterType(&pgtype.Type{Name: "timestamptz", OID: pgtype.TimestamptzOID, Codec: &pgtype.TimestamptzCodec{ScanLocation: time.UTC}})
 		return nil

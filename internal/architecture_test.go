@@ -43,6 +43,7 @@ var level = map[string]int{
 	"internal/status":                              8,
 	"internal/operator":                            8,
 	"internal/desk":                                8,
+	"internal/restore":                             9, // a part of each domain, and erasures
 	"internal/httpapi":                             9, "internal/web": 9, "internal/sandbox": 8,
 	"internal/app":          10,
 	"cmd/democrm/crm":       2,

@@ -41,6 +41,7 @@ type cli struct {
 	Key          keyCmd              `cmd:"" help:"Keys of a deployment."`
 	Conform      conformance.Command `cmd:"" help:"Examine a partner's receiver of webhooks."`
 
+	Restored   restoredCmd   `cmd:"" help:"Prepare a database that was restored to an earlier instant, before anything serves on it."`
 	Deployment deploymentCmd `cmd:"" help:"Which environment the database belongs to, and its public address."`
 }
 

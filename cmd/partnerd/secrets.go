@@ -30,6 +30,7 @@ var secretFlags = map[string]struct {
 	"stripe-webhook-secret": {variable: "PARTNERD_STRIPE_WEBHOOK_SECRET"},
 	"database-url":          {variable: "PARTNERD_DATABASE_URL", url: withPassword},
 	"database-owner-url":    {variable: "PARTNERD_DATABASE_OWNER_URL", url: withPassword},
+	"lost-database-url":     {url: withPassword},
 	"database-pooler-url":   {variable: "PARTNERD_DATABASE_POOLER_URL", url: withPassword},
 	"valkey-url":            {variable: "PARTNERD_VALKEY_URL", url: withPassword},
 	"mail-server":           {variable: "PARTNERD_MAIL_SERVER", url: withUser},

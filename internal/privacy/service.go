@@ -84,29 +84,45 @@ func (s *Service) Erase(ctx context.Context, tx postgres.Tx, clientID, present, 
 	if err := s.deps.Accounts.ConfirmPassword(ctx, tx, clientID, present); err != nil { // locks the client: nothing new can begin
 		return err
 	}
-	was, err := s.deps.Accounts.Erase(ctx, tx, clientID)
+	was, err := s.erase(ctx, tx, clientID)
 	if err != nil {
 		return err
 	}
+	return s.receipt(ctx, tx, was, text.Known(lang))
+}
+
+// EraseAgain erases a client whose erasure was lost with a database that had to be restored to an earlier instant: without password and
+// receipt, which were given then. It returns one of the obstacles, or [problem.ErrNotFound] for a client who is unknown, disabled or erased;
+// tx must be rolled back then.
+func (s *Service) EraseAgain(ctx context.Context, tx postgres.Tx, clientID string) error {
+	_, err := s.erase(ctx, tx, clientID)
+	return err
+}
+
+func (s *Service) erase(ctx context.Context, tx postgres.Tx, clientID string) (was account.Client, err error) {
+	was, err = s.deps.Accounts.Erase(ctx, tx, clientID)
+	if err != nil {
+		return was, err
+	}
 	if err := s.Obstacle(ctx, tx, clientID); err != nil {
-		return err
+		return was, err
 	}
 	if _, err := s.deps.OAuth.UnlinkAll(ctx, tx, clientID, oauth.ReasonErasure); err != nil {
-		return err
+		return was, err
 	}
 	if err := s.deps.Access.Erase(ctx, tx, clientID); err != nil {
-		return err
+		return was, err
 	}
 	if err := s.deps.Consultations.Erase(ctx, tx, clientID); err != nil {
-		return err
+		return was, err
 	}
 	if err := s.deps.Payments.Erase(ctx, tx, clientID); err != nil {
-		return err
+		return was, err
 	}
 	if err := s.deps.Idempotency.EraseClient(ctx, tx, clientID); err != nil {
-		return err
+		return was, err
 	}
-	return s.receipt(ctx, tx, was, text.Known(lang))
+	return was, nil
 }
 
 func (s *Service) receipt(ctx context.Context, tx postgres.Tx, was account.Client, lang string) error {

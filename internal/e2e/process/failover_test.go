@@ -23,25 +23,25 @@ import (
 	"partnerd/internal/poll"
 )
 
-// standbyPair is a primary and its synchronous standby: a commit that was acknowledged is on the disks of both.
-type standbyPair struct {
+// postgreses are servers of Postgres in folders below one, each with a port of its own. The first is initialised; the others are copies.
+type postgreses struct {
 	bin     string
 	dir     string
-	cred    *syscall.Credential
-	servers [2]*exec.Cmd // nil once it is gone
-	ports   [2]string
+	cred    *syscall.Credential // nil: the account of the test
+	servers []*exec.Cmd         // nil while it does not run
+	ports   []string
 }
 
-func newPair(t *testing.T) *standbyPair {
+func newPostgreses(t *testing.T, n int) *postgreses {
 	t.Helper()
 	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin")
 	if len(found) == 0 {
 		fmt.Printf("NOT CHECKED: %s needs Debian's postgresql\n", t.Name())
 		t.Skip("NOT CHECKED: postgresql is not installed")
 	}
-	p := &standbyPair{bin: slices.Max(found)}
+	p := &postgreses{bin: slices.Max(found), servers: make([]*exec.Cmd, n), ports: make([]string, n)}
 	var err error
-	if p.dir, err = os.MkdirTemp("", "partnerd-pair-*"); err != nil {
+	if p.dir, err = os.MkdirTemp("", "partnerd-postgres-*"); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(p.dir) })
@@ -57,6 +57,15 @@ func newPair(t *testing.T) *standbyPair {
 		_, p.ports[i], _ = strings.Cut(freeAddress(t), ":")
 	}
 	p.run(t, "initdb", "-D", p.data(0), "-U", "owner", "--auth=trust", "--no-sync")
+	return p
+}
+
+// standbyPair is a primary and its synchronous standby: a commit that was acknowledged is on the disks of both.
+type standbyPair struct{ *postgreses }
+
+func newPair(t *testing.T) *standbyPair {
+	t.Helper()
+	p := &standbyPair{newPostgreses(t, 2)}
 	p.start(t, 0)
 	p.exec(t, 0, "CREATE ROLE program LOGIN", "CREATE DATABASE partnerd")
 	p.run(t, "pg_basebackup", "-D", p.data(1), "-h", "127.0.0.1", "-p", p.ports[0], "-U", "owner", "-R", "-c", "fast", "-X", "stream")
@@ -69,10 +78,10 @@ func newPair(t *testing.T) *standbyPair {
 	return p
 }
 
-func (p *standbyPair) data(i int) string { return filepath.Join(p.dir, strconv.Itoa(i)) }
+func (p *postgreses) data(i int) string { return filepath.Join(p.dir, strconv.Itoa(i)) }
 
-// url is the address of one of both.
-func (p *standbyPair) url(i int, role, database string) string {
+// url is the address of one of them.
+func (p *postgreses) url(i int, role, database string) string {
 	return "postgres://" + role + "@127.0.0.1:" + p.ports[i] + "/" + database + "?sslmode=disable"
 }
 
@@ -81,21 +90,21 @@ func (p *standbyPair) both(role string) string {
 	return "postgres://" + role + "@127.0.0.1:" + p.ports[0] + ",127.0.0.1:" + p.ports[1] + "/partnerd?sslmode=disable&target_session_attrs=read-write&connect_timeout=2"
 }
 
-func (p *standbyPair) command(name string, args ...string) *exec.Cmd {
+func (p *postgreses) command(name string, args ...string) *exec.Cmd {
 	cmd := exec.Command(filepath.Join(p.bin, name), args...)
 	cmd.Dir, cmd.Env = "/", []string{"PATH=" + os.Getenv("PATH"), "LC_ALL=C"}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: p.cred, Setpgid: true}
 	return cmd
 }
 
-func (p *standbyPair) run(t *testing.T, name string, args ...string) {
+func (p *postgreses) run(t *testing.T, name string, args ...string) {
 	t.Helper()
 	if out, err := p.command(name, args...).CombinedOutput(); err != nil {
 		t.Fatalf("%s: %v\n%s", name, err, out)
 	}
 }
 
-func (p *standbyPair) exec(t *testing.T, i int, statements ...string) {
+func (p *postgreses) exec(t *testing.T, i int, statements ...string) {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), p.url(i, "owner", "postgres"))
 	if err != nil {
@@ -109,9 +118,13 @@ func (p *standbyPair) exec(t *testing.T, i int, statements ...string) {
 	}
 }
 
-func (p *standbyPair) start(t *testing.T, i int) {
+func (p *postgreses) start(t *testing.T, i int, settings ...string) {
 	t.Helper()
-	p.servers[i] = p.command("postgres", "-D", p.data(i), "-p", p.ports[i], "-h", "127.0.0.1", "-c", "unix_socket_directories=", "-c", "max_connections=150")
+	args := []string{"-D", p.data(i), "-p", p.ports[i], "-h", "127.0.0.1", "-c", "unix_socket_directories=" + p.dir, "-c", "max_connections=150"}
+	for _, s := range settings {
+		args = append(args, "-c", s)
+	}
+	p.servers[i] = p.command("postgres", args...)
 	var said transcript
 	p.servers[i].Stderr = &said
 	if err := p.servers[i].Start(); err != nil {
@@ -133,7 +146,7 @@ func (p *standbyPair) start(t *testing.T, i int) {
 }
 
 // kill ends a server and its sessions at once, as when the power fails.
-func (p *standbyPair) kill(i int) {
+func (p *postgreses) kill(i int) {
 	if p.servers[i] == nil {
 		return
 	}
@@ -143,10 +156,10 @@ func (p *standbyPair) kill(i int) {
 }
 
 // freeze stops a server and its sessions without a word, as when its disk hangs: connections to it stay open and nobody answers.
-func (p *standbyPair) freeze(i int) { p.signal(i, syscall.SIGSTOP) }
+func (p *postgreses) freeze(i int) { p.signal(i, syscall.SIGSTOP) }
 
 // signal reaches sessions, too, which have process groups of their own and outlive a server when they are stopped.
-func (p *standbyPair) signal(i int, what syscall.Signal) {
+func (p *postgreses) signal(i int, what syscall.Signal) {
 	server := p.servers[i].Process.Pid
 	out, _ := exec.Command("pgrep", "-P", strconv.Itoa(server)).Output()
 	_ = syscall.Kill(server, what)

@@ -1,0 +1,24 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"partnerd/internal/operator"
+	"partnerd/internal/postgres"
+	"partnerd/internal/restore"
+)
+
+// Restored prepares a database that was restored to an instant, see [restore.Settle]; lostURL is empty when the lost one is not to be had.
+func (a *App) Restored(ctx context.Context, by operator.Act, to time.Time, lostURL string) (restore.Report, error) {
+	var lost *postgres.DB
+	if lostURL != "" {
+		var err error
+		if lost, err = postgres.Open(ctx, lostURL, postgres.Options{MaxConns: 2}); err != nil {
+			return restore.Report{}, fmt.Errorf("the lost database: %w", err)
+		}
+		defer lost.Close()
+	}
+	return restore.Settle(ctx, a.DB, lost, a.Privacy, by, to)
+}

@@ -117,6 +117,7 @@ CREATE TABLE call_commands (
     kind text NOT NULL,
     last_error text,
     position bigint NOT NULL,
+    trace_parent text,
     CONSTRAINT call_commands_call_id_fkey FOREIGN KEY (call_id) REFERENCES calls(id),
     CONSTRAINT call_commands_kind_check CHECK ((kind = ANY (ARRAY['PLACE_LEG'::text, 'BRIDGE'::text, 'PLAY'::text, 'COLLECT'::text, 'START_RECORDING'::text, 'STOP_RECORDING'::text, 'HANGUP'::text]))),
     CONSTRAINT call_commands_pkey PRIMARY KEY (id)
@@ -334,6 +335,7 @@ CREATE TABLE consultations (
     status text NOT NULL,
     subject_sealed bytea,
     timer_at timestamp with time zone,
+    trace_parent text,
     updated_at timestamp with time zone NOT NULL,
     CONSTRAINT consultations_application_id_fkey FOREIGN KEY (application_id) REFERENCES applications(id),
     CONSTRAINT consultations_call CHECK (((status <> ALL (ARRAY['IN_CALL'::text, 'CALL_ENDED'::text, 'COMPLETED'::text])) OR (call_started_at IS NOT NULL))),
@@ -1282,6 +1284,7 @@ CREATE TABLE webhook_events (
     id text NOT NULL,
     position bigint,
     sequence bigint NOT NULL,
+    trace_parent text,
     type text NOT NULL,
     CONSTRAINT webhook_events_application_id_fkey FOREIGN KEY (application_id) REFERENCES applications(id),
     CONSTRAINT webhook_events_consultation_id_fkey FOREIGN KEY (consultation_id) REFERENCES consultations(id),

@@ -50,6 +50,7 @@ import (
 	"partnerd/internal/sms"
 	"partnerd/internal/staff"
 	"partnerd/internal/status"
+	"partnerd/internal/telemetry"
 	"partnerd/internal/telephony"
 	"partnerd/internal/telephony/twilio"
 	"partnerd/internal/wallet"
@@ -109,10 +110,11 @@ type App struct {
 	SimulatedClock    *sandbox.Clock
 	SimulatedCalls    *sandbox.Calls
 
-	limiter  *ratelimit.Limiter
-	ending   atomic.Bool // this process was told to end
-	cursor   []byte      // signs page cursors
-	requests *httpapi.Metrics
+	telemetry *telemetry.Telemetry // nil when nothing is sent
+	limiter   *ratelimit.Limiter
+	ending    atomic.Bool // this process was told to end
+	cursor    []byte      // signs page cursors
+	requests  *httpapi.Metrics
 }
 
 // Open connects to the database (starting the private cluster when none is configured), makes sure that it belongs to
@@ -142,12 +144,15 @@ func (a *App) open(ctx context.Context, move *operator.Act) error {
 	if err != nil {
 		return err
 	}
+	if err := a.observe(ctx); err != nil {
+		return err
+	}
 	claim := a.Config.claim(move != nil)
 	k, err := a.prepare(ctx, owner, program, claim)
 	if err != nil {
 		return err
 	}
-	a.DB, err = postgres.Open(ctx, program, postgres.Options{MaxConns: a.Config.DatabaseConns, Pooler: a.Config.DatabasePoolerURL, Test: a.Config.Sandbox(), Tracer: a.Config.Tracer, Clock: a.Config.Clock, Machine: a.Config.Machine})
+	a.DB, err = postgres.Open(ctx, program, postgres.Options{MaxConns: a.Config.DatabaseConns, Pooler: a.Config.DatabasePoolerURL, Test: a.Config.Sandbox(), Tracer: a.Config.Tracer, Spans: a.telemetry.Tracer(), Clock: a.Config.Clock, Machine: a.Config.Machine})
 	if err != nil {
 		return err
 	}
@@ -209,11 +214,11 @@ func (a *App) databaseURLs(ctx context.Context) (owner, program string, err erro
 // wire makes the services in the order of their imports.
 func (a *App) wire(ctx context.Context, k keys) (err error) {
 	cfg := &a.Config
-	a.Metrics = newRegistry()
 	a.requests = httpapi.NewMetrics(a.Metrics)
 	if a.Queue, err = queue.New(a.DB, a.Logger); err != nil {
 		return err
 	}
+	a.Queue.Tracer = a.telemetry.Tracer()
 	sender, err := a.sender()
 	if err != nil {
 		return err
@@ -283,6 +288,7 @@ func (a *App) wire(ctx context.Context, k keys) (err error) {
 		return err
 	}
 	a.Telephony = telephony.New(a.DB, provider, people, a.Logger)
+	a.Telephony.Tracer = a.telemetry.Tracer()
 	if a.queries, err = a.DB.ByIndex(ctx, searchConns); err != nil {
 		return err
 	}
@@ -295,7 +301,7 @@ func (a *App) wire(ctx context.Context, k keys) (err error) {
 	}
 	a.Consultations = consultation.New(consultation.Deps{
 		DB: a.DB, Searches: a.queries, Box: k.box, Accounts: a.Accounts, Applications: a.Applications, Catalog: a.Catalog, Wallet: a.Wallet, Matching: a.Matching,
-		Lawyers: a.Lawyers, Webhooks: a.Webhooks, Notes: a.Notes, Telephony: a.Telephony, Mail: a.Mail, SMS: a.SMS, Staff: a.Staff, Logger: a.Logger, Stage: stage,
+		Lawyers: a.Lawyers, Webhooks: a.Webhooks, Notes: a.Notes, Telephony: a.Telephony, Mail: a.Mail, SMS: a.SMS, Staff: a.Staff, Tracer: a.telemetry.Tracer(), Logger: a.Logger, Stage: stage,
 	})
 	a.purgeEvery("answers about waits", 10*time.Minute, a.Consultations.PurgeEstimates)
 	a.purgeEvery("shifts of lawyers", 24*time.Hour, func(ctx context.Context) (int, error) { return a.Lawyers.PurgeShifts(ctx, a.DB.Read()) })
@@ -397,6 +403,7 @@ func (a *App) Quotas() string {
 
 // Close ends the connections, and the private cluster when nobody else uses it.
 func (a *App) Close() {
+	a.endTelemetry()
 	for _, db := range []*postgres.DB{a.queries, a.DB} {
 		if db != nil {
 			db.Close()
@@ -468,7 +475,7 @@ func (a *App) routes() (*echo.Echo, error) {
 		return nil, err
 	}
 	api, err := httpapi.New(httpapi.Deps{
-		DB: a.DB, Logger: a.Logger, Ending: a.ending.Load, Metrics: a.requests, Twilio: a.Twilio, Accounts: a.Accounts, Access: a.Access, Requests: a.Requests, Conformance: a.Conformance, OAuth: a.OAuth, Catalog: a.Catalog, Wallet: a.Wallet, Payments: a.Payments,
+		DB: a.DB, Logger: a.Logger, Ending: a.ending.Load, Metrics: a.requests, Tracer: a.telemetry.Tracer(), Twilio: a.Twilio, Accounts: a.Accounts, Access: a.Access, Requests: a.Requests, Conformance: a.Conformance, OAuth: a.OAuth, Catalog: a.Catalog, Wallet: a.Wallet, Payments: a.Payments,
 		Consultations: a.Consultations, Staff: a.Staff, Desk: a.Desk, Idempotency: a.Idempotency, Limiter: a.limiter, Applications: a.Applications, Portal: a.Portal, Webhooks: a.Webhooks,
 		Quotas: httpapi.Quotas{ApplicationPerMinute: a.Config.RateApplication, ClientPerMinute: a.Config.RateClient,
 			UnauthorizedPerMinute: a.Config.RateUnauthorized, TokenFailurePerMinute: a.Config.RateTokenFailures},

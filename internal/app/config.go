@@ -55,6 +55,15 @@ type Config struct {
 	MetricsAddr      string        `env:"PARTNERD_METRICS_ADDR" help:"Address to serve Prometheus metrics on, at /metrics. Empty: not served."`
 	MetricsToken     string        `env:"PARTNERD_METRICS_TOKEN" help:"Bearer token that readers of the metrics show; the totals of the wallets are among them. Required unless the address is of this machine."`
 
+	OTLPEndpoint        string `name:"otlp-endpoint" env:"OTEL_EXPORTER_OTLP_ENDPOINT" help:"Collector that traces and metrics are sent to by OTLP over HTTP, like http://127.0.0.1:4318. Empty: they are not, unless the next two say where."`
+	OTLPTracesEndpoint  string `name:"otlp-traces-endpoint" env:"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT" help:"Whole URL that traces are posted to. Empty: v1/traces of the collector."`
+	OTLPMetricsEndpoint string `name:"otlp-metrics-endpoint" env:"OTEL_EXPORTER_OTLP_METRICS_ENDPOINT" help:"Whole URL that metrics are posted to. Empty: v1/metrics of the collector."`
+	OTLPHeaders         string `name:"otlp-headers" env:"OTEL_EXPORTER_OTLP_HEADERS" help:"Headers that the collector asks for, like authorization=Bearer%20token; a secret."`
+	OTLPTracesHeaders   string `name:"otlp-traces-headers" env:"OTEL_EXPORTER_OTLP_TRACES_HEADERS" help:"The same for traces alone."`
+	OTLPMetricsHeaders  string `name:"otlp-metrics-headers" env:"OTEL_EXPORTER_OTLP_METRICS_HEADERS" help:"The same for metrics alone."`
+	OTLPProtocol        string `name:"otlp-protocol" env:"OTEL_EXPORTER_OTLP_PROTOCOL" help:"http/protobuf, the only one."`
+	OTELDisabled        bool   `name:"otel-sdk-disabled" env:"OTEL_SDK_DISABLED" help:"Send no traces and no metrics, whatever the endpoints."`
+
 	MailServer string `env:"PARTNERD_MAIL_SERVER" help:"Mail server, like smtp://user:password@host:587. Empty: a sandbox keeps mail in the data folder."`
 	MailFrom   string `env:"PARTNERD_MAIL_FROM" default:"no-reply@localhost" help:"Sender of mail."`
 
@@ -146,7 +155,7 @@ func (c *Config) Check() error {
 	if c.ValkeyURL != "" {
 		errs = append(errs, c.checkValkey())
 	}
-	errs = append(errs, c.checkMoney(), c.checkPhones(), c.checkTelephony())
+	errs = append(errs, c.checkTelemetry(), c.checkMoney(), c.checkPhones(), c.checkTelephony())
 	if _, err := c.proxies(); err != nil {
 		errs = append(errs, fmt.Errorf("PARTNERD_TRUSTED_PROXIES: %w", err))
 	}

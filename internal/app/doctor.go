@@ -70,6 +70,7 @@ func Examine(ctx context.Context, cfg Config, log *slog.Logger) []Finding {
 	}
 	e.mail(ctx)
 	e.quotas(ctx)
+	e.collector(ctx)
 	e.address(ctx)
 	return e.found
 }
@@ -309,6 +310,24 @@ func (e *examination) quotas(ctx context.Context) {
 		return
 	}
 	e.ok("quotas", "the server that counts for all processes answers")
+}
+
+// collector looks whether traces and metrics are taken; while they are not, nothing else suffers.
+func (e *examination) collector(ctx context.Context) {
+	if e.checkTelemetry() != nil { // settings has said so
+		return
+	}
+	c, err := e.telemetry()
+	if err != nil || c.Traces == "" && c.Metrics == "" {
+		return
+	}
+	asking, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	if err := c.Check(asking); err != nil {
+		e.warn("collector", "it does not take what is sent to it: "+strings.ReplaceAll(err.Error(), "\n", "; "), "Look at OTEL_EXPORTER_OTLP_ENDPOINT and its kin, and at that collector: name, port, path, TLS, headers. Meanwhile traces and metrics are lost.")
+		return
+	}
+	e.ok("collector", "it takes traces and metrics that are sent to it")
 }
 
 // address looks at the public address as people do.

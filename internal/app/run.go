@@ -49,6 +49,9 @@ func (a *App) Run(ctx context.Context, serve, work bool, started func()) error {
 	if a.cluster != nil {
 		wg.Go(func() { a.cluster.Keep(workers) })
 	}
+	if err := a.telemetry.SendMetrics(ctx); err != nil {
+		return err
+	}
 	if a.Config.MetricsAddr != "" {
 		stop, err := a.serveMetrics()
 		if err != nil {

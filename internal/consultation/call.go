@@ -7,6 +7,7 @@ import (
 
 	"partnerd/internal/lawyer"
 	"partnerd/internal/postgres"
+	"partnerd/internal/telemetry"
 	"partnerd/internal/telephony"
 )
 
@@ -51,7 +52,9 @@ func (s *Service) closeWithoutPhone(ctx context.Context, tx postgres.Tx, c *Cons
 
 // dial begins one attempt; what is left of a call that should be over is ended first. With [telephony.ErrLineBusy] the attempt is set for [lineBusyRetry] later, and with [ErrPhoneLost]
 // the consultation is closed; the transaction can be committed after both.
-func (s *Service) dial(ctx context.Context, tx postgres.Tx, c *Consultation) error {
+func (s *Service) dial(ctx context.Context, tx postgres.Tx, c *Consultation) (err error) {
+	ctx, span := s.about(ctx, "consultation dial", c)
+	defer func() { span.End(err) }()
 	_, ok, err := s.deps.Accounts.VerifiedPhone(ctx, tx, c.ClientID)
 	if err != nil {
 		return fmt.Errorf("read the client's phone: %w", err)
@@ -167,7 +170,9 @@ func (s *Service) EndCall(ctx context.Context, lease lawyer.Lease, consultationI
 }
 
 // cutCall ends a call from our side, whatever the provider says or does not say afterwards.
-func (s *Service) cutCall(ctx context.Context, tx postgres.Tx, c *Consultation, reason string) error {
+func (s *Service) cutCall(ctx context.Context, tx postgres.Tx, c *Consultation, reason string) (err error) {
+	ctx, span := s.about(ctx, "consultation hang up", c)
+	defer func() { span.End(err) }()
 	duration := joinedSec(*c, tx.Now)
 	call, active, err := s.deps.Telephony.Active(ctx, tx, c.ID)
 	if err != nil {
@@ -211,12 +216,18 @@ func (s *Service) HandleCallEvent(ctx context.Context, e telephony.Event) error 
 	return s.onCallEvent(ctx, call, e)
 }
 
-func (s *Service) onCallEvent(ctx context.Context, call telephony.Call, e telephony.Event) error {
+func (s *Service) onCallEvent(ctx context.Context, call telephony.Call, e telephony.Event) (err error) {
+	ctx, span := s.deps.Tracer.Start(ctx, "call event")
+	defer func() { span.End(err) }()
+	span.Set(telemetry.EventType, string(e.Kind))
+	span.Set(telemetry.CallID, call.ID)
+	span.Set(telemetry.ConsultationID, call.ConsultationID)
 	return s.deps.DB.InTx(ctx, func(tx postgres.Tx) error {
 		c, err := lock(ctx, tx, call.ConsultationID)
 		if err != nil {
 			return err
 		}
+		span.Link(c.TraceParent)
 		outcomes, err := s.deps.Telephony.Apply(ctx, tx, e)
 		if err != nil {
 			return err

@@ -84,6 +84,7 @@ type Consultation struct {
 	CallCapAt       *time.Time // when 20 minutes of joined time are reached
 	LineLostAt      *time.Time // the line dropped and may be restored
 	Reminders       int        // reminders of a missing note so far
+	TraceParent     string     // the span that it was created in; empty when nothing was traced
 }
 
 // WaiverAcknowledged is always true: nothing else is ever stored. The evidence of it is a record of its own.

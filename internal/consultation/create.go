@@ -8,6 +8,7 @@ import (
 	"partnerd/internal/id"
 	"partnerd/internal/postgres"
 	"partnerd/internal/problem"
+	"partnerd/internal/telemetry"
 	"partnerd/internal/vault"
 )
 
@@ -53,6 +54,7 @@ func (s *Service) Create(ctx context.Context, tx postgres.Tx, cmd CreateCommand)
 			return Consultation{}, err
 		}
 	}
+	begun.TraceParent = telemetry.Carry(ctx)
 	created, x1, err := advance(begun, onCreate, tx.Now)
 	if err != nil {
 		return Consultation{}, err
@@ -72,7 +74,7 @@ func (s *Service) Create(ctx context.Context, tx postgres.Tx, cmd CreateCommand)
 	if err := s.moveMoney(ctx, tx, c, x2.money); err != nil { // last: the wallet's row is the one that creations queue on
 		return Consultation{}, err
 	}
-	s.report(tx, c, none, onCreate)
+	s.report(ctx, tx, c, none, onCreate)
 	s.wakeSearch(tx, c.ID)
 	return c, nil
 }

@@ -8,6 +8,7 @@ import (
 	"partnerd/internal/lawyer"
 	"partnerd/internal/matching"
 	"partnerd/internal/postgres"
+	"partnerd/internal/telemetry"
 )
 
 const (
@@ -35,11 +36,21 @@ func (s *Service) search(ctx context.Context, consultationID string) (found bool
 		if err != nil || !ok {
 			return err
 		}
+		ctx, span := s.seek(ctx, tx, c)
 		offers, err := s.deps.Matching.Offer(ctx, tx, s.workOf(tx, c))
 		found = len(offers) > 0
+		span.SetInt(telemetry.Found, int64(len(offers)))
+		span.End(err)
 		return err
 	})
 	return found, err
+}
+
+// seek begins the span of a search, which follows from the creation.
+func (s *Service) seek(ctx context.Context, tx postgres.Tx, c searching) (context.Context, telemetry.Span) {
+	ctx, span := s.deps.Tracer.Resume(ctx, "consultation search", c.TraceParent, tx.Now.Sub(c.CreatedAt))
+	span.Set(telemetry.ConsultationID, c.ID)
+	return ctx, span
 }
 
 // AwaitSearches waits until nobody seeks a lawyer for what an application's clients wait for, and keeps all from it until the transaction
@@ -85,7 +96,13 @@ func (s *Service) LawyerAvailable(ctx context.Context, lawyerID string) error {
 			if !ok {
 				continue
 			}
-			if found, err := s.deps.Matching.OfferTo(ctx, tx, s.workOf(tx, c), lawyerID); err != nil || found {
+			ctx, span := s.seek(ctx, tx, c)
+			found, err := s.deps.Matching.OfferTo(ctx, tx, s.workOf(tx, c), lawyerID)
+			if found {
+				span.SetInt(telemetry.Found, 1)
+			}
+			span.End(err)
+			if err != nil || found {
 				return err
 			}
 		}

@@ -20,6 +20,7 @@ import (
 	"partnerd/internal/seal"
 	"partnerd/internal/sms"
 	"partnerd/internal/staff"
+	"partnerd/internal/telemetry"
 	"partnerd/internal/telephony"
 	"partnerd/internal/vault"
 	"partnerd/internal/wallet"
@@ -50,9 +51,10 @@ type Deps struct {
 	Notes        *note.Service
 	Telephony    *telephony.Service
 	Mail         *mail.Service
-	SMS          *sms.Service   // tells lawyers who are woken; nil where no text message can be sent
-	Staff        *staff.Service // whose operators are told of alarms; nil where there are none
-	Stage        Stage          // of a sandbox; nil in live, where everybody's lawyers serve everybody
+	SMS          *sms.Service      // tells lawyers who are woken; nil where no text message can be sent
+	Staff        *staff.Service    // whose operators are told of alarms; nil where there are none
+	Stage        Stage             // of a sandbox; nil in live, where everybody's lawyers serve everybody
+	Tracer       *telemetry.Tracer // nil for none
 	Logger       *slog.Logger
 }
 
@@ -92,11 +94,13 @@ func (s *Service) apply(ctx context.Context, tx postgres.Tx, c *Consultation, t 
 }
 
 // applyAll is apply for consultations that are in one status: records and events of all take one statement each.
-func (s *Service) applyAll(ctx context.Context, tx postgres.Tx, t trigger, list ...*Consultation) error {
+func (s *Service) applyAll(ctx context.Context, tx postgres.Tx, t trigger, list ...*Consultation) (err error) {
 	if len(list) == 0 {
 		return nil
 	}
 	from := list[0].Status
+	ctx, span := s.step(ctx, t, list)
+	defer func() { span.End(err) }()
 	moved, emissions, money := make([]Consultation, len(list)), make([]webhook.Emission, len(list)), noMoney
 	for i, c := range list {
 		next, st, err := advance(*c, t, tx.Now)
@@ -125,13 +129,38 @@ func (s *Service) applyAll(ctx context.Context, tx postgres.Tx, t trigger, list 
 		if err := s.moveMoney(ctx, tx, next, money); err != nil {
 			return fmt.Errorf("%s of %s: %w", t, next.ID, err)
 		}
-		s.report(tx, next, from, t)
+		s.report(ctx, tx, next, from, t)
 		if engages(from) && !engages(next.Status) {
 			s.wakeClient(tx, next.ClientID)
 		}
 		*list[i] = next
 	}
 	return nil
+}
+
+// step begins the span of a step of the table. It is part of what causes the step, a request or a timer, and linked to the creation of each
+// consultation that takes it.
+func (s *Service) step(ctx context.Context, t trigger, list []*Consultation) (context.Context, telemetry.Span) {
+	ctx, span := s.deps.Tracer.Start(ctx, "consultation step")
+	span.Set(telemetry.Trigger, string(t))
+	span.Set(telemetry.From, string(list[0].Status))
+	for _, c := range list {
+		span.Link(c.TraceParent)
+	}
+	if len(list) == 1 {
+		span.Set(telemetry.ConsultationID, list[0].ID)
+		span.Set(telemetry.LawyerID, list[0].LawyerID)
+	}
+	return ctx, span
+}
+
+// about begins the span of what is done for a consultation, linked to its creation.
+func (s *Service) about(ctx context.Context, name string, c *Consultation) (context.Context, telemetry.Span) {
+	ctx, span := s.deps.Tracer.Start(ctx, name)
+	span.Set(telemetry.ConsultationID, c.ID)
+	span.Set(telemetry.LawyerID, c.LawyerID)
+	span.Link(c.TraceParent)
+	return ctx, span
 }
 
 // engages tells whether a client who has a consultation in that status is not offered another one meanwhile.
@@ -161,9 +190,9 @@ func (s *Service) moveMoney(ctx context.Context, tx postgres.Tx, c Consultation,
 }
 
 // report logs one line for a transition that has committed: identifiers only, never what the client wrote.
-func (s *Service) report(tx postgres.Tx, c Consultation, from Status, t trigger) {
+func (s *Service) report(ctx context.Context, tx postgres.Tx, c Consultation, from Status, t trigger) {
 	tx.AfterCommit(func() {
-		s.log.Info("consultation", "id", c.ID, "from", from, "to", c.Status, "trigger", t, "lawyer", c.LawyerID, "reason", c.EndReason)
+		s.log.InfoContext(ctx, "consultation", "id", c.ID, "from", from, "to", c.Status, "trigger", t, "lawyer", c.LawyerID, "reason", c.EndReason)
 	})
 }
 

@@ -67,7 +67,8 @@ type row struct {
 	EstimateAhead     *int          `gorm:"column:estimate_ahead;<-:create"`
 	EstimateToldAt    *time.Time    `gorm:"column:estimate_told_at;<-:create"` // NULL when the partner did not ask
 	ErasedAt          *time.Time    `gorm:"column:erased_at;<-:create"`
-	Crew              matching.Crew `gorm:"column:crew;serializer:zeronull"` // NULL: everybody's
+	Crew              matching.Crew `gorm:"column:crew;serializer:zeronull"`                   // NULL: everybody's
+	TraceParent       string        `gorm:"column:trace_parent;<-:create;serializer:zeronull"` // the span that it was created in; NULL when nothing was traced
 }
 
 // TableName implements [schema.Tabler].
@@ -90,6 +91,7 @@ func toRow(c Consultation) row {
 		FirstDialAt: c.FirstDialAt, LastDialAt: c.LastDialAt, NextDialAt: c.NextDialAt, CallCapAt: c.CallCapAt,
 		LineLostAt: c.LineLostAt, Reminders: c.Reminders, CallableFrom: c.CallableFrom, CallableUntil: c.CallableUntil,
 		EarlierAttempts: c.EarlierAttempts, ChooseBy: c.ChooseBy, AlarmedAt: c.AlarmedAt, FirstAssignedAt: c.FirstAssignedAt, Crew: c.Crew,
+		TraceParent: c.TraceParent,
 	}
 	if c.RefundedAt != nil {
 		r.RefundedCents = &c.Refunded
@@ -110,6 +112,7 @@ func fromRow(r row) Consultation {
 		LineLostAt: r.LineLostAt, Reminders: r.Reminders, ErasedAt: r.ErasedAt,
 		CallableFrom: r.CallableFrom, CallableUntil: r.CallableUntil,
 		EarlierAttempts: r.EarlierAttempts, ChooseBy: r.ChooseBy, AlarmedAt: r.AlarmedAt, FirstAssignedAt: r.FirstAssignedAt, Crew: r.Crew,
+		TraceParent: r.TraceParent,
 	}
 	if r.RefundedCents != nil {
 		c.Refunded = *r.RefundedCents
@@ -130,9 +133,10 @@ var insertSQL = postgres.SQL(postgres.Atomic, `WITH told AS (
 	), c AS (
 		INSERT INTO consultations (id, application_id, client_id, status, competence, language, subject_sealed,
 			description_sealed, recording_consent, external_ref, price_cents, phone_sealed, event_seq, timer_at,
-			created_at, updated_at, search_started_at, estimate_sec, estimate_online, estimate_idle, estimate_ahead, estimate_told_at, crew)
+			created_at, updated_at, search_started_at, estimate_sec, estimate_online, estimate_idle, estimate_ahead, estimate_told_at, crew,
+			trace_parent)
 		VALUES ($1, $2, $3, $5, $6, $7, $8, $9, $10, nullif($11, ''), $12, $13, $14, $15, $4, $4, $4, (SELECT seconds FROM told),
-			(SELECT lawyers_online FROM told), (SELECT lawyers_idle FROM told), (SELECT ahead FROM told), (SELECT told_at FROM told), nullif($25, ''))
+			(SELECT lawyers_online FROM told), (SELECT lawyers_idle FROM told), (SELECT ahead FROM told), (SELECT told_at FROM told), nullif($25, ''), nullif($26, ''))
 	)
 	INSERT INTO consultation_evidence (consultation_id, text_version, text_sha256, acknowledged_at, application_id,
 		client_id, request_id, idempotency_key_sha256, address, user_agent, stated_version, stated_language)
@@ -142,7 +146,7 @@ func insertWithEvidence(ctx context.Context, tx postgres.Tx, r row, e evidenceRo
 	_, err := tx.Exec(ctx, insertSQL, r.ID, r.ApplicationID, r.ClientID, r.CreatedAt,
 		r.Status, r.Competence, r.Language, r.SubjectSealed, r.DescriptionSealed, r.RecordingConsent, r.ExternalRef, r.PriceCents, r.PhoneSealed,
 		r.EventSeq, r.TimerAt, e.TextVersion, e.TextSHA256, e.RequestID, e.IdempotencyKeySHA256, e.Address, e.UserAgent,
-		e.StatedVersion, e.StatedLanguage, r.CreatedAt.Add(-estimateHolds), r.Crew)
+		e.StatedVersion, e.StatedLanguage, r.CreatedAt.Add(-estimateHolds), r.Crew, r.TraceParent)
 	if err != nil {
 		return fmt.Errorf("insert consultation: %w", err)
 	}

@@ -260,7 +260,25 @@ func (s *Service) fireTimers(ctx context.Context) (faults []error) {
 // fireAll handles consultations in one transaction; when that fails, each in its own, and the one that fails alone is
 // looked at again later.
 func (s *Service) fireAll(ctx context.Context, ids []string) error {
-	err := s.deps.DB.InTx(ctx, func(tx postgres.Tx) error {
+	err := s.fireTogether(ctx, ids)
+	if err == nil || ctx.Err() != nil {
+		return err
+	}
+	if len(ids) > 1 {
+		var faults []error
+		for _, id := range ids {
+			faults = append(faults, s.fireAll(ctx, []string{id}))
+		}
+		return errors.Join(faults...)
+	}
+	tx := s.deps.DB.Read()
+	return errors.Join(fmt.Errorf("timer of %s: %w", ids[0], err), postpone(ctx, tx, ids[0], tx.Now.Add(retryBroken)))
+}
+
+func (s *Service) fireTogether(ctx context.Context, ids []string) (err error) {
+	ctx, span := s.deps.Tracer.Start(ctx, "consultation timer")
+	defer func() { span.End(err) }()
+	return s.deps.DB.InTx(ctx, func(tx postgres.Tx) error {
 		list, err := tryLockAll(ctx, tx, ids)
 		if err != nil {
 			return err
@@ -283,18 +301,6 @@ func (s *Service) fireAll(ctx context.Context, ids []string) error {
 		}
 		return s.endSearch(ctx, tx, over...)
 	})
-	if err == nil || ctx.Err() != nil {
-		return err
-	}
-	if len(ids) > 1 {
-		var faults []error
-		for _, id := range ids {
-			faults = append(faults, s.fireAll(ctx, []string{id}))
-		}
-		return errors.Join(faults...)
-	}
-	tx := s.deps.DB.Read()
-	return errors.Join(fmt.Errorf("timer of %s: %w", ids[0], err), postpone(ctx, tx, ids[0], tx.Now.Add(retryBroken)))
 }
 
 // fire does what the timer of a locked consultation asks for, if it is still due.

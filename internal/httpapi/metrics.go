@@ -30,14 +30,19 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 // methods are told apart; whatever else a caller makes up is one more.
 var methods = []string{"GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"}
 
+func knownMethod(method string) string {
+	if !slices.Contains(methods, method) {
+		return "other"
+	}
+	return method
+}
+
 // observe counts one request. route is empty when nothing is served at its path.
 func (m *Metrics) observe(route, method string, status int, took time.Duration) {
 	if route == "" {
 		route = "unknown"
 	}
-	if !slices.Contains(methods, method) {
-		method = "other"
-	}
+	method = knownMethod(method)
 	m.requests.WithLabelValues(route, method, strconv.Itoa(status/100)+"xx").Inc()
 	m.duration.WithLabelValues(route, method).Observe(took.Seconds())
 }

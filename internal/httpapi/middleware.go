@@ -24,12 +24,40 @@ import (
 	"partnerd/internal/problem"
 	"partnerd/internal/ratelimit"
 	"partnerd/internal/requestlog"
+	"partnerd/internal/telemetry"
 	texts "partnerd/internal/text"
 )
 
 // maxHeader is how many bytes of header fields a request may have. The server itself reads more, so that a caller who
 // sends too many gets an answer of ours.
 const maxHeader = 32 << 10
+
+// trace makes the request the root of a trace, but those of probes. What it tells of the request names no path, query, header, body,
+// address or agent.
+func (s *Server) trace(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		route := c.Path()
+		if route == "/healthz" || route == "/readyz" {
+			return next(c)
+		}
+		ctx, span := s.deps.Tracer.Serve(c.Request().Context(), knownMethod(edge.Method(c.Request())), route, c.Request().Header.Get(telemetry.HeaderParent))
+		c.SetRequest(c.Request().WithContext(ctx))
+		err := next(c)
+		r, status := requestOf(c.Request().Context()), c.Response().Status
+		if err != nil { // a panic, which begin has caught; what fails otherwise has been answered
+			status = http.StatusInternalServerError
+		}
+		span.SetInt(telemetry.Status, int64(status))
+		span.Set(telemetry.RequestID, r.ID)
+		span.Set(telemetry.ApplicationID, r.Principal.ApplicationID)
+		span.Set(telemetry.ClientID, r.Principal.ClientID)
+		if status >= http.StatusInternalServerError {
+			span.Fail(strconv.Itoa(status))
+		}
+		span.End(nil)
+		return err
+	}
+}
 
 // begin gives the request its identity and its headers, and turns a panic into an error.
 func (s *Server) begin(next echo.HandlerFunc) echo.HandlerFunc {
@@ -85,7 +113,7 @@ func (s *Server) accessLog(next echo.HandlerFunc) echo.HandlerFunc {
 			s.deps.Metrics.observe(c.Path(), method, status, took)
 		}
 		s.logForPartner(c, r, took)
-		s.deps.Logger.Info("request", "requestId", r.ID, "method", method, "route", c.Path(), "status", status,
+		s.deps.Logger.InfoContext(c.Request().Context(), "request", "requestId", r.ID, "method", method, "route", c.Path(), "status", status,
 			"durationMs", float64(took.Microseconds())/1000, "applicationId", r.Principal.ApplicationID, "clientId", r.Principal.ClientID)
 		return nil
 	}

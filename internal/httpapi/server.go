@@ -30,6 +30,7 @@ import (
 	"partnerd/internal/sandbox"
 	"partnerd/internal/staff"
 	"partnerd/internal/status"
+	"partnerd/internal/telemetry"
 	"partnerd/internal/telephony/twilio"
 	"partnerd/internal/wallet"
 	"partnerd/internal/webhook"
@@ -44,6 +45,7 @@ type Deps struct {
 	Webhooks      *webhook.Service
 	Logger        *slog.Logger
 	Metrics       *Metrics
+	Tracer        *telemetry.Tracer // of requests; nil for none
 	Accounts      *account.Service
 	Access        *access.Log
 	Requests      *requestlog.Log
@@ -138,6 +140,9 @@ func (s *Server) publish(path string, source []byte) error {
 // Register adds every route, and the order in which faults are answered.
 func (s *Server) Register(e *echo.Echo) {
 	e.HTTPErrorHandler = s.onError
+	if s.deps.Tracer != nil {
+		e.Use(s.trace)
+	}
 	e.Use(s.begin, s.accessLog, unlessVersioned(limitHeader))
 
 	known := []echo.MiddlewareFunc{s.authenticate, s.limitRate}

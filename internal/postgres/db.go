@@ -16,11 +16,14 @@ import (
 	"strings"
 	"time"
 
+	"github.com/exaring/otelpgx"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/multitracer"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
+	"go.opentelemetry.io/otel/metric/noop"
 	gormpostgres "gorm.io/driver/postgres"
 	"gorm.io/gorm"
 	"gorm.io/gorm/logger"
@@ -28,6 +31,7 @@ import (
 	"partnerd/internal/clock"
 	"partnerd/internal/id"
 	"partnerd/internal/poll"
+	"partnerd/internal/telemetry"
 )
 
 // LockTimeout bounds every wait for a row lock. A twin of a running idempotent request waits this long (decision H51).
@@ -55,10 +59,26 @@ type Options struct {
 	Machine  func() time.Time // measures what passes between two looks at it; nil means the machine's clock
 	Test     bool             // mark identifiers as those of a sandbox
 	Tracer   Tracer           // sees every statement; nil for none
+
+	Spans *telemetry.Tracer // of statements that belong to a span; nil for none
 }
 
 // Tracer sees statements begin and end, to count them or to make them fail.
 type Tracer = pgx.QueryTracer
+
+// tracer is what sees the statements, nil for nothing. Spans have the text of a statement, which holds no value of a parameter, and neither
+// the server's address nor a user. There are no metrics of statements beside the program's own.
+func (o Options) tracer() pgx.QueryTracer {
+	if o.Spans == nil {
+		return o.Tracer
+	}
+	spans := otelpgx.NewTracer(otelpgx.WithTracerProvider(o.Spans.Provider()), otelpgx.WithMeterProvider(noop.NewMeterProvider()),
+		otelpgx.WithDisableAcquireTracer(), otelpgx.WithDisableConnectionDetailsInAttributes())
+	if o.Tracer == nil {
+		return spans
+	}
+	return multitracer.New(o.Tracer, spans)
+}
 
 // Open connects to the database at url.
 func Open(ctx context.Context, url string, o Options) (*DB, error) {
@@ -75,9 +95,7 @@ func Open(ctx context.Context, url string, o Options) (*DB, error) {
 		o.Clock = remote
 	}
 	cfg.MaxConns = int32(o.MaxConns)
-	if o.Tracer != nil {
-		cfg.ConnConfig.Tracer = o.Tracer
-	}
+	cfg.ConnConfig.Tracer = o.tracer()
 	maps.Copy(cfg.ConnConfig.RuntimeParams, clientSettings)
 	statements := cfg
 	if o.Pooler != "" {

@@ -19,6 +19,7 @@ import (
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 
 	"partnerd/internal/postgres"
+	"partnerd/internal/telemetry"
 )
 
 const (
@@ -35,6 +36,8 @@ type Queue struct {
 	insert   *river.Client[pgx.Tx]
 	handlers map[string]handler
 	periodic []*river.PeriodicJob
+
+	Tracer *telemetry.Tracer // of jobs; nil for none. Set it before anything runs
 }
 
 // New makes a queue on the database.
@@ -56,6 +59,8 @@ type handler struct {
 type job struct {
 	Name string          `json:"name"`
 	Args json.RawMessage `json:"args"`
+
+	TraceParent string `json:"traceParent,omitempty"` // the span that inserted it
 }
 
 // Kind implements river.JobArgs.
@@ -101,7 +106,7 @@ func (q *Queue) Insert(ctx context.Context, tx postgres.Tx, name string, args an
 		return fmt.Errorf("write arguments of %s: %w", name, err)
 	}
 	err = tx.Pgx(ctx, func(t pgx.Tx) error {
-		_, err := q.insert.InsertTx(ctx, t, job{Name: name, Args: raw}, nil)
+		_, err := q.insert.InsertTx(ctx, t, job{Name: name, Args: raw, TraceParent: telemetry.Carry(ctx)}, nil)
 		return err
 	})
 	if err != nil {
@@ -171,5 +176,10 @@ func (w *worker) Work(ctx context.Context, j *river.Job[job]) error {
 	if !ok {
 		return fmt.Errorf("no handler for job %q", j.Args.Name)
 	}
-	return h.do(ctx, j.Args.Args)
+	ctx, span := w.queue.Tracer.Resume(ctx, "job", j.Args.TraceParent, w.queue.db.Clock().Now().Sub(j.CreatedAt))
+	span.Set(telemetry.JobName, j.Args.Name)
+	span.SetInt(telemetry.Attempt, int64(j.Attempt))
+	err := h.do(ctx, j.Args.Args)
+	span.End(err)
+	return err
 }

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"partnerd/internal/poll"
+	"partnerd/internal/telemetry"
 )
 
 type commandKind string
@@ -44,6 +45,8 @@ type command struct {
 	lawyerID       string
 	language       string
 	ended          bool // the call is over
+	traceParent    string
+	late           time.Duration // since it was due
 }
 
 const (
@@ -90,7 +93,7 @@ func (s *Service) Execute(ctx context.Context) (int, error) {
 }
 
 func (s *Service) execute(ctx context.Context, c command) error {
-	err := s.send(ctx, c)
+	err := s.traced(ctx, c)
 	if ctx.Err() != nil {
 		return ctx.Err() // the lease ends and another worker goes on
 	}
@@ -101,6 +104,19 @@ func (s *Service) execute(ctx context.Context, c command) error {
 	s.log.WarnContext(ctx, "telephony command failed", "command", c.id, "kind", c.kind, "call", c.callID, "try", c.tries,
 		"given_up", quit, "error", err)
 	return s.settle(ctx, c, settlement{done: quit, fault: err.Error(), after: backoff(c.tries)})
+}
+
+// traced is send as a step of what gave the command.
+func (s *Service) traced(ctx context.Context, c command) error {
+	ctx, span := s.Tracer.Call(ctx, "call command", c.traceParent, c.late)
+	span.Set(telemetry.CommandID, c.id)
+	span.Set(telemetry.EventType, string(c.kind))
+	span.Set(telemetry.CallID, c.callID)
+	span.Set(telemetry.ConsultationID, c.consultationID)
+	span.SetInt(telemetry.Attempt, int64(c.tries))
+	err := s.send(ctx, c)
+	span.End(err)
+	return err
 }
 
 type settlement struct {

@@ -8,6 +8,7 @@ import (
 
 	"partnerd/internal/id"
 	"partnerd/internal/postgres"
+	"partnerd/internal/telemetry"
 )
 
 // Service keeps calls and carries out commands. Safe for concurrent use.
@@ -17,6 +18,8 @@ type Service struct {
 	people  People
 	log     *slog.Logger
 	wake    chan struct{}
+
+	Tracer *telemetry.Tracer // of commands; nil for none. Set it before anything runs
 }
 
 // New makes the service. db is for carrying out commands, which is no part of anybody's transaction.

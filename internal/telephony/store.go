@@ -11,6 +11,7 @@ import (
 	"gorm.io/gorm/clause"
 
 	"partnerd/internal/postgres"
+	"partnerd/internal/telemetry"
 )
 
 // callRow is a row of calls. What is written once, when the call begins, is marked "<-:create".
@@ -62,6 +63,7 @@ type commandRow struct {
 	Attempts     int         `gorm:"column:attempts"`
 	DoneAt       *time.Time  `gorm:"column:done_at"`
 	LastError    string      `gorm:"column:last_error;serializer:zeronull"`
+	TraceParent  string      `gorm:"column:trace_parent;serializer:zeronull"` // the span that it was given in; none when nothing is traced
 }
 
 // TableName implements [schema.Tabler].
@@ -199,7 +201,8 @@ func attempts(ctx context.Context, tx postgres.Tx, consultationID string) (int, 
 }
 
 func insertCommand(ctx context.Context, tx postgres.Tx, callID string, o order) error {
-	err := gorm.G[commandRow](tx.Gorm(ctx)).Create(ctx, &commandRow{ID: tx.NewID("cmd"), CallID: callID, Kind: o.kind, Args: o.args, DueAt: tx.Now.Add(o.after)})
+	err := gorm.G[commandRow](tx.Gorm(ctx)).Create(ctx, &commandRow{ID: tx.NewID("cmd"), CallID: callID, Kind: o.kind, Args: o.args, DueAt: tx.Now.Add(o.after),
+		TraceParent: telemetry.Carry(ctx)})
 	if err != nil {
 		return fmt.Errorf("insert command: %w", err)
 	}
@@ -272,7 +275,7 @@ func claim(ctx context.Context, tx postgres.Tx) ([]command, error) {
 	due := make([]command, len(rows))
 	for i, r := range rows {
 		due[i] = command{id: r.Row.ID, kind: r.Row.Kind, args: r.Row.Args, tries: r.Row.Attempts, callID: r.Row.CallID,
-			consultationID: r.ConsultationID, lawyerID: r.LawyerID, language: r.Language, ended: r.Ended}
+			consultationID: r.ConsultationID, lawyerID: r.LawyerID, language: r.Language, ended: r.Ended, traceParent: r.Row.TraceParent, late: tx.Now.Sub(r.Row.DueAt)}
 	}
 	return due, nil
 }

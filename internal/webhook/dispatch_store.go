@@ -33,6 +33,7 @@ type claimedRow struct {
 	URL                  string
 	SecretSealed         []byte
 	PreviousSecretSealed []byte // null when none is in force
+	TraceParent          string // the span that the event was written in; empty for none
 }
 
 // What is pending, by index: everything, and what is not held.
@@ -90,7 +91,7 @@ UPDATE webhook_deliveries d SET lease_until = $5, lease_token = $6
 FROM picked p, webhook_events e
 WHERE d.id = p.id AND e.id = d.event_id
 RETURNING d.id, d.application_id, coalesce(d.consultation_id, ''), coalesce(e.client_id, ''), e.type, d.sequence, d.attempts,
-	d.schedule_from, d.created_at, e.body, p.url, p.secret_sealed, p.previous_secret_sealed`)
+	d.schedule_from, d.created_at, e.body, p.url, p.secret_sealed, p.previous_secret_sealed, coalesce(e.trace_parent, '')`)
 
 // claimDue leases due deliveries. Two processes never hold the same one: the lock is skipped by the other, and after the
 // commit the delivery is left alone until the lease ends.
@@ -103,7 +104,7 @@ func claimDue(ctx context.Context, tx postgres.Tx, c claim) ([]claimedRow, error
 	err = tx.Rows(ctx, claimSQL, func(rows *sql.Rows) error {
 		var r claimedRow
 		err := rows.Scan(&r.ID, &r.ApplicationID, &r.ConsultationID, &r.ClientID, &r.Type, &r.Sequence, &r.Attempts,
-			&r.ScheduleFrom, &r.CreatedAt, &r.Body, &r.URL, &r.SecretSealed, &r.PreviousSecretSealed)
+			&r.ScheduleFrom, &r.CreatedAt, &r.Body, &r.URL, &r.SecretSealed, &r.PreviousSecretSealed, &r.TraceParent)
 		out = append(out, r)
 		return err
 	}, c.now, c.room, string(rooms), c.limit, c.leaseUntil, c.token)

@@ -178,7 +178,7 @@ func (d *dispatcher) message(r claimedRow, token string) (message, error) {
 		url: r.URL, secret: secret, previousSecret: previous, deliveryID: r.ID, kind: r.Type,
 		sequence: r.Sequence, attempt: r.Attempts + 1, body: r.Body, applicationID: r.ApplicationID,
 		consultationID: r.ConsultationID, token: token, scheduleFrom: r.ScheduleFrom, createdAt: r.CreatedAt,
-		test: r.ConsultationID == "" && r.ClientID == "",
+		test: r.ConsultationID == "" && r.ClientID == "", traceParent: r.TraceParent,
 	}, nil
 }
 
@@ -187,6 +187,7 @@ func (d *dispatcher) attempt(ctx context.Context, m message) result {
 		poll.Pause(ctx, m.startIn)
 	}
 	startedAt := d.db.Clock().Now()
+	ctx, span := d.cfg.Tracer.Call(ctx, "webhook delivery", m.traceParent, startedAt.Sub(m.createdAt))
 	if m.attempt == 1 {
 		d.metrics.firstDelay.Observe(max(0, startedAt.Sub(m.createdAt).Seconds()))
 	}
@@ -197,6 +198,8 @@ func (d *dispatcher) attempt(ctx context.Context, m message) result {
 	if o.class != "" {
 		level = slog.LevelWarn
 	}
+	m.describe(span, o)
+	span.End(nil)
 	d.log.With("application", m.applicationID, "consultation", m.consultationID, "delivery", m.deliveryID,
 		"event", m.kind, "sequence", m.sequence, "attempt", m.attempt).Log(ctx, level, "webhook attempt", o.logged()...)
 	return result{m, o}

@@ -18,6 +18,7 @@ import (
 	"code.dny.dev/ssrf"
 
 	"partnerd/internal/clock"
+	"partnerd/internal/telemetry"
 )
 
 // HeaderPrefix begins the names of our headers (specification section 6.3).
@@ -72,6 +73,7 @@ type message struct {
 	test           bool
 	signatures     http.Header   // of a trial, instead of our own; nil for ours
 	startIn        time.Duration // after the claim
+	traceParent    string        // the span that the event was written in; empty for none
 }
 
 // outcome is what came of an attempt.
@@ -84,6 +86,23 @@ type outcome struct {
 	body       string
 	retryAfter time.Duration
 	cause      error // of a failure without a complete answer; for the log only, because it can name what is inside
+}
+
+// describe tells a span of an attempt what it was: never the URL, which may hold a secret of the partner.
+func (m message) describe(span telemetry.Span, o outcome) {
+	span.Set(telemetry.ApplicationID, m.applicationID)
+	span.Set(telemetry.ConsultationID, m.consultationID)
+	span.Set(telemetry.DeliveryID, m.deliveryID)
+	span.Set(telemetry.EventType, string(m.kind))
+	span.SetInt(telemetry.Sequence, m.sequence)
+	span.SetInt(telemetry.Attempt, int64(m.attempt))
+	span.Set(telemetry.Method, http.MethodPost)
+	if o.status != 0 {
+		span.SetInt(telemetry.Status, int64(o.status))
+	}
+	if o.class != "" {
+		span.Fail(o.class)
+	}
 }
 
 // logged are the attributes of a log line.
@@ -179,6 +198,9 @@ func (s *sender) post(ctx context.Context, m message) (outcome, error) {
 	}
 	if m.signatures == nil && m.previousSecret != "" {
 		h.Set(HeaderSignaturePrevious, Sign(m.previousSecret, now, m.body))
+	}
+	if span := telemetry.Carry(ctx); span != "" {
+		h.Set(telemetry.HeaderParent, span)
 	}
 	// Not sent, but lets net/http send again when a kept connection turns out to have been closed by the receiver.
 	h["Idempotency-Key"] = []string{}

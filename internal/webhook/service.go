@@ -17,6 +17,7 @@ import (
 	"partnerd/internal/postgres"
 	"partnerd/internal/problem"
 	"partnerd/internal/seal"
+	"partnerd/internal/telemetry"
 )
 
 // Config of a [Service]. The zero value is that of a live deployment.
@@ -40,6 +41,7 @@ type Config struct {
 	Notifier   Notifier              // tells partners about failing endpoints; nil means that the log does
 	Now        func() time.Time      // when a signature is made; nil means the machine's clock
 	Registerer prometheus.Registerer // gets the metrics; nil means that nobody reads them
+	Tracer     *telemetry.Tracer     // of attempts; nil for none
 	Logger     *slog.Logger          // nil means silence
 }
 

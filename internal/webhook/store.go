@@ -9,6 +9,7 @@ import (
 
 	"partnerd/internal/postgres"
 	"partnerd/internal/problem"
+	"partnerd/internal/telemetry"
 )
 
 // endpointRow is a row of webhook_endpoints.
@@ -56,6 +57,7 @@ type eventRow struct {
 	Body           []byte    `gorm:"column:body"`     // exactly what is sent
 	Position       *int64    `gorm:"column:position"` // in the application's list; none until the list is read past the event
 	CreatedAt      time.Time `gorm:"column:created_at;autoCreateTime:false"`
+	TraceParent    string    `gorm:"column:trace_parent;serializer:zeronull"` // the span that it was written in; none when nothing is traced
 }
 
 // TableName implements [schema.Tabler].
@@ -111,8 +113,8 @@ var insertEventsSQL = postgres.SQL(postgres.Batch, `
 		SELECT * FROM unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::bigint[], $7::text[], $8::bytea[], $9::text[])
 			AS new (id, delivery_id, application_id, consultation_id, sequence, type, body, client_id)
 	), events AS (
-		INSERT INTO webhook_events (id, application_id, consultation_id, sequence, type, body, client_id, created_at)
-		SELECT id, application_id, consultation_id, sequence, type, body, client_id, $1 FROM new
+		INSERT INTO webhook_events (id, application_id, consultation_id, sequence, type, body, client_id, created_at, trace_parent)
+		SELECT id, application_id, consultation_id, sequence, type, body, client_id, $1, nullif($10, '') FROM new
 	)
 	INSERT INTO webhook_deliveries (id, event_id, application_id, consultation_id, sequence, state, next_at, created_at)
 	SELECT delivery_id, id, application_id, consultation_id, sequence, 'PENDING', $1, $1 FROM new`)
@@ -132,7 +134,7 @@ func insertEvents(ctx context.Context, tx postgres.Tx, events []newEvent) error 
 			clients[i] = &events[i].client
 		}
 	}
-	_, err := tx.Exec(ctx, insertEventsSQL, tx.Now, ids, deliveries, applications, consultations, sequences, kinds, bodies, clients)
+	_, err := tx.Exec(ctx, insertEventsSQL, tx.Now, ids, deliveries, applications, consultations, sequences, kinds, bodies, clients, telemetry.Carry(ctx))
 	return err
 }
 

@@ -2,6 +2,8 @@ package process_test
 
 import (
 	"encoding/json"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -69,6 +71,18 @@ func TestDoctor(t *testing.T) {
 	var degraded result
 	if apart.ask(t, &degraded, "doctor", "--json"); level(degraded, "quotas") != "warn" || !degraded.OK {
 		t.Errorf("without the server of quotas: %+v", degraded)
+	}
+	apart.env = append(slices.Clone(in.env), "OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:1")
+	degraded = result{}
+	if apart.ask(t, &degraded, "doctor", "--json"); level(degraded, "collector") != "warn" || !degraded.OK {
+		t.Errorf("without the collector: %+v", degraded)
+	}
+	takes := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	defer takes.Close()
+	apart.env = append(slices.Clone(in.env), "OTEL_EXPORTER_OTLP_ENDPOINT="+takes.URL)
+	var watched result
+	if apart.ask(t, &watched, "doctor", "--json"); level(watched, "collector") != "ok" {
+		t.Errorf("with a collector: %+v", watched)
 	}
 	if after := query(t, db, all); after[0] != before[0] {
 		t.Errorf("left behind: %s, was %s", after[0], before[0])

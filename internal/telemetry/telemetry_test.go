@@ -1,0 +1,246 @@
+package telemetry
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	coltrace "go.opentelemetry.io/proto/otlp/collector/trace/v1"
+	"google.golang.org/protobuf/proto"
+)
+
+func silent() *slog.Logger { return slog.New(slog.DiscardHandler) }
+
+func sendTo(t *testing.T, url string, log *slog.Logger) *Telemetry {
+	t.Helper()
+	r := prometheus.NewRegistry()
+	tel, err := New(t.Context(), Config{Traces: url + "/v1/traces", Metrics: url + "/v1/metrics", Registry: r, Registerer: r, Logger: log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tel
+}
+
+// Without an endpoint there is nothing, and steps cost nothing.
+func TestOffIsNothing(t *testing.T) {
+	before := runtime.NumGoroutine()
+	r := prometheus.NewRegistry()
+	tel, err := New(t.Context(), Config{Registry: r, Registerer: r, Logger: silent()})
+	if tel != nil || err != nil {
+		t.Fatalf("%v, %v", tel, err)
+	}
+	log := silent()
+	if tel.Tracer().Logger(log) != log {
+		t.Error("the log is another one")
+	}
+	if err := tel.SendMetrics(t.Context()); err != nil {
+		t.Error(err)
+	}
+	ctx, name := t.Context(), strings.Repeat("x", 10)
+	allocated := testing.AllocsPerRun(100, func() {
+		ctx, span := tel.Tracer().Start(ctx, name)
+		ctx, step := tel.Tracer().Resume(ctx, name, "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", time.Hour)
+		ctx, call := tel.Tracer().Call(ctx, name, "", 0)
+		ctx, request := tel.Tracer().Serve(ctx, name, name, name)
+		span.Set(ConsultationID, name)
+		step.SetInt(Attempt, 1)
+		call.Link(name)
+		request.Fail(name)
+		if Carry(ctx) != "" {
+			t.Error("something is carried")
+		}
+		span.End(nil)
+		step.End(io.EOF)
+	})
+	if allocated != 0 {
+		t.Errorf("%v allocations", allocated)
+	}
+	tel.Close(t.Context())
+	if after := runtime.NumGoroutine(); after > before {
+		t.Errorf("%d goroutines, %d before", after, before)
+	}
+}
+
+// A collector that takes nothing costs a bounded number of spans; the rest is dropped at once and counted, the log is told once, and the end
+// waits no longer than it is told to.
+func TestASlowCollectorIsBounded(t *testing.T) {
+	t.Parallel()
+	stuck := make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case <-stuck:
+		case <-r.Context().Done():
+		}
+	}))
+	defer server.Close()
+	defer close(stuck)
+	var said strings.Builder
+	var mu sync.Mutex
+	tel := sendTo(t, server.URL, slog.New(slog.NewTextHandler(lockedWriter{&mu, &said}, nil)))
+	const spans = 3 * maxSpans
+	for range spans {
+		_, span := tel.Tracer().Start(t.Context(), "step")
+		span.End(nil)
+	}
+	if waiting := tel.sender.waiting.Load(); waiting > maxSpans {
+		t.Errorf("%d spans wait", waiting)
+	}
+	if dropped := testutil.ToFloat64(tel.figures.spans.WithLabelValues("dropped")); dropped != spans-maxSpans {
+		t.Errorf("%v spans were dropped, want %d", dropped, spans-maxSpans)
+	}
+	ending, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	tel.Close(ending) // returns, or the test does not
+	mu.Lock()
+	defer mu.Unlock()
+	if n := strings.Count(said.String(), "spans are dropped"); n != 1 {
+		t.Errorf("the log was told %d times:\n%s", n, said.String())
+	}
+}
+
+type lockedWriter struct {
+	mu *sync.Mutex
+	b  *strings.Builder
+}
+
+func (w lockedWriter) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.b.Write(p)
+}
+
+// Whatever a collector answers, it is counted, bounded in the log, and nobody's error; room for spans comes back.
+func TestALyingCollectorIsCounted(t *testing.T) {
+	t.Parallel()
+	partial, err := proto.Marshal(&coltrace.ExportTraceServiceResponse{PartialSuccess: &coltrace.ExportTracePartialSuccess{RejectedSpans: 1, ErrorMessage: strings.Repeat("no ", 5000)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, answer := range map[string]struct {
+		status int
+		body   string
+	}{
+		"nonsense": {200, "\xff\xff nonsense"}, "partial": {200, string(partial)}, "refused": {401, strings.Repeat("x", 10_000)}, "endless": {200, strings.Repeat("x", 8<<20)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Content-Type", "application/x-protobuf")
+				w.WriteHeader(answer.status)
+				_, _ = io.WriteString(w, answer.body)
+			}))
+			defer server.Close()
+			var said strings.Builder
+			var mu sync.Mutex
+			tel := sendTo(t, server.URL, slog.New(slog.NewTextHandler(lockedWriter{&mu, &said}, nil)))
+			for range 10 {
+				_, span := tel.Tracer().Start(t.Context(), "step")
+				span.End(nil)
+				if err := tel.spans.ForceFlush(t.Context()); err != nil {
+					t.Error(err)
+				}
+			}
+			if n := testutil.ToFloat64(tel.figures.spans.WithLabelValues("failed")); n != 10 {
+				t.Errorf("%v spans failed", n)
+			}
+			if waiting := tel.sender.waiting.Load(); waiting != 0 {
+				t.Errorf("%d spans wait", waiting)
+			}
+			tel.Close(t.Context())
+			mu.Lock()
+			defer mu.Unlock()
+			if n := strings.Count(said.String(), "did not reach"); n != 1 || len(said.String()) > 1000 {
+				t.Errorf("the log was told %d times, in %d bytes", n, said.Len())
+			}
+		})
+	}
+}
+
+// What is not on the list, and what an error says, stays here, whoever wrote it into a span.
+func TestOnlyWhatIsListedLeaves(t *testing.T) {
+	t.Parallel()
+	kept := tracetest.NewInMemoryExporter()
+	r := prometheus.NewRegistry()
+	sender := &spanSender{SpanExporter: kept, figures: newFigures(r), complaint: complaint{log: silent()}}
+	provider := trace.NewTracerProvider(trace.WithSyncer(sender))
+	_, s := provider.Tracer("").Start(t.Context(), "step")
+	s.SetAttributes(attribute.String("email", "SECRET"), attribute.String(string(ConsultationID), "con_1"), attribute.String("url.full", "SECRET"))
+	s.RecordError(errors.New("SECRET"))
+	s.AddEvent("SECRET")
+	s.SetStatus(codes.Error, "SECRET")
+	s.End()
+	spans := kept.GetSpans()
+	if len(spans) != 1 || len(spans[0].Attributes) != 1 || spans[0].Attributes[0].Value.AsString() != "con_1" || len(spans[0].Events) != 0 ||
+		spans[0].Status.Code != codes.Error || spans[0].Status.Description != "" {
+		t.Errorf("%+v", spans)
+	}
+}
+
+// A step follows in the trace of its cause for a while, then in one of its own that is linked to it; of a caller's trace there is a link alone.
+func TestWhereATraceEnds(t *testing.T) {
+	t.Parallel()
+	provider := trace.NewTracerProvider()
+	tracer := &Tracer{provider: provider, tracer: provider.Tracer("")}
+	const cause = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+	under, _ := tracer.Start(t.Context(), "something else that is under way")
+	for name, c := range map[string]struct {
+		begin    func() (context.Context, Span)
+		together bool
+		links    int
+	}{
+		"soon":            {func() (context.Context, Span) { return tracer.Resume(under, "", cause, Together) }, true, 0},
+		"late":            {func() (context.Context, Span) { return tracer.Resume(under, "", cause, Together+1) }, false, 1},
+		"nothing carried": {func() (context.Context, Span) { return tracer.Resume(under, "", "", 0) }, false, 0},
+		"nonsense":        {func() (context.Context, Span) { return tracer.Call(under, "", "00-x-y-z", 0) }, false, 0},
+		"a request":       {func() (context.Context, Span) { return tracer.Serve(under, "GET", "", cause) }, false, 1},
+	} {
+		ctx, span := c.begin()
+		s := span.span.(trace.ReadOnlySpan)
+		if got := s.SpanContext().TraceID().String() == "0af7651916cd43dd8448eb211c80319c"; got != c.together {
+			t.Errorf("%s: in the trace of the cause: %t", name, got)
+		}
+		if len(s.Links()) != c.links || s.SpanContext().TraceID() == read(Carry(under)).TraceID() {
+			t.Errorf("%s: %d links, in trace %s", name, len(s.Links()), s.SpanContext().TraceID())
+		}
+		if again := read(Carry(ctx)); again.SpanID() != s.SpanContext().SpanID() || !again.IsSampled() {
+			t.Errorf("%s: carried as %q", name, Carry(ctx))
+		}
+	}
+}
+
+func TestHeadersAndAddresses(t *testing.T) {
+	t.Parallel()
+	got, err := ParseHeaders("authorization=Bearer%20a%3Db, x-other = c=d ,")
+	if err != nil || len(got) != 2 || got["authorization"] != "Bearer a=b" || got["x-other"] != "c=d" {
+		t.Errorf("%q, %v", got, err)
+	}
+	for _, bad := range []string{"SECRET", "=SECRET", "a=SECRET%zz", "a b=SECRET", "a=SECRET%0d%0ab"} {
+		if _, err := ParseHeaders(bad); err == nil || strings.Contains(err.Error(), "SECRET") {
+			t.Errorf("%q: %v", bad, err)
+		}
+	}
+	for _, good := range []string{"http://127.0.0.1:4318", "https://collector.example/otlp"} {
+		if err := CheckURL(good); err != nil {
+			t.Errorf("%s: %v", good, err)
+		}
+	}
+	for _, bad := range []string{"127.0.0.1:4318", "grpc://host", "http://", "https://user:SECRET@host", "https://host?key=SECRET", "http://[SECRET"} {
+		if err := CheckURL(bad); err == nil || strings.Contains(err.Error(), "SECRET") {
+			t.Errorf("%q: %v", bad, err)
+		}
+	}
+}

@@ -12,11 +12,9 @@ import (
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/plotutil"
-	"gonum.org/v1/plot/vg"
-	"gonum.org/v1/plot/vg/draw"
-	"gonum.org/v1/plot/vg/vgsvg"
 
 	"partnerd/internal/consultation"
+	"partnerd/internal/picture"
 	"partnerd/internal/report"
 )
 
@@ -237,21 +235,15 @@ func (d *Day) ginis() (list plotter.XYs) {
 	return list
 }
 
-// picture is a figure of the page.
-type picture struct {
-	Title, Text string
-	SVG         template.HTML
-}
-
 func (r played) html() ([]byte, error) {
 	data := struct {
 		Theory   []Compared
 		Day      *Day
 		Figures  []Figure
-		Pictures []picture
+		Pictures []picture.Picture
 	}{r.theory, r.day, r.figures(), nil}
 	if r.day != nil {
-		for _, draw := range []func() (picture, error){r.day.byHour, r.day.scatter, r.day.fairnessBars} {
+		for _, draw := range []func() (picture.Picture, error){r.day.byHour, r.day.scatter, r.day.fairnessBars} {
 			p, err := draw()
 			if err != nil {
 				return nil, err
@@ -268,21 +260,7 @@ func (r played) html() ([]byte, error) {
 	return out.Bytes(), err
 }
 
-func render(p *plot.Plot, title, text string) (picture, error) {
-	canvas := vgsvg.New(18*vg.Centimeter, 9*vg.Centimeter)
-	p.Draw(draw.New(canvas))
-	var out bytes.Buffer
-	if _, err := canvas.WriteTo(&out); err != nil {
-		return picture{}, err
-	}
-	svg := out.Bytes()
-	if i := bytes.Index(svg, []byte("<svg")); i > 0 {
-		svg = svg[i:]
-	}
-	return picture{title, text, template.HTML(svg)}, nil //nolint:gosec // drawn here, from numbers
-}
-
-func (d *Day) byHour() (picture, error) {
+func (d *Day) byHour() (picture.Picture, error) {
 	p := plot.New()
 	p.X.Label.Text, p.Y.Label.Text = "hour of arrival", "wait, minutes"
 	var lines []any
@@ -300,12 +278,12 @@ func (d *Day) byHour() (picture, error) {
 		lines = append(lines, fmt.Sprintf("p%.0f", q*100), xy)
 	}
 	if err := plotutil.AddLinePoints(p, lines...); err != nil {
-		return picture{}, err
+		return picture.Picture{}, err
 	}
-	return render(p, "Waits by hour", "Until a lawyer accepted, of those whom one accepted within the 30 minutes of the search.")
+	return picture.Render(p, "Waits by hour", "Until a lawyer accepted, of those whom one accepted within the 30 minutes of the search.")
 }
 
-func (d *Day) scatter() (picture, error) {
+func (d *Day) scatter() (picture.Picture, error) {
 	p := plot.New()
 	p.X.Label.Text, p.Y.Label.Text = "estimate, seconds (log)", "wait, seconds (log)"
 	var xy plotter.XYs
@@ -322,28 +300,28 @@ func (d *Day) scatter() (picture, error) {
 	}
 	s, err := plotter.NewScatter(xy)
 	if err != nil {
-		return picture{}, err
+		return picture.Picture{}, err
 	}
 	s.Radius = 1
 	same := plotter.NewFunction(func(x float64) float64 { return x })
 	p.Add(s, same)
 	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = 0, 3.5, 0, 3.5
-	return render(p, "Estimates and what came", "Each point is a consultation; on the line the estimate was exact. Those at the left were told while somebody was idle. Powers of ten.")
+	return picture.Render(p, "Estimates and what came", "Each point is a consultation; on the line the estimate was exact. Those at the left were told while somebody was idle. Powers of ten.")
 }
 
-func (d *Day) fairnessBars() (picture, error) {
+func (d *Day) fairnessBars() (picture.Picture, error) {
 	p := plot.New()
 	p.X.Label.Text, p.Y.Label.Text = "pair, the most wanted first", "Gini"
 	xy := d.ginis()
 	if len(xy) > 0 {
 		s, err := plotter.NewScatter(xy)
 		if err != nil {
-			return picture{}, err
+			return picture.Picture{}, err
 		}
 		p.Add(s)
 	}
 	limit := plotter.NewFunction(func(float64) float64 { return fairGini })
 	p.Add(limit)
 	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = 0, float64(d.Plan.Pairs), 0, 0.5
-	return render(p, "Fairness inside a pair", fmt.Sprintf("Assignments by hour on duty, of lawyers who serve one pair alone, in pairs with %d assignments or more. The line is the promise.", giniServed))
+	return picture.Render(p, "Fairness inside a pair", fmt.Sprintf("Assignments by hour on duty, of lawyers who serve one pair alone, in pairs with %d assignments or more. The line is the promise.", giniServed))
 }

@@ -6,174 +6,45 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"os/exec"
-	"os/user"
-	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
-
-	"github.com/jackc/pgx/v5"
 
 	"partnerd/internal/poll"
 )
 
-// postgreses are servers of Postgres in folders below one, each with a port of its own. The first is initialised; the others are copies.
-type postgreses struct {
-	bin     string
-	dir     string
-	cred    *syscall.Credential // nil: the account of the test
-	servers []*exec.Cmd         // nil while it does not run
-	ports   []string
-}
-
-func newPostgreses(t *testing.T, n int) *postgreses {
-	t.Helper()
-	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin")
-	if len(found) == 0 {
-		fmt.Printf("NOT CHECKED: %s needs Debian's postgresql\n", t.Name())
-		t.Skip("NOT CHECKED: postgresql is not installed")
-	}
-	p := &postgreses{bin: slices.Max(found), servers: make([]*exec.Cmd, n), ports: make([]string, n)}
-	var err error
-	if p.dir, err = os.MkdirTemp("", "partnerd-postgres-*"); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(p.dir) })
-	if account, err := user.Lookup("postgres"); err == nil && os.Getuid() == 0 { // a server refuses to be root
-		uid, _ := strconv.Atoi(account.Uid)
-		gid, _ := strconv.Atoi(account.Gid)
-		p.cred = &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
-		if err := os.Chown(p.dir, uid, gid); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for i := range p.ports {
-		_, p.ports[i], _ = strings.Cut(freeAddress(t), ":")
-	}
-	p.run(t, "initdb", "-D", p.data(0), "-U", "owner", "--auth=trust", "--no-sync")
-	return p
-}
-
 // standbyPair is a primary and its synchronous standby: a commit that was acknowledged is on the disks of both.
-type standbyPair struct{ *postgreses }
+type standbyPair []*dbServer
 
-func newPair(t *testing.T) *standbyPair {
+func newPair(t *testing.T) standbyPair {
 	t.Helper()
-	p := &standbyPair{newPostgreses(t, 2)}
-	p.start(t, 0)
-	p.exec(t, 0, "CREATE ROLE program LOGIN", "CREATE DATABASE partnerd")
-	p.run(t, "pg_basebackup", "-D", p.data(1), "-h", "127.0.0.1", "-p", p.ports[0], "-U", "owner", "-R", "-c", "fast", "-X", "stream")
-	p.start(t, 1)
-	p.exec(t, 0, "ALTER SYSTEM SET synchronous_standby_names = '*'", "SELECT pg_reload_conf()")
-	db := connect(t, p.url(0, "owner", "postgres"))
+	_, servers := newServers(t, 2)
+	p := standbyPair(servers)
+	primary, standby := p[0], p[1]
+	primary.start(t)
+	primary.exec(t, "CREATE ROLE program LOGIN", "CREATE DATABASE partnerd")
+	standby.run(t, "pg_basebackup", "-D", standby.data, "-h", "127.0.0.1", "-p", primary.port, "-U", "owner", "-R", "-c", "fast", "-X", "stream")
+	standby.start(t)
+	primary.exec(t, "ALTER SYSTEM SET synchronous_standby_names = '*'", "SELECT pg_reload_conf()")
+	db := connect(t, primary.url("owner", "postgres"))
 	await(t, deadline, func() bool {
 		return slices.Equal(query(t, db, "SELECT sync_state FROM pg_stat_replication"), []string{"sync"})
 	}, func() string { return "the standby does not follow" })
 	return p
 }
 
-func (p *postgreses) data(i int) string { return filepath.Join(p.dir, strconv.Itoa(i)) }
-
-// url is the address of one of them.
-func (p *postgreses) url(i int, role, database string) string {
-	return "postgres://" + role + "@127.0.0.1:" + p.ports[i] + "/" + database + "?sslmode=disable"
-}
-
 // both is the address of whichever takes writes.
-func (p *standbyPair) both(role string) string {
-	return "postgres://" + role + "@127.0.0.1:" + p.ports[0] + ",127.0.0.1:" + p.ports[1] + "/partnerd?sslmode=disable&target_session_attrs=read-write&connect_timeout=2"
-}
-
-func (p *postgreses) command(name string, args ...string) *exec.Cmd {
-	cmd := exec.Command(filepath.Join(p.bin, name), args...)
-	cmd.Dir, cmd.Env = "/", []string{"PATH=" + os.Getenv("PATH"), "LC_ALL=C"}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: p.cred, Setpgid: true}
-	return cmd
-}
-
-func (p *postgreses) run(t *testing.T, name string, args ...string) {
-	t.Helper()
-	if out, err := p.command(name, args...).CombinedOutput(); err != nil {
-		t.Fatalf("%s: %v\n%s", name, err, out)
-	}
-}
-
-func (p *postgreses) exec(t *testing.T, i int, statements ...string) {
-	t.Helper()
-	conn, err := pgx.Connect(t.Context(), p.url(i, "owner", "postgres"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close(context.Background())
-	for _, s := range statements {
-		if _, err := conn.Exec(t.Context(), s); err != nil {
-			t.Fatalf("%s: %v", s, err)
-		}
-	}
-}
-
-func (p *postgreses) start(t *testing.T, i int, settings ...string) {
-	t.Helper()
-	args := []string{"-D", p.data(i), "-p", p.ports[i], "-h", "127.0.0.1", "-c", "unix_socket_directories=" + p.dir, "-c", "max_connections=150"}
-	for _, s := range settings {
-		args = append(args, "-c", s)
-	}
-	p.servers[i] = p.command("postgres", args...)
-	var said transcript
-	p.servers[i].Stderr = &said
-	if err := p.servers[i].Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		p.kill(i)
-		if t.Failed() {
-			t.Logf("server %d said:\n%s", i, lastLines(said.String(), 15))
-		}
-	})
-	await(t, readyWithin, func() bool {
-		conn, err := pgx.Connect(t.Context(), p.url(i, "owner", "postgres"))
-		if err == nil {
-			conn.Close(context.Background())
-		}
-		return err == nil
-	}, said.String)
-}
-
-// kill ends a server and its sessions at once, as when the power fails.
-func (p *postgreses) kill(i int) {
-	if p.servers[i] == nil {
-		return
-	}
-	p.signal(i, syscall.SIGKILL)
-	_ = p.servers[i].Wait()
-	p.servers[i] = nil
-}
-
-// freeze stops a server and its sessions without a word, as when its disk hangs: connections to it stay open and nobody answers.
-func (p *postgreses) freeze(i int) { p.signal(i, syscall.SIGSTOP) }
-
-// signal reaches sessions, too, which have process groups of their own and outlive a server when they are stopped.
-func (p *postgreses) signal(i int, what syscall.Signal) {
-	server := p.servers[i].Process.Pid
-	out, _ := exec.Command("pgrep", "-P", strconv.Itoa(server)).Output()
-	_ = syscall.Kill(server, what)
-	for child := range strings.FieldsSeq(string(out)) {
-		if pid, err := strconv.Atoi(child); err == nil {
-			_ = syscall.Kill(pid, what)
-		}
-	}
+func (p standbyPair) both(role string) string {
+	return p[0].urlAt(p[0].address()+","+p[1].address(), role, "partnerd") + "&target_session_attrs=read-write&connect_timeout=2"
 }
 
 // promote makes the standby the one that takes writes, which waits for no standby of its own.
-func (p *standbyPair) promote(t *testing.T) {
+func (p standbyPair) promote(t *testing.T) {
 	t.Helper()
-	p.exec(t, 1, "SELECT pg_promote()", "ALTER SYSTEM SET synchronous_standby_names = ''", "SELECT pg_reload_conf()")
+	p[1].exec(t, "SELECT pg_promote()", "ALTER SYSTEM SET synchronous_standby_names = ''", "SELECT pg_reload_conf()")
 }
 
 // TestFailoverLosesNothing is "make failover": the primary dies, or hangs until it is fenced, while partners call; the standby is promoted,
@@ -182,15 +53,15 @@ func TestFailoverLosesNothing(t *testing.T) {
 	if os.Getenv("PARTNERD_TEST_FAILOVER") == "" {
 		t.Skip("make failover")
 	}
-	for name, lose := range map[string]func(*standbyPair){
-		"killed": func(p *standbyPair) { p.kill(0) },
-		"hung":   func(p *standbyPair) { p.freeze(0) },
+	for name, lose := range map[string]func(standbyPair){
+		"killed": func(p standbyPair) { p[0].kill() },
+		"hung":   func(p standbyPair) { p[0].freeze() },
 	} {
 		t.Run(name, func(t *testing.T) { failover(t, lose) })
 	}
 }
 
-func failover(t *testing.T, lose func(*standbyPair)) {
+func failover(t *testing.T, lose func(standbyPair)) {
 	p := newPair(t)
 	front := freeAddress(t)
 	in := install(t, "PARTNERD_ENV=sandbox", "PARTNERD_DATABASE_URL="+p.both("program"), "PARTNERD_DATABASE_OWNER_URL="+p.both("owner"), "PARTNERD_DATABASE_CONNS=6",
@@ -247,12 +118,12 @@ func failover(t *testing.T, lose func(*standbyPair)) {
 	p.promote(t)
 	promoted := time.Now()
 	poll.Pause(t.Context(), fencedAfter)
-	p.kill(0) // or two would take writes
+	p[0].kill() // or two would take writes
 	reach(acknowledged.Load() + after)
 	stop()
 	load.Wait()
 
-	db := connect(t, p.url(1, "owner", "partnerd"))
+	db := connect(t, p[1].url("owner", "partnerd"))
 	there := map[string]string{}
 	for _, row := range query(t, db, "SELECT id || ' ' || external_ref FROM consultations WHERE external_ref IS NOT NULL") {
 		id, key, _ := strings.Cut(row, " ")

@@ -25,7 +25,8 @@ import (
 
 // archive is a repository of pgBackRest, which holds backups of a server and the log since, enciphered.
 type archive struct {
-	*postgreses
+	dir     string
+	servers []*dbServer
 	program string
 }
 
@@ -42,7 +43,8 @@ func newArchive(t *testing.T, servers int) *archive {
 		fmt.Printf("NOT CHECKED: %s needs pgbackrest\n", t.Name())
 		t.Skip("NOT CHECKED: pgbackrest is not installed")
 	}
-	a := &archive{postgreses: newPostgreses(t, servers)}
+	a := &archive{}
+	a.dir, a.servers = newServers(t, servers)
 	a.program = filepath.Join(a.dir, "pgbackrest")
 	program, err := os.ReadFile(found)
 	if err == nil {
@@ -67,14 +69,14 @@ pg1-path=%[4]s
 pg1-port=%[5]s
 pg1-user=owner
 pg1-socket-path=%[1]s
-`, a.dir, rand.Text(), stanza, a.data(0), a.ports[0])), 0o644)
+`, a.dir, rand.Text(), stanza, a.servers[0].data, a.servers[0].port)), 0o644)
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
 	a.program += " --config=" + config + " --stanza=" + stanza
 	a.startArchiving(t, 0)
-	a.exec(t, 0, "CREATE ROLE program LOGIN", "CREATE DATABASE partnerd")
+	a.servers[0].exec(t, "CREATE ROLE program LOGIN", "CREATE DATABASE partnerd")
 	a.backrest(t, "stanza-create")
 	a.backrest(t, "check")
 	return a
@@ -83,7 +85,7 @@ pg1-socket-path=%[1]s
 func (a *archive) backrest(t *testing.T, args ...string) {
 	t.Helper()
 	whole := append(strings.Fields(a.program), args...)
-	cmd := a.command("true")
+	cmd := a.servers[0].command("true")
 	cmd.Path, cmd.Args = whole[0], whole
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("pgbackrest %q: %v\n%s", args, err, out)
@@ -92,17 +94,17 @@ func (a *archive) backrest(t *testing.T, args ...string) {
 
 func (a *archive) startArchiving(t *testing.T, i int) {
 	t.Helper()
-	a.start(t, i, "archive_mode=on", "archive_timeout="+fmt.Sprint(int(archiveTimeout.Seconds())), "archive_command="+a.program+" --pg1-path="+a.data(i)+" archive-push %p")
+	a.servers[i].start(t, "archive_mode=on", "archive_timeout="+fmt.Sprint(int(archiveTimeout.Seconds())), "archive_command="+a.program+" --pg1-path="+a.servers[i].data+" archive-push %p")
 }
 
 // restore brings the folder of server i to an instant, or with an empty one to the end of the archive. How says what the server does there.
 func (a *archive) restore(t *testing.T, i int, instant, how string) {
 	t.Helper()
-	args := []string{"--pg1-path=" + a.data(i), "--type=default"}
+	args := []string{"--pg1-path=" + a.servers[i].data, "--type=default"}
 	if instant != "" {
-		args = []string{"--pg1-path=" + a.data(i), "--type=time", "--target=" + strings.NewReplacer("T", " ", "Z", "+00").Replace(instant), "--target-action=" + how, "--target-timeline=current"}
+		args = []string{"--pg1-path=" + a.servers[i].data, "--type=time", "--target=" + strings.NewReplacer("T", " ", "Z", "+00").Replace(instant), "--target-action=" + how, "--target-timeline=current"}
 	}
-	if err := os.RemoveAll(a.data(i)); err != nil {
+	if err := os.RemoveAll(a.servers[i].data); err != nil {
 		t.Fatal(err)
 	}
 	a.backrest(t, append(args, "restore")...)
@@ -111,7 +113,7 @@ func (a *archive) restore(t *testing.T, i int, instant, how string) {
 // awaitWrites waits until server i has come out of recovery.
 func (a *archive) awaitWrites(t *testing.T, i int) {
 	t.Helper()
-	db := connect(t, a.url(i, "owner", "postgres"))
+	db := connect(t, a.servers[i].url("owner", "postgres"))
 	await(t, deadline, func() bool { return query(t, db, "SELECT pg_is_in_recovery()::text")[0] == "false" }, func() string { return "still in recovery" })
 }
 
@@ -319,7 +321,7 @@ func TestRestoreBringsBackWhatWasBefore(t *testing.T) {
 	a := newArchive(t, 4)
 	front := freeAddress(t)
 	settings := func(i int) []string {
-		return []string{"PARTNERD_ENV=sandbox", "PARTNERD_DATABASE_URL=" + a.url(i, "program", "partnerd"), "PARTNERD_DATABASE_OWNER_URL=" + a.url(i, "owner", "partnerd"),
+		return []string{"PARTNERD_ENV=sandbox", "PARTNERD_DATABASE_URL=" + a.servers[i].url("program", "partnerd"), "PARTNERD_DATABASE_OWNER_URL=" + a.servers[i].url("owner", "partnerd"),
 			"PARTNERD_DATABASE_CONNS=6", "PARTNERD_BASE_URL=http://" + front}
 	}
 	in := install(t, settings(damaged)...)
@@ -345,7 +347,7 @@ func TestRestoreBringsBackWhatWasBefore(t *testing.T) {
 	await(t, deadline, func() bool { return time.Since(ended) > 2*time.Second }, nil) // pgBackRest knows the end of a backup to the second
 	withdrawn := create(t.Context(), d.url, kept.AccessToken, request{rand.Text(), "IP", "PT"}).consultation(t).ID
 
-	db := connect(t, a.url(damaged, "owner", "partnerd"))
+	db := connect(t, a.servers[damaged].url("owner", "partnerd"))
 	d.moment.Store(1)
 	to := instant(t, db)
 	d.moment.Store(2)
@@ -394,12 +396,12 @@ func TestRestoreBringsBackWhatWasBefore(t *testing.T) {
 		return query(t, db, "SELECT coalesce(last_archived_wal, '') FROM pg_stat_archiver")[0] >= segment
 	}, func() string { return "the log is not archived" })
 	lap("the log up to the damage is archived")
-	a.kill(damaged)
+	a.servers[damaged].kill()
 	a.restore(t, restored, to, "promote")
 	lap("the backup is in its place")
 	a.startArchiving(t, restored)
 	a.restore(t, lost, before, "pause")
-	a.start(t, lost)
+	a.servers[lost].start(t)
 	lap("a copy of what was lost can be read")
 	a.awaitWrites(t, restored)
 	lap("the log is replayed, the database takes writes")
@@ -426,7 +428,7 @@ func TestRestoreBringsBackWhatWasBefore(t *testing.T) {
 		TokensKept int
 		Payments   []struct{ ID string }
 	}
-	again.ask(t, &report, "restored", "--to", to, "--lost-database-url", a.url(lost, "owner", "partnerd"), "--reason", "Drill.", "--json")
+	again.ask(t, &report, "restored", "--to", to, "--lost-database-url", a.servers[lost].url("owner", "partnerd"), "--reason", "Drill.", "--json")
 	lap("the database is settled")
 	t.Logf("the report: compared %t, %d consultations gone, %d open again, %d erased, %d links ended, %d tokens kept, %d payments missing",
 		report.Compared, len(report.Gone), len(report.Repeated), len(report.Erased), report.LinksEnded, report.TokensKept, len(report.Payments))
@@ -439,7 +441,7 @@ func TestRestoreBringsBackWhatWasBefore(t *testing.T) {
 	lap("a consultation is made with the token from after the instant")
 
 	// Everything before, nothing after.
-	db = connect(t, a.url(restored, "owner", "partnerd"))
+	db = connect(t, a.servers[restored].url("owner", "partnerd"))
 	there := map[string]bool{}
 	for _, id := range query(t, db, "SELECT id FROM consultations") {
 		there[id] = true
@@ -537,17 +539,17 @@ func TestRestoreBringsBackWhatWasBefore(t *testing.T) {
 	wait = d.load(ctx, callers)
 	await(t, deadline, func() bool { return query(t, db, archived)[0] == "true" }, func() string { return "the log is not archived" })
 	d.more(20)
-	a.kill(restored)
+	a.servers[restored].kill()
 	died := time.Now()
 	stop()
 	wait()
 	server.kill()
-	a.kill(lost)
+	a.servers[lost].kill()
 	a.restore(t, rebuilt, "", "")
 	a.startArchiving(t, rebuilt)
 	a.awaitWrites(t, rebuilt)
 	t.Logf("%.1f s after the disk was lost another server takes writes", time.Since(died).Seconds())
-	db = connect(t, a.url(rebuilt, "owner", "partnerd"))
+	db = connect(t, a.servers[rebuilt].url("owner", "partnerd"))
 	clear(there)
 	for _, id := range query(t, db, "SELECT id FROM consultations") {
 		there[id] = true

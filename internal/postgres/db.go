@@ -360,11 +360,11 @@ func IsForeignKey(err error, constraint string) bool { return isViolation(err, "
 // IsLockTimeout tells whether a row lock was not had within [LockTimeout].
 func IsLockTimeout(err error) bool { return sqlState(err) == "55P03" }
 
-// IsUnavailable tells whether err says that the database could not be reached, went away, is starting or stopping, or
-// takes no more connections: the same statement may succeed later.
+// IsUnavailable tells whether err says that the database could not be reached, went away, is starting or stopping, takes no
+// more connections, or lacks disk or memory: the same statement may succeed later.
 func IsUnavailable(err error) bool {
 	switch c := sqlState(err); {
-	case strings.HasPrefix(c, "08"), c == "57P01", c == "57P02", c == "57P03", c == "53300":
+	case strings.HasPrefix(c, "08"), strings.HasPrefix(c, "53"), c == "57P01", c == "57P02", c == "57P03", c == "58030":
 		return true
 	case c != "":
 		return false

@@ -18,6 +18,8 @@ func TestIsUnavailable(t *testing.T) {
 		&pgconn.PgError{Code: "57P01"}:              true, // the server stops
 		&pgconn.PgError{Code: "57P03"}:              true, // the server starts
 		&pgconn.PgError{Code: "53300"}:              true, // too many connections
+		&pgconn.PgError{Code: "53100"}:              true, // the disk is full
+		&pgconn.PgError{Code: "58030"}:              true, // the disk fails
 		&pgconn.PgError{Code: "08006"}:              true,
 		fmt.Errorf("read: %w", io.ErrUnexpectedEOF): true,
 		&pgconn.PgError{Code: "23505"}:              false,

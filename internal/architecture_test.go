@@ -60,6 +60,7 @@ var level = map[string]int{
 	"internal/supply":       13,
 	"internal/e2e/opencopy": 13,
 	"internal/e2e/process":  13,
+	"internal/e2e/faults":   8, // compares what was seen with the table of states
 	"internal":              13,
 }
 
@@ -199,8 +200,8 @@ func checkFence(t *testing.T, used map[string]bool, from, file, dependency strin
 func TestTheClockTheEnvironmentAndTheLoggerComeFromOnePlace(t *testing.T) {
 	t.Parallel()
 	places := map[string][]string{
-		"time.Now":     {"internal/clock", "cmd/partnerd", "cmd/partnerctl", "cmd/democrm", "cmd/democrm/crm", "cmd/democrm/office", "cmd/bench", "internal/bench", "internal/dbtest"},
-		"time.Since":   {"internal/clock", "cmd/partnerd", "cmd/partnerctl", "cmd/democrm", "cmd/democrm/crm", "cmd/democrm/office", "cmd/bench", "internal/bench", "internal/dbtest"},
+		"time.Now":     {"internal/clock", "cmd/partnerd", "cmd/partnerctl", "cmd/democrm", "cmd/democrm/crm", "cmd/democrm/office", "cmd/bench", "internal/bench", "internal/dbtest", "internal/e2e/faults"},
+		"time.Since":   {"internal/clock", "cmd/partnerd", "cmd/partnerctl", "cmd/democrm", "cmd/democrm/crm", "cmd/democrm/office", "cmd/bench", "internal/bench", "internal/dbtest", "internal/e2e/faults"},
 		"os.Getenv":    {"internal/app", "cmd/partnerd", "cmd/partnerctl", "internal/dbtest"},
 		"os.LookupEnv": {"internal/app", "cmd/partnerd", "cmd/partnerctl", "internal/dbtest"},
 		"slog.Default": nil,

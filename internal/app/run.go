@@ -16,8 +16,11 @@ import (
 
 const (
 	shutdownTime = 10 * time.Second
-	flushTime    = 2 * time.Second // of what open requests counted
-	maxHeader    = 128 << 10       // more than the program accepts, so that the refusal is ours to word; half-sent requests keep as much
+	flushTime    = 2 * time.Second  // of what open requests counted
+	answerTime   = time.Minute      // of a request, with the writing of its answer
+	requestTime  = 50 * time.Second // of a request, without: more than an examination of a receiver takes
+	streamPath   = "/api/desk/v1/events"
+	maxHeader    = 128 << 10 // more than the program accepts, so that the refusal is ours to word; half-sent requests keep as much
 )
 
 // Run serves and works until ctx ends, then finishes what is under way. With serve false it only works; with work
@@ -80,8 +83,8 @@ func (a *App) serve(ctx context.Context, started, stopWorkers func()) error {
 		return fmt.Errorf("listen: %w", err)
 	}
 	server := &http.Server{
-		Handler: a.politely(handler), MaxHeaderBytes: maxHeader,
-		ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second, WriteTimeout: time.Minute, IdleTimeout: 2 * time.Minute,
+		Handler: inTime(a.politely(handler)), MaxHeaderBytes: maxHeader,
+		ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second, WriteTimeout: answerTime, IdleTimeout: 2 * time.Minute,
 	}
 	failed := make(chan error, 1)
 	go func() { failed <- server.Serve(edge.Listener(listener, a.newRequestID, a.Logger)) }()
@@ -112,6 +115,19 @@ func (a *App) serve(ctx context.Context, started, stopWorkers func()) error {
 		a.Logger.Warn("the last requests are not in the log that partners see", "error", lost)
 	}
 	return err
+}
+
+// inTime ends what a request waits for while there is still time to answer that it could not be done: a database that neither
+// answers nor goes away would keep it, and a connection, for ever. A stream of events has no end and bounds each of its writes.
+func inTime(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != streamPath {
+			ctx, cancel := context.WithTimeout(r.Context(), requestTime)
+			defer cancel()
+			r = r.WithContext(ctx)
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 // politely asks who still sends to a process that ends for another connection, so that none is closed under a request.

@@ -29,20 +29,36 @@ type Loop struct {
 // Run repeats step, beginning at once, until ctx ends; then it returns nil. A step that tells that there is more is
 // repeated without a pause.
 func (l Loop) Run(ctx context.Context, step func(context.Context) (more bool, err error)) error {
-	tick := time.NewTicker(l.Every)
-	defer tick.Stop()
-	for ctx.Err() == nil {
+	return l.RunTimed(ctx, func(ctx context.Context) (time.Duration, error) {
 		more, err := step(ctx)
+		if more {
+			return 0, err
+		}
+		return l.Every, err
+	})
+}
+
+// RunTimed is [Loop.Run] with a step that tells in what time it is to be repeated if nothing wakes the loop before: 0 is at
+// once. Nothing is later than Every.
+func (l Loop) RunTimed(ctx context.Context, step func(context.Context) (again time.Duration, err error)) error {
+	timer := time.NewTimer(l.Every)
+	defer timer.Stop()
+	for ctx.Err() == nil {
+		timer.Reset(l.Every)
+		again, err := step(ctx)
 		if err != nil && ctx.Err() == nil {
 			l.Log.ErrorContext(ctx, l.Name, "error", err)
 		}
-		if more && err == nil {
-			continue
+		if err == nil && again < l.Every {
+			if again <= 0 {
+				continue
+			}
+			timer.Reset(again)
 		}
 		select {
 		case <-ctx.Done():
 		case <-l.Wake:
-		case <-tick.C:
+		case <-timer.C:
 		}
 	}
 	return nil

@@ -233,7 +233,7 @@ func (h *house) verifyBooks() {
 // run turns every wheel as the program does, until the test ends. The simulated lawyers, who are there, do the first thing late.
 func (h *house) run(late time.Duration) {
 	h.Helper()
-	if err := h.players.Turn(h.ctx); err != nil {
+	if _, err := h.players.Turn(h.ctx); err != nil {
 		h.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(h.ctx)
@@ -267,7 +267,7 @@ func (h *house) play() {
 	h.Helper()
 	err := h.consultations.Sweep(h.ctx)
 	if err == nil {
-		err = h.players.Turn(h.ctx)
+		_, err = h.players.Turn(h.ctx)
 	}
 	for n := 1; n > 0 && err == nil; {
 		var a, b int

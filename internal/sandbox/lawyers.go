@@ -77,7 +77,6 @@ type Lawyers struct {
 	consultations Consultations
 	lawyers       *lawyer.Service
 	log           *slog.Logger
-	wake          chan struct{} // something is due
 
 	mu       sync.Mutex
 	lastBeat time.Time
@@ -88,32 +87,34 @@ type Lawyers struct {
 
 // NewLawyers makes the player.
 func NewLawyers(db *postgres.DB, c Consultations, l *lawyer.Service, log *slog.Logger) *Lawyers {
-	return &Lawyers{Pace: DefaultPace, db: db, consultations: c, lawyers: l, log: log, wake: make(chan struct{}, 1), notYet: map[string]time.Time{}}
+	return &Lawyers{Pace: DefaultPace, db: db, consultations: c, lawyers: l, log: log, notYet: map[string]time.Time{}}
 }
 
 // Run plays until ctx ends.
 func (l *Lawyers) Run(ctx context.Context) error {
-	return poll.Loop{Name: "simulated lawyers", Every: l.Pace.look(), Wake: l.wake, Log: l.log}.Run(ctx, func(ctx context.Context) (bool, error) { return false, l.Turn(ctx) })
+	return poll.Loop{Name: "simulated lawyers", Every: l.Pace.look(), Log: l.log}.RunTimed(ctx, l.Turn)
 }
 
-// Turn does everything that is due now: heartbeats, coming back to work, and what each lawyer has at hand.
-func (l *Lawyers) Turn(ctx context.Context) error {
+// Turn does everything that is due now: heartbeats, coming back to work, and what each lawyer has at hand. It tells in what
+// time there is to be the next one, if not later than at the pace of looks.
+func (l *Lawyers) Turn(ctx context.Context) (again time.Duration, err error) {
 	now := l.db.Clock().Now()
 	if err := l.beat(ctx, now); err != nil {
-		return err
+		return 0, err
 	}
 	if err := l.comeBack(ctx, now); err != nil {
-		return err
+		return 0, err
 	}
 	list, err := chores(ctx, l.db.Read(), l.Pace)
 	if err != nil {
-		return err
+		return 0, err
 	}
-	if l.lastBack != "" {
-		l.turnIn(turnEvery)
-	}
-	if len(list) > 0 {
-		l.turnIn(max(list[0].due.Sub(now), turnEvery))
+	again = l.Pace.look()
+	switch {
+	case l.lastBack != "":
+		again = turnEvery
+	case len(list) > 0:
+		again = min(again, max(list[0].due.Sub(now), turnEvery))
 	}
 	var g errgroup.Group
 	g.SetLimit(handsFree)
@@ -126,19 +127,7 @@ func (l *Lawyers) Turn(ctx context.Context) error {
 		}
 		g.Go(func() error { l.do(ctx, c); return nil }) // one failure does not stop the others
 	}
-	return g.Wait()
-}
-
-// turnIn makes the next turn come when d is over, if it would not come before.
-func (l *Lawyers) turnIn(d time.Duration) {
-	if d < l.Pace.look() {
-		time.AfterFunc(d, func() {
-			select {
-			case l.wake <- struct{}{}:
-			default:
-			}
-		})
-	}
+	return again, g.Wait()
 }
 
 // beat renews the leases in small statements, so that none holds many rows for long.

@@ -250,7 +250,7 @@ func TestManyConsultationsAndTwoReplicas(t *testing.T) {
 		}
 	}
 	h.until(clk, 500*time.Millisecond, 10*time.Minute, func() bool {
-		if err := second.Turn(h.ctx); err != nil {
+		if _, err := second.Turn(h.ctx); err != nil {
 			t.Fatal(err)
 		}
 		return !slices.ContainsFunc(ids, func(id string) bool { return !h.is(id, consultation.Completed)() })

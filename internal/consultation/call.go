@@ -202,33 +202,41 @@ func (s *Service) callOver(ctx context.Context, tx postgres.Tx, c *Consultation,
 // HandleCallEvent takes one report of the telephony provider. A repetition has no second effect.
 // Fault: [telephony.ErrNoCall].
 func (s *Service) HandleCallEvent(ctx context.Context, e telephony.Event) error {
-	call, err := s.deps.Telephony.Get(ctx, s.deps.DB.Read(), e.CallID)
-	if err != nil {
+	if e.SaysNothing() {
+		tx := s.deps.DB.Read()
+		lawyerID, err := s.deps.Telephony.Heard(ctx, tx, e)
+		if err == nil {
+			s.deps.Lawyers.Changed(tx, lawyerID)
+		}
 		return err
 	}
-	err = s.onCallEvent(ctx, call, e)
+	err := s.onCallEvent(ctx, e)
 	if !postgres.IsUnique(err, oneCallPerClient) {
+		return err
+	}
+	call, err := s.deps.Telephony.Get(ctx, s.deps.DB.Read(), e.CallID)
+	if err != nil {
 		return err
 	}
 	if err := s.endOtherCall(ctx, call); err != nil {
 		return err
 	}
-	return s.onCallEvent(ctx, call, e)
+	return s.onCallEvent(ctx, e)
 }
 
-func (s *Service) onCallEvent(ctx context.Context, call telephony.Call, e telephony.Event) (err error) {
+func (s *Service) onCallEvent(ctx context.Context, e telephony.Event) (err error) {
 	ctx, span := s.deps.Tracer.Start(ctx, "call event")
 	defer func() { span.End(err) }()
 	span.Set(telemetry.EventType, string(e.Kind))
-	span.Set(telemetry.CallID, call.ID)
-	span.Set(telemetry.ConsultationID, call.ConsultationID)
+	span.Set(telemetry.CallID, e.CallID)
 	return s.deps.DB.InTx(ctx, func(tx postgres.Tx) error {
-		c, err := lock(ctx, tx, call.ConsultationID)
+		c, err := lockOfCall(ctx, tx, e.CallID)
 		if err != nil {
 			return err
 		}
+		span.Set(telemetry.ConsultationID, c.ID)
 		span.Link(c.TraceParent)
-		outcomes, err := s.deps.Telephony.Apply(ctx, tx, e)
+		call, outcomes, err := s.deps.Telephony.Apply(ctx, tx, e)
 		if err != nil {
 			return err
 		}

@@ -14,6 +14,7 @@ import (
 	"partnerd/internal/money"
 	"partnerd/internal/postgres"
 	"partnerd/internal/problem"
+	"partnerd/internal/telephony"
 	"partnerd/internal/vault"
 )
 
@@ -233,6 +234,16 @@ func lockOwned(ctx context.Context, tx postgres.Tx, applicationID, clientID, con
 
 func lock(ctx context.Context, tx postgres.Tx, consultationID string) (Consultation, error) {
 	r, err := one[row](rows(ctx, tx, postgres.ForUpdate).Where("c.id = ?", consultationID))
+	return fromRow(r), err
+}
+
+// lockOfCall locks the consultation of a call, or returns [telephony.ErrNoCall].
+func lockOfCall(ctx context.Context, tx postgres.Tx, callID string) (Consultation, error) {
+	of := tx.Gorm(ctx).Table("calls k").Select("k.consultation_id").Where("k.id = ?", callID)
+	r, err := one[row](rows(ctx, tx, postgres.ForUpdate).Where("c.id = (?)", of))
+	if errors.Is(err, problem.ErrNotFound) {
+		err = telephony.ErrNoCall
+	}
 	return fromRow(r), err
 }
 

@@ -2,8 +2,6 @@ package sandbox
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"log/slog"
 	"slices"
 	"strconv"
@@ -37,18 +35,18 @@ func NewCalls(db *postgres.DB, script func(callID string) Script, log *slog.Logg
 
 // PlaceLeg implements [telephony.Adapter]. Nobody is dialled; the number is not kept.
 func (c *Calls) PlaceLeg(ctx context.Context, cmd telephony.PlaceLeg) error {
-	return c.plan(ctx, cmd.Command, func(_ postgres.Tx, s Script, past history) ([]planned, error) {
-		return s.legPlan(cmd.Role, cmd.Timeout, past.Joined), nil
+	return c.plan(ctx, cmd.Command, func(s Script, past history) []planned {
+		return s.legPlan(cmd.Role, cmd.Timeout, past.Joined)
 	})
 }
 
 // Bridge implements [telephony.Adapter]. The lawyer waits for the client, unless both were joined before.
 func (c *Calls) Bridge(ctx context.Context, cmd telephony.Bridge) error {
-	return c.plan(ctx, cmd.Command, func(_ postgres.Tx, s Script, past history) ([]planned, error) {
+	return c.plan(ctx, cmd.Command, func(s Script, past history) []planned {
 		if cmd.Role == telephony.Lawyer && !past.Joined {
-			return nil, nil
+			return nil
 		}
-		return s.bridgePlan(cmd.MaxDuration, past.Parted), nil
+		return s.bridgePlan(cmd.MaxDuration, past.Parted)
 	})
 }
 
@@ -57,15 +55,13 @@ func (c *Calls) Play(context.Context, telephony.Play) error { return nil }
 
 // Collect implements [telephony.Adapter].
 func (c *Calls) Collect(ctx context.Context, cmd telephony.Collect) error {
-	return c.plan(ctx, cmd.Command, func(_ postgres.Tx, s Script, _ history) ([]planned, error) {
-		return s.collectPlan(cmd.Role, cmd.Timeout), nil
-	})
+	return c.plan(ctx, cmd.Command, func(s Script, _ history) []planned { return s.collectPlan(cmd.Role, cmd.Timeout) })
 }
 
 // StartRecording implements [telephony.Adapter]: the recording of nothing is ready when the call ends.
 func (c *Calls) StartRecording(ctx context.Context, cmd telephony.Command) error {
-	return c.plan(ctx, cmd, func(postgres.Tx, Script, history) ([]planned, error) {
-		return []planned{{event: telephony.Event{Kind: telephony.RecordingReady, Ref: "sandbox:" + cmd.CallID}}}, nil
+	return c.plan(ctx, cmd, func(Script, history) []planned {
+		return []planned{{event: telephony.Event{Kind: telephony.RecordingReady, Ref: "sandbox:" + cmd.CallID}}}
 	})
 }
 
@@ -74,12 +70,10 @@ func (c *Calls) StopRecording(context.Context, telephony.Command) error { return
 
 // Hangup implements [telephony.Adapter]: what had not happened yet does not happen.
 func (c *Calls) Hangup(ctx context.Context, cmd telephony.Hangup) error {
-	return c.plan(ctx, cmd.Command, func(tx postgres.Tx, _ Script, _ history) ([]planned, error) {
-		if err := dropSteps(ctx, tx, cmd.CallID, tx.Now); err != nil {
-			return nil, err
-		}
-		return []planned{{event: telephony.Event{Kind: telephony.CallOver}}}, nil
-	})
+	if err := dropSteps(ctx, c.db.Read(), cmd.CallID, c.db.Clock().Now()); err != nil {
+		return err
+	}
+	return c.plan(ctx, cmd.Command, func(Script, history) []planned { return []planned{{event: telephony.Event{Kind: telephony.CallOver}}} })
 }
 
 // Report implements [telephony.Adapter].
@@ -87,34 +81,34 @@ func (c *Calls) Report(ctx context.Context, callID string) ([]telephony.Event, e
 	return pastEvents(ctx, c.db.Read(), callID)
 }
 
-// plan writes the steps that come of a command, unless it came before.
-func (c *Calls) plan(ctx context.Context, cmd telephony.Command, f func(postgres.Tx, Script, history) ([]planned, error)) error {
-	return c.db.InTx(ctx, func(tx postgres.Tx) error {
-		past, err := historyOf(ctx, tx, cmd)
-		if err != nil || past.Repeated {
-			return err
+// plan writes the steps that come of a command, unless it came before: all of them in one statement, which does nothing when a twin of
+// the command was first.
+func (c *Calls) plan(ctx context.Context, cmd telephony.Command, f func(Script, history) []planned) error {
+	tx := c.db.Read()
+	past, err := historyOf(ctx, tx, cmd)
+	if err != nil || past.Repeated {
+		return err
+	}
+	script := c.scriptOf(cmd.CallID, past)
+	plan := f(script, past)
+	delays := script.delays(plan)
+	var steps []stepRow
+	for i, p := range plan {
+		e := p.event
+		e.ID, e.CallID, e.At = cmd.CommandID+":"+strconv.Itoa(i), cmd.CallID, tx.Now.Add(p.after)
+		ids := []string{e.ID}
+		if script.Duplicate {
+			ids = append(ids, e.ID+":again")
 		}
-		script := c.scriptOf(cmd.CallID, past)
-		plan, err := f(tx, script, past)
-		if err != nil {
-			return err
+		for _, id := range ids {
+			steps = append(steps, stepRow{ID: id, CallID: e.CallID, Event: e, DueAt: tx.Now.Add(delays[i])})
 		}
-		delays := script.delays(plan)
-		var steps []stepRow
-		for i, p := range plan {
-			e := p.event
-			e.ID, e.CallID, e.At = cmd.CommandID+":"+strconv.Itoa(i), cmd.CallID, tx.Now.Add(p.after)
-			ids := []string{e.ID}
-			if script.Duplicate {
-				ids = append(ids, e.ID+":again")
-			}
-			for _, id := range ids {
-				steps = append(steps, stepRow{ID: id, CallID: e.CallID, Event: e, DueAt: tx.Now.Add(delays[i])})
-			}
-		}
-		tx.AfterCommit(c.signal)
-		return insertSteps(ctx, tx, steps)
-	})
+	}
+	if err := insertSteps(ctx, tx, steps); err != nil {
+		return err
+	}
+	c.signal()
+	return nil
 }
 
 func (c *Calls) scriptOf(callID string, past history) Script {
@@ -140,15 +134,15 @@ const longestNap = 500 * time.Millisecond
 
 // Run reports events through deliver as they happen, until ctx ends. One that is refused is reported again.
 func (c *Calls) Run(ctx context.Context, deliver Deliver) error {
-	return poll.Loop{Name: "simulated calls", Every: longestNap, Wake: c.wake, Log: c.log}.Run(ctx, func(ctx context.Context) (bool, error) {
+	return poll.Loop{Name: "simulated calls", Every: longestNap, Wake: c.wake, Log: c.log}.RunTimed(ctx, func(ctx context.Context) (time.Duration, error) {
 		n, next, err := c.deliver(ctx, deliver)
-		if err != nil || n > 0 || next == nil {
-			return n > 0, err
+		switch {
+		case err != nil || n == stepBatch:
+			return 0, err
+		case next == nil:
+			return longestNap, nil
 		}
-		if wait := next.Sub(c.db.Clock().Now()); wait < longestNap {
-			time.AfterFunc(max(0, wait), c.signal)
-		}
-		return false, nil
+		return next.Sub(c.db.Clock().Now()), nil
 	})
 }
 
@@ -163,52 +157,54 @@ func (c *Calls) Deliver(ctx context.Context, deliver Deliver) (int, error) {
 // deliver also tells when the next event is due that nobody has claimed; nil for none.
 func (c *Calls) deliver(ctx context.Context, deliver Deliver) (n int, next *time.Time, err error) {
 	due, next, err := claimSteps(ctx, c.db.Read())
-	if err != nil {
-		return 0, nil, err
+	if err != nil || len(due) == 0 {
+		return 0, next, err
 	}
-	calls := map[string][]stepRow{}
-	for _, s := range due {
-		calls[s.Event.CallID] = append(calls[s.Event.CallID], s)
+	slices.SortFunc(due, func(a, b stepRow) int { return a.DueAt.Compare(b.DueAt) })
+	calls := map[string][]int{}
+	for i, s := range due {
+		calls[s.Event.CallID] = append(calls[s.Event.CallID], i)
 	}
+	results := make([]settlement, len(due))
 	var g errgroup.Group
 	g.SetLimit(8)
 	for _, steps := range calls {
-		slices.SortFunc(steps, func(a, b stepRow) int { return a.DueAt.Compare(b.DueAt) })
 		g.Go(func() error {
-			var faults []error
-			for _, s := range steps {
-				faults = append(faults, c.report(ctx, s, deliver))
+			for _, i := range steps {
+				results[i] = c.report(ctx, due[i], deliver)
 			}
-			return errors.Join(faults...)
+			return nil
 		})
 	}
-	return len(due), next, g.Wait()
+	_ = g.Wait() // none fails
+	if ctx.Err() != nil {
+		return len(due), next, nil // the claims run out and the events are reported again
+	}
+	return len(due), next, settleSteps(ctx, c.db.Read(), results)
 }
 
 // maxTries is after how many refusals the provider gives an event up.
 const maxTries = 100
 
-func (c *Calls) report(ctx context.Context, s stepRow, deliver Deliver) error {
+func (c *Calls) report(ctx context.Context, s stepRow, deliver Deliver) settlement {
 	err := deliver(ctx, s.Event)
-	if ctx.Err() != nil {
-		return nil // the claim runs out and the event is reported again
-	}
 	if err == nil && s.Event.Kind == telephony.CallOver {
-		return c.db.InTx(ctx, func(tx postgres.Tx) error {
-			if err := dropSteps(ctx, tx, s.Event.CallID, s.Event.At); err != nil {
-				return err
-			}
-			return settleStep(ctx, tx, s.ID, true, 0)
-		})
+		err = dropSteps(ctx, c.db.Read(), s.Event.CallID, s.Event.At)
 	}
 	if err == nil {
-		return settleStep(ctx, c.db.Read(), s.ID, true, 0)
+		return settlement{ID: s.ID, Done: true}
 	}
 	quit := s.Tries >= maxTries
-	c.log.WarnContext(ctx, "simulated call event refused", "call", s.Event.CallID, "event", s.Event.ID, "kind", s.Event.Kind,
-		"try", s.Tries, "given_up", quit, "error", err)
-	if err := settleStep(ctx, c.db.Read(), s.ID, quit, min(time.Duration(s.Tries)*200*time.Millisecond, 5*time.Second)); err != nil {
-		return fmt.Errorf("after a refusal: %w", err)
+	if ctx.Err() == nil {
+		c.log.WarnContext(ctx, "simulated call event refused", "call", s.Event.CallID, "event", s.Event.ID, "kind", s.Event.Kind,
+			"try", s.Tries, "given_up", quit, "error", err)
 	}
-	return nil
+	return settlement{ID: s.ID, Done: quit, After: min(time.Duration(s.Tries)*200*time.Millisecond, 5*time.Second).Seconds()}
+}
+
+// settlement is what came of reporting a step.
+type settlement struct {
+	ID    string  `json:"id"`
+	Done  bool    `json:"done"`  // never to be reported again
+	After float64 `json:"after"` // seconds before it is
 }

@@ -2,11 +2,11 @@ package sandbox
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"time"
 
 	"gorm.io/gorm"
-	"gorm.io/gorm/clause"
 
 	"partnerd/internal/postgres"
 	"partnerd/internal/telephony"
@@ -36,11 +36,7 @@ type history struct {
 	First    bool // it is of the first lawyer who has it
 }
 
-// historyOf locks the call against a twin of the command.
 func historyOf(ctx context.Context, tx postgres.Tx, cmd telephony.Command) (h history, err error) {
-	if err := tx.Lock(ctx, cmd.CallID); err != nil {
-		return history{}, err
-	}
 	past := tx.Gorm(ctx).Model(&stepRow{}).Where("call_id = ?", cmd.CallID).Select(`coalesce(bool_or(starts_with(id, ?)), false) AS repeated,
 		coalesce(bool_or(event->>'kind' = ?), false) AS joined, coalesce(bool_or(event->>'kind' = ?), false) AS parted`,
 		cmd.CommandID+":", telephony.LegsJoined, telephony.LegsParted)
@@ -53,13 +49,13 @@ func historyOf(ctx context.Context, tx postgres.Tx, cmd telephony.Command) (h hi
 	return h, nil
 }
 
-// insertSteps leaves those that are there as they are.
+// insertSteps adds all steps of a command, or none when it came before.
 func insertSteps(ctx context.Context, tx postgres.Tx, steps []stepRow) error {
 	if len(steps) == 0 {
 		return nil
 	}
-	err := gorm.G[stepRow](tx.Gorm(ctx), clause.OnConflict{Columns: []clause.Column{{Name: "id"}}, DoNothing: true}).CreateInBatches(ctx, &steps, len(steps))
-	if err != nil {
+	err := gorm.G[stepRow](tx.Gorm(ctx)).CreateInBatches(ctx, &steps, len(steps))
+	if err != nil && !postgres.IsUnique(err, "sandbox_call_steps_pkey") {
 		return fmt.Errorf("insert simulated events: %w", err)
 	}
 	return nil
@@ -96,12 +92,14 @@ func stepOf(ctx context.Context, tx postgres.Tx, consultationID string) (at *tim
 	return at, nil
 }
 
-// stepClaim is how long a replica that claimed a step and died holds it back.
-const stepClaim = 15 * time.Second
+const (
+	stepClaim = 15 * time.Second // a replica that claimed a step and died holds it back this long
+	stepBatch = 64
+)
 
 var claimStepsSQL = postgres.SQL(postgres.Claim, `WITH due AS MATERIALIZED (
 		SELECT id FROM sandbox_call_steps WHERE done_at IS NULL AND due_at <= $1 AND (claimed_until IS NULL OR claimed_until <= $1)
-		ORDER BY due_at LIMIT 64 FOR UPDATE SKIP LOCKED),
+		ORDER BY due_at LIMIT $3 FOR UPDATE SKIP LOCKED),
 	claimed AS (UPDATE sandbox_call_steps s SET claimed_until = $2, tries = s.tries + 1 FROM due WHERE s.id = due.id
 		RETURNING `+postgres.Columns[stepRow]("s")+`)
 	SELECT c.*, later.due_at AS next FROM (SELECT min(due_at) AS due_at FROM sandbox_call_steps WHERE done_at IS NULL AND due_at > $1) later
@@ -113,7 +111,7 @@ func claimSteps(ctx context.Context, tx postgres.Tx) (due []stepRow, next *time.
 		Row  stepRow `gorm:"embedded"`
 		Next *time.Time
 	}
-	rows, err := postgres.Query[claimed](ctx, tx, claimStepsSQL, tx.Now, tx.Now.Add(stepClaim))
+	rows, err := postgres.Query[claimed](ctx, tx, claimStepsSQL, tx.Now, tx.Now.Add(stepClaim), stepBatch)
 	if err != nil {
 		return nil, nil, fmt.Errorf("claim simulated events: %w", err)
 	}
@@ -126,15 +124,16 @@ func claimSteps(ctx context.Context, tx postgres.Tx) (due []stepRow, next *time.
 	return due, next, nil
 }
 
-func settleStep(ctx context.Context, tx postgres.Tx, id string, done bool, again time.Duration) error {
-	until := tx.Now.Add(again)
-	r := stepRow{ClaimedUntil: &until}
-	if done {
-		r.DoneAt = &tx.Now
-	}
-	_, err := gorm.G[stepRow](tx.Gorm(ctx)).Where("id = ?", id).Select("claimed_until", "done_at").Updates(ctx, r)
+var settleStepsSQL = postgres.SQL(postgres.Batch, `UPDATE sandbox_call_steps s SET claimed_until = CAST($1 AS timestamptz) + make_interval(secs => r.after), done_at = CASE WHEN r.done THEN CAST($1 AS timestamptz) END
+	FROM json_to_recordset(CAST($2 AS json)) AS r (id text, done boolean, after float8) WHERE s.id = r.id`)
+
+func settleSteps(ctx context.Context, tx postgres.Tx, list []settlement) error {
+	results, err := json.Marshal(list)
 	if err != nil {
-		return fmt.Errorf("settle simulated event: %w", err)
+		return err
+	}
+	if _, err := tx.Exec(ctx, settleStepsSQL, tx.Now, string(results)); err != nil {
+		return fmt.Errorf("settle simulated events: %w", err)
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package sandbox_test
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -9,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"partnerd/internal/clock"
 	"partnerd/internal/dbtest"
@@ -75,7 +78,7 @@ func (s *switchboard) deliver(ctx context.Context, e telephony.Event) error {
 		if err := tx.Lock(ctx, "con"); err != nil {
 			return err
 		}
-		outcomes, err := s.service.Apply(ctx, tx, e)
+		_, outcomes, err := s.service.Apply(ctx, tx, e)
 		if err == nil {
 			tx.AfterCommit(func() { s.outcomes = append(s.outcomes, outcomes...) })
 		}
@@ -378,6 +381,27 @@ func TestEveryDriverKeepsTheContract(t *testing.T) {
 					}
 				})
 			}
+		}
+	}
+}
+
+// TestTwinsOfACommandAreOne: a command that two processes carry out at the same time happens once, and neither of them fails.
+func TestTwinsOfACommandAreOne(t *testing.T) {
+	t.Parallel()
+	s := openSwitchboard(t, simulator(sandbox.Script{Duplicate: true}))
+	call := s.place(false)
+	for n := range 10 {
+		leg := telephony.PlaceLeg{Command: telephony.Command{CommandID: fmt.Sprint("cmd_", n), CallID: call.ID}, Role: telephony.Client, Timeout: time.Minute}
+		var g errgroup.Group
+		for range 8 {
+			g.Go(func() error { return s.provider.adapter().PlaceLeg(s.ctx, leg) })
+		}
+		if err := g.Wait(); err != nil {
+			t.Error(err)
+		}
+		var steps int
+		if err := s.db.Pool().QueryRow(s.ctx, "SELECT count(*) FROM sandbox_call_steps WHERE starts_with(id, $1)", leg.CommandID+":").Scan(&steps); err != nil || steps != 4 {
+			t.Errorf("%d steps instead of 4: %v", steps, err)
 		}
 	}
 }

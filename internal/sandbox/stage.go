@@ -18,11 +18,7 @@ var _ consultation.Stage = Stage{}
 // Cast writes down which scenario a consultation follows: the one that its externalRef names, or else the one that was chosen for the
 // client. Problem: VALIDATION_ERROR for a scenario that does not exist.
 func (s Stage) Cast(ctx context.Context, tx postgres.Tx, c consultation.Consultation) (matching.Crew, error) {
-	crew, err := ofApplication(ctx, tx, c.ApplicationID, held)
-	if err != nil {
-		return "", err
-	}
-	name, err := choiceOf(ctx, tx, c.ApplicationID, c.ClientID)
+	crew, name, err := castOf(ctx, tx, c.ApplicationID, c.ClientID)
 	if err != nil {
 		return "", err
 	}

@@ -7,6 +7,7 @@ import (
 	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
 
+	"partnerd/internal/matching"
 	"partnerd/internal/postgres"
 )
 
@@ -30,13 +31,16 @@ type choiceRow struct {
 // TableName implements [schema.Tabler].
 func (choiceRow) TableName() string { return "sandbox_choices" }
 
-// choiceOf returns the scenario that an application chose for a client; empty for none.
-func choiceOf(ctx context.Context, tx postgres.Tx, applicationID, clientID string) (string, error) {
-	r, err := gorm.G[choiceRow](tx.Gorm(ctx)).Where("application_id = ? AND client_id = ?", applicationID, clientID).Take(ctx)
-	if err != nil && !postgres.IsNotFound(err) {
-		return "", fmt.Errorf("read the scenario for a client: %w", err)
+var castSQL = postgres.SQL(postgres.Report, `SELECT coalesce((SELECT application_id FROM sandbox_lawyers WHERE application_id = $1 ORDER BY lawyer_id LIMIT 1 FOR KEY SHARE), ''),
+	coalesce((SELECT scenario FROM sandbox_choices WHERE application_id = $1 AND client_id = $2), '')`)
+
+// castOf returns the crew of an application, with the lawyer [held], and the scenario that it chose for a client, which are empty for
+// none: one statement, because every consultation begins with it.
+func castOf(ctx context.Context, tx postgres.Tx, applicationID, clientID string) (crew matching.Crew, scenario string, err error) {
+	if err := tx.QueryRow(ctx, castSQL, applicationID, clientID).Scan(&crew, &scenario); err != nil {
+		return "", "", fmt.Errorf("read how a consultation is to go: %w", err)
 	}
-	return r.Scenario, nil
+	return crew, scenario, nil
 }
 
 func setChoice(ctx context.Context, tx postgres.Tx, r choiceRow) error {

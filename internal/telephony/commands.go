@@ -78,32 +78,39 @@ func (s *Service) LeadCommands(ctx context.Context) error {
 }
 
 // Execute carries out the commands that are due, one per call, and returns how many it tried. One that fails is tried
-// again later; it does not fail Execute.
+// again later; it does not fail Execute. What came of all of them is written at once, well within their lease.
 func (s *Service) Execute(ctx context.Context) (int, error) {
 	due, err := claim(ctx, s.db.Read())
-	if err != nil {
+	if err != nil || len(due) == 0 {
 		return 0, err
 	}
+	results := make([]settlement, len(due))
 	var g errgroup.Group
 	g.SetLimit(parallel)
-	for _, c := range due {
-		g.Go(func() error { return s.execute(ctx, c) })
+	for i, c := range due {
+		g.Go(func() error {
+			results[i] = s.execute(ctx, c)
+			return nil
+		})
 	}
-	return len(due), g.Wait()
+	_ = g.Wait() // none fails
+	if ctx.Err() != nil {
+		return len(due), ctx.Err() // the lease ends and another worker goes on
+	}
+	return len(due), settle(ctx, s.db.Read(), results)
 }
 
-func (s *Service) execute(ctx context.Context, c command) error {
+func (s *Service) execute(ctx context.Context, c command) settlement {
 	err := s.traced(ctx, c)
-	if ctx.Err() != nil {
-		return ctx.Err() // the lease ends and another worker goes on
-	}
 	if err == nil {
-		return s.settle(ctx, c, settlement{done: true})
+		return settlement{ID: c.id, Done: true}
 	}
 	quit := abandoned(c.kind, c.tries, c.ended)
-	s.log.WarnContext(ctx, "telephony command failed", "command", c.id, "kind", c.kind, "call", c.callID, "try", c.tries,
-		"given_up", quit, "error", err)
-	return s.settle(ctx, c, settlement{done: quit, fault: err.Error(), after: backoff(c.tries)})
+	if ctx.Err() == nil {
+		s.log.WarnContext(ctx, "telephony command failed", "command", c.id, "kind", c.kind, "call", c.callID, "try", c.tries,
+			"given_up", quit, "error", err)
+	}
+	return settlement{ID: c.id, Done: quit, Fault: err.Error(), After: backoff(c.tries).Seconds()}
 }
 
 // traced is send as a step of what gave the command.
@@ -119,14 +126,12 @@ func (s *Service) traced(ctx context.Context, c command) error {
 	return err
 }
 
+// settlement is what came of a command.
 type settlement struct {
-	done  bool
-	fault string
-	after time.Duration
-}
-
-func (s *Service) settle(ctx context.Context, c command, r settlement) error {
-	return settle(ctx, s.db.Read(), c.id, r)
+	ID    string  `json:"id"`
+	Done  bool    `json:"done"` // never to be tried again
+	Fault string  `json:"fault"`
+	After float64 `json:"after"` // seconds before the next try
 }
 
 // send gives one command to the provider. Nothing of a call that is over is begun.

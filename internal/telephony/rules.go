@@ -161,6 +161,9 @@ func triggerOf(e Event) trigger {
 	return nothing
 }
 
+// SaysNothing tells whether an event changes no call, whatever its state.
+func (e Event) SaysNothing() bool { return triggerOf(e) == nothing }
+
 // apply takes one event that was not seen before. marks are the line's earlier changes, in any order. fits is false
 // when the event means nothing in the call's state.
 func apply(c Call, e Event, marks []mark, now time.Time) (m machine, fits bool) {

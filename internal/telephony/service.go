@@ -74,29 +74,40 @@ func (s *Service) Attempts(ctx context.Context, tx postgres.Tx, consultationID s
 	return attempts(ctx, tx, consultationID)
 }
 
-// Apply takes one event of the provider and tells, in order, what it means: usually nothing or one outcome; two when
-// an event implies one that is still under way. A repeated or late event means nothing. [ErrNoCall] when the call is
-// unknown. The caller holds the consultation's row lock.
-func (s *Service) Apply(ctx context.Context, tx postgres.Tx, e Event) ([]Outcome, error) {
+// Heard keeps an event that says nothing ([Event.SaysNothing]) but that the provider has the call, and returns the lawyer. It orders
+// nothing, so nobody needs to hold a lock. [ErrNoCall] when the call is unknown.
+func (s *Service) Heard(ctx context.Context, tx postgres.Tx, e Event) (lawyerID string, err error) {
 	if e.ID == "" {
-		return nil, errors.New("the event has no id")
+		return "", errNoEventID
+	}
+	return hear(ctx, tx, e)
+}
+
+// Apply takes one event of the provider and returns the call, and in order what the event means: usually nothing or one outcome;
+// two when it implies one that is still under way. A repeated or late event means nothing. [ErrNoCall] when the call is
+// unknown. The caller holds the consultation's row lock.
+func (s *Service) Apply(ctx context.Context, tx postgres.Tx, e Event) (Call, []Outcome, error) {
+	if e.ID == "" {
+		return Call{}, nil, errNoEventID
 	}
 	c, err := lockCall(ctx, tx, e.CallID)
 	if err != nil {
-		return nil, err
+		return Call{}, nil, err
 	}
 	var marks []mark
 	if triggerOf(e) == line {
 		if marks, err = lineMarks(ctx, tx, c.ID); err != nil {
-			return nil, err
+			return Call{}, nil, err
 		}
 	}
 	m, fits := apply(c, e, marks, tx.Now)
 	if fresh, err := insertEvent(ctx, tx, m.event, fits); err != nil || !fresh {
-		return nil, err
+		return c, nil, err
 	}
-	return m.outcomes, s.save(ctx, tx, m)
+	return m.call, m.outcomes, s.save(ctx, tx, m)
 }
+
+var errNoEventID = errors.New("the event has no id")
 
 // End ends a call now and tells how it stands: FINISHED with the joined time when both were joined; otherwise
 // NOT_REACHED or LAWYER_NOT_REACHED when reason is [Timeout], and ABORTED for any other. The provider is told to hang
@@ -147,6 +158,7 @@ func (s *Service) save(ctx context.Context, tx postgres.Tx, m machine) error {
 }
 
 func (s *Service) queue(ctx context.Context, tx postgres.Tx, callID string, orders ...order) error {
+	var due []order
 	for _, o := range orders {
 		if o.after > 0 { // one leg may fail in several words
 			waits, err := redialWaits(ctx, tx, callID, o.args.Role)
@@ -157,12 +169,10 @@ func (s *Service) queue(ctx context.Context, tx postgres.Tx, callID string, orde
 				continue
 			}
 		}
-		if err := insertCommand(ctx, tx, callID, o); err != nil {
-			return err
-		}
+		due = append(due, o)
 	}
 	if len(orders) > 0 {
 		tx.AfterCommit(s.signal)
 	}
-	return nil
+	return insertCommands(ctx, tx, callID, due)
 }

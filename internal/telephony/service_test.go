@@ -125,7 +125,7 @@ func (f *fixture) apply(e telephony.Event) []telephony.OutcomeKind {
 	f.Helper()
 	var kinds []telephony.OutcomeKind
 	err := f.db.InTx(f.ctx, func(tx postgres.Tx) error {
-		outcomes, err := f.s.Apply(f.ctx, tx, e)
+		_, outcomes, err := f.s.Apply(f.ctx, tx, e)
 		kinds = nil
 		for _, o := range outcomes {
 			kinds = append(kinds, o.Kind)
@@ -422,9 +422,43 @@ func TestAttemptsCountsCallsThatDidNotReachTheClient(t *testing.T) {
 		t.Errorf("%d attempts, %v; want 2", n, err)
 	}
 	if err := f.db.InTx(f.ctx, func(tx postgres.Tx) error {
-		_, err := f.s.Apply(f.ctx, tx, telephony.Event{ID: "1", CallID: "cal_unknown", Kind: telephony.CallOver})
+		_, _, err := f.s.Apply(f.ctx, tx, telephony.Event{ID: "1", CallID: "cal_unknown", Kind: telephony.CallOver})
 		return err
 	}); !errors.Is(err, telephony.ErrNoCall) {
 		t.Errorf("an unknown call: %v", err)
+	}
+}
+
+// TestAnEventThatSaysNothingIsKept once, and as a sign that the provider has the call.
+func TestAnEventThatSaysNothingIsKept(t *testing.T) {
+	f := setUp(t)
+	c := f.mustPlace(false)
+	f.clock.Advance(3 * time.Second)
+	ahead := telephony.Event{ID: "1", CallID: c.ID, Kind: telephony.LegRinging, Role: telephony.Lawyer, At: f.clock.Now().Add(time.Minute)}
+	for _, e := range []telephony.Event{ahead, ahead, {ID: "2", CallID: c.ID, Kind: telephony.LegRinging, At: c.StartedAt.Add(-time.Minute)}} {
+		if !e.SaysNothing() {
+			t.Errorf("%s says something", e.Kind)
+		}
+		if of, err := f.s.Heard(f.ctx, f.db.Read(), e); of != "law" || err != nil {
+			t.Errorf("the lawyer is %q: %v", of, err)
+		}
+	}
+	told, err := f.s.History(f.ctx, f.db.Read(), "con_1")
+	if err != nil || len(told) != 1 || len(told[0].Events) != 2 {
+		t.Fatalf("told: %+v, %v", told, err)
+	}
+	if at := told[0].Events[0].At; !at.Equal(c.StartedAt) {
+		t.Errorf("what was before the call is at %s", at)
+	}
+	if at := told[0].Events[1].At; !at.Equal(f.clock.Now()) {
+		t.Errorf("what is to come is at %s", at)
+	}
+	if now, err := f.s.Get(f.ctx, f.db.Read(), c.ID); err != nil || now.State != c.State || !now.LastEventAt.Equal(f.clock.Now()) {
+		t.Errorf("the call: %+v, %v", now, err)
+	}
+	for fault, e := range map[error]telephony.Event{telephony.ErrNoCall: {ID: "1", CallID: "cal_unknown", Kind: telephony.LegRinging}, nil: {CallID: c.ID, Kind: telephony.LegRinging}} {
+		if _, err := f.s.Heard(f.ctx, f.db.Read(), e); err == nil || fault != nil && !errors.Is(err, fault) {
+			t.Errorf("%+v: %v", e, err)
+		}
 	}
 }

@@ -3,6 +3,7 @@ package telephony
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"time"
@@ -175,6 +176,23 @@ func insertEvent(ctx context.Context, tx postgres.Tx, e Event, fits bool) (fresh
 	return inserted.RowsAffected == 1, nil
 }
 
+var hearSQL = postgres.SQL(postgres.Batch, `WITH call AS (UPDATE calls SET last_event_at = greatest(last_event_at, $3) WHERE id = $1 RETURNING id, lawyer_id, started_at),
+	heard AS (INSERT INTO call_events (call_id, event_id, kind, at, fitted) SELECT id, $2, $4, greatest(least($5::timestamptz, $3), started_at), false FROM call
+		ON CONFLICT (call_id, event_id) DO NOTHING)
+	SELECT lawyer_id FROM call`)
+
+// hear keeps an event that changes nothing, and notes that the call is not silent; or [ErrNoCall].
+func hear(ctx context.Context, tx postgres.Tx, e Event) (lawyerID string, err error) {
+	calls, err := postgres.Query[string](ctx, tx, hearSQL, e.CallID, e.ID, tx.Now, e.Kind, e.At)
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("keep call event: %w", err)
+	case len(calls) == 0:
+		return "", ErrNoCall
+	}
+	return calls[0], nil
+}
+
 // changing are the columns that an event may change.
 var changing = postgres.Updatable[callRow]()
 
@@ -200,11 +218,17 @@ func attempts(ctx context.Context, tx postgres.Tx, consultationID string) (int, 
 	return int(n), nil
 }
 
-func insertCommand(ctx context.Context, tx postgres.Tx, callID string, o order) error {
-	err := gorm.G[commandRow](tx.Gorm(ctx)).Create(ctx, &commandRow{ID: tx.NewID("cmd"), CallID: callID, Kind: o.kind, Args: o.args, DueAt: tx.Now.Add(o.after),
-		TraceParent: telemetry.Carry(ctx)})
-	if err != nil {
-		return fmt.Errorf("insert command: %w", err)
+// insertCommands leaves their order to the database, which numbers the rows of a statement as they stand in it.
+func insertCommands(ctx context.Context, tx postgres.Tx, callID string, orders []order) error {
+	if len(orders) == 0 {
+		return nil
+	}
+	rows := make([]commandRow, len(orders))
+	for i, o := range orders {
+		rows[i] = commandRow{ID: tx.NewID("cmd"), CallID: callID, Kind: o.kind, Args: o.args, DueAt: tx.Now.Add(o.after), TraceParent: telemetry.Carry(ctx)}
+	}
+	if err := gorm.G[commandRow](tx.Gorm(ctx)).CreateInBatches(ctx, &rows, len(rows)); err != nil {
+		return fmt.Errorf("insert commands: %w", err)
 	}
 	return nil
 }
@@ -280,16 +304,17 @@ func claim(ctx context.Context, tx postgres.Tx) ([]command, error) {
 	return due, nil
 }
 
-func settle(ctx context.Context, tx postgres.Tx, commandID string, s settlement) error {
-	values := map[string]any{"done_at": nil, "claimed_until": nil, "last_error": nil, "due_at": gorm.Expr("greatest(due_at, ?)", tx.Now.Add(s.after))}
-	if s.done {
-		values["done_at"] = tx.Now
+var settleSQL = postgres.SQL(postgres.Batch, `UPDATE call_commands c SET claimed_until = NULL, done_at = CASE WHEN r.done THEN CAST($1 AS timestamptz) END,
+		due_at = greatest(c.due_at, CAST($1 AS timestamptz) + make_interval(secs => r.after)), last_error = nullif(r.fault, '')
+	FROM json_to_recordset(CAST($2 AS json)) AS r (id text, done boolean, fault text, after float8) WHERE c.id = r.id`)
+
+func settle(ctx context.Context, tx postgres.Tx, list []settlement) error {
+	results, err := json.Marshal(list)
+	if err != nil {
+		return err
 	}
-	if s.fault != "" {
-		values["last_error"] = s.fault
-	}
-	if err := tx.Gorm(ctx).Model(&commandRow{}).Where("id = ?", commandID).Updates(values).Error; err != nil {
-		return fmt.Errorf("settle command: %w", err)
+	if _, err := tx.Exec(ctx, settleSQL, tx.Now, string(results)); err != nil {
+		return fmt.Errorf("settle commands: %w", err)
 	}
 	return nil
 }

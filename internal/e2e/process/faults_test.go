@@ -64,7 +64,7 @@ SELECT format('payment %s was credited %s times', topup_id, count(*)) FROM ledge
 // openSQL lists what has not come to its end.
 const openSQL = `SELECT format('%s of %s is %s', id, client_id, status) FROM consultations WHERE status NOT IN ('COMPLETED', 'CANCELLED', 'EXPIRED')`
 
-// settings of a run.
+// faultsOf is what was asked for; without, it is short.
 func faultsOf(t *testing.T) (seed uint64, length time.Duration) {
 	t.Helper()
 	seed, length = rand.Uint64()%1_000_000, 25*time.Second

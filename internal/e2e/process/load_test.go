@@ -75,7 +75,7 @@ func (c *caller) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c.received.ServeHTTP(w, r)
 }
 
-// crowdOf is everybody who calls, and what they saw.
+// callers are everybody who calls, and what they saw.
 type callers struct {
 	stage     *stage
 	history   *faults.History
@@ -90,7 +90,6 @@ type callers struct {
 	refreshes  int
 	relinked   int
 	topUps     int
-	tookBack   []string // refresh tokens that were used, one for each link that lives
 }
 
 // customer is a client of a caller's, and what his CRM knows of him.

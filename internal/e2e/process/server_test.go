@@ -95,7 +95,7 @@ func (s *dbServer) command(name string, args ...string) *exec.Cmd {
 		if cred != nil {
 			into = append(into, fmt.Sprint("--setgid=", cred.Gid), fmt.Sprint("--setuid=", cred.Uid))
 		}
-		args, program, cred = append(append(into, program), args...), "/usr/bin/nsenter", nil
+		args, program, cred = append(append(into, program), args...), "nsenter", nil
 	}
 	cmd := exec.Command(program, args...)
 	cmd.Dir, cmd.Env = "/", []string{"PATH=" + os.Getenv("PATH"), "LC_ALL=C"}

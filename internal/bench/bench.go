@@ -31,7 +31,7 @@ type Scenario struct {
 
 // Scenarios lists everything that is measured, in the order of the table.
 func Scenarios() []Scenario {
-	return slices.Concat(webhookScenarios(), oauthScenarios(), walletScenarios(), matchScenarios(), lifeScenarios(), largeScenarios())
+	return slices.Concat(webhookScenarios(), oauthScenarios(), walletScenarios(), apiScenarios(), matchScenarios(), lifeScenarios(), largeScenarios())
 }
 
 // Result is one line of the table.

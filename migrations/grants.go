@@ -35,6 +35,7 @@ var Grants = []Grant{
 
 	// The environment of a database never changes.
 	{"public.deployment", "SELECT, INSERT, UPDATE (base_url)"},
+	{"public.deployment_secrets", "SELECT, INSERT, UPDATE (secret_sealed)"},
 
 	// Kept.
 	{"public.applications", "SELECT, INSERT, UPDATE"},
@@ -68,7 +69,7 @@ var Grants = []Grant{
 	{"public.access_counts", "SELECT, INSERT, UPDATE, DELETE"},
 	{"public.api_requests", "SELECT, INSERT, DELETE"},
 	{"public.rate_buckets", "SELECT, INSERT, UPDATE, DELETE"},
-	{"vault.client_keys", "SELECT, INSERT, DELETE"},
+	{"vault.client_keys", "SELECT, INSERT, UPDATE (key_sealed), DELETE"},
 	{"public.browser_sessions", "SELECT, INSERT, UPDATE, DELETE"},
 	{"public.client_links", "SELECT, INSERT, UPDATE, DELETE"},
 	{"public.client_passkeys", "SELECT, INSERT, UPDATE, DELETE"},

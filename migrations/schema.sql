@@ -391,6 +391,13 @@ CREATE TABLE deployment (
     CONSTRAINT deployment_single_check CHECK (single)
 );
 
+CREATE TABLE deployment_secrets (
+    created_at timestamp with time zone NOT NULL,
+    purpose text NOT NULL,
+    secret_sealed bytea NOT NULL,
+    CONSTRAINT deployment_secrets_pkey PRIMARY KEY (purpose)
+);
+
 CREATE TABLE estimates (
     ahead integer NOT NULL,
     application_id text NOT NULL,

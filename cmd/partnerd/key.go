@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 
 	"partnerd/internal/app"
 	"partnerd/internal/clock"
 	"partnerd/internal/oauth"
 	"partnerd/internal/problem"
+	"partnerd/internal/reseal"
 	"partnerd/internal/seal"
 )
 
@@ -20,11 +22,14 @@ type keyCmd struct {
 
 	ExtendMaster  keyExtendMasterCmd  `cmd:"" help:"Print the present master key with a fresh part, which opens but does not seal yet. First step of replacing it: give it to every server."`
 	PromoteMaster keyPromoteMasterCmd `cmd:"" help:"Print the present master key with its newest part sealing. Second step: when every server has the extended one, give this to every server."`
+	Uses          keyUsesCmd          `cmd:"" help:"Show what each part of the master key seals. Changes nothing; reads the sealed tables whole."`
+	Reseal        keyResealCmd        `cmd:"" help:"Seal anew what older parts of the master key sealed. Third step, beside running servers that all have the promoted one; it may be cut off and goes on the next time."`
+	TrimMaster    keyTrimMasterCmd    `cmd:"" help:"Print the present master key without the parts that no longer seal. Last step, a day after: refused while anything needs them."`
 }
 
 // The master key is replaced in two steps, so that at no moment a server meets what it cannot open: extend and give the
 // result to every server, then promote and give that to every server. What was sealed before still opens with the older
-// part, which therefore stays in the key.
+// part, until that has been sealed anew and the part is trimmed.
 type keyExtendMasterCmd struct{ output }
 
 func (c *keyExtendMasterCmd) Run(cfg *app.Config) error { return c.changed(cfg, seal.ExtendKey) }
@@ -42,6 +47,75 @@ func (o output) changed(cfg *app.Config, change func(key string) (string, error)
 		return err
 	}
 	return o.print(map[string]string{"masterKey": key}, "PARTNERD_MASTER_KEY="+key)
+}
+
+type keyUsesCmd struct{ output }
+
+func (c *keyUsesCmd) Run(ctx context.Context, cfg *app.Config) error {
+	return with(ctx, cfg, func(a *app.App) error {
+		sealing, uses, err := a.KeyUses(ctx)
+		if err != nil {
+			return err
+		}
+		views, lines := []map[string]any{}, []string{"sealing  " + sealing.String()}
+		for _, u := range uses {
+			views = append(views, map[string]any{"column": u.Column.String(), "part": u.Part.String(), "rows": u.Rows})
+			lines = append(lines, fmt.Sprintf("%s  %10d  %s", u.Part, u.Rows, u.Column))
+		}
+		return c.print(map[string]any{"sealing": sealing.String(), "uses": views}, lines...)
+	})
+}
+
+type keyResealCmd struct {
+	output
+	Reason string `default:"Regular rotation." help:"Why; kept in the audit."`
+	By     string `help:"Who does it. Default: PARTNERD_OPERATOR, or the account at this machine."`
+}
+
+func (c *keyResealCmd) Run(ctx context.Context, cfg *app.Config) error {
+	return with(ctx, cfg, func(a *app.App) error {
+		done, err := a.Reseal(ctx, act{By: c.By, Reason: c.Reason}.by(), func(p reseal.Progress) {
+			fmt.Fprintf(os.Stderr, "%s: %d\n", p.Column, p.Resealed)
+		})
+		if err != nil {
+			return err
+		}
+		resealed, unopened := int64(0), int64(0)
+		var lines []string
+		views := []map[string]any{}
+		for _, p := range done {
+			resealed, unopened = resealed+p.Resealed, unopened+p.Unopened
+			views = append(views, map[string]any{"column": p.Column.String(), "resealed": p.Resealed, "unopened": p.Unopened})
+			if p.Unopened > 0 {
+				lines = append(lines, fmt.Sprintf("%d values of %s do not open with this key", p.Unopened, p.Column))
+			}
+		}
+		lines = append(lines, fmt.Sprintf("%d values are sealed anew. Older parts can go when partnerd key uses shows none: see key trim-master.", resealed))
+		if err := c.print(map[string]any{"resealed": resealed, "unopened": unopened, "columns": views}, lines...); err != nil {
+			return err
+		}
+		if unopened > 0 {
+			return fmt.Errorf("%d values were left as they are", unopened)
+		}
+		return nil
+	})
+}
+
+type keyTrimMasterCmd struct{ output }
+
+func (c *keyTrimMasterCmd) Run(ctx context.Context, cfg *app.Config) error {
+	return with(ctx, cfg, func(a *app.App) error {
+		sealing, uses, err := a.KeyUses(ctx)
+		if err != nil {
+			return err
+		}
+		for _, u := range uses {
+			if u.Part != sealing {
+				return fmt.Errorf("%d values of %s still need part %s: run partnerd key reseal, and wait a day for what runs out by itself", u.Rows, u.Column, u.Part)
+			}
+		}
+		return c.changed(cfg, seal.TrimKey)
+	})
 }
 
 type keyGenerateCmd struct{ output }

@@ -46,7 +46,9 @@ import (
 	"partnerd/internal/queue"
 	"partnerd/internal/ratelimit"
 	"partnerd/internal/requestlog"
+	"partnerd/internal/reseal"
 	"partnerd/internal/sandbox"
+	"partnerd/internal/seal"
 	"partnerd/internal/sms"
 	"partnerd/internal/staff"
 	"partnerd/internal/status"
@@ -114,6 +116,7 @@ type App struct {
 	limiter   *ratelimit.Limiter
 	ending    atomic.Bool // this process was told to end
 	cursor    []byte      // signs page cursors
+	box       *seal.Box
 	requests  *httpapi.Metrics
 }
 
@@ -159,7 +162,13 @@ func (a *App) open(ctx context.Context, move *operator.Act) error {
 	if err := a.record(ctx, claim, move); err != nil {
 		return err
 	}
-	a.cursor = k.cursor
+	if err := reseal.Check(ctx, a.DB.Read(), k.box, sealedColumns()); err != nil {
+		return err
+	}
+	if err := k.keep(ctx, a.DB.Read()); err != nil {
+		return err
+	}
+	a.box, a.cursor = k.box, k.cursor
 	return a.wire(ctx, k)
 }
 

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"context"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -261,6 +262,7 @@ func (c *Config) Logger() *slog.Logger {
 type keys struct {
 	box     *seal.Box
 	drop    *seal.Drop
+	master  string
 	cursor  []byte // signs page cursors
 	payment string // signs notices of the built-in payment provider
 	buckets []byte // names the buckets of quotas where several processes count
@@ -290,18 +292,27 @@ func (c *Config) keys() (k keys, err error) {
 	if k.drop, err = seal.OpenDrop(public); err != nil {
 		return k, fmt.Errorf("note key: %w", err)
 	}
-	if k.cursor, err = seal.Derive(master, "page cursors"); err != nil {
-		return k, err
+	k.master = master
+	return k, nil
+}
+
+// keep fills in the secrets that outlive the parts of the master key: the database has them, from the first start on.
+func (k *keys) keep(ctx context.Context, tx postgres.Tx) error {
+	secret := func(purpose string) ([]byte, error) {
+		first, err := seal.Derive(k.master, purpose)
+		if err != nil {
+			return nil, err
+		}
+		return deployment.Secret(ctx, tx, k.box, purpose, first)
 	}
-	if k.phone, err = seal.Derive(master, "phone numbers"); err != nil {
-		return k, err
-	}
-	if k.buckets, err = seal.Derive(master, "buckets of quotas"); err != nil {
-		return k, err
-	}
-	payment, err := seal.Derive(master, "payment notices")
+	var err1, err2, err3, err4 error
+	var payment []byte
+	k.cursor, err1 = secret("page cursors")
+	k.phone, err2 = secret("phone numbers")
+	k.buckets, err3 = secret("buckets of quotas")
+	payment, err4 = secret("payment notices")
 	k.payment = base64.RawURLEncoding.EncodeToString(payment)
-	return k, err
+	return errors.Join(err1, err2, err3, err4)
 }
 
 // Master returns the master key: the configured one, or that of the data folder.

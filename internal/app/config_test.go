@@ -147,7 +147,7 @@ func TestProcessesThatStartAtOnceShareTheirKeys(t *testing.T) {
 				t.Error(err)
 				return
 			}
-			secrets[i] = k.payment
+			secrets[i] = k.master
 		})
 	}
 	wg.Wait()

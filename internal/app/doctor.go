@@ -20,6 +20,7 @@ import (
 	"partnerd/internal/oauth"
 	"partnerd/internal/postgres"
 	"partnerd/internal/ratelimit"
+	"partnerd/internal/reseal"
 	"partnerd/internal/seal"
 )
 
@@ -273,6 +274,7 @@ func (e *examination) sealed(ctx context.Context, program string, box *seal.Box)
 	if known, err := deployment.Get(ctx, db.Read()); err == nil {
 		e.BaseURL = cmp.Or(e.BaseURL, known.BaseURL)
 	}
+	e.parts(ctx, db.Read(), box)
 	switch n, err := oauth.CheckKeys(ctx, db.Read(), box); {
 	case err != nil:
 		e.fail("signing keys", err.Error(), "The master key is not the one that the database was sealed with: set the one that was, or nobody's secrets open.")
@@ -280,6 +282,35 @@ func (e *examination) sealed(ctx context.Context, program string, box *seal.Box)
 		e.warn("signing keys", "there is none yet", "The first start makes one.")
 	default:
 		e.ok("signing keys", fmt.Sprintf("%d, and the master key opens them", n))
+	}
+}
+
+// parts looks whether every value is sealed by a part of the master key that is there, and whether the older ones are still needed.
+func (e *examination) parts(ctx context.Context, tx postgres.Tx, box *seal.Box) {
+	uses, err := reseal.Uses(ctx, tx, sealedColumns())
+	if err != nil {
+		e.warn("sealed rows", err.Error(), "Run partnerd migrations up first, or look at the database.")
+		return
+	}
+	var missing, older []string
+	for _, u := range uses {
+		line := fmt.Sprintf("%d of %s by %s", u.Rows, u.Column, u.Part)
+		switch {
+		case !box.Has(u.Part):
+			missing = append(missing, line)
+		case u.Part != box.Sealing():
+			older = append(older, line)
+		}
+	}
+	switch {
+	case len(missing) > 0:
+		e.fail("sealed rows", "the master key lacks parts that rows are sealed with: "+strings.Join(missing, ", "), "Set PARTNERD_MASTER_KEY to the key that has these parts; or nobody reads these rows again.")
+	case len(older) > 0:
+		e.warn("sealed rows", "older parts of the master key are still needed: "+strings.Join(older, ", "), "Run partnerd key reseal when every process has the promoted key; what is left runs out within a day.")
+	case len(box.Parts()) > 1:
+		e.ok("sealed rows", fmt.Sprintf("all are sealed by %s, the part that seals; of %d parts the others are not needed by a table", box.Sealing(), len(box.Parts())))
+	default:
+		e.ok("sealed rows", "all are sealed by the master key")
 	}
 }
 

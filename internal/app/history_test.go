@@ -111,6 +111,9 @@ func openBank(t testing.TB, change ...func(*Config)) *bank {
 		t.Fatal(err)
 	}
 	k, err := cfg.keys()
+	if err == nil {
+		err = k.keep(t.Context(), a.DB.Read())
+	}
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -42,7 +42,8 @@ func TestARestoredDatabaseIsSettledByTheLostOne(t *testing.T) {
 		t.Cleanup(a.Close)
 		return a
 	}
-	lost, restored := open(lostCfg), open(cfg)
+	lost := open(lostCfg)
+	open(cfg) // makes the tables
 	app, err := lost.Operator.RegisterApplication(ctx, by, application.NewApplication{Name: "CRM", RedirectURIs: []string{"https://crm.example/cb"}, Scopes: application.AllScopes}, "")
 	must(err)
 	var clients [3]account.Client
@@ -55,7 +56,7 @@ func TestARestoredDatabaseIsSettledByTheLostOne(t *testing.T) {
 	}
 	// The instant: from here on the restored database knows nothing.
 	copyTables(t, dbtest.OwnerURL(t, lostCfg.DatabaseURL), cfg.DatabaseOwnerURL, "applications", "webhook_endpoints", "clients", "vault.client_keys", "wallets", "oauth_grants", "oauth_refresh_tokens", "signing_keys")
-	restored = open(cfg)
+	restored := open(cfg)
 	to := time.Now()
 	refresh := func(a *App, token string) (oauth.TokenResponse, error) {
 		return a.OAuth.Token(ctx, url.Values{"grant_type": {"refresh_token"}, "refresh_token": {token}, "client_id": {app.ClientID}, "client_secret": {app.ClientSecret}}, "")

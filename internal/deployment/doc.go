@@ -1,7 +1,8 @@
 // Package deployment knows which environment a database belongs to, and its public address (decision H58).
 //
-// Tables: deployment.
-// It has one row.
+// Tables: deployment, deployment_secrets.
+// The first has one row. The second keeps, sealed by the master key, secrets that outlive its parts: of page cursors, digests of phone
+// numbers, names of quotas' buckets, the built-in payments. They were first derived from the oldest part of the key.
 //
 // Invariants:
 //   - A database belongs to one environment for ever. Whoever opens it for another is refused before anything is written,

@@ -17,11 +17,14 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
+	"encoding/binary"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/tink-crypto/tink-go/v2/aead"
 	"github.com/tink-crypto/tink-go/v2/aead/subtle"
+	"github.com/tink-crypto/tink-go/v2/core/cryptofmt"
 	"github.com/tink-crypto/tink-go/v2/hybrid"
 	"github.com/tink-crypto/tink-go/v2/insecurecleartextkeyset"
 	"github.com/tink-crypto/tink-go/v2/keyset"
@@ -29,7 +32,41 @@ import (
 )
 
 // Box seals and opens. Safe for concurrent use.
-type Box struct{ aead tink.AEAD }
+type Box struct {
+	aead    tink.AEAD
+	parts   []Part // of a key made by [NewKey], the oldest first
+	sealing Part
+}
+
+// Part names one of the keys in a key made by [NewKey]: what it seals begins with its number.
+type Part uint32
+
+func (p Part) String() string { return fmt.Sprintf("%08x", uint32(p)) }
+
+// partPrefix is how what a part seals begins: a byte of Tink's, and the part.
+const partPrefix = 1 + 4
+
+// Mark is how everything that the part sealed begins.
+func (p Part) Mark() []byte {
+	return binary.BigEndian.AppendUint32([]byte{cryptofmt.TinkStartByte}, uint32(p))
+}
+
+// PartOf tells which part sealed a ciphertext; false for what no key made by [NewKey] sealed.
+func PartOf(ciphertext []byte) (Part, bool) {
+	if len(ciphertext) < partPrefix || ciphertext[0] != cryptofmt.TinkStartByte {
+		return 0, false
+	}
+	return Part(binary.BigEndian.Uint32(ciphertext[1:])), true
+}
+
+// Sealing is the part that seals.
+func (b *Box) Sealing() Part { return b.sealing }
+
+// Has tells whether the key has the part, and so opens what it sealed.
+func (b *Box) Has(p Part) bool { return slices.Contains(b.parts, p) }
+
+// Parts lists the parts, the oldest first.
+func (b *Box) Parts() []Part { return slices.Clone(b.parts) }
 
 // Drop seals only. Safe for concurrent use.
 type Drop struct{ encrypt tink.HybridEncrypt }
@@ -70,7 +107,12 @@ func OpenBox(key string) (*Box, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read key: %w", err)
 	}
-	return &Box{a}, nil
+	info := h.KeysetInfo()
+	b := &Box{aead: a, sealing: Part(info.GetPrimaryKeyId())}
+	for _, k := range info.GetKeyInfo() {
+		b.parts = append(b.parts, Part(k.GetKeyId()))
+	}
+	return b, nil
 }
 
 const dataKeySize = 32 // AES-256
@@ -91,7 +133,7 @@ func OpenDataKey(key []byte) (*Box, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read data key: %w", err)
 	}
-	return &Box{a}, nil
+	return &Box{aead: a}, nil
 }
 
 // OpenDrop reads the public half of a pair made by [NewKeyPair].
@@ -175,6 +217,22 @@ func PromoteKey(key string) (string, error) {
 	})
 }
 
+// TrimKey leaves of a key the part that seals alone. What an older part sealed does not open any more.
+func TrimKey(key string) (string, error) {
+	return changed(key, func(m *keyset.Manager, h *keyset.Handle) error {
+		sealing := h.KeysetInfo().GetPrimaryKeyId()
+		for _, k := range h.KeysetInfo().GetKeyInfo() {
+			if k.GetKeyId() == sealing {
+				continue
+			}
+			if err := m.Delete(k.GetKeyId()); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
 func changed(key string, change func(m *keyset.Manager, h *keyset.Handle) error) (string, error) {
 	h, err := decode(key)
 	if err != nil {
@@ -191,7 +249,7 @@ func changed(key string, change func(m *keyset.Manager, h *keyset.Handle) error)
 }
 
 // Derive makes a secret of 32 bytes for one purpose from a key made by [NewKey]: from its oldest part, so that it stays
-// the same when the key is extended.
+// the same when the key is extended. It changes when that part is removed, so what must not change is kept (deployment.Secret).
 func Derive(key, purpose string) ([]byte, error) {
 	h, err := decode(key)
 	if err != nil {

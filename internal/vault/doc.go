@@ -13,10 +13,11 @@
 //
 // Invariants:
 //   - The first byte of a ciphertext tells its key: [version] for a client's, anything else (Tink begins with 0 or 1) for
-//     the master key, with which releases before this package sealed. Those open for ever; what is written again gets the
-//     client's key.
+//     the master key, with which releases before this package sealed. Those open as long as the master key has that part
+//     (package reseal seals them anew); what is written again gets the client's key.
 //   - A key is made with its client, or for a client of an older release in the transaction of the first write that needs
-//     one ([Keys.ForWriting]), and is never changed. An erased client gets none: the making waits for an erasure that is
+//     one ([Keys.ForWriting]), and is never changed; its envelope is, when the master key is
+//     replaced. An erased client gets none: the making waits for an erasure that is
 //     under way, because that has the client's row locked, and finds it done.
 //   - A key is read by the statement that reads the row it opens ([Stored]), and is kept nowhere: no process can use a key
 //     after its erasure has been committed, whichever process that was.

@@ -1,0 +1,45 @@
+package app
+
+import (
+	"context"
+	"slices"
+
+	"partnerd/internal/account"
+	"partnerd/internal/consultation"
+	"partnerd/internal/deployment"
+	"partnerd/internal/idempotency"
+	"partnerd/internal/lawyer"
+	"partnerd/internal/note"
+	"partnerd/internal/oauth"
+	"partnerd/internal/operator"
+	"partnerd/internal/postgres"
+	"partnerd/internal/reseal"
+	"partnerd/internal/sandbox"
+	"partnerd/internal/seal"
+	"partnerd/internal/staff"
+	"partnerd/internal/vault"
+	"partnerd/internal/webhook"
+)
+
+// sealedColumns are all columns that the master key seals.
+func sealedColumns() []reseal.Column {
+	return slices.Concat(vault.Sealed(), oauth.Sealed(), webhook.Sealed(), staff.Sealed(), lawyer.Sealed(), deployment.Sealed(), sandbox.Sealed(),
+		idempotency.Sealed(), account.Sealed(), consultation.Sealed(), note.Sealed())
+}
+
+// KeyUses counts what the parts of the master key seal.
+func (a *App) KeyUses(ctx context.Context) (sealing seal.Part, uses []reseal.Use, err error) {
+	uses, err = reseal.Uses(ctx, a.DB.Read(), sealedColumns())
+	return a.box.Sealing(), uses, err
+}
+
+// Reseal seals anew what older parts of the master key sealed, and records it. Cut off, it goes on the next time.
+func (a *App) Reseal(ctx context.Context, by operator.Act, report func(reseal.Progress)) ([]reseal.Progress, error) {
+	begin := func(tx postgres.Tx) error {
+		return by.Record(ctx, tx, "key.reseal", a.box.Sealing().String(), nil)
+	}
+	if err := a.DB.InTx(ctx, begin); err != nil {
+		return nil, err
+	}
+	return reseal.Run(ctx, a.DB, a.box, sealedColumns(), report)
+}

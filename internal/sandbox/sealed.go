@@ -1,0 +1,11 @@
+package sandbox
+
+import "partnerd/internal/reseal"
+
+// Sealed are the columns that the master key seals.
+func Sealed() []reseal.Column {
+	table := messageRow{}.TableName()
+	return []reseal.Column{
+		{Table: table, ID: "id", Name: "sealed", Place: messagePlace},
+	}
+}

@@ -99,8 +99,9 @@ func TestASlowCollectorIsBounded(t *testing.T) {
 	if waiting := tel.sender.waiting.Load(); waiting > maxSpans {
 		t.Errorf("%d spans wait", waiting)
 	}
-	if dropped := testutil.ToFloat64(tel.figures.spans.WithLabelValues("dropped")); dropped != spans-maxSpans {
-		t.Errorf("%v spans were dropped, want %d", dropped, spans-maxSpans)
+	dropped, gaveUp := testutil.ToFloat64(tel.figures.spans.WithLabelValues("dropped")), testutil.ToFloat64(tel.figures.spans.WithLabelValues("failed"))
+	if dropped > spans-maxSpans || dropped < spans-maxSpans-gaveUp { // on a machine that stands still a post may have been given up meanwhile
+		t.Errorf("%v spans were dropped and %v failed, want %d together", dropped, gaveUp, spans-maxSpans)
 	}
 	ending, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()

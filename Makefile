@@ -7,7 +7,7 @@ GOVULNCHECK := go run golang.org/x/vuln/cmd/govulncheck@v1.8.0
 BENCHSTAT := go run golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da
 COMPARED := .data/bench-compare
 
-.PHONY: help build run demo test test-long observed pgbouncer replicas failover drill chaos race generate verify-generated lint lint-go breaking release release-contracts supply alerts vuln browser sdk fuzz-contract ci bench bench-compare simulate
+.PHONY: help build run demo test test-long observed pgbouncer replicas upgrade failover drill chaos race generate verify-generated lint lint-go breaking release release-contracts supply alerts vuln browser sdk fuzz-contract ci bench bench-compare simulate
 
 help:
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -46,6 +46,14 @@ failover: ## lose the primary database while partners call, promote its synchron
 
 # pgBackRest is unpacked and not installed, as promtool is below.
 PGBACKREST ?= $(or $(shell command -v pgbackrest),$(CURDIR)/.data/tools/usr/bin/pgbackrest)
+
+# Both builds use one private database in a folder of their own.
+upgrade: ## replace another build by this one, process by process, while partners call (make upgrade BASE=HEAD~1)
+	@test -n "$(BASE)" || { echo "BASE is missing: the revision to come from" >&2; exit 1; }
+	@rm -rf .data/upgrade && git worktree prune && git worktree add -q --detach .data/upgrade/base $(BASE)
+	@cd .data/upgrade/base && go build -o ../partnerd ./cmd/partnerd
+	@git worktree remove --force .data/upgrade/base
+	@PARTNERD_TEST_BEFORE=$(CURDIR)/.data/upgrade/partnerd go test -count=1 -timeout 15m -run Upgrade -v ./internal/e2e/process ; status=$$? ; go run ./internal/dbtest/stop ; exit $$status
 
 drill: ## back the database up while partners call, do damage, bring it back to the instant before, and look for what was acknowledged
 	@if [ ! -x $(PGBACKREST) ]; then mkdir -p .data/tools; cd .data/tools; \

@@ -2,6 +2,7 @@ package process_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -63,6 +64,8 @@ type installation struct {
 	dir  string // data folder
 	env  []string
 	cred *syscall.Credential // nil: the account of the test
+
+	program string // empty: the command under test
 }
 
 // install makes an empty data folder. Its private database is stopped when the test ends.
@@ -121,7 +124,7 @@ func connect(t *testing.T, url string) *pgx.Conn {
 
 // command prepares the command with arguments.
 func (in *installation) command(ctx context.Context, args ...string) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, binary, args...)
+	cmd := exec.CommandContext(ctx, cmp.Or(in.program, binary), args...)
 	cmd.Env, cmd.Dir = in.env, "/"
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: in.cred}
 	return cmd

@@ -51,7 +51,7 @@ func (r *walletRig) covered(ctx context.Context) (path string, err error) {
 	return path, err
 }
 
-// share is a kind of request, and how many of a hundred are of it.
+// share is a kind of request, and how many are of it, of all shares together.
 type share struct {
 	name string
 	of   int
@@ -91,10 +91,10 @@ func mixedDay(ctx context.Context, e *Env) ([]Result, error) {
 		{"transactions", 5, r.get("/api/v1/wallet/transactions?limit=20"), http.StatusOK},
 		{"create", 5, r.create, http.StatusCreated},
 	}
-	if _, _, err := r.mix(ctx, walletWarmUp, day); err != nil {
+	if _, _, err := r.mix(ctx, walletWarmUp, walletConnections, benchWallets, day); err != nil {
 		return nil, fmt.Errorf("warm up: %w", err)
 	}
-	m, each, err := r.mix(ctx, e.Load, day)
+	m, each, err := r.mix(ctx, e.Load, walletConnections, benchWallets, day)
 	if err != nil {
 		return nil, err
 	}
@@ -142,29 +142,18 @@ func (r *walletRig) newest(ctx context.Context) ([][]string, error) {
 	return ids, nil
 }
 
-// mix is [walletRig.load] with requests of several kinds in turn, each connection beginning elsewhere.
-func (r *walletRig) mix(ctx context.Context, d time.Duration, day []share) (*measured, []*Latencies, error) {
-	var order []int
-	left := make([]int, len(day))
-	for i, s := range day {
-		left[i] = s.of
-	}
-	for len(order) < 100 { // the kinds are spread over the hundred
-		for i := range left {
-			if left[i] > 0 {
-				left[i]--
-				order = append(order, i)
-			}
-		}
-	}
+// mix sends requests of wallets clients over connections for the length of d, each connection one after the other and the kinds in
+// turn, and fails on any answer that is not wanted. It tells what each kind took, too.
+func (r *walletRig) mix(ctx context.Context, d time.Duration, connections, wallets int, day []share) (*measured, []*Latencies, error) {
+	order := spread(day)
 	m, each := &measured{}, make([]*Latencies, len(day))
 	for i := range each {
 		each[i] = &Latencies{}
 	}
-	var answered atomic.Int64
+	var count atomic.Int64
 	start := time.Now()
 	g, ctx := errgroup.WithContext(ctx)
-	for c := range walletConnections {
+	for c := range connections {
 		g.Go(func() error {
 			conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", r.addr)
 			if err != nil {
@@ -172,23 +161,41 @@ func (r *walletRig) mix(ctx context.Context, d time.Duration, day []share) (*mea
 			}
 			defer conn.Close()
 			in := bufio.NewReader(conn)
-			for i := c * 7; time.Since(start) < d && ctx.Err() == nil; i++ {
-				kind := order[i%len(order)]
+			for n := 0; time.Since(start) < d && ctx.Err() == nil; n++ {
+				kind := order[(c*7+n)%len(order)]
 				s := day[kind]
 				began := time.Now()
-				if err := exchange(conn, in, s.next((c+i)%benchWallets), s.want); err != nil {
+				if err := exchange(conn, in, s.next((c+n*connections)%wallets), s.want); err != nil {
 					return fmt.Errorf("%s: %w", s.name, err)
 				}
 				took := time.Since(began)
 				m.took.Add(took)
 				each[kind].Add(took)
-				answered.Add(1)
+				count.Add(1)
 			}
 			return nil
 		})
 	}
 	err := g.Wait()
-	m.count = answered.Load()
+	m.count = count.Load()
 	m.rate = float64(m.count) / time.Since(start).Seconds()
 	return m, each, err
+}
+
+// spread lists the kinds as often as they have shares, each as far from itself as it can be.
+func spread(day []share) (order []int) {
+	left := make([]int, len(day))
+	for i, s := range day {
+		left[i] = s.of
+	}
+	for more := true; more; {
+		more = false
+		for i := range left {
+			if left[i] > 0 {
+				left[i]--
+				order, more = append(order, i), true
+			}
+		}
+	}
+	return order
 }

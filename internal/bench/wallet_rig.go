@@ -17,8 +17,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"partnerd/internal/app"
 	"partnerd/internal/application"
 	"partnerd/internal/books"
@@ -192,35 +190,9 @@ type measured struct {
 	took  Latencies
 }
 
-// load sends requests of wallets clients over connections for the length of d, each connection one after the other, and
-// fails on any answer but want.
+// load is [walletRig.mix] with requests of one kind.
 func (r *walletRig) load(ctx context.Context, d time.Duration, connections, wallets int, next request, want int) (*measured, error) {
-	m := &measured{}
-	var count atomic.Int64
-	start := time.Now()
-	g, ctx := errgroup.WithContext(ctx)
-	for c := range connections {
-		g.Go(func() error {
-			conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", r.addr)
-			if err != nil {
-				return err
-			}
-			defer conn.Close()
-			in := bufio.NewReader(conn)
-			for i := c; time.Since(start) < d && ctx.Err() == nil; i += connections {
-				began := time.Now()
-				if err := exchange(conn, in, next(i%wallets), want); err != nil {
-					return err
-				}
-				m.took.Add(time.Since(began))
-				count.Add(1)
-			}
-			return nil
-		})
-	}
-	err := g.Wait()
-	m.count = count.Load()
-	m.rate = float64(m.count) / time.Since(start).Seconds()
+	m, _, err := r.mix(ctx, d, connections, wallets, []share{{"request", 1, next, want}})
 	return m, err
 }
 

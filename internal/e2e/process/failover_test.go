@@ -3,12 +3,9 @@ package process_test
 import (
 	"context"
 	"crypto/rand"
-	"fmt"
 	"net/http"
 	"os"
 	"slices"
-	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -74,38 +71,15 @@ func failover(t *testing.T, lose func(standbyPair)) {
 	const callers, before, after, fencedAfter = 6, 60, 60, 3 * time.Second
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	var made sync.Map // key → consultation
-	var acknowledged atomic.Int64
-	var lostAt, longest, repeated atomic.Int64 // nanoseconds; the longest that a request waited for its answer, with its repetitions
-	var load sync.WaitGroup
+	var lostAt, longest atomic.Int64 // nanoseconds; the longest that a request waited for its answer, with its repetitions
+	load := &patientCallers{token: token, answered: func(took time.Duration) {
+		for was := longest.Load(); lostAt.Load() > 0 && int64(took) > was && !longest.CompareAndSwap(was, int64(took)); was = longest.Load() {
+		}
+	}}
 	for i := range callers {
-		load.Go(func() {
-			at := []*process{first, second}[i%2]
-			for poll.Pause(ctx, 100*time.Millisecond) {
-				q, begun := request{rand.Text(), "TAX", "PT"}, time.Now()
-				for ctx.Err() == nil { // as a client does that keeps the key until it is answered
-					x := create(ctx, at.url, token, q)
-					if x.status == http.StatusCreated {
-						made.Store(q.key, x.consultation(t).ID)
-						acknowledged.Add(1)
-						for took, was := int64(time.Since(begun)), longest.Load(); lostAt.Load() > 0 && took > was && !longest.CompareAndSwap(was, took); was = longest.Load() {
-						}
-						break
-					}
-					if x.status != 0 && x.status != http.StatusServiceUnavailable && x.status != http.StatusConflict {
-						t.Errorf("create: %d %s", x.status, x.body)
-					}
-					repeated.Add(1)
-					poll.Pause(ctx, 200*time.Millisecond)
-				}
-			}
-		})
+		load.call(ctx, t, func() *process { return []*process{first, second}[i%2] })
 	}
-	reach := func(n int64) {
-		t.Helper()
-		await(t, deadline, func() bool { return acknowledged.Load() >= n }, func() string { return fmt.Sprintf("%d of %d consultations are made", acknowledged.Load(), n) })
-	}
-	reach(before)
+	load.more(t, before)
 	whole := create(t.Context(), first.url, token, request{rand.Text(), "HOUSING", "FR"}) // which is called while the primary is lost
 	if whole.status != http.StatusCreated {
 		t.Fatalf("create: %d %s", whole.status, whole.body)
@@ -119,29 +93,12 @@ func failover(t *testing.T, lose func(standbyPair)) {
 	promoted := time.Now()
 	poll.Pause(t.Context(), fencedAfter)
 	p[0].kill() // or two would take writes
-	reach(acknowledged.Load() + after)
+	load.more(t, after)
 	stop()
-	load.Wait()
+	load.all.Wait()
 
 	db := connect(t, p[1].url("owner", "partnerd"))
-	there := map[string]string{}
-	for _, row := range query(t, db, "SELECT id || ' ' || external_ref FROM consultations WHERE external_ref IS NOT NULL") {
-		id, key, _ := strings.Cut(row, " ")
-		if was, twice := there[key]; twice {
-			t.Errorf("one key made %s and %s", was, id)
-		}
-		there[key] = id
-	}
-	count, lost := 0, 0
-	made.Range(func(key, id any) bool {
-		if count++; there[key.(string)] != id {
-			lost++
-		}
-		return true
-	})
-	if lost > 0 {
-		t.Errorf("%d of %d acknowledged consultations are lost", lost, count)
-	}
+	count, lost := load.lost(t, db)
 	within, cancel := context.WithTimeout(t.Context(), deadline)
 	defer cancel()
 	if _, err := crm.received.Wait(within, whole.consultation(t).ID, "consultation.completed"); err != nil {
@@ -156,5 +113,5 @@ func failover(t *testing.T, lose func(standbyPair)) {
 	crm.everyEventArrived(t, db)
 	in.booksAgree(t)
 	t.Logf("%d consultations acknowledged, %d lost, %d requests repeated; the standby took writes after %s, and nobody waited longer than %s for an answer",
-		count, lost, repeated.Load(), promoted.Sub(time.Unix(0, lostAt.Load())).Round(time.Millisecond), time.Duration(longest.Load()).Round(time.Millisecond))
+		count, lost, load.repeated.Load(), promoted.Sub(time.Unix(0, lostAt.Load())).Round(time.Millisecond), time.Duration(longest.Load()).Round(time.Millisecond))
 }

@@ -3,18 +3,12 @@ package process_test
 import (
 	"context"
 	"crypto/rand"
-	"fmt"
 	mathrand "math/rand/v2"
 	"net/http"
 	"os"
-	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
-
-	"partnerd/internal/poll"
 )
 
 // TestUpgradeBesideTheProgramBefore is "make upgrade": two processes of another build serve, and are replaced one by one while
@@ -39,28 +33,11 @@ func TestUpgradeBesideTheProgramBefore(t *testing.T) {
 	var serving atomic.Pointer[[]*process]
 	serve := func(list ...*process) { serving.Store(&list) }
 	serve(old...)
-	var made sync.Map // key -> consultation
-	var acknowledged, repeated atomic.Int64
-	var load sync.WaitGroup
+	load := &patientCallers{token: token}
 	for range callers {
-		load.Go(func() {
-			for poll.Pause(ctx, 100*time.Millisecond) {
-				q := request{rand.Text(), "TAX", "PT"} // nobody serves it
-				for ctx.Err() == nil {
-					at := *serving.Load()
-					x := create(ctx, at[mathrand.IntN(len(at))].url, token, q)
-					if x.status == http.StatusCreated {
-						made.Store(q.key, x.consultation(t).ID)
-						acknowledged.Add(1)
-						break
-					}
-					if ctx.Err() == nil && x.status != 0 && x.status != http.StatusServiceUnavailable && x.status != http.StatusConflict {
-						t.Errorf("create: %d %s", x.status, x.body)
-					}
-					repeated.Add(1)
-					poll.Pause(ctx, 100*time.Millisecond)
-				}
-			}
+		load.call(ctx, t, func() *process {
+			at := *serving.Load()
+			return at[mathrand.IntN(len(at))]
 		})
 	}
 	var served []string // one after the other: he has one phone
@@ -71,8 +48,7 @@ func TestUpgradeBesideTheProgramBefore(t *testing.T) {
 			t.Fatalf("create: %d %s", x.status, x.body)
 		}
 		served = append(served, x.consultation(t).ID)
-		n := acknowledged.Load() + each
-		await(t, deadline, func() bool { return acknowledged.Load() >= n }, func() string { return fmt.Sprintf("%d of %d consultations are made", acknowledged.Load(), n) })
+		load.more(t, each)
 	}
 	more()
 	first := in.serve(t, freeAddress(t)) // migrates while both of the old serve
@@ -89,17 +65,10 @@ func TestUpgradeBesideTheProgramBefore(t *testing.T) {
 	old[1].terminate(t)
 	more()
 	stop()
-	load.Wait()
+	load.all.Wait()
 
 	db := in.database(t)
-	count := 0
-	made.Range(func(key, id any) bool {
-		count++
-		if there := query(t, db, "SELECT id FROM consultations WHERE external_ref = $1", key); !slices.Equal(there, []string{id.(string)}) {
-			t.Errorf("%s made %v, and %v is there", key, id, there)
-		}
-		return true
-	})
+	count, lost := load.lost(t, db)
 	within, cancel := context.WithTimeout(t.Context(), 2*deadline)
 	defer cancel()
 	for _, id := range served {
@@ -122,5 +91,5 @@ func TestUpgradeBesideTheProgramBefore(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("%d consultations acknowledged, %d of them completed, none lost or made twice; %d requests repeated", count, len(served), repeated.Load())
+	t.Logf("%d consultations acknowledged, %d lost, %d requests repeated; %d more were served", count, lost, load.repeated.Load(), len(served))
 }

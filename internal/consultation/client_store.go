@@ -56,7 +56,7 @@ func usageOf(ctx context.Context, tx postgres.Tx, clientID string) (map[string]U
 // openOf lists the client's open consultations in the order in which they are locked, of one application unless that
 // is empty.
 func openOf(ctx context.Context, tx postgres.Tx, clientID, applicationID string) ([]string, error) {
-	q := gorm.G[row](tx.Gorm(ctx)).Where("client_id = ? AND status IN ('MATCHING', 'PENDING_CALLBACK', 'ASSIGNED', 'IN_CALL', 'CALL_ENDED')", clientID)
+	q := gorm.G[row](tx.Gorm(ctx)).Where("client_id = ? AND "+isOpen, clientID)
 	if applicationID != "" {
 		q = q.Where("application_id = ?", applicationID)
 	}

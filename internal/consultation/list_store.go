@@ -36,7 +36,7 @@ func list(ctx context.Context, tx postgres.Tx, applicationID, clientID string, f
 	case Cancelled, Expired:
 		q = q.Where("c.status = ? AND c.status IN ('CANCELLED', 'EXPIRED')", f.Status) // in words, for the index of what was not served
 	default:
-		q = q.Where("c.status = ? AND c.status IN ('MATCHING', 'PENDING_CALLBACK', 'ASSIGNED', 'IN_CALL', 'CALL_ENDED')", f.Status) // and of what is open
+		q = q.Where("c.status = ? AND c."+isOpen, f.Status)
 	}
 	if f.ExternalRef != "" {
 		q = q.Where("c.external_ref = ?", f.ExternalRef)

@@ -27,8 +27,6 @@ type Gone struct {
 	Status        Status `json:"status"`
 }
 
-const isOpen = "status IN ('MATCHING', 'PENDING_CALLBACK', 'ASSIGNED', 'IN_CALL', 'CALL_ENDED')"
-
 // ReadLater compares the restored database (tx) with the lost one, of which what changed at or after since counts.
 func ReadLater(ctx context.Context, tx, lost postgres.Tx, since time.Time) (l Later, err error) {
 	if err := lost.Gorm(ctx).Model(&row{}).Where("created_at >= ?", since).Order("id").Select("id, application_id, client_id, status").Find(&l.Gone).Error; err != nil {

@@ -232,6 +232,9 @@ func lockOwned(ctx context.Context, tx postgres.Tx, applicationID, clientID, con
 	return one[openRow](q)
 }
 
+// isOpen is what the statuses have that are no end, in the words of the index on what is open.
+const isOpen = "status IN ('MATCHING', 'PENDING_CALLBACK', 'ASSIGNED', 'IN_CALL', 'CALL_ENDED')"
+
 func lock(ctx context.Context, tx postgres.Tx, consultationID string) (Consultation, error) {
 	r, err := one[row](rows(ctx, tx, postgres.ForUpdate).Where("c.id = ?", consultationID))
 	return fromRow(r), err

@@ -200,12 +200,7 @@ func TestBalancedReplicasAreOneService(t *testing.T) {
 	t.Run("desk after the restarts", func(t *testing.T) { b.streams(t, desk) })
 
 	db := connect(t, b.databaseURL())
-	awaitQuiet(t, db)
-	for _, fault := range append(query(t, db, brokenSQL), query(t, db, doubleSQL)...) {
-		t.Error(fault)
-	}
-	crm.everyEventArrived(t, db)
-	b.booksAgree(t)
+	b.settled(t, crm, db)
 	for i, p := range b.served {
 		if printed := p.output.String(); strings.Contains(printed, "panic") || strings.Contains(printed, "level=ERROR") {
 			t.Errorf("replica %d printed: %s", i, lastLines(printed, 20))

@@ -104,14 +104,7 @@ func failover(t *testing.T, lose func(standbyPair)) {
 	if _, err := crm.received.Wait(within, whole.consultation(t).ID, "consultation.completed"); err != nil {
 		t.Errorf("the consultation that was assigned is not completed: %v", err)
 	}
-	for _, fault := range append(query(t, db, brokenSQL), query(t, db, doubleSQL)...) {
-		t.Error(fault)
-	}
-	await(t, deadline, func() bool {
-		return len(query(t, db, "SELECT id FROM webhook_deliveries WHERE ended_at IS NULL LIMIT 1")) == 0
-	}, func() string { return "events are still to be sent" })
-	crm.everyEventArrived(t, db)
-	in.booksAgree(t)
+	in.settled(t, crm, db)
 	t.Logf("%d consultations acknowledged, %d lost, %d requests repeated; the standby took writes after %s, and nobody waited longer than %s for an answer",
 		count, lost, load.repeated.Load(), promoted.Sub(time.Unix(0, lostAt.Load())).Round(time.Millisecond), time.Duration(longest.Load()).Round(time.Millisecond))
 }

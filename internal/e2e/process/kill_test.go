@@ -65,12 +65,7 @@ func TestNothingIsTornWhenTheServerIsKilled(t *testing.T) {
 	if n := query(t, db, "SELECT count(*)::text FROM consultations"); n[0] != fmt.Sprint(len(sent)) {
 		t.Errorf("%s consultations of %d requests", n[0], len(sent))
 	}
-	awaitQuiet(t, db)
-	for _, fault := range query(t, db, brokenSQL) {
-		t.Error(fault)
-	}
-	in.booksAgree(t)
-	crm.everyEventArrived(t, db)
+	in.settled(t, crm, db)
 	t.Logf("%d creates, %d of them cut off", len(sent), unanswered)
 	server.terminate(t)
 }
@@ -148,6 +143,17 @@ func awaitQuiet(t *testing.T, db *pgx.Conn) {
 	}, func() string { return fmt.Sprint("still open: ", open) })
 }
 
+// settled waits until all is quiet, and wants every record whole, every event received, and the books to agree.
+func (in *installation) settled(t *testing.T, crm *partner, db *pgx.Conn) {
+	t.Helper()
+	awaitQuiet(t, db)
+	for _, fault := range append(query(t, db, brokenSQL), query(t, db, doubleSQL)...) {
+		t.Error(fault)
+	}
+	crm.everyEventArrived(t, db)
+	in.booksAgree(t)
+}
+
 // everyEventArrived compares what the partner received with what the database says happened.
 func (p *partner) everyEventArrived(t *testing.T, db *pgx.Conn) {
 	t.Helper()
@@ -212,12 +218,7 @@ func TestServerSurvivesTheEndOfItsDatabase(t *testing.T) {
 		t.Errorf("get after the restart: %d %s", a.status, a.body)
 	}
 	db := in.database(t)
-	awaitQuiet(t, db)
-	for _, fault := range query(t, db, brokenSQL) {
-		t.Error(fault)
-	}
-	in.booksAgree(t)
-	crm.everyEventArrived(t, db)
+	in.settled(t, crm, db)
 }
 
 // holdStart keeps everybody from starting the private database until release is called.

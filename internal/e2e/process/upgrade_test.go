@@ -76,14 +76,7 @@ func TestUpgradeBesideTheProgramBefore(t *testing.T) {
 			t.Errorf("%s is not completed: %v", id, err)
 		}
 	}
-	for _, fault := range append(query(t, db, brokenSQL), query(t, db, doubleSQL)...) {
-		t.Error(fault)
-	}
-	await(t, deadline, func() bool {
-		return len(query(t, db, "SELECT id FROM webhook_deliveries WHERE ended_at IS NULL LIMIT 1")) == 0
-	}, func() string { return "events are still to be sent" })
-	crm.everyEventArrived(t, db)
-	in.booksAgree(t)
+	in.settled(t, crm, db)
 	for _, p := range append(old, first, second) {
 		for line := range strings.Lines(p.output.String()) {
 			if strings.Contains(line, "level=ERROR") {

@@ -43,8 +43,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// crash makes the process "die" before the statement with number at of what runs under its context: the statement is
-// never sent, or the server ends the session first.
+// crash makes the process "die" before the statement with number at of what runs under its context, where those that go together are one:
+// the statement is never sent, or the server ends the session first.
 type crash struct {
 	at    int32
 	kill  bool
@@ -76,6 +76,14 @@ func (c *crasher) TraceQueryStart(ctx context.Context, conn *pgx.Conn, _ pgx.Tra
 }
 
 func (*crasher) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+
+func (c *crasher) TraceBatchStart(ctx context.Context, conn *pgx.Conn, _ pgx.TraceBatchStartData) context.Context {
+	return c.TraceQueryStart(ctx, conn, pgx.TraceQueryStartData{})
+}
+
+func (*crasher) TraceBatchQuery(context.Context, *pgx.Conn, pgx.TraceBatchQueryData) {}
+
+func (*crasher) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData) {}
 
 // bank is the program without its workers, reached through its HTTP handler.
 type bank struct {

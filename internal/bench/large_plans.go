@@ -32,29 +32,60 @@ type watched struct{}
 
 // TraceQueryStart implements pgx.QueryTracer.
 func (w *watch) TraceQueryStart(ctx context.Context, conn *pgx.Conn, d pgx.TraceQueryStartData) context.Context {
-	s := seenStatement{sql: d.SQL, args: d.Args, byIndex: conn.Config().RuntimeParams["enable_seqscan"] == "off"}
-	for len(s.args) > 0 && isOption(s.args[0]) {
-		s.args = s.args[1:]
+	return start(ctx, seen(conn, d.SQL, d.Args))
+}
+
+func seen(conn *pgx.Conn, sql string, args []any) seenStatement {
+	for len(args) > 0 && isOption(args[0]) {
+		args = args[1:]
 	}
-	return context.WithValue(ctx, watched{}, started{s, time.Now()})
+	return seenStatement{sql: sql, args: args, byIndex: conn.Config().RuntimeParams["enable_seqscan"] == "off"}
 }
 
 type started struct {
-	statement seenStatement
-	at        time.Time
+	statements []seenStatement
+	at         time.Time
+}
+
+func start(ctx context.Context, list ...seenStatement) context.Context {
+	return context.WithValue(ctx, watched{}, &started{list, time.Now()})
 }
 
 // TraceQueryEnd implements pgx.QueryTracer.
 func (w *watch) TraceQueryEnd(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryEndData) {
-	s, ok := ctx.Value(watched{}).(started)
-	if !ok {
+	w.ended(ctx)
+}
+
+// TraceBatchStart implements pgx.BatchTracer.
+func (w *watch) TraceBatchStart(ctx context.Context, conn *pgx.Conn, d pgx.TraceBatchStartData) context.Context {
+	var list []seenStatement
+	for _, q := range d.Batch.QueuedQueries {
+		list = append(list, seen(conn, q.SQL, q.Arguments))
+	}
+	return start(ctx, list...)
+}
+
+// TraceBatchQuery implements pgx.BatchTracer: the outcome of a statement that was sent together with others has come.
+func (w *watch) TraceBatchQuery(ctx context.Context, _ *pgx.Conn, _ pgx.TraceBatchQueryData) {
+	w.ended(ctx)
+}
+
+// TraceBatchEnd implements pgx.BatchTracer.
+func (*watch) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData) {}
+
+// ended notes the first of the statements that were started with ctx and have not ended; the next begins now.
+func (w *watch) ended(ctx context.Context) {
+	s, ok := ctx.Value(watched{}).(*started)
+	if !ok || len(s.statements) == 0 {
 		return
 	}
-	s.statement.took = time.Since(s.at)
+	first, now := s.statements[0], time.Now()
+	first.took = now.Sub(s.at)
+	s.statements, s.at = s.statements[1:], now
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.on && planned.MatchString(s.statement.sql) {
-		w.seen = append(w.seen, s.statement)
+	if w.on && planned.MatchString(first.sql) {
+		w.seen = append(w.seen, first)
 	}
 }
 

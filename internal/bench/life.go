@@ -115,7 +115,8 @@ func lifeStatements(ctx context.Context, e *Env) (results []Result, err error) {
 	}
 	for end := time.Now().Add(lifeSettle); receiver.done.Load() < countedLives && time.Now().Before(end) && poll.Pause(ctx, 50*time.Millisecond); {
 	}
-	all := texts(sent.end())
+	statements, trips := sent.end()
+	all := texts(statements)
 	took := time.Since(began)
 	if receiver.done.Load() < countedLives {
 		return nil, fmt.Errorf("%d of %d lives came to their end", receiver.done.Load(), countedLives)
@@ -124,7 +125,8 @@ func lifeStatements(ctx context.Context, e *Env) (results []Result, err error) {
 	if !poll.Pause(ctx, took) {
 		return nil, ctx.Err()
 	}
-	idle := texts(sent.end())
+	statements, idleTrips := sent.end()
+	idle := texts(statements)
 	total, often := 0., []Result{}
 	for text, n := range all {
 		each := float64(n-idle[text]) / countedLives
@@ -134,7 +136,8 @@ func lifeStatements(ctx context.Context, e *Env) (results []Result, err error) {
 		}
 	}
 	slices.SortFunc(often, func(a, b Result) int { return cmp.Or(cmp.Compare(b.Value, a.Value), cmp.Compare(a.Measure, b.Measure)) })
-	return append([]Result{{Measure: "all", Value: total, Unit: "a life"}}, often...), nil
+	return append([]Result{{Measure: "all", Value: total, Unit: "a life"},
+		{Measure: "round trips", Value: float64(trips-idleTrips) / countedLives, Unit: "a life"}}, often...), nil
 }
 
 const countedLives, countedPerSecond = 100, 10

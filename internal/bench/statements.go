@@ -18,11 +18,12 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// recorder notes the statements that the program sends while it is on. Each is one round trip: pgx has prepared them.
+// recorder notes the statements that the program sends while it is on, all prepared by pgx, and in how many round trips.
 type recorder struct {
 	on         atomic.Bool
 	mu         sync.Mutex
 	statements []statement
+	trips      int
 }
 
 type statement struct {
@@ -37,11 +38,34 @@ func (r *recorder) TraceQueryStart(ctx context.Context, _ *pgx.Conn, d pgx.Trace
 		for len(args) > 0 && isOption(args[0]) {
 			args = args[1:]
 		}
-		r.mu.Lock()
-		r.statements = append(r.statements, statement{d.SQL, args})
-		r.mu.Unlock()
+		r.note(1, statement{d.SQL, args})
 	}
 	return ctx
+}
+
+// TraceBatchStart implements pgx.BatchTracer.
+func (r *recorder) TraceBatchStart(ctx context.Context, _ *pgx.Conn, d pgx.TraceBatchStartData) context.Context {
+	if r.on.Load() {
+		var list []statement
+		for _, q := range d.Batch.QueuedQueries {
+			list = append(list, statement{q.SQL, q.Arguments})
+		}
+		r.note(1, list...)
+	}
+	return ctx
+}
+
+// TraceBatchQuery implements pgx.BatchTracer.
+func (*recorder) TraceBatchQuery(context.Context, *pgx.Conn, pgx.TraceBatchQueryData) {}
+
+// TraceBatchEnd implements pgx.BatchTracer.
+func (*recorder) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData) {}
+
+func (r *recorder) note(trips int, list ...statement) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.statements = append(r.statements, list...)
+	r.trips += trips
 }
 
 // TraceQueryEnd implements pgx.QueryTracer.
@@ -55,36 +79,36 @@ func isOption(v any) bool {
 	return false
 }
 
-// record returns the statements of one request once everything is warm: the fewest of a few tries, because what the
-// program keeps for a second (the catalog) is read again now and then.
-func (r *walletRig) record(ctx context.Context, next request, want int) (least []statement, err error) {
+// record returns the statements of one request once everything is warm, and in how many round trips they went: the fewest of a few
+// tries, because what the program keeps for a second (the catalog) is read again now and then.
+func (r *walletRig) record(ctx context.Context, next request, want int) (least []statement, trips int, err error) {
 	if _, err := r.load(ctx, 300*time.Millisecond, 8, benchWallets, next, want); err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	for range 5 {
 		r.recorder.begin()
 		if err := r.once(ctx, next, want); err != nil {
-			return nil, err
+			return nil, 0, err
 		}
-		if seen := r.recorder.end(); least == nil || len(seen) < len(least) {
-			least = seen
+		if seen, n := r.recorder.end(); least == nil || len(seen) < len(least) {
+			least, trips = seen, n
 		}
 	}
-	return least, nil
+	return least, trips, nil
 }
 
 func (r *recorder) begin() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.statements = nil
+	r.statements, r.trips = nil, 0
 	r.on.Store(true)
 }
 
-func (r *recorder) end() []statement {
+func (r *recorder) end() (statements []statement, trips int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.on.Store(false)
-	return r.statements
+	return r.statements, r.trips
 }
 
 var (

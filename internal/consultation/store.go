@@ -144,10 +144,14 @@ var insertSQL = postgres.SQL(postgres.Atomic, `WITH told AS (
 	VALUES ($1, $16, $17, $4, $2, $3, $18, $19, $20, $21, nullif($22, ''), nullif($23, ''))`)
 
 func insertWithEvidence(ctx context.Context, tx postgres.Tx, r row, e evidenceRow) error {
-	_, err := tx.Exec(ctx, insertSQL, r.ID, r.ApplicationID, r.ClientID, r.CreatedAt,
+	_, err := tx.Later(inserted).Exec(ctx, insertSQL, r.ID, r.ApplicationID, r.ClientID, r.CreatedAt,
 		r.Status, r.Competence, r.Language, r.SubjectSealed, r.DescriptionSealed, r.RecordingConsent, r.ExternalRef, r.PriceCents, r.PhoneSealed,
 		r.EventSeq, r.TimerAt, e.TextVersion, e.TextSHA256, e.RequestID, e.IdempotencyKeySHA256, e.Address, e.UserAgent,
 		e.StatedVersion, e.StatedLanguage, r.CreatedAt.Add(-estimateHolds), r.Crew, r.TraceParent)
+	return err
+}
+
+func inserted(_ int, err error) error {
 	if err != nil {
 		return fmt.Errorf("insert consultation: %w", err)
 	}
@@ -176,14 +180,16 @@ func update(ctx context.Context, tx postgres.Tx, from Status, list ...Consultati
 	if err != nil {
 		return fmt.Errorf("write consultations: %w", err)
 	}
-	n, err := tx.Exec(ctx, updateSQL, values, ids, from)
-	if err != nil {
-		return fmt.Errorf("update consultation %s: %w", strings.Join(ids, ", "), err)
-	}
-	if n != len(list) {
-		return fmt.Errorf("%w: of %s, %d are still %s", errLostRace, strings.Join(ids, ", "), n, from)
-	}
-	return nil
+	_, err = tx.Later(func(n int, err error) error {
+		if err != nil {
+			return fmt.Errorf("update consultation %s: %w", strings.Join(ids, ", "), err)
+		}
+		if n != len(ids) {
+			return fmt.Errorf("%w: of %s, %d are still %s", errLostRace, strings.Join(ids, ", "), n, from)
+		}
+		return nil
+	}).Exec(ctx, updateSQL, values, ids, from)
+	return err
 }
 
 // rows begins a query for consultations c without their phone numbers.

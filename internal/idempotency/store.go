@@ -52,11 +52,15 @@ func claim(ctx context.Context, tx postgres.Tx, r Request) (row keyRow, err erro
 	return row, nil
 }
 
-// store keeps the response; the retention runs from here.
+// store has the response kept; the retention runs from here.
 func store(ctx context.Context, tx postgres.Tx, r Request, status int, body []byte) error {
-	_, err := gorm.G[keyRow](tx.Gorm(ctx)).
+	_, err := gorm.G[keyRow](tx.Later(stored).Gorm(ctx)).
 		Where("application_id = ? AND client_id = ? AND endpoint = ? AND key = ?", r.ApplicationID, r.ClientID, r.Endpoint, r.Key).
 		Updates(ctx, keyRow{Status: &status, Body: body, ExpiresAt: tx.Now.Add(Retention)})
+	return err
+}
+
+func stored(_ int, err error) error {
 	if err != nil {
 		return fmt.Errorf("store idempotent response: %w", err)
 	}

@@ -63,8 +63,11 @@ type Options struct {
 	Spans *telemetry.Tracer // of statements that belong to a span; nil for none
 }
 
-// Tracer sees statements begin and end, to count them or to make them fail.
-type Tracer = pgx.QueryTracer
+// Tracer sees statements begin and end, alone or together, to count them or to make them fail.
+type Tracer interface {
+	pgx.QueryTracer
+	pgx.BatchTracer
+}
 
 // tracer is what sees the statements, nil for nothing. Spans have the text of a statement, which holds no value of a parameter, and neither
 // the server's address nor a user. There are no metrics of statements beside the program's own.
@@ -291,6 +294,7 @@ type Tx struct {
 	Now   time.Time // one instant for the whole transaction, UTC, microseconds
 	gorm  *gorm.DB
 	conn  *sql.Conn // what gorm runs on; nil outside a transaction
+	line  *line     // of statements that wait; nil outside a transaction
 	ids   id.Minter
 	after *[]func()
 }
@@ -323,7 +327,13 @@ func (db *DB) InTx(ctx context.Context, f func(tx Tx) error) error {
 			conn := g.Statement.ConnPool.(*sql.Conn)
 			return g.Transaction(func(g *gorm.DB) error {
 				after = nil
-				return f(Tx{Now: clock.Truncate(db.clock.Now()), gorm: g, conn: conn, ids: db.ids, after: &after})
+				later := &line{conn: conn}
+				tx := Tx{Now: clock.Truncate(db.clock.Now()), gorm: g, conn: conn, line: later, ids: db.ids, after: &after}
+				err := f(tx.on(pipelined{ConnPool: g.Statement.ConnPool, line: later}))
+				if later.failed == nil && err != nil {
+					return err
+				}
+				return later.flush(ctx)
 			})
 		})
 		if err == nil {

@@ -3,11 +3,9 @@ package postgres
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
-	"github.com/jackc/pgx/v5/stdlib"
 )
 
 var errOwned = errors.New("the transaction belongs to InTx")
@@ -18,16 +16,10 @@ func (tx Tx) Pgx(ctx context.Context, f func(pgx.Tx) error) error {
 	if tx.conn == nil {
 		return errors.New("Pgx needs a transaction of InTx")
 	}
-	var inner error
-	err := tx.conn.Raw(func(driver any) error {
-		c, ok := driver.(*stdlib.Conn)
-		if !ok {
-			return fmt.Errorf("the database driver is %T", driver)
-		}
-		inner = f(lentTx{c.Conn()})
-		return nil // an error here would make database/sql discard the connection
-	})
-	return errors.Join(err, inner)
+	if err := tx.line.flush(ctx); err != nil {
+		return err
+	}
+	return onConn(tx.conn, func(c *pgx.Conn) error { return f(lentTx{c}) })
 }
 
 type lentTx struct{ conn *pgx.Conn }

@@ -31,7 +31,10 @@ func (s Statement) String() string { return s.text }
 
 // Exec runs a statement and returns how many rows it changed.
 func (tx Tx) Exec(ctx context.Context, s Statement, args ...any) (int, error) {
-	r, err := tx.gorm.Statement.ConnPool.ExecContext(ctx, s.text, args...)
+	return rowsOf(tx.gorm.Statement.ConnPool.ExecContext(ctx, s.text, args...))
+}
+
+func rowsOf(r sql.Result, err error) (int, error) {
 	if err != nil {
 		return 0, err
 	}

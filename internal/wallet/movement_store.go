@@ -22,6 +22,14 @@ type movement struct {
 	Now                                                             time.Time
 }
 
+func (m movement) values(names []string) []any {
+	list := make([]any, len(names))
+	for i, name := range names {
+		list[i] = m.value(name)
+	}
+	return list
+}
+
 func (m movement) value(name string) any {
 	switch name {
 	case "ID":
@@ -118,7 +126,7 @@ func compile(p plan) statement {
 		"client_id": "CASE WHEN p.account IN ('client_available', 'client_held') THEN h.client_id END",
 	}) + ` FROM moved h, LATERAL (VALUES ` + values + `) AS p (account, cents)
 )
-SELECT count(*) FROM moved`)
+SELECT 1 FROM moved`)
 	return statement{sql: postgres.SQL(postgres.Atomic, text), names: names}
 }
 
@@ -230,11 +238,13 @@ var (
 
 // move runs a movement and tells whether its guard let it.
 func move(ctx context.Context, tx postgres.Tx, st statement, m movement) (bool, error) {
-	args := make([]any, len(st.names))
-	for i, name := range st.names {
-		args[i] = m.value(name)
-	}
-	var n int
-	err := tx.QueryRow(ctx, st.sql, args...).Scan(&n)
+	n, err := tx.Exec(ctx, st.sql, m.values(st.names)...)
 	return n == 1, err
+}
+
+// moveLater has a movement run with the next statement; see [postgres.Tx.Later]. The transaction ends with refusal when its guard does not
+// let it.
+func moveLater(ctx context.Context, tx postgres.Tx, what string, st statement, m movement, refusal error) error {
+	_, err := tx.Later(func(n int, err error) error { return outcome(what, n == 1, err, refusal) }).Exec(ctx, st.sql, m.values(st.names)...)
+	return err
 }

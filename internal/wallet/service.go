@@ -49,8 +49,8 @@ func (s *Service) Lock(ctx context.Context, tx postgres.Tx, clientID string) (Ba
 	return row.balance(), nil
 }
 
-// Hold reserves the price of a consultation. ErrInsufficientFunds when less is available; ErrFees when the amount is
-// not what the fees add up to.
+// Hold reserves the price of a consultation with the next statement of the transaction, which ends with ErrInsufficientFunds when less is
+// available. ErrFees when the amount is not what the fees add up to.
 func (s *Service) Hold(ctx context.Context, tx postgres.Tx, c HoldCommand) error {
 	if c.Amount <= 0 {
 		return ErrAmount
@@ -58,36 +58,33 @@ func (s *Service) Hold(ctx context.Context, tx postgres.Tx, c HoldCommand) error
 	if c.Amount != s.lawyerFee+s.platformFee {
 		return fmt.Errorf("hold %d cents: %w", c.Amount, ErrFees)
 	}
-	moved, err := move(ctx, tx, holdSQL, movement{
+	return moveLater(ctx, tx, "hold", holdSQL, movement{
 		ID: tx.NewID(id.Transaction), Now: tx.Now, Client: c.ClientID, Application: c.ApplicationID, Consultation: c.ConsultationID,
 		Amount: c.Amount, Hold: tx.NewID(id.Hold), LawyerFee: s.lawyerFee, PlatformFee: s.platformFee,
-	})
-	return outcome("hold", moved, err, ErrInsufficientFunds)
+	}, ErrInsufficientFunds)
 }
 
-// Release gives the money reserved for a consultation back. ErrHoldEnded when there is no active hold.
+// Release gives the money reserved for a consultation back with the next statement of the transaction, which ends with ErrHoldEnded when
+// there is no active hold.
 func (s *Service) Release(ctx context.Context, tx postgres.Tx, consultationID string) error {
-	moved, err := move(ctx, tx, releaseSQL, movement{ID: tx.NewID(id.Transaction), Now: tx.Now, Consultation: consultationID})
-	return outcome("release", moved, err, ErrHoldEnded)
+	return moveLater(ctx, tx, "release", releaseSQL, movement{ID: tx.NewID(id.Transaction), Now: tx.Now, Consultation: consultationID}, ErrHoldEnded)
 }
 
-// Capture takes the money reserved for a consultation, for the lawyer and the platform. ErrHoldEnded when there is no
-// active hold.
+// Capture takes the money reserved for a consultation, for the lawyer and the platform, with the next statement of the transaction, which
+// ends with ErrHoldEnded when there is no active hold.
 func (s *Service) Capture(ctx context.Context, tx postgres.Tx, consultationID string) error {
-	moved, err := move(ctx, tx, captureSQL, movement{ID: tx.NewID(id.Transaction), Now: tx.Now, Consultation: consultationID})
-	return outcome("capture", moved, err, ErrHoldEnded)
+	return moveLater(ctx, tx, "capture", captureSQL, movement{ID: tx.NewID(id.Transaction), Now: tx.Now, Consultation: consultationID}, ErrHoldEnded)
 }
 
-// Refund gives amount cents, at most what was captured, back to the client, once per consultation (X15).
-// ErrNotRefundable otherwise.
+// Refund gives amount cents, at most what was captured, back to the client, once per consultation (X15), with the next statement of the
+// transaction, which ends with ErrNotRefundable otherwise.
 func (s *Service) Refund(ctx context.Context, tx postgres.Tx, consultationID string, amount money.Cents) error {
 	if amount <= 0 {
 		return ErrAmount
 	}
-	moved, err := move(ctx, tx, refundSQL, movement{
+	return moveLater(ctx, tx, "refund", refundSQL, movement{
 		ID: tx.NewID(id.Transaction), Now: tx.Now, Consultation: consultationID, Amount: amount,
-	})
-	return outcome("refund", moved, err, ErrNotRefundable)
+	}, ErrNotRefundable)
 }
 
 // TopUp credits a payment. For a top-up that is credited already it does nothing. Needs a real transaction: without

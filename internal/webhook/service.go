@@ -123,7 +123,7 @@ func (s *Service) EmitAll(ctx context.Context, tx postgres.Tx, emissions ...Emis
 		return nil
 	}
 	if err := insertEvents(ctx, tx, rows); err != nil {
-		return fmt.Errorf("write events: %w", err)
+		return err
 	}
 	tx.AfterCommit(s.wakeUp)
 	return nil

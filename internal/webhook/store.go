@@ -119,7 +119,7 @@ var insertEventsSQL = postgres.SQL(postgres.Batch, `
 	INSERT INTO webhook_deliveries (id, event_id, application_id, consultation_id, sequence, state, next_at, created_at)
 	SELECT delivery_id, id, application_id, consultation_id, sequence, 'PENDING', $1, $1 FROM new`)
 
-// insertEvents writes events and their deliveries in one statement.
+// insertEvents has events and their deliveries written, in one statement.
 func insertEvents(ctx context.Context, tx postgres.Tx, events []newEvent) error {
 	n := len(events)
 	ids, deliveries, applications, consultations := make([]string, n), make([]string, n), make([]string, n), make([]*string, n)
@@ -134,8 +134,15 @@ func insertEvents(ctx context.Context, tx postgres.Tx, events []newEvent) error 
 			clients[i] = &events[i].client
 		}
 	}
-	_, err := tx.Exec(ctx, insertEventsSQL, tx.Now, ids, deliveries, applications, consultations, sequences, kinds, bodies, clients, telemetry.Carry(ctx))
+	_, err := tx.Later(eventsWritten).Exec(ctx, insertEventsSQL, tx.Now, ids, deliveries, applications, consultations, sequences, kinds, bodies, clients, telemetry.Carry(ctx))
 	return err
+}
+
+func eventsWritten(_ int, err error) error {
+	if err != nil {
+		return fmt.Errorf("write events: %w", err)
+	}
+	return nil
 }
 
 func insertEndpoint(ctx context.Context, tx postgres.Tx, applicationID, url string, secretSealed []byte) error {

@@ -213,7 +213,10 @@ func (o *transcript) String() string {
 	return o.buf.String()
 }
 
-// freeAddress finds a port below those of outgoing connections, so that it is still free after a restart.
+// given are the addresses that [freeAddress] gave: their processes may not listen yet.
+var given sync.Map
+
+// freeAddress finds a port below those of outgoing connections, so that it is still free after a restart. It gives none twice.
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	for range 100 {
@@ -222,7 +225,9 @@ func freeAddress(t *testing.T) string {
 			continue
 		}
 		defer l.Close()
-		return l.Addr().String()
+		if _, twice := given.LoadOrStore(l.Addr().String(), true); !twice {
+			return l.Addr().String()
+		}
 	}
 	t.Fatal("no free port")
 	return ""

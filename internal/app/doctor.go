@@ -21,6 +21,7 @@ import (
 	"partnerd/internal/postgres"
 	"partnerd/internal/ratelimit"
 	"partnerd/internal/reseal"
+	"partnerd/internal/restore"
 	"partnerd/internal/seal"
 )
 
@@ -273,6 +274,9 @@ func (e *examination) sealed(ctx context.Context, program string, box *seal.Box)
 	defer db.Close()
 	if known, err := deployment.Get(ctx, db.Read()); err == nil {
 		e.BaseURL = cmp.Or(e.BaseURL, known.BaseURL)
+	}
+	if err := restore.Check(ctx, db.Read()); err != nil {
+		e.fail("restore", err.Error(), "partnerd serve and work refuse it until then.")
 	}
 	e.parts(ctx, db.Read(), box)
 	switch n, err := oauth.CheckKeys(ctx, db.Read(), box); {

@@ -12,6 +12,7 @@ import (
 	"partnerd/internal/edge"
 	"partnerd/internal/id"
 	"partnerd/internal/poll"
+	"partnerd/internal/restore"
 )
 
 const (
@@ -30,6 +31,9 @@ const (
 // requests are served and work goes on as before, for Config.DrainDelay; streams end and the work is handed back; the listener
 // closes, and requests under way end.
 func (a *App) Run(ctx context.Context, serve, work bool, started func()) error {
+	if err := restore.Check(ctx, a.DB.Read()); err != nil {
+		return err
+	}
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	workers, stopWorkers := context.WithCancel(context.WithoutCancel(ctx))

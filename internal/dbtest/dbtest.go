@@ -28,6 +28,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"partnerd/internal/clock"
@@ -46,6 +47,7 @@ const (
 	maxConns       = 8                   // per test
 	setupTimeout   = 3 * time.Minute
 	dropTimeout    = 30 * time.Second
+	objectInUse    = "55006" // code of Postgres
 )
 
 // New returns a fresh migrated database on the machine's clock, closed and dropped when the test ends. Without a server
@@ -136,10 +138,15 @@ func URL(t testing.TB) string {
 	if err != nil {
 		t.Fatalf("no database for tests: %v\nSet %s to a Postgres whose role may create databases and roles, or install PostgreSQL >= 14 for the tests' own cluster.", err, urlVariable)
 	}
-	name, err := s.create(t.Context())
+	name, err := s.create(t.Context(), s.template)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return s.until(t, name)
+}
+
+// until returns the address of a database, which is dropped when the test ends.
+func (s *server) until(t testing.TB, name string) string {
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), dropTimeout)
 		defer cancel()
@@ -148,6 +155,30 @@ func URL(t testing.TB) string {
 		}
 	})
 	return s.url(name)
+}
+
+// CopyURL returns the address of a copy of the database at an address that [URL] has returned, as it is now: what a restore to this
+// instant makes. Nobody may be connected to the database, or about to be.
+func CopyURL(t testing.TB, url string) string {
+	t.Helper()
+	s, err := shared()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg, err := pgx.ParseConfig(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var in *pgconn.PgError
+	for end := time.Now().Add(dropTimeout); ; <-time.After(50 * time.Millisecond) { // sessions that were closed take their time to end
+		name, err := s.create(t.Context(), cfg.Database)
+		if err == nil {
+			return s.until(t, name)
+		}
+		if !errors.As(err, &in) || in.Code != objectInUse || time.Now().After(end) {
+			t.Fatal(err)
+		}
+	}
 }
 
 // Stop ends the tests' own cluster unless a test program still uses it, and tells whether none runs any more.
@@ -374,10 +405,10 @@ func (s *server) dropIfFree(ctx context.Context, name, owner string) error {
 	return s.drop(ctx, name)
 }
 
-// create copies the template.
-func (s *server) create(ctx context.Context) (string, error) {
+// create copies a database.
+func (s *server) create(ctx context.Context, template string) (string, error) {
 	name := fmt.Sprintf("%s_%d", s.run, s.count.Add(1))
-	return name, s.exec(ctx, "CREATE DATABASE "+quote(name)+" TEMPLATE "+quote(s.template))
+	return name, s.exec(ctx, "CREATE DATABASE "+quote(name)+" TEMPLATE "+quote(template))
 }
 
 // drop removes a database if it exists, cutting off who is connected.

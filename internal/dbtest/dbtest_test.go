@@ -72,11 +72,11 @@ func TestOnlyDatabasesOfDeadRunsAreDropped(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer other.admin.Close()
-	left, err := other.create(ctx)
+	left, err := other.create(ctx, other.template)
 	if err != nil {
 		t.Fatal(err)
 	}
-	mine, err := s.create(ctx)
+	mine, err := s.create(ctx, s.template)
 	if err != nil {
 		t.Fatal(err)
 	}

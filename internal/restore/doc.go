@@ -10,6 +10,7 @@
 //   - With the lost database beside it (the damaged one, or one that was restored to the last instant before the damage), links that had
 //     ended end again, links that went on go on with the tokens that partners hold, and who was erased is erased again. What only people
 //     can decide is told: consultations that are gone or will be repeated, payments that are in no wallet, acts by hand.
+//   - No process serves, or works on, a database that Postgres was told to bring back, before it was settled ([Check]).
 //   - It can be repeated.
 //
 // Does not do: the restore itself, which is Postgres's, and no merging of what happened after the instant.

@@ -121,7 +121,7 @@ func Settle(ctx context.Context, db, lost *postgres.DB, erasures *privacy.Servic
 			return Report{}, fmt.Errorf("erase %s again: %w", clientID, err)
 		}
 	}
-	return r, nil
+	return r, remember(ctx, db, by)
 }
 
 func obstacle(err error) bool {

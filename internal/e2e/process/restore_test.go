@@ -100,7 +100,7 @@ func (a *archive) startArchiving(t *testing.T, i int) {
 // restore brings the folder of server i to an instant, or with an empty one to the end of the archive. How says what the server does there.
 func (a *archive) restore(t *testing.T, i int, instant, how string) {
 	t.Helper()
-	args := []string{"--pg1-path=" + a.servers[i].data, "--type=default"}
+	args := []string{"--pg1-path=" + a.servers[i].data, "--type=default", "--recovery-option=partnerd.restored=" + rand.Text()}
 	if instant != "" {
 		args = []string{"--pg1-path=" + a.servers[i].data, "--type=time", "--target=" + strings.NewReplacer("T", " ", "Z", "+00").Replace(instant), "--target-action=" + how, "--target-timeline=current"}
 	}
@@ -428,6 +428,7 @@ func TestRestoreBringsBackWhatWasBefore(t *testing.T) {
 		TokensKept int
 		Payments   []struct{ ID string }
 	}
+	again.refused(t)
 	again.ask(t, &report, "restored", "--to", to, "--lost-database-url", a.servers[lost].url("owner", "partnerd"), "--reason", "Drill.", "--json")
 	lap("the database is settled")
 	t.Logf("the report: compared %t, %d consultations gone, %d open again, %d erased, %d links ended, %d tokens kept, %d payments missing",
@@ -567,5 +568,23 @@ func TestRestoreBringsBackWhatWasBefore(t *testing.T) {
 	if err := os.CopyFS(filepath.Join(anew.dir, "keys"), os.DirFS(filepath.Join(in.dir, "keys"))); err != nil {
 		t.Fatal(err)
 	}
+	anew.refused(t)
+	anew.ask(t, &report, "restored", "--to", died.UTC().Format(time.RFC3339Nano), "--reason", "Drill.", "--json")
+	if anew.serve(t, front).terminate(t); report.Compared {
+		t.Errorf("compared with nothing: %+v", report)
+	}
 	anew.booksAgree(t)
+}
+
+// refused wants nobody to serve, or work on, a database that was brought back and is not settled; the doctor says why.
+func (in *installation) refused(t *testing.T) {
+	t.Helper()
+	for _, command := range []string{"serve", "work"} {
+		if r := in.cli(t, command); r.code == 0 || !strings.Contains(r.stderr, "run partnerd restored first") {
+			t.Errorf("%s of a database that is not settled: %+v", command, r)
+		}
+	}
+	if r := in.cli(t, "doctor"); r.code == 0 || !strings.Contains(r.stdout, "run partnerd restored first") {
+		t.Errorf("the doctor does not say that the database is not settled: %+v", r)
+	}
 }

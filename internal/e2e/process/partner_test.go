@@ -42,10 +42,25 @@ func onboard(t *testing.T, in *installation, issuer string, balanceCents int) *p
 	in.ask(t, &p.app, "app", "create", "--json", "--name", "Process CRM", "--redirect-uri", callback, "--webhook-url", server.URL+"/webhooks")
 	p.app.RedirectURI = callback
 	p.received.Receiver = crm.NewReceiver(p.app.WebhookSecret)
+	p.register(t, in, balanceCents)
+	return p
+}
+
+// register registers the client.
+func (p *partner) register(t *testing.T, in *installation, balanceCents int) {
+	t.Helper()
 	var client struct{ ID string }
 	in.ask(t, &client, "client", "create", "--json", "--email", p.email, "--password", password, "--name", "Demo Client",
 		"--phone", "+33639980002", "--phone-verified", "--balance-cents", fmt.Sprint(balanceCents))
-	return p
+}
+
+// another is the partner with another client: each has one phone, and is called after his call before.
+func (p *partner) another(t *testing.T, in *installation, balanceCents int) *partner {
+	t.Helper()
+	other := *p
+	other.email = strings.ToLower(rand.Text()[:10]) + "@client.example"
+	other.register(t, in, balanceCents)
+	return &other
 }
 
 // config is the stock OAuth client against the process that answers at base.

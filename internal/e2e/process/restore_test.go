@@ -147,7 +147,7 @@ func (d *drill) load(ctx context.Context, callers int) (wait func()) {
 		all.Go(func() {
 			for n := 0; poll.Pause(ctx, 100*time.Millisecond); n++ {
 				q := request{rand.Text(), "TAX", "PT"}
-				if i == 0 && n%15 == 0 { // simulated lawyers take their time
+				if i == 0 && n%30 == 0 { // simulated lawyers take their time, and the client has one phone
 					q = request{q.key, "HOUSING", "FR"}
 				}
 				sent := d.moment.Load()

@@ -27,7 +27,7 @@ func TestUpgradeBesideTheProgramBefore(t *testing.T) {
 	crm := onboard(t, &before, old[0].url, 100_000_000)
 	token := crm.link(t, old[0].url).AccessToken
 
-	const callers, each = 4, 40
+	const callers, each, stages = 4, 40, 6
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	var serving atomic.Pointer[[]*process]
@@ -40,10 +40,14 @@ func TestUpgradeBesideTheProgramBefore(t *testing.T) {
 			return at[mathrand.IntN(len(at))]
 		})
 	}
-	var served []string // one after the other: he has one phone
+	var callable []string // tokens of clients
+	for range stages {
+		callable = append(callable, crm.another(t, &before, 100_000).link(t, old[0].url).AccessToken)
+	}
+	var served []string
 	more := func() {
 		t.Helper()
-		x := create(t.Context(), (*serving.Load())[0].url, token, request{rand.Text(), "HOUSING", "FR"})
+		x := create(t.Context(), (*serving.Load())[0].url, callable[len(served)], request{rand.Text(), "HOUSING", "FR"})
 		if x.status != http.StatusCreated {
 			t.Fatalf("create: %d %s", x.status, x.body)
 		}

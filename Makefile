@@ -7,7 +7,7 @@ GOVULNCHECK := go run golang.org/x/vuln/cmd/govulncheck@v1.8.0
 BENCHSTAT := go run golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da
 COMPARED := .data/bench-compare
 
-.PHONY: help build run demo test test-long observed pgbouncer replicas upgrade failover drill chaos race generate verify-generated lint lint-go breaking release release-contracts supply alerts vuln browser sdk fuzz-contract ci bench bench-compare simulate
+.PHONY: unpack-pgbackrest help build run demo test test-long observed pgbouncer replicas upgrade failover drill chaos outages race generate verify-generated lint lint-go breaking release release-contracts supply alerts vuln browser sdk fuzz-contract ci bench bench-compare simulate
 
 help:
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -55,14 +55,21 @@ upgrade: ## replace another build by this one, process by process, while partner
 	@git worktree remove --force .data/upgrade/base
 	@PARTNERD_TEST_BEFORE=$(CURDIR)/.data/upgrade/partnerd go test -count=1 -timeout 15m -run Upgrade -v ./internal/e2e/process ; status=$$? ; go run ./internal/dbtest/stop ; exit $$status
 
-drill: ## back the database up while partners call, do damage, bring it back to the instant before, and look for what was acknowledged
+unpack-pgbackrest:
 	@if [ ! -x $(PGBACKREST) ]; then mkdir -p .data/tools; cd .data/tools; \
-		(apt-get download -q pgbackrest || { apt-get update -q && apt-get download -q pgbackrest; }) && dpkg -x pgbackrest_*.deb . && rm pgbackrest_*.deb; fi; \
-	cd $(CURDIR) && PARTNERD_TEST_RESTORE=$(PGBACKREST) go test -count=1 -timeout 15m -run Restore -v ./internal/e2e/process
+		(apt-get download -q pgbackrest || { apt-get update -q && apt-get download -q pgbackrest; }) && dpkg -x pgbackrest_*.deb . && rm pgbackrest_*.deb; fi; true
+
+drill: unpack-pgbackrest ## back the database up while partners call, do damage, bring it back to the instant before, and look for what was acknowledged
+	@PARTNERD_TEST_RESTORE=$(PGBACKREST) go test -count=1 -timeout 15m -run Restore -v ./internal/e2e/process
 
 # The same SEED draws the same faults. As root on Linux also packets that are dropped, and a disk that is full.
 chaos: ## break everything again and again while partners call, heal it, and look at what must hold (make chaos SEED=7 FOR=2m); writes .data/chaos
 	@PARTNERD_TEST_CHAOS=1 SEED=$(SEED) FOR=$(or $(FOR),2m) CHAOS_DIR=$(CURDIR)/.data/chaos go test -count=1 -timeout 30m -run FaultsLeaveNothingBroken -v ./internal/e2e/process
+
+# They mostly wait, so together they take little longer than the longest of them.
+outages: unpack-pgbackrest ## replicas, failover, drill and a short chaos, all at once
+	@PARTNERD_TEST_REPLICAS=1 PARTNERD_TEST_FAILOVER=1 PARTNERD_TEST_RESTORE=$(PGBACKREST) PARTNERD_TEST_CHAOS=1 SEED=$(or $(SEED),3) FOR=$(or $(FOR),20s) CHAOS_DIR=$(CURDIR)/.data/chaos \
+		go test -count=1 -timeout 20m -run 'Balanced|Failover|Restore|FaultsLeaveNothingBroken' -v ./internal/e2e/process ; status=$$? ; go run ./internal/dbtest/stop ; exit $$status
 
 # Packages that start goroutines or share memory with others, and e2e, where all run together. Elsewhere it is transactions that
 # race, which the detector does not see; built processes have no detector in them. Hostile input comes one request after another.

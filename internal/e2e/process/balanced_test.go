@@ -189,6 +189,7 @@ func TestBalancedReplicasAreOneService(t *testing.T) {
 	if os.Getenv("PARTNERD_TEST_REPLICAS") == "" {
 		t.Skip("make replicas")
 	}
+	t.Parallel()
 	b := balance(t)
 	crm := onboard(t, b.installation, b.url, 100_000_000)
 	token := crm.link(t, b.url) // every page of the sign-in and the consent comes from another replica

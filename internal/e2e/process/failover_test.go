@@ -50,6 +50,7 @@ func TestFailoverLosesNothing(t *testing.T) {
 	if os.Getenv("PARTNERD_TEST_FAILOVER") == "" {
 		t.Skip("make failover")
 	}
+	t.Parallel()
 	for name, lose := range map[string]func(standbyPair){
 		"killed": func(p standbyPair) { p[0].kill() },
 		"hung":   func(p standbyPair) { p[0].freeze() },

@@ -89,6 +89,7 @@ func faultsOf(t *testing.T) (seed uint64, length time.Duration) {
 // hold is looked at.
 func TestFaultsLeaveNothingBroken(t *testing.T) {
 	seed, length := faultsOf(t)
+	t.Parallel()
 	s := newStage(t)
 	c := gather(t, s)
 	plan := faults.Plan(seed, length, s.cast())

@@ -317,6 +317,7 @@ func TestRestoreBringsBackWhatWasBefore(t *testing.T) {
 	if os.Getenv("PARTNERD_TEST_RESTORE") == "" {
 		t.Skip("make drill")
 	}
+	t.Parallel()
 	const damaged, restored, lost, rebuilt, callers = 0, 1, 2, 3, 4
 	a := newArchive(t, 4)
 	front := freeAddress(t)

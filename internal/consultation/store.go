@@ -144,18 +144,11 @@ var insertSQL = postgres.SQL(postgres.Atomic, `WITH told AS (
 	VALUES ($1, $16, $17, $4, $2, $3, $18, $19, $20, $21, nullif($22, ''), nullif($23, ''))`)
 
 func insertWithEvidence(ctx context.Context, tx postgres.Tx, r row, e evidenceRow) error {
-	_, err := tx.Later(inserted).Exec(ctx, insertSQL, r.ID, r.ApplicationID, r.ClientID, r.CreatedAt,
+	_, err := tx.Later(postgres.Called("insert consultation")).Exec(ctx, insertSQL, r.ID, r.ApplicationID, r.ClientID, r.CreatedAt,
 		r.Status, r.Competence, r.Language, r.SubjectSealed, r.DescriptionSealed, r.RecordingConsent, r.ExternalRef, r.PriceCents, r.PhoneSealed,
 		r.EventSeq, r.TimerAt, e.TextVersion, e.TextSHA256, e.RequestID, e.IdempotencyKeySHA256, e.Address, e.UserAgent,
 		e.StatedVersion, e.StatedLanguage, r.CreatedAt.Add(-estimateHolds), r.Crew, r.TraceParent)
 	return err
-}
-
-func inserted(_ int, err error) error {
-	if err != nil {
-		return fmt.Errorf("insert consultation: %w", err)
-	}
-	return nil
 }
 
 // updatable are the columns that a transition may change.

@@ -54,17 +54,10 @@ func claim(ctx context.Context, tx postgres.Tx, r Request) (row keyRow, err erro
 
 // store has the response kept; the retention runs from here.
 func store(ctx context.Context, tx postgres.Tx, r Request, status int, body []byte) error {
-	_, err := gorm.G[keyRow](tx.Later(stored).Gorm(ctx)).
+	_, err := gorm.G[keyRow](tx.Later(postgres.Called("store idempotent response")).Gorm(ctx)).
 		Where("application_id = ? AND client_id = ? AND endpoint = ? AND key = ?", r.ApplicationID, r.ClientID, r.Endpoint, r.Key).
 		Updates(ctx, keyRow{Status: &status, Body: body, ExpiresAt: tx.Now.Add(Retention)})
 	return err
-}
-
-func stored(_ int, err error) error {
-	if err != nil {
-		return fmt.Errorf("store idempotent response: %w", err)
-	}
-	return nil
 }
 
 func purge(ctx context.Context, tx postgres.Tx, before time.Time, limit int) (int, error) {

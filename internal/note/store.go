@@ -236,10 +236,8 @@ func findDraft(ctx context.Context, tx postgres.Tx, consultationID, lawyerID str
 }
 
 func deleteDraft(ctx context.Context, tx postgres.Tx, consultationID string) error {
-	if _, err := gorm.G[draftRow](tx.Gorm(ctx)).Where("consultation_id = ?", consultationID).Delete(ctx); err != nil {
-		return fmt.Errorf("delete draft of note %s: %w", consultationID, err)
-	}
-	return nil
+	_, err := gorm.G[draftRow](tx.Later(postgres.Called("delete draft of note")).Gorm(ctx)).Where("consultation_id = ?", consultationID).Delete(ctx)
+	return err
 }
 
 func purgeDrafts(ctx context.Context, tx postgres.Tx, before time.Time) (int, error) {

@@ -28,6 +28,16 @@ func (tx Tx) Later(check func(rows int, err error) error) Tx {
 	return tx.on(p)
 }
 
+// Called is a check for [Tx.Later] that has only an error to look at, which it calls by what the write is.
+func Called(what string) func(rows int, err error) error {
+	return func(_ int, err error) error {
+		if err != nil {
+			return fmt.Errorf("%s: %w", what, err)
+		}
+		return nil
+	}
+}
+
 // on is the handle with another connection below.
 func (tx Tx) on(p gorm.ConnPool) Tx {
 	tx.gorm = tx.gorm.Session(&gorm.Session{NewDB: true, Context: tx.gorm.Statement.Context}) // a context has it copy the statement

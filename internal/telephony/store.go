@@ -197,11 +197,7 @@ func hear(ctx context.Context, tx postgres.Tx, e Event) (lawyerID string, err er
 var changing = postgres.Updatable[callRow]()
 
 func update(ctx context.Context, tx postgres.Tx, c Call) error {
-	err := tx.Gorm(ctx).Model(&callRow{}).Where("id = ?", c.ID).Select(changing).Updates(toRow(c)).Error
-	if err != nil {
-		return fmt.Errorf("update call: %w", err)
-	}
-	return nil
+	return tx.Later(postgres.Called("update call")).Gorm(ctx).Model(&callRow{}).Where("id = ?", c.ID).Select(changing).Updates(toRow(c)).Error
 }
 
 // missed returns the last call that a lawyer was not reached with since an instant, if there is one.
@@ -227,10 +223,7 @@ func insertCommands(ctx context.Context, tx postgres.Tx, callID string, orders [
 	for i, o := range orders {
 		rows[i] = commandRow{ID: tx.NewID("cmd"), CallID: callID, Kind: o.kind, Args: o.args, DueAt: tx.Now.Add(o.after), TraceParent: telemetry.Carry(ctx)}
 	}
-	if err := gorm.G[commandRow](tx.Gorm(ctx)).CreateInBatches(ctx, &rows, len(rows)); err != nil {
-		return fmt.Errorf("insert commands: %w", err)
-	}
-	return nil
+	return gorm.G[commandRow](tx.Later(postgres.Called("insert commands")).Gorm(ctx)).CreateInBatches(ctx, &rows, len(rows))
 }
 
 // redials are the legs of a call that are to be placed again later.
@@ -248,30 +241,22 @@ func redialWaits(ctx context.Context, tx postgres.Tx, callID string, role Role) 
 
 // dropRedials takes back what was to restore a line that is restored.
 func dropRedials(ctx context.Context, tx postgres.Tx, callID string) error {
-	if _, err := redials(ctx, tx, callID).Updates(ctx, commandRow{DoneAt: &tx.Now, LastError: "the line is restored"}); err != nil {
-		return fmt.Errorf("drop redials: %w", err)
-	}
-	return nil
+	_, err := redials(ctx, tx.Later(postgres.Called("drop redials")), callID).Updates(ctx, commandRow{DoneAt: &tx.Now, LastError: "the line is restored"})
+	return err
 }
 
 // hurry makes a leg that is to be placed again later due now.
 func hurry(ctx context.Context, tx postgres.Tx, callID string) error {
-	_, err := redials(ctx, tx, callID).Update(ctx, "due_at", tx.Now)
-	if err != nil {
-		return fmt.Errorf("place the leg now: %w", err)
-	}
-	return nil
+	_, err := redials(ctx, tx.Later(postgres.Called("place the leg now")), callID).Update(ctx, "due_at", tx.Now)
+	return err
 }
 
 // dropWaiting settles the commands of a call that is over. One that a worker is at stays, so that the hang-up behind it
 // is carried out after it and not before.
 func dropWaiting(ctx context.Context, tx postgres.Tx, callID string) error {
-	_, err := gorm.G[commandRow](tx.Gorm(ctx)).Where("call_id = ? AND done_at IS NULL AND kind <> ?", callID, cmdHangup).
+	_, err := gorm.G[commandRow](tx.Later(postgres.Called("drop commands")).Gorm(ctx)).Where("call_id = ? AND done_at IS NULL AND kind <> ?", callID, cmdHangup).
 		Where("claimed_until IS NULL OR claimed_until <= ?", tx.Now).Updates(ctx, commandRow{DoneAt: &tx.Now, LastError: "the call is over"})
-	if err != nil {
-		return fmt.Errorf("drop commands: %w", err)
-	}
-	return nil
+	return err
 }
 
 var claimSQL = postgres.SQL(postgres.Claim, `WITH due AS MATERIALIZED (

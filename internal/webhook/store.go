@@ -134,15 +134,8 @@ func insertEvents(ctx context.Context, tx postgres.Tx, events []newEvent) error 
 			clients[i] = &events[i].client
 		}
 	}
-	_, err := tx.Later(eventsWritten).Exec(ctx, insertEventsSQL, tx.Now, ids, deliveries, applications, consultations, sequences, kinds, bodies, clients, telemetry.Carry(ctx))
+	_, err := tx.Later(postgres.Called("write events")).Exec(ctx, insertEventsSQL, tx.Now, ids, deliveries, applications, consultations, sequences, kinds, bodies, clients, telemetry.Carry(ctx))
 	return err
-}
-
-func eventsWritten(_ int, err error) error {
-	if err != nil {
-		return fmt.Errorf("write events: %w", err)
-	}
-	return nil
 }
 
 func insertEndpoint(ctx context.Context, tx postgres.Tx, applicationID, url string, secretSealed []byte) error {

@@ -1,9 +1,10 @@
 package migrations
 
-// Grant is what the role of the program may do with a table, or a sequence. Whatever is not listed it may not.
+// Grant is what the role of the program may do with a table, a sequence, or a function that not everybody may call. Whatever is not listed
+// it may not.
 type Grant struct {
 	Table      string // with its schema
-	Privileges string // of GRANT: SELECT, INSERT, UPDATE, DELETE, USAGE, each perhaps of some columns (a, b)
+	Privileges string // of GRANT: SELECT, INSERT, UPDATE, DELETE, USAGE, each perhaps of some columns (a, b), EXECUTE
 }
 
 // Grants are all privileges of the role of the program. It owns nothing, so it cannot change a table, its triggers or its
@@ -102,6 +103,10 @@ var Grants = []Grant{
 	{"public.webhook_attempts", "SELECT, INSERT, UPDATE, DELETE"},
 	{"public.webhook_deliveries", "SELECT, INSERT, UPDATE, DELETE"},
 	{"public.webhook_events", "SELECT, INSERT, UPDATE, DELETE"},
+
+	// What only the tables' owner could do: make partitions, and drop those that are past.
+	{"public.add_partition", "EXECUTE"},
+	{"public.drop_partitions", "EXECUTE"},
 
 	// The engine of the queue.
 	{"river.river_job", "SELECT, INSERT, UPDATE, DELETE"},

@@ -33,13 +33,13 @@ CREATE TABLE api_requests (
     CONSTRAINT api_requests_duration_us_check CHECK ((duration_us >= 0)),
     CONSTRAINT api_requests_method_check CHECK ((length(method) <= 16)),
     CONSTRAINT api_requests_path_check CHECK ((length(path) <= 256)),
-    CONSTRAINT api_requests_pkey PRIMARY KEY (application_id, id),
+    CONSTRAINT api_requests_pkey PRIMARY KEY (application_id, id, at),
     CONSTRAINT api_requests_status_check CHECK (((status >= 100) AND (status <= 599)))
-);
-CREATE INDEX api_requests_at ON public.api_requests USING brin (at);
-CREATE INDEX api_requests_refreshed ON public.api_requests USING btree (application_id) WHERE refreshed;
-CREATE INDEX api_requests_refused ON public.api_requests USING btree (application_id, id) WHERE (status >= 400);
-CREATE INDEX api_requests_replayed ON public.api_requests USING btree (application_id) WHERE replayed;
+) PARTITION BY RANGE (at);
+CREATE INDEX api_requests_at ON ONLY public.api_requests USING brin (at);
+CREATE INDEX api_requests_refreshed ON ONLY public.api_requests USING btree (application_id) WHERE refreshed;
+CREATE INDEX api_requests_refused ON ONLY public.api_requests USING btree (application_id, id) WHERE (status >= 400);
+CREATE INDEX api_requests_replayed ON ONLY public.api_requests USING btree (application_id) WHERE replayed;
 
 CREATE TABLE application_members (
     application_id text NOT NULL,

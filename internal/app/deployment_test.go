@@ -42,7 +42,7 @@ func tables(t *testing.T, url string) string {
 	defer c.Close(t.Context())
 	var all string
 	err = c.QueryRow(t.Context(), `SELECT string_agg(relname || ' ' || query_to_xml('SELECT count(*) FROM ' || relname, false, true, '')::text, E'\n' ORDER BY relname)
-		FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind = 'r'`).Scan(&all)
+		FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p') AND NOT relispartition`).Scan(&all)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -279,6 +279,7 @@ func (e *examination) sealed(ctx context.Context, program string, box *seal.Box)
 		e.fail("restore", err.Error(), "partnerd serve and work refuse it until then.")
 	}
 	e.parts(ctx, db.Read(), box)
+	e.partitions(ctx, db.Read())
 	switch n, err := oauth.CheckKeys(ctx, db.Read(), box); {
 	case err != nil:
 		e.fail("signing keys", err.Error(), "The master key is not the one that the database was sealed with: set the one that was, or nobody's secrets open.")

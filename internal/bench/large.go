@@ -16,7 +16,9 @@ import (
 )
 
 // largeScenarios: what everything that is asked again and again costs with little and with much behind it.
-func largeScenarios() []Scenario { return []Scenario{{"large/statements", largeStatements}} }
+func largeScenarios() []Scenario {
+	return []Scenario{{"large/statements", largeStatements}, {"retention/week", retention}}
+}
 
 // A part of the past must be large enough for the plans of the second measurement to be those of large tables.
 const largeShare = 50

@@ -104,7 +104,7 @@ func (c *Cluster) handOver(ctx context.Context, database string) error {
 			SELECT format('%s %I.%I', CASE relkind WHEN 'S' THEN 'SEQUENCE' WHEN 'v' THEN 'VIEW' WHEN 'm' THEN 'MATERIALIZED VIEW' ELSE 'TABLE' END, nspname, relname)
 				FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace
 				WHERE nspname !~ '^pg_' AND nspname <> 'information_schema' AND relkind IN ('r', 'p', 'S', 'v', 'm') AND relowner <> heir
-				AND NOT EXISTS (SELECT FROM pg_depend WHERE classid = 'pg_class'::regclass AND objid = c.oid AND refclassid = 'pg_class'::regclass AND deptype IN ('a', 'i'))
+				AND NOT (relkind = 'S' AND EXISTS (SELECT FROM pg_depend WHERE classid = 'pg_class'::regclass AND objid = c.oid AND refclassid = 'pg_class'::regclass AND deptype IN ('a', 'i')))
 			UNION ALL
 			SELECT 'ROUTINE ' || p.oid::regprocedure FROM pg_proc p JOIN pg_namespace n ON n.oid = pronamespace
 				WHERE nspname !~ '^pg_' AND nspname <> 'information_schema' AND proowner <> heir

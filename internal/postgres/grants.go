@@ -53,8 +53,11 @@ func grant(ctx context.Context, tx pgx.Tx, role string) error {
 			continue
 		}
 		kind := "TABLE "
-		if g.Privileges == "USAGE" {
+		switch g.Privileges {
+		case "USAGE":
 			kind = "SEQUENCE "
+		case "EXECUTE":
+			kind = "FUNCTION "
 		}
 		if _, err := tx.Exec(ctx, "REVOKE ALL ON "+kind+g.Table+" FROM "+to+"; GRANT "+g.Privileges+" ON "+kind+g.Table+" TO "+to); err != nil {
 			return fmt.Errorf("%s: %w", g.Table, err)
@@ -82,7 +85,7 @@ func grantSchema(ctx context.Context, tx pgx.Tx, schema, role, to string) error 
 	return err
 }
 
-// held are the privileges that the role itself has in tables and sequences, each as "SELECT" or "SELECT column", sorted.
+// held are the privileges that the role itself has in tables, sequences and functions, each as "SELECT" or "SELECT column", sorted.
 func held(ctx context.Context, tx pgx.Tx, role string) (map[string][]string, error) {
 	rows, err := tx.Query(ctx, `SELECT n.nspname || '.' || c.relname, array_agg(h.privilege ORDER BY h.privilege COLLATE "C")
 		FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace, LATERAL (
@@ -90,7 +93,10 @@ func held(ctx context.Context, tx pgx.Tx, role string) (map[string][]string, err
 			UNION ALL
 			SELECT a.privilege_type || ' ' || t.attname, a.grantee FROM pg_attribute t, aclexplode(t.attacl) a WHERE t.attrelid = c.oid AND t.attacl IS NOT NULL
 		) h
-		WHERE h.grantee = (SELECT oid FROM pg_roles WHERE rolname = $1) AND c.relkind IN ('r', 'p', 'S') GROUP BY 1`, role)
+		WHERE h.grantee = (SELECT oid FROM pg_roles WHERE rolname = $1) AND c.relkind IN ('r', 'p', 'S') GROUP BY 1
+		UNION ALL
+		SELECT n.nspname || '.' || p.proname, ARRAY[a.privilege_type] FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace, aclexplode(p.proacl) a
+		WHERE a.grantee = (SELECT oid FROM pg_roles WHERE rolname = $1)`, role)
 	if err != nil {
 		return nil, err
 	}

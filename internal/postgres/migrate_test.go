@@ -85,7 +85,7 @@ func dump(t *testing.T, url string) string {
 	}
 	defer c.Close(context.WithoutCancel(t.Context()))
 	rows, err := c.Query(t.Context(), `
-		SELECT format(E'\nCREATE TABLE %s (\n%s\n);', CASE n.nspname WHEN 'public' THEN '' ELSE n.nspname || '.' END || t.relname, (
+		SELECT format(E'\nCREATE TABLE %s (\n%s\n)%s;', CASE n.nspname WHEN 'public' THEN '' ELSE n.nspname || '.' END || t.relname, (
 			SELECT string_agg(line, E',\n' ORDER BY kind, line) FROM (
 				SELECT 1 AS kind, format('    %s %s%s%s', a.attname, format_type(a.atttypid, a.atttypmod),
 					CASE WHEN a.attnotnull THEN ' NOT NULL' ELSE '' END, coalesce(' DEFAULT ' || pg_get_expr(d.adbin, d.adrelid), '')) AS line
@@ -93,7 +93,7 @@ func dump(t *testing.T, url string) string {
 				WHERE a.attrelid = t.oid AND a.attnum > 0 AND NOT a.attisdropped
 				UNION ALL
 				SELECT 2, format('    CONSTRAINT %s %s', conname, pg_get_constraintdef(oid)) FROM pg_constraint WHERE conrelid = t.oid AND contype <> 'n'
-			) AS lines)) || coalesce((
+			) AS lines), ' PARTITION BY ' || pg_get_partkeydef(t.oid)) || coalesce((
 			SELECT string_agg(E'\n' || def || ';', '' ORDER BY def) FROM (
 				SELECT pg_get_indexdef(i.indexrelid) AS def FROM pg_index i
 				WHERE i.indrelid = t.oid AND NOT EXISTS (SELECT 1 FROM pg_constraint k WHERE k.conindid = i.indexrelid AND k.contype IN ('p', 'u', 'x'))
@@ -101,7 +101,7 @@ func dump(t *testing.T, url string) string {
 				SELECT pg_get_triggerdef(oid) FROM pg_trigger WHERE tgrelid = t.oid AND NOT tgisinternal
 			) AS more), '') AS text
 		FROM pg_class t JOIN pg_namespace n ON n.oid = t.relnamespace
-		WHERE n.nspname IN ('public', 'vault') AND t.relkind IN ('r', 'p') ORDER BY n.nspname, t.relname`)
+		WHERE n.nspname IN ('public', 'vault') AND t.relkind IN ('r', 'p') AND NOT t.relispartition ORDER BY n.nspname, t.relname`)
 	if err != nil {
 		t.Fatal(err)
 	}

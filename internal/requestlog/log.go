@@ -19,10 +19,13 @@ import (
 const (
 	// Interval is how often lines are written.
 	Interval = time.Second
-	// Retention is how long a line is kept.
+	// Retention is how long a line can be read. It is deleted with its week, within seven days after that.
 	Retention = 30 * 24 * time.Hour
 	// MaxPending is how many lines wait in memory for the database.
 	MaxPending = 50_000
+
+	// Table is the one that lies by the week.
+	Table = "api_requests"
 
 	perStatement = 2000 // lines
 	maxPath      = 256  // bytes
@@ -107,7 +110,7 @@ func (l *Log) Flush(ctx context.Context) error {
 		switch {
 		case err == nil:
 			continue
-		case postgres.IsUnavailable(err) || ctx.Err() != nil:
+		case postgres.IsUnavailable(err) || postgres.IsLockTimeout(err) || ctx.Err() != nil:
 			l.putBack(some)
 		default: // would fail again
 			l.dropped.Add(float64(len(some)))
@@ -148,10 +151,9 @@ func (l *Log) Get(ctx context.Context, tx postgres.Tx, applicationID, requestID 
 	return get(ctx, tx, applicationID, requestID)
 }
 
-// Purge deletes lines that are older than [Retention].
+// Purge makes room for the coming weeks, drops the weeks whose every line is older than [Retention], and returns how many weeks it dropped.
 func (l *Log) Purge(ctx context.Context) (int, error) {
-	tx := l.db.Read()
-	return deleteBefore(ctx, tx, tx.Now.Add(-Retention))
+	return postgres.KeepPartitions(ctx, l.db, Table, Retention)
 }
 
 // Redact returns the shape of a JSON object: objects, arrays, numbers, truth values and null as they are, each text

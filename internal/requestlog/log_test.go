@@ -1,17 +1,21 @@
 package requestlog
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"partnerd/internal/clock"
 	"partnerd/internal/dbtest"
+	"partnerd/internal/postgres"
 	"partnerd/internal/problem"
 )
 
@@ -96,19 +100,68 @@ func TestAnApplicationReadsItsOwnRequestsNewestFirst(t *testing.T) {
 	}
 }
 
+// A line cannot be read after the retention, and is deleted with its week.
 func TestOldLinesGo(t *testing.T) {
 	t.Parallel()
 	l, c := newLog(t)
-	l.Add(entry("app_a", 0))
-	l.Add(entry("app_a", 10))
+	monday := time.Date(2100, 3, 1, 0, 0, 0, 0, time.UTC)
+	week := 7 * 24 * time.Hour
+	c.Advance(monday.Sub(noon))
+	purge := func(want int) {
+		t.Helper()
+		if n, err := l.Purge(t.Context()); n != want || err != nil {
+			t.Fatalf("dropped %d weeks instead of %d, %v", n, want, err)
+		}
+	}
+	purge(0)
+	c.Advance(week)
+	for n, at := range []time.Time{monday.Add(week), monday.Add(2*week - time.Microsecond), monday.Add(2 * week)} {
+		e := entry("app_a", n)
+		e.At = at
+		e.Status, e.Replayed, e.Refreshed = 409, n < 2, n < 2
+		l.Add(e)
+	}
 	flush(t, l)
-	c.Advance(Retention + 5*time.Second)
-	if n, err := l.Purge(t.Context()); n != 1 || err != nil {
-		t.Errorf("purged %d, %v", n, err)
+	readable := func(want ...string) {
+		t.Helper()
+		list, _, err := l.List(t.Context(), l.db.Read(), "app_a", Filter{Limit: 9})
+		early, _, err2 := l.List(t.Context(), l.db.Read(), "app_a", Filter{Limit: 9, Refused: true, From: noon})
+		if err := errors.Join(err, err2); err != nil || len(list) != len(want) || len(early) != len(want) {
+			t.Fatalf("%d and %d lines can be read instead of %d, %v", len(list), len(early), len(want), err)
+		}
+		for n := range 3 {
+			id := fmt.Sprintf("req_%03d", n)
+			if _, err := l.Get(t.Context(), l.db.Read(), "app_a", id); errors.Is(err, problem.ErrNotFound) == slices.Contains(want, id) {
+				t.Errorf("%s: %v", id, err)
+			}
+		}
+		replayed, err := l.Replayed(t.Context(), l.db.Read(), "app_a")
+		refreshed, err2 := l.Refreshed(t.Context(), l.db.Read(), "app_a")
+		if err := errors.Join(err, err2); err != nil || replayed != (len(want) > 1) || refreshed != (len(want) > 1) {
+			t.Errorf("replayed %t, refreshed %t, %v", replayed, refreshed, err)
+		}
 	}
-	if n, err := l.Purge(t.Context()); n != 0 || err != nil {
-		t.Errorf("purged %d, %v", n, err)
+	there := func(want int) {
+		t.Helper()
+		var n int
+		if err := l.db.Pool().QueryRow(t.Context(), "SELECT count(*) FROM api_requests").Scan(&n); err != nil || n != want {
+			t.Errorf("%d lines are there instead of %d, %v", n, want, err)
+		}
 	}
+	readable("req_000", "req_001", "req_002")
+	c.Advance(Retention)
+	readable("req_000", "req_001", "req_002")
+	c.Advance(time.Microsecond)
+	readable("req_001", "req_002")
+	purge(1) // what lies before the week of the lines
+	there(3)
+	c.Advance(week - 2*time.Microsecond)
+	readable("req_001", "req_002")
+	purge(0)
+	c.Advance(time.Microsecond)
+	readable("req_002")
+	purge(1)
+	there(1)
 }
 
 // A database that is away costs nothing until too many lines wait; then those are dropped, and counted.
@@ -127,6 +180,31 @@ func TestLinesWaitForTheDatabaseUpToALimit(t *testing.T) {
 	page, _, err := l.List(t.Context(), l.db.Read(), "app_a", Filter{Limit: 1})
 	if err != nil || page[0].ID != fmt.Sprintf("req_%06d", MaxPending-1) {
 		t.Errorf("got %+v, %v", page, err)
+	}
+}
+
+// Nor does a table that somebody keeps for himself, as one who changes it does.
+func TestLinesWaitForTheTable(t *testing.T) {
+	t.Parallel()
+	l, _, dropped := measured(t)
+	holder, err := pgx.Connect(t.Context(), dbtest.OwnerURL(t, l.db.Pool().Config().ConnString()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer holder.Close(context.WithoutCancel(t.Context()))
+	if _, err := holder.Exec(t.Context(), "BEGIN; LOCK TABLE api_requests IN ACCESS EXCLUSIVE MODE"); err != nil {
+		t.Fatal(err)
+	}
+	l.Add(entry("app_a", 1))
+	if err := l.Flush(t.Context()); !postgres.IsLockTimeout(err) {
+		t.Errorf("%v", err)
+	}
+	if _, err := holder.Exec(t.Context(), "COMMIT"); err != nil {
+		t.Fatal(err)
+	}
+	flush(t, l)
+	if page, _, err := l.List(t.Context(), l.db.Read(), "app_a", Filter{Limit: 9}); err != nil || len(page) != 1 || dropped() != 0 {
+		t.Errorf("got %+v, %v, dropped %v", page, err, dropped())
 	}
 }
 

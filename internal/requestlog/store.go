@@ -17,7 +17,7 @@ import (
 type entryRow struct {
 	ApplicationID string          `gorm:"column:application_id;primaryKey"`
 	ID            string          `gorm:"column:id;primaryKey"`
-	At            time.Time       `gorm:"column:at"`
+	At            time.Time       `gorm:"column:at;primaryKey"`
 	Method        string          `gorm:"column:method"`
 	Path          string          `gorm:"column:path"`
 	Status        int             `gorm:"column:status"`
@@ -105,13 +105,18 @@ func text(raw json.RawMessage) *string {
 	return &s
 }
 
+// kept are the application's lines since an instant, and no older ones than [Retention], which are there until their week is dropped.
+func kept(ctx context.Context, tx postgres.Tx, applicationID string, since time.Time) gorm.ChainInterface[entryRow] {
+	if oldest := tx.Now.Add(-Retention); since.Before(oldest) {
+		since = oldest
+	}
+	return gorm.G[entryRow](tx.Gorm(ctx)).Where("application_id = ? AND at >= ?", applicationID, since)
+}
+
 func list(ctx context.Context, tx postgres.Tx, applicationID string, f Filter) (entries []Entry, more bool, err error) {
-	q := gorm.G[entryRow](tx.Gorm(ctx)).Where("application_id = ?", applicationID)
+	q := kept(ctx, tx, applicationID, f.From)
 	if f.Before != "" {
 		q = q.Where("id < ?", f.Before)
-	}
-	if !f.From.IsZero() {
-		q = q.Where("at >= ?", f.From)
 	}
 	if !f.To.IsZero() {
 		q = q.Where("at < ?", f.To)
@@ -136,7 +141,7 @@ func list(ctx context.Context, tx postgres.Tx, applicationID string, f Filter) (
 }
 
 func get(ctx context.Context, tx postgres.Tx, applicationID, requestID string) (Entry, error) {
-	r, err := gorm.G[entryRow](tx.Gorm(ctx)).Where("application_id = ? AND id = ?", applicationID, requestID).Take(ctx)
+	r, err := kept(ctx, tx, applicationID, time.Time{}).Where("id = ?", requestID).Take(ctx)
 	if postgres.IsNotFound(err) {
 		return Entry{}, problem.ErrNotFound
 	}
@@ -146,17 +151,9 @@ func get(ctx context.Context, tx postgres.Tx, applicationID, requestID string) (
 	return r.entry()
 }
 
-func deleteBefore(ctx context.Context, tx postgres.Tx, at time.Time) (int, error) {
-	n, err := gorm.G[entryRow](tx.Gorm(ctx)).Where("at < ?", at).Delete(ctx)
-	if err != nil {
-		return 0, fmt.Errorf("purge the log of requests: %w", err)
-	}
-	return n, nil
-}
-
 // exists tells whether the application has a line of which the condition holds.
 func exists(ctx context.Context, tx postgres.Tx, applicationID, condition string) (bool, error) {
-	rows, err := gorm.G[entryRow](tx.Gorm(ctx)).Select("id").Where("application_id = ?", applicationID).Where(condition).Limit(1).Find(ctx)
+	rows, err := kept(ctx, tx, applicationID, time.Time{}).Select("id").Where(condition).Limit(1).Find(ctx)
 	if err != nil {
 		return false, fmt.Errorf("look for a request: %w", err)
 	}

@@ -1,0 +1,85 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"partnerd/internal/postgres"
+	"partnerd/internal/requestlog"
+)
+
+// byTime are the tables that lie by the week, and for how long their rows are kept.
+var byTime = map[string]time.Duration{requestlog.Table: requestlog.Retention}
+
+const (
+	partitionsTimeout = 2 * time.Second
+	partitionsFew     = 2                  // ahead, of which doctor warns
+	partitionsLate    = 2 * 24 * time.Hour // for which something that is past its retention may be there
+)
+
+var partitionsMetric = prometheus.NewDesc("partnerd_partitions_ahead", "Weeks ahead for which a table has a partition.", []string{"table"}, nil)
+
+// partitions counts at each scrape, so that every replica reports the same.
+type partitions struct{ db *postgres.DB }
+
+// Describe implements prometheus.Collector.
+func (partitions) Describe(out chan<- *prometheus.Desc) { out <- partitionsMetric }
+
+// Collect implements prometheus.Collector.
+func (p partitions) Collect(out chan<- prometheus.Metric) {
+	ctx, cancel := context.WithTimeout(context.Background(), partitionsTimeout)
+	defer cancel()
+	tx := p.db.Read()
+	all, err := postgres.Partitions(ctx, tx)
+	if err != nil {
+		out <- prometheus.NewInvalidMetric(partitionsMetric, err)
+		return
+	}
+	for table, n := range postgres.Ahead(all, tx.Now) {
+		out <- prometheus.MustNewConstMetric(partitionsMetric, prometheus.GaugeValue, float64(n), table)
+	}
+}
+
+// partitions looks whether there is room for the coming weeks, and whether what is past goes.
+func (e *examination) partitions(ctx context.Context, tx postgres.Tx) {
+	all, err := postgres.Partitions(ctx, tx)
+	if err != nil {
+		e.warn("partitions", err.Error(), "Run partnerd migrations up first, or look at the database.")
+		return
+	}
+	ahead := postgres.Ahead(all, tx.Now)
+	var said []string
+	few, late := false, false
+	for _, table := range slices.Sorted(maps.Keys(byTime)) {
+		line := fmt.Sprintf("%s has %d weeks ahead", table, ahead[table])
+		few = few || ahead[table] < partitionsFew
+		if goes := nextToGo(all, table); !goes.IsZero() {
+			line += ", and the oldest rows go on " + goes.UTC().Format(time.DateOnly)
+			late = late || tx.Now.Sub(goes) > partitionsLate
+		}
+		said = append(said, line)
+	}
+	found := strings.Join(said, "; ")
+	const do = "Look whether a partnerd serve or work runs, in its log for the job \"purge the log of requests\", and for long transactions that use the table. Nothing is lost meanwhile."
+	if few || late {
+		e.warn("partitions", found, do)
+		return
+	}
+	e.ok("partitions", found)
+}
+
+// nextToGo is when the oldest partition that has rows is past its retention; zero for none.
+func nextToGo(all []postgres.Partition, table string) time.Time {
+	for _, p := range all {
+		if p.Table == table && p.Filled && p.Ends != nil {
+			return p.Ends.Add(byTime[table])
+		}
+	}
+	return time.Time{}
+}

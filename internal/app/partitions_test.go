@@ -1,0 +1,85 @@
+package app
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"partnerd/internal/clock"
+	"partnerd/internal/dbtest"
+	"partnerd/internal/postgres"
+	"partnerd/internal/requestlog"
+)
+
+// Who watches sees whether the weeks ahead are made, and doctor says so.
+func TestPartitionsAreWatched(t *testing.T) {
+	t.Parallel()
+	c := clock.NewManual(time.Now().UTC())
+	db := dbtest.NewWithClock(t, c)
+	all, err := postgres.Partitions(t.Context(), db.Read())
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Advance(all[len(all)-1].Begins.Sub(c.Now()) + time.Hour)
+	r := prometheus.NewRegistry()
+	r.MustRegister(partitions{db})
+	look := func(ahead int, level Level, found string) {
+		t.Helper()
+		families, err := r.Gather()
+		if err != nil || len(families) != 1 {
+			t.Fatalf("%v, %v", families, err)
+		}
+		m := families[0].GetMetric()
+		if len(m) != len(byTime) || m[0].GetLabel()[0].GetValue() != requestlog.Table || m[0].GetGauge().GetValue() != float64(ahead) {
+			t.Errorf("%v", m)
+		}
+		e := &examination{}
+		e.partitions(t.Context(), db.Read())
+		if len(e.found) != 1 || e.found[0].Check != "partitions" || e.found[0].Level != level || !strings.Contains(e.found[0].Found, found) {
+			t.Errorf("%+v", e.found)
+		}
+	}
+	write := func(at time.Time) {
+		t.Helper()
+		if _, err := db.Pool().Exec(t.Context(), `INSERT INTO api_requests (application_id, id, at, method, path, status, duration_us, keyed, replayed)
+			VALUES ('app_1', $2, $1, 'GET', '/', 200, 1, false, false)`, at, at.String()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	keep := func() {
+		t.Helper()
+		if _, err := postgres.KeepPartitions(t.Context(), db, requestlog.Table, requestlog.Retention); err != nil {
+			t.Fatal(err)
+		}
+	}
+	look(0, Warn, "api_requests has 0 weeks ahead")
+	keep()
+	look(postgres.PartitionsAhead, OK, "api_requests has 4 weeks ahead")
+	write(c.Now())
+	goes := c.Now().Truncate(7 * 24 * time.Hour).Add(7*24*time.Hour + requestlog.Retention)
+	look(postgres.PartitionsAhead, OK, "the oldest rows go on "+goes.Format(time.DateOnly))
+	c.Advance(3 * 7 * 24 * time.Hour)
+	look(1, Warn, "1 weeks ahead")
+	keep()
+	c.Advance(goes.Sub(c.Now()))
+	keep()
+	look(postgres.PartitionsAhead, OK, "4 weeks ahead")
+	write(goes.Add(-requestlog.Retention)) // the first instant of the week after
+	c.Advance(9*24*time.Hour - time.Hour)
+	if err := addOnly(t, db); err != nil {
+		t.Fatal(err)
+	}
+	look(postgres.PartitionsAhead, OK, "the oldest rows go on "+goes.Add(7*24*time.Hour).Format(time.DateOnly))
+	c.Advance(2 * time.Hour)
+	look(postgres.PartitionsAhead, Warn, "the oldest rows go on "+goes.Add(7*24*time.Hour).Format(time.DateOnly))
+	keep()
+	look(postgres.PartitionsAhead, OK, "4 weeks ahead")
+}
+
+// addOnly makes the weeks ahead, and drops nothing.
+func addOnly(t *testing.T, db *postgres.DB) error {
+	_, err := postgres.KeepPartitions(t.Context(), db, requestlog.Table, 1000*requestlog.Retention)
+	return err
+}

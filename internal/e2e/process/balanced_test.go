@@ -196,7 +196,8 @@ func TestBalancedReplicasAreOneService(t *testing.T) {
 	t.Run("tokens", func(t *testing.T) { b.tokens(t, crm) })
 	t.Run("idempotency", func(t *testing.T) { b.idempotency(t, crm, token.AccessToken) })
 	t.Run("quotas", b.quotas)
-	desk := b.desk(t)
+	desk, leave := b.desk(t)
+	defer leave() // before the processes end
 	t.Run("desk", func(t *testing.T) { b.streams(t, desk) })
 	b.restartUnderLoad(t, crm, token.AccessToken)
 	t.Run("desk after the restarts", func(t *testing.T) { b.streams(t, desk) })
@@ -306,8 +307,8 @@ func (b *balanced) quotas(t *testing.T) {
 	}
 }
 
-// desk is a lawyer's desk whose requests and streams go through the balancer.
-func (b *balanced) desk(t *testing.T) *remote {
+// desk is a lawyer's desk whose requests and streams go through the balancer, until somebody leaves it.
+func (b *balanced) desk(t *testing.T) (r *remote, leave func()) {
 	t.Helper()
 	a, err := app.Open(t.Context(), app.Config{Env: "sandbox", Addr: "127.0.0.1:0", DataDir: b.dir, DatabaseURL: b.databaseURL(), DatabaseConns: 4,
 		RateApplication: 1, RateClient: 1, RateUnauthorized: 1, RateTokenFailures: 1}, slog.New(slog.DiscardHandler))
@@ -324,15 +325,14 @@ func (b *balanced) desk(t *testing.T) *remote {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &remote{chaos: &chaos{T: t, in: b.installation}, crowd: &crowd{addresses: []string{strings.TrimPrefix(b.url, "http://")}}, token: dbtest.SignIn(t, a.DB, id)}
+	r = &remote{chaos: &chaos{T: t, in: b.installation}, crowd: &crowd{addresses: []string{strings.TrimPrefix(b.url, "http://")}}, token: dbtest.SignIn(t, a.DB, id)}
 	ctx, stop := context.WithCancel(context.Background())
 	var following sync.WaitGroup
 	following.Go(func() { r.follow(ctx, mathrand.New(mathrand.NewPCG(1, 1))) })
-	t.Cleanup(func() {
+	return r, func() {
 		stop()
 		following.Wait()
-	})
-	return r
+	}
 }
 
 // streams wants what happens at any replica to be seen in a stream of another.

@@ -58,6 +58,7 @@ repo1-cipher-type=aes-256-cbc
 repo1-cipher-pass=%[2]s
 repo1-retention-full=2
 start-fast=y
+compress-type=lz4
 log-level-file=off
 log-level-console=warn
 log-path=%[1]s/log
@@ -539,7 +540,7 @@ func TestRestoreBringsBackWhatWasBefore(t *testing.T) {
 		t.Fatal(err)
 	}
 	wait = d.load(ctx, callers)
-	await(t, deadline, func() bool { return query(t, db, archived)[0] == "true" }, func() string { return "the log is not archived" })
+	await(t, 5*deadline, func() bool { return query(t, db, archived)[0] == "true" }, func() string { return "the log is not archived" })
 	d.more(20)
 	a.servers[restored].kill()
 	died := time.Now()

@@ -219,8 +219,12 @@ func (e *examination) housekeeping(h postgres.Health) {
 		e.warn("transactions", "one has been open for "+h.Longest.Round(time.Second).String(), "Look in pg_stat_activity for who holds it; it holds up migrations and vacuum.")
 	}
 	switch {
+	case h.Deserted:
+		e.fail("replication", "commits wait for a standby, and there is none", "Bring the standby back, or set synchronous_standby_names to nothing until there is another: nothing that is written is answered before.")
 	case h.Lag > lagWarn:
 		e.warn("replication", fmt.Sprintf("a standby is %s behind", h.Lag.Round(time.Second)), "Look at its disk, network and long queries: a failover to it would lose that much unless it is synchronous.")
+	case h.LagHidden:
+		e.ok("replication", fmt.Sprintf("%d standbys; how far behind they are is not shown to %s (GRANT pg_read_all_stats)", h.Standbys, h.Role))
 	case h.Standbys > 0:
 		e.ok("replication", fmt.Sprintf("%d standbys keep up", h.Standbys))
 	}

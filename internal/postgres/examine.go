@@ -28,6 +28,8 @@ type Health struct {
 	Longest     time.Duration // that a transaction has been open for
 	Lag         time.Duration // of the standby that is furthest behind
 	Standbys    int           // that are seen
+	LagHidden   bool          // from this role
+	Deserted    bool          // commits wait for a standby, and there is none
 	Archiving   bool          // the log is kept for a restore to a point in time
 	ArchiveFail bool          // and the last try failed
 	JobsLate    time.Duration // for how long the oldest job of the queue has waited for a worker
@@ -64,8 +66,10 @@ func (h *Health) examine(ctx context.Context, tx pgx.Tx) error {
 		(SELECT age(datfrozenxid) / 2147483648.0 FROM pg_database WHERE datname = current_database()),
 		coalesce((SELECT extract(epoch FROM max(now() - xact_start)) FROM pg_stat_activity WHERE datname = current_database() AND backend_type = 'client backend'), 0)::float8,
 		(SELECT last_failed_time IS NOT NULL AND last_failed_time > coalesce(last_archived_time, '-infinity') FROM pg_stat_archiver),
-		(SELECT count(*) FROM pg_stat_replication), coalesce((SELECT extract(epoch FROM max(replay_lag)) FROM pg_stat_replication), 0)::float8`).
-		Scan(&h.Version, &h.Standby, &h.Role, &h.MaxConns, &h.Autovacuum, &h.Archiving, &h.Age, &longest, &h.ArchiveFail, &h.Standbys, &lag)
+		(SELECT count(*) FROM pg_stat_replication), EXISTS (SELECT FROM pg_stat_replication WHERE state IS NULL),
+		current_setting('synchronous_standby_names') <> '' AND NOT EXISTS (SELECT FROM pg_stat_replication),
+		coalesce((SELECT extract(epoch FROM max(replay_lag)) FROM pg_stat_replication), 0)::float8`).
+		Scan(&h.Version, &h.Standby, &h.Role, &h.MaxConns, &h.Autovacuum, &h.Archiving, &h.Age, &longest, &h.ArchiveFail, &h.Standbys, &h.LagHidden, &h.Deserted, &lag)
 	if err != nil {
 		return err
 	}

@@ -16,12 +16,12 @@ import (
 // standbyPair is a primary and its synchronous standby: a commit that was acknowledged is on the disks of both.
 type standbyPair []*dbServer
 
-func newPair(t *testing.T) standbyPair {
+func newPair(t *testing.T, settings ...string) standbyPair {
 	t.Helper()
 	_, servers := newServers(t, 2)
 	p := standbyPair(servers)
 	primary, standby := p[0], p[1]
-	primary.start(t)
+	primary.start(t, settings...)
 	primary.exec(t, "CREATE ROLE program LOGIN", "CREATE DATABASE partnerd")
 	standby.run(t, "pg_basebackup", "-D", standby.data, "-h", "127.0.0.1", "-p", primary.port, "-U", "owner", "-R", "-c", "fast", "-X", "stream")
 	standby.start(t)

@@ -165,6 +165,9 @@ var updateSQL = postgres.SQL(postgres.Batch, func() string {
 
 // update writes what can change, and the timers, of consultations that are still in status from.
 func update(ctx context.Context, tx postgres.Tx, from Status, list ...Consultation) error {
+	if len(list) == 1 {
+		return updateOne(ctx, tx, from, list[0])
+	}
 	ids, rows := make([]string, len(list)), make([]row, len(list))
 	for i, c := range list {
 		ids[i], rows[i] = c.ID, toRow(c)
@@ -173,7 +176,32 @@ func update(ctx context.Context, tx postgres.Tx, from Status, list ...Consultati
 	if err != nil {
 		return fmt.Errorf("write consultations: %w", err)
 	}
-	_, err = tx.Later(func(n int, err error) error {
+	_, err = tx.Later(updated(from, ids...)).Exec(ctx, updateSQL, values, ids, from)
+	return err
+}
+
+// updateOneSQL has a plan that is made once: that of updateSQL depends on how many there are, and is made anew for each.
+var updateOneSQL = postgres.SQL(postgres.Hot, func() string {
+	set := make([]string, len(updatable))
+	for i, name := range updatable {
+		set[i] = fmt.Sprintf("%s = $%d", name, i+3)
+	}
+	return "UPDATE consultations SET " + strings.Join(set, ", ") + " WHERE id = $1 AND status = $2"
+}())
+
+func updateOne(ctx context.Context, tx postgres.Tx, from Status, c Consultation) error {
+	r := toRow(c)
+	values, err := postgres.Values(ctx, &r, updatable...)
+	if err != nil {
+		return fmt.Errorf("write consultation: %w", err)
+	}
+	_, err = tx.Later(updated(from, c.ID)).Exec(ctx, updateOneSQL, append([]any{c.ID, from}, values...)...)
+	return err
+}
+
+// updated checks that all of an update were still in status from.
+func updated(from Status, ids ...string) func(n int, err error) error {
+	return func(n int, err error) error {
 		if err != nil {
 			return fmt.Errorf("update consultation %s: %w", strings.Join(ids, ", "), err)
 		}
@@ -181,8 +209,7 @@ func update(ctx context.Context, tx postgres.Tx, from Status, list ...Consultati
 			return fmt.Errorf("%w: of %s, %d are still %s", errLostRace, strings.Join(ids, ", "), n, from)
 		}
 		return nil
-	}).Exec(ctx, updateSQL, values, ids, from)
-	return err
+	}
 }
 
 // rows begins a query for consultations c without their phone numbers.

@@ -60,21 +60,34 @@ func Updatable[T any]() []string {
 	return list
 }
 
+// Values lists what columns of a row are written as, for the parameters of a statement.
+func Values[T any](ctx context.Context, row *T, columns ...string) ([]any, error) {
+	s := parsed[T]()
+	list := make([]any, len(columns))
+	for i, name := range columns {
+		value, _ := s.FieldsByDBName[name].ValueOf(ctx, reflect.ValueOf(row))
+		if v, ok := value.(driver.Valuer); ok {
+			var err error
+			if value, err = v.Value(); err != nil {
+				return nil, fmt.Errorf("write column %s: %w", name, err)
+			}
+		}
+		list[i] = value
+	}
+	return list, nil
+}
+
 // Records writes columns of several rows as JSON, for jsonb_populate_recordset. They must not be binary.
 func Records[T any](ctx context.Context, rows []T, columns ...string) (string, error) {
-	s := parsed[T]()
 	records := make([]map[string]any, len(rows))
 	for i := range rows {
+		values, err := Values(ctx, &rows[i], columns...)
+		if err != nil {
+			return "", err
+		}
 		record := make(map[string]any, len(columns))
-		for _, name := range columns {
-			value, _ := s.FieldsByDBName[name].ValueOf(ctx, reflect.ValueOf(&rows[i]))
-			if v, ok := value.(driver.Valuer); ok {
-				var err error
-				if value, err = v.Value(); err != nil {
-					return "", fmt.Errorf("write column %s: %w", name, err)
-				}
-			}
-			record[name] = value
+		for at, name := range columns {
+			record[name] = values[at]
 		}
 		records[i] = record
 	}

@@ -62,8 +62,8 @@ import (
 )
 
 const (
-	database    = "partnerd" // in the private cluster
-	searchConns = 4          // two searches after commit, and two steps of a sweep
+	database   = "partnerd" // in the private cluster
+	queueConns = 4          // two searches after commit, two steps of a sweep, and between them the commands of calls
 )
 
 // App is the program: every service, on one database.
@@ -299,8 +299,12 @@ func (a *App) wire(ctx context.Context, k keys) (err error) {
 	}
 	a.Telephony = telephony.New(a.DB, provider, people, a.Logger)
 	a.Telephony.Tracer = a.telemetry.Tracer()
-	if a.queries, err = a.DB.ByIndex(ctx, searchConns); err != nil {
+	if a.queries, err = a.DB.ByIndex(ctx, queueConns); err != nil {
 		return err
+	}
+	a.Telephony.Queue = a.queries
+	if a.SimulatedCalls != nil {
+		a.SimulatedCalls.Queue = a.queries
 	}
 	a.Notes = note.New(k.box, k.drop)
 	a.purgeEvery("copies of notes", time.Hour, func(ctx context.Context) (int, error) { return a.Notes.DropCopies(ctx, a.DB.Read()) })
@@ -345,6 +349,7 @@ func (a *App) wire(ctx context.Context, k keys) (err error) {
 		a.TestClients = sandbox.NewClients(sandbox.ClientsDeps{DB: a.DB, Accounts: a.Accounts, Applications: a.Applications, Wallet: a.Wallet, OAuth: a.OAuth})
 		a.Crews = sandbox.NewCrews(a.DB, a.Consultations, a.Lawyers, a.Catalog)
 		a.SimulatedLawyers = sandbox.NewLawyers(a.DB, a.Consultations, a.Lawyers, a.Logger)
+		a.SimulatedLawyers.Queue = a.queries
 		a.SimulatedClock = sandbox.NewClock(a.DB, a.Consultations, a.Logger)
 		a.SimulatedPayments = sandbox.NewPayments(a.DB, a.Payments, a.noticeURL(), k.payment, a.Logger)
 	}

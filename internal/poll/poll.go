@@ -10,10 +10,15 @@ import (
 
 // Pause waits for d and tells whether ctx goes on.
 func Pause(ctx context.Context, d time.Duration) bool {
+	return Await(ctx, time.After(d))
+}
+
+// Await waits for an instant, as that of [time.After], and tells whether ctx goes on.
+func Await(ctx context.Context, at <-chan time.Time) bool {
 	select {
 	case <-ctx.Done():
 		return false
-	case <-time.After(d):
+	case <-at:
 		return true
 	}
 }

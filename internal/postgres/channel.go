@@ -65,7 +65,7 @@ func (c *Channel) Tell(ctx context.Context) {
 		case <-c.ring:
 		}
 		payload, more := c.take()
-		if _, err := c.db.pool.Exec(ctx, "SELECT pg_notify($1, $2)", c.name, payload); err != nil && ctx.Err() == nil {
+		if _, err := c.db.pool.Exec(ctx, "SELECT set_config('synchronous_commit', 'off', true), pg_notify($1, $2)", c.name, payload); err != nil && ctx.Err() == nil {
 			c.log.Warn("other processes cannot be told of new work; they will poll", "channel", c.name, "error", err)
 		}
 		if more {

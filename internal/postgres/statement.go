@@ -62,6 +62,11 @@ func (tx Tx) Rows(ctx context.Context, s Statement, scan func(*sql.Rows) error, 
 	return rows.Err()
 }
 
+// Unhurried is a common table expression to be joined by a statement that commits by itself: its commit waits neither for the disk nor
+// for a standby. A crash within the next moment may undo it, so it is only for what may be undone, such as who is at what. What anybody
+// commits later and is told to be kept keeps it, too: the log is written in order.
+const Unhurried = "unhurried AS MATERIALIZED (SELECT set_config('synchronous_commit', 'off', true))"
+
 var lockSQL = SQL(Backend, "SELECT pg_advisory_xact_lock(hashtextextended($1, 0))")
 
 // Lock waits until no other transaction holds the name, and holds it until this one ends. It is for what has no row that

@@ -24,13 +24,15 @@ type Calls struct {
 	script func(callID string) Script
 	log    *slog.Logger
 	wake   chan struct{}
+
+	Queue *postgres.DB // connections of [postgres.DB.ByIndex] for the queue of steps; those of NewCalls by default. Set it before Run
 }
 
 var _ telephony.Adapter = (*Calls)(nil)
 
 // NewCalls makes the provider; script chooses how a call goes, nil means the scenario of its consultation.
 func NewCalls(db *postgres.DB, script func(callID string) Script, log *slog.Logger) *Calls {
-	return &Calls{db: db, script: script, log: log, wake: make(chan struct{}, 1)}
+	return &Calls{db: db, script: script, log: log, wake: make(chan struct{}, 1), Queue: db}
 }
 
 // PlaceLeg implements [telephony.Adapter]. Nobody is dialled; the number is not kept.
@@ -84,7 +86,7 @@ func (c *Calls) Report(ctx context.Context, callID string) ([]telephony.Event, e
 // plan writes the steps that come of a command, unless it came before: all of them in one statement, which does nothing when a twin of
 // the command was first.
 func (c *Calls) plan(ctx context.Context, cmd telephony.Command, f func(Script, history) []planned) error {
-	tx := c.db.Read()
+	tx := c.Queue.Read()
 	past, err := historyOf(ctx, tx, cmd)
 	if err != nil || past.Repeated {
 		return err
@@ -129,13 +131,19 @@ func (c *Calls) signal() {
 	}
 }
 
-// longestNap bounds the sleep between two looks, for the steps that other replicas wrote.
-const longestNap = 500 * time.Millisecond
+const (
+	longestNap = 500 * time.Millisecond // between two looks, for the steps that other replicas wrote
+	spacing    = 10 * time.Millisecond  // between the beginnings of two looks, of which the first found all that was due
+)
 
 // Run reports events through deliver as they happen, until ctx ends. One that is refused is reported again.
 func (c *Calls) Run(ctx context.Context, deliver Deliver) error {
 	return poll.Loop{Name: "simulated calls", Every: longestNap, Wake: c.wake, Log: c.log}.RunTimed(ctx, func(ctx context.Context) (time.Duration, error) {
+		soonest := time.After(spacing)
 		n, next, err := c.deliver(ctx, deliver)
+		if n < stepBatch {
+			poll.Await(ctx, soonest)
+		}
 		switch {
 		case err != nil || n == stepBatch:
 			return 0, err
@@ -156,7 +164,7 @@ func (c *Calls) Deliver(ctx context.Context, deliver Deliver) (int, error) {
 
 // deliver also tells when the next event is due that nobody has claimed; nil for none.
 func (c *Calls) deliver(ctx context.Context, deliver Deliver) (n int, next *time.Time, err error) {
-	due, next, err := claimSteps(ctx, c.db.Read())
+	due, next, err := claimSteps(ctx, c.Queue.Read())
 	if err != nil || len(due) == 0 {
 		return 0, next, err
 	}
@@ -180,7 +188,7 @@ func (c *Calls) deliver(ctx context.Context, deliver Deliver) (n int, next *time
 	if ctx.Err() != nil {
 		return len(due), next, nil // the claims run out and the events are reported again
 	}
-	return len(due), next, settleSteps(ctx, c.db.Read(), results)
+	return len(due), next, settleSteps(ctx, c.Queue.Read(), results)
 }
 
 // maxTries is after how many refusals the provider gives an event up.

@@ -97,15 +97,16 @@ const (
 	stepBatch = 64
 )
 
-var claimStepsSQL = postgres.SQL(postgres.Claim, `WITH due AS MATERIALIZED (
+var claimStepsSQL = postgres.SQL(postgres.Claim, "WITH "+postgres.Unhurried+`, due AS MATERIALIZED (
 		SELECT id FROM sandbox_call_steps WHERE done_at IS NULL AND due_at <= $1 AND (claimed_until IS NULL OR claimed_until <= $1)
 		ORDER BY due_at LIMIT $3 FOR UPDATE SKIP LOCKED),
-	claimed AS (UPDATE sandbox_call_steps s SET claimed_until = $2, tries = s.tries + 1 FROM due WHERE s.id = due.id
+	claimed AS (UPDATE sandbox_call_steps s SET claimed_until = $2, tries = s.tries + 1 FROM due, unhurried WHERE s.id = due.id
 		RETURNING `+postgres.Columns[stepRow]("s")+`)
 	SELECT c.*, later.due_at AS next FROM (SELECT min(due_at) AS due_at FROM sandbox_call_steps WHERE done_at IS NULL AND due_at > $1) later
 	LEFT JOIN claimed c ON true`)
 
-// claimSteps takes due events for one try each, which counts already, and tells when the next one is due; nil for none.
+// claimSteps takes due events for one try each, which counts already, and tells when the next one is due; nil for none. A claim that a
+// crash undoes lets an event be reported twice, which has no second effect.
 func claimSteps(ctx context.Context, tx postgres.Tx) (due []stepRow, next *time.Time, err error) {
 	type claimed struct {
 		Row  stepRow `gorm:"embedded"`

@@ -71,7 +71,9 @@ const (
 // Lawyers plays the simulated lawyers. It has no plan of its own: every turn reads from the database what is due, so a
 // restart goes on where the last one stopped. Should two processes play, the services decide who of them comes first.
 type Lawyers struct {
-	Pace Pace // change it before Run
+	// Change these before Run.
+	Pace  Pace
+	Queue *postgres.DB // connections of [postgres.DB.ByIndex] to look for chores; those of NewLawyers by default
 
 	db            *postgres.DB
 	consultations Consultations
@@ -87,7 +89,7 @@ type Lawyers struct {
 
 // NewLawyers makes the player.
 func NewLawyers(db *postgres.DB, c Consultations, l *lawyer.Service, log *slog.Logger) *Lawyers {
-	return &Lawyers{Pace: DefaultPace, db: db, consultations: c, lawyers: l, log: log, notYet: map[string]time.Time{}}
+	return &Lawyers{Pace: DefaultPace, Queue: db, db: db, consultations: c, lawyers: l, log: log, notYet: map[string]time.Time{}}
 }
 
 // Run plays until ctx ends.
@@ -105,7 +107,7 @@ func (l *Lawyers) Turn(ctx context.Context) (again time.Duration, err error) {
 	if err := l.comeBack(ctx, now); err != nil {
 		return 0, err
 	}
-	list, err := chores(ctx, l.db.Read(), l.Pace)
+	list, err := chores(ctx, l.Queue.Read(), l.Pace)
 	if err != nil {
 		return 0, err
 	}

@@ -52,10 +52,11 @@ type command struct {
 const (
 	batch        = 16
 	parallel     = 8
-	lease        = 30 * time.Second // a worker that claimed a command and died holds it back this long
-	commandLimit = 10 * time.Second // for the provider to take one command
-	commandPoll  = time.Second      // finds what other processes queued, and what is due again
-	restPoll     = 10 * time.Second // of those that need not look for that
+	lease        = 30 * time.Second      // a worker that claimed a command and died holds it back this long
+	commandLimit = 10 * time.Second      // for the provider to take one command
+	spacing      = 10 * time.Millisecond // between the beginnings of two looks, of which the first found all that was due
+	commandPoll  = time.Second           // finds what other processes queued, and what is due again
+	restPoll     = 10 * time.Second      // of those that need not look for that
 	silencePoll  = 5 * time.Second
 )
 
@@ -63,7 +64,11 @@ const (
 // to [Service.LeadCommands].
 func (s *Service) RunCommands(ctx context.Context) error {
 	return poll.Loop{Name: "telephony commands", Every: restPoll, Wake: s.wake, Log: s.log}.Run(ctx, func(ctx context.Context) (bool, error) {
+		soonest := time.After(spacing)
 		n, err := s.Execute(ctx)
+		if n < batch {
+			poll.Await(ctx, soonest)
+		}
 		return n > 0, err
 	})
 }
@@ -80,7 +85,7 @@ func (s *Service) LeadCommands(ctx context.Context) error {
 // Execute carries out the commands that are due, one per call, and returns how many it tried. One that fails is tried
 // again later; it does not fail Execute. What came of all of them is written at once, well within their lease.
 func (s *Service) Execute(ctx context.Context) (int, error) {
-	due, err := claim(ctx, s.db.Read())
+	due, err := claim(ctx, s.Queue.Read())
 	if err != nil || len(due) == 0 {
 		return 0, err
 	}
@@ -97,7 +102,7 @@ func (s *Service) Execute(ctx context.Context) (int, error) {
 	if ctx.Err() != nil {
 		return len(due), ctx.Err() // the lease ends and another worker goes on
 	}
-	return len(due), settle(ctx, s.db.Read(), results)
+	return len(due), settle(ctx, s.Queue.Read(), results)
 }
 
 func (s *Service) execute(ctx context.Context, c command) settlement {

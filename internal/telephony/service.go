@@ -19,12 +19,14 @@ type Service struct {
 	log     *slog.Logger
 	wake    chan struct{}
 
-	Tracer *telemetry.Tracer // of commands; nil for none. Set it before anything runs
+	// Set these before anything runs.
+	Tracer *telemetry.Tracer // of commands; nil for none
+	Queue  *postgres.DB      // connections of [postgres.DB.ByIndex] for the queue of commands; those of New by default
 }
 
 // New makes the service. db is for carrying out commands, which is no part of anybody's transaction.
 func New(db *postgres.DB, adapter Adapter, people People, log *slog.Logger) *Service {
-	return &Service{db: db, adapter: adapter, people: people, log: log, wake: make(chan struct{}, 1)}
+	return &Service{db: db, adapter: adapter, people: people, log: log, wake: make(chan struct{}, 1), Queue: db}
 }
 
 // Available tells whether there is a provider that can make calls.

@@ -63,7 +63,7 @@ WITH RECURSIVE waiting AS (
 // earlier events of its consultation.
 //
 // Parameters: now, room, rooms, limit, end of the lease, token.
-var claimSQL = postgres.SQL(postgres.Claim, readySQL+`, process AS MATERIALIZED (
+var claimSQL = postgres.SQL(postgres.Claim, readySQL+`, `+postgres.Unhurried+`, process AS MATERIALIZED (
 	SELECT CAST($3 AS jsonb) AS rooms
 ), ready AS MATERIALIZED (
 	SELECT e.*, coalesce(CAST(p.rooms ->> e.application_id AS integer), $2) AS room
@@ -88,13 +88,14 @@ var claimSQL = postgres.SQL(postgres.Claim, readySQL+`, process AS MATERIALIZED 
 	LIMIT $4
 )
 UPDATE webhook_deliveries d SET lease_until = $5, lease_token = $6
-FROM picked p, webhook_events e
+FROM picked p, webhook_events e, unhurried
 WHERE d.id = p.id AND e.id = d.event_id
 RETURNING d.id, d.application_id, coalesce(d.consultation_id, ''), coalesce(e.client_id, ''), e.type, d.sequence, d.attempts,
 	d.schedule_from, d.created_at, e.body, p.url, p.secret_sealed, p.previous_secret_sealed, coalesce(e.trace_parent, '')`)
 
 // claimDue leases due deliveries. Two processes never hold the same one: the lock is skipped by the other, and after the
-// commit the delivery is left alone until the lease ends.
+// commit the delivery is left alone until the lease ends. A lease that a crash undoes lets it be sent twice, as a crash does in any case
+// before its result is recorded.
 func claimDue(ctx context.Context, tx postgres.Tx, c claim) ([]claimedRow, error) {
 	rooms, err := json.Marshal(c.rooms)
 	if err != nil {

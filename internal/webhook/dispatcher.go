@@ -19,8 +19,9 @@ const (
 	maxClaim   = 500 // deliveries by one statement
 	maxBatch   = 500 // results by one statement
 	linger     = 5 * time.Millisecond
-	queueConns = 2  // one claims, one records
-	restPolls  = 10 // of Config.Poll, between two looks of a process that does not lead
+	spacing    = 10 * time.Millisecond // between the beginnings of two claims, of which the first took all that was due
+	queueConns = 2                     // one claims, one records
+	restPolls  = 10                    // of Config.Poll, between two looks of a process that does not lead
 	helpAfter  = 500 * time.Millisecond
 
 	claimTime = 5 * time.Second
@@ -131,8 +132,10 @@ func (d *dispatcher) claimUntil(ctx context.Context, start func(message)) {
 	_ = loop.Run(ctx, func(ctx context.Context) (bool, error) { return d.claim(ctx, start) }) // ends with ctx alone
 }
 
-// claim leases what is due and there is room for; more tells that the statement's limit was reached.
+// claim leases what is due and there is room for; more tells that the statement's limit was reached. Unless an endpoint may have more
+// that is due, it ends when the next claim may begin: events gather meanwhile.
 func (d *dispatcher) claim(ctx context.Context, start func(message)) (more bool, err error) {
+	soonest, running := time.After(spacing), ctx
 	now := d.db.Clock().Now()
 	free, rooms := d.slots.plan(now)
 	if free <= 0 {
@@ -159,12 +162,16 @@ func (d *dispatcher) claim(ctx context.Context, start func(message)) (more bool,
 		}
 		messages = append(messages, m)
 	}
-	if waits := d.slots.take(messages, rooms); waits {
+	waits, filled := d.slots.take(messages, rooms), fills(messages, rooms, c.room)
+	if waits {
 		time.AfterFunc(refill, func() { signal(d.wake) })
 	}
 	d.metrics.inFlight.Add(float64(len(messages)))
 	for _, m := range messages {
 		start(m)
+	}
+	if !filled {
+		poll.Await(running, soonest)
 	}
 	return len(rows) == c.limit, nil
 }

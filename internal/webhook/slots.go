@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"maps"
 	"sync"
 	"time"
 
@@ -91,6 +92,23 @@ func (s *slots) take(messages []message, rooms map[string]int) (waits bool) {
 		m.startIn = paced[m.applicationID] * time.Duration(taken[m.applicationID])
 	}
 	return len(paced) > 0
+}
+
+// fills tells whether messages take all the room of an endpoint, which is that in rooms or else room.
+func fills(messages []message, rooms map[string]int, room int) bool {
+	left := make(map[string]int, len(rooms))
+	maps.Copy(left, rooms)
+	for _, m := range messages {
+		n, limited := left[m.applicationID]
+		if !limited {
+			n = room
+		}
+		if n <= 1 {
+			return true
+		}
+		left[m.applicationID] = n - 1
+	}
+	return false
 }
 
 // free gives back the slots of a batch, and tells whether some of their endpoints do not wait for a refill.

@@ -79,3 +79,23 @@ func TestABacklogIsPacedWhileOthersHaveEvents(t *testing.T) {
 		t.Errorf("%d slots, rooms %v: something is left of attempts that are over", limit, rooms)
 	}
 }
+
+func TestWhetherMessagesFillTheRoomOfAnEndpoint(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		messages []message
+		rooms    map[string]int
+		want     bool
+	}{
+		{nil, nil, false},
+		{messagesOf("a", 9), nil, false},
+		{messagesOf("a", 10), nil, true},
+		{append(messagesOf("a", 9), messagesOf("b", 9)...), nil, false},
+		{messagesOf("a", 2), map[string]int{"a": 3, "b": 0}, false},
+		{messagesOf("a", 3), map[string]int{"a": 3}, true},
+	} {
+		if got := fills(c.messages, c.rooms, 10); got != c.want {
+			t.Errorf("%d messages in %v: %v", len(c.messages), c.rooms, got)
+		}
+	}
+}

@@ -162,10 +162,10 @@ func (e *Env) Database(ctx context.Context, conns int) (db *postgres.DB, close f
 	if err := e.admin(ctx, "DROP DATABASE IF EXISTS "+name+" WITH (FORCE)", "CREATE DATABASE "+name); err != nil {
 		return nil, nil, err
 	}
-	if err := postgres.Migrate(ctx, e.cluster.URL(name)); err != nil {
+	if err := postgres.Migrate(ctx, e.cluster.LocalURL(name)); err != nil {
 		return nil, nil, err
 	}
-	db, err = postgres.Open(ctx, e.cluster.URL(name), postgres.Options{MaxConns: conns, Test: true})
+	db, err = postgres.Open(ctx, e.cluster.LocalURL(name), postgres.Options{MaxConns: conns, Test: true})
 	if err != nil {
 		return nil, nil, err
 	}

@@ -30,7 +30,7 @@ func (e *Env) PGBench(ctx context.Context, clients int) (float64, error) {
 		return 0, err
 	}
 	const database = "bench_pgbench"
-	address := strings.Replace(e.cluster.URL(database), "&require_auth=scram-sha-256", "", 1) // which older programs do not know
+	address := strings.Replace(e.cluster.LocalURL(database), "&require_auth=scram-sha-256", "", 1) // which older programs do not know
 	if len(e.reference) == 0 {
 		if err := e.admin(ctx, "DROP DATABASE IF EXISTS "+database+" WITH (FORCE)", "CREATE DATABASE "+database); err != nil {
 			return 0, err

@@ -241,7 +241,7 @@ func (e *Env) emptyDatabase(ctx context.Context) (url string, drop func(), err e
 	if err := e.admin(ctx, "DROP DATABASE IF EXISTS "+name+" WITH (FORCE)", "CREATE DATABASE "+name); err != nil {
 		return "", nil, err
 	}
-	return e.cluster.URL(name), func() {
+	return e.cluster.LocalURL(name), func() {
 		dropping, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
 		defer cancel()
 		_ = e.admin(dropping, "DROP DATABASE IF EXISTS "+name+" WITH (FORCE)") // the next run drops what is left

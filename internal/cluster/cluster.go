@@ -30,6 +30,7 @@ import (
 //	password       of the superuser, who makes roles and databases and does nothing else, 0600
 //	password.*     of the roles that own the tables and that the program works as, 0600
 //	port           the port of the last start, tried first at the next one
+//	socket/        the socket that the program connects to, which costs less than the port; of the server's account alone
 //	postgres.log   what the server says about itself; never statements or values
 //	binaries/      downloaded Postgres, when the machine has none
 //	start.lock     held exclusively while a process starts, adopts or stops the server
@@ -46,6 +47,8 @@ const (
 	maxClusterLog    = 1 << 20 // bytes; a bigger log is set aside at the next start
 	freshPrefix      = "data.new-"
 	addressInUseText = "could not create any TCP/IP sockets"
+	noSocketText     = "could not create any Unix-domain sockets"
+	maxSocketPath    = 100 // bytes; 103 on macOS, 107 on Linux
 )
 
 // Options configures a private Postgres cluster.
@@ -56,12 +59,13 @@ type Options struct {
 }
 
 // Cluster is a running private Postgres server, shared by all processes that started or adopted it.
-// It listens on 127.0.0.1 only and admits only who knows the password kept in its folder.
+// It listens on 127.0.0.1, and on a socket where its folder can hold one, and admits only who knows the password kept in its folder.
 type Cluster struct {
 	opts     Options
 	dir      string // absolute, free of symbolic links
 	password string
 	port     int
+	socket   string   // folder of the server's socket; empty for none
 	users    *os.File // users.lock, shared
 }
 
@@ -158,6 +162,9 @@ func (c *Cluster) revive(ctx context.Context) error {
 	if err := again.start(ctx); err != nil {
 		return err
 	}
+	if again.socket == "" && c.socket != "" {
+		return fmt.Errorf("%s takes no socket any more: restart the program, which expects the server there", c.socket)
+	}
 	if again.port != c.port {
 		return fmt.Errorf("port %d was taken meanwhile: restart the program, which expects the server there and not at %d", c.port, again.port)
 	}
@@ -167,15 +174,26 @@ func (c *Cluster) revive(ctx context.Context) error {
 
 // URL returns the address of a database of the cluster for pgx, as the superuser: the program itself works with those of
 // [Cluster.EnsureDatabase]. It creates nothing.
-func (c *Cluster) URL(database string) string { return c.url(superuser, c.password, database) }
+func (c *Cluster) URL(database string) string { return c.url("", superuser, c.password, database) }
 
-func (c *Cluster) url(role, password, database string) string {
+// LocalURL is [Cluster.URL] by the server's socket, where it has one.
+func (c *Cluster) LocalURL(database string) string {
+	return c.url(c.socket, superuser, c.password, database)
+}
+
+// url is an address by the socket in a folder, or by the port without one.
+func (c *Cluster) url(socket, role, password, database string) string {
 	u := url.URL{
 		Scheme:   "postgres",
 		User:     url.UserPassword(role, password),
-		Host:     net.JoinHostPort("127.0.0.1", strconv.Itoa(c.port)),
 		Path:     "/" + database,
 		RawQuery: "sslmode=disable&require_auth=scram-sha-256",
+	}
+	if socket == "" {
+		u.Host = net.JoinHostPort("127.0.0.1", strconv.Itoa(c.port))
+	} else {
+		host := strings.ReplaceAll(url.QueryEscape(socket), "+", "%20") // a plus is one for some
+		u.RawQuery += "&host=" + host + "&port=" + strconv.Itoa(c.port)
 	}
 	return u.String()
 }
@@ -246,9 +264,10 @@ func (c *Cluster) adopt(ctx context.Context) error {
 		return err
 	}
 	c.port = port
-	if _, err := c.dataDirectory(ctx); err != nil {
+	if _, err := c.dataDirectory(ctx, c.URL("postgres")); err != nil {
 		return err
 	}
+	c.findSocket(ctx)
 	c.opts.Logger.Info("own Postgres adopted", "dir", c.dir, "port", port, "pid", pid)
 	return nil
 }
@@ -271,7 +290,8 @@ func (c *Cluster) clearForeignPID(ctx context.Context) (adopted bool, err error)
 	}
 	if port != 0 {
 		c.port = port
-		if dir, err := c.dataDirectory(ctx); err == nil && sameFile(dir, c.path("data")) {
+		if dir, err := c.dataDirectory(ctx, c.URL("postgres")); err == nil && sameFile(dir, c.path("data")) {
+			c.findSocket(ctx)
 			return true, nil
 		}
 	}
@@ -317,11 +337,19 @@ func (c *Cluster) readPassword() error {
 	return nil
 }
 
-// dataDirectory asks the server at c.port which folder it serves.
-func (c *Cluster) dataDirectory(ctx context.Context) (dir string, err error) {
+// findSocket sees whether the server that runs here answers at its socket, too: one that an older program started has none.
+func (c *Cluster) findSocket(ctx context.Context) {
+	folder := c.path("socket")
+	if dir, err := c.dataDirectory(ctx, c.url(folder, superuser, c.password, "postgres")); err == nil && sameFile(dir, c.path("data")) {
+		c.socket = folder
+	}
+}
+
+// dataDirectory asks the server at url which folder it serves.
+func (c *Cluster) dataDirectory(ctx context.Context, url string) (dir string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	conn, err := pgx.Connect(ctx, c.URL("postgres"))
+	conn, err := pgx.Connect(ctx, url)
 	if err != nil {
 		return "", err
 	}

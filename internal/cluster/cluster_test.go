@@ -155,7 +155,7 @@ func TestClusterKeepsDataOverStopCrashAndStalePID(t *testing.T) {
 		t.Errorf("rest of an interrupted initialisation remains: %v", left)
 	}
 	for setting, want := range map[string]string{
-		"fsync": "on", "listen_addresses": "127.0.0.1", "unix_socket_directories": "", "timezone": "UTC", "jit": "off",
+		"fsync": "on", "listen_addresses": "127.0.0.1", "timezone": "UTC", "jit": "off",
 		"server_encoding": "UTF8", "max_connections": "200",
 	} {
 		if got := query(t, c, "SHOW "+setting); got != want {
@@ -195,6 +195,64 @@ func TestClusterKeepsDataOverStopCrashAndStalePID(t *testing.T) {
 	stalePID(t, c)
 	c = startCluster(t, dir)
 	kept(c, "stale postmaster.pid")
+}
+
+func TestTheProgramConnectsByTheSocket(t *testing.T) {
+	t.Parallel()
+	dir, err := os.MkdirTemp("/tmp", "a \"b\" ") // short, unlike t.TempDir
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	stopAtEnd(t, dir)
+	first := startCluster(t, dir)
+	bySocket := func(c *Cluster, url string) {
+		t.Helper()
+		conn, err := pgx.Connect(t.Context(), url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close(t.Context())
+		var local bool
+		if err := conn.QueryRow(t.Context(), "SELECT inet_server_addr() IS NULL").Scan(&local); err != nil || !local {
+			t.Errorf("local %t, %v", local, err)
+		}
+		if _, err := pgx.Connect(t.Context(), strings.Replace(c.LocalURL("postgres"), c.password, "wrong", 1)); err == nil {
+			t.Error("the socket admits a wrong password")
+		}
+	}
+	owner, program, err := first.EnsureDatabase(t.Context(), "partnerd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	bySocket(first, owner)
+	bySocket(first, program)
+	if info, err := os.Stat(filepath.Join(dir, "socket")); err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("folder of the socket: %v %v", info, err)
+	}
+	bySocket(startCluster(t, dir), program) // adopted
+
+	if err := syscall.Kill(serverPID(t, first), syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the server's processes end", func() bool { return !running(t, first) })
+	lock := filepath.Join(dir, "socket", fmt.Sprintf(".s.PGSQL.%d.lock", first.port))
+	if err := os.WriteFile(lock, fmt.Appendf(nil, "%d\n", os.Getpid()), 0o600); err != nil { // another process has its number now
+		t.Fatal(err)
+	}
+	again := startCluster(t, dir)
+	bySocket(again, again.LocalURL("postgres"))
+}
+
+func TestAFolderThatIsTooLongForASocketHasNone(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), strings.Repeat("long", 25))
+	stopAtEnd(t, dir)
+	c := startCluster(t, dir)
+	if c.socket != "" || c.LocalURL("postgres") != c.URL("postgres") {
+		t.Errorf("socket in %s", c.socket)
+	}
+	query(t, c, "SELECT 'yes'")
 }
 
 // stalePID leaves the cluster as if its server had been killed and its number given to a live process of the same user.

@@ -32,7 +32,7 @@ func (c *Cluster) EnsureDatabase(ctx context.Context, name string) (owner, progr
 		if err != nil {
 			return "", "", fmt.Errorf("make role %s: %w", role, err)
 		}
-		urls[role] = c.url(role, password, name)
+		urls[role] = c.url(c.socket, role, password, name)
 	}
 	var exists bool
 	if err := conn.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1)", name).Scan(&exists); err != nil {

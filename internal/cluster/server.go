@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"syscall"
@@ -144,6 +145,7 @@ func (c *Cluster) launch(ctx context.Context, bin string, acct account, lock *os
 		return err
 	}
 	defer log.Close()
+	socket := c.makeSocketFolder(acct)
 	for try := 1; ; try++ {
 		if c.port, err = c.choosePort(); err != nil {
 			return err
@@ -152,7 +154,7 @@ func (c *Cluster) launch(ctx context.Context, bin string, acct account, lock *os
 		if err != nil {
 			return fmt.Errorf("read size of server log: %w", err)
 		}
-		cmd := acct.command(filepath.Join(bin, "postgres"), c.serverArgs()...)
+		cmd := acct.command(filepath.Join(bin, "postgres"), c.serverArgs(socket)...)
 		cmd.Stdout, cmd.Stderr = log, log
 		cmd.ExtraFiles = []*os.File{lock}
 		if err := cmd.Start(); err != nil {
@@ -161,12 +163,17 @@ func (c *Cluster) launch(ctx context.Context, bin string, acct account, lock *os
 		ended := make(chan error, 1)
 		go func() { ended <- cmd.Wait() }()
 		if err = c.awaitServer(ctx, ended); err == nil {
+			c.findSocket(ctx)
 			c.opts.Logger.Info("own Postgres started", "dir", c.dir, "port", c.port, "pid", cmd.Process.Pid, "binaries", bin)
 			return nil
 		}
 		failure := c.logTail(info.Size())
 		if errors.Is(err, errServerEnded) && strings.Contains(failure, addressInUseText) && try < 5 {
 			continue // another process took the port between the choice and the start
+		}
+		if errors.Is(err, errServerEnded) && strings.Contains(failure, noSocketText) && socket != "" {
+			socket = ""
+			continue // the file system has no sockets
 		}
 		if !errors.Is(err, errServerEnded) {
 			_ = cmd.Process.Signal(syscall.SIGQUIT)
@@ -180,7 +187,7 @@ var errServerEnded = errors.New("the server ended at its start")
 
 func (c *Cluster) awaitServer(ctx context.Context, ended <-chan error) error {
 	for {
-		_, err := c.dataDirectory(ctx)
+		_, err := c.dataDirectory(ctx, c.URL("postgres"))
 		if err == nil {
 			return nil
 		}
@@ -195,9 +202,55 @@ func (c *Cluster) awaitServer(ctx context.Context, ended <-chan error) error {
 	}
 }
 
-func (c *Cluster) serverArgs() []string {
+// makeSocketFolder empties the folder for the server's socket: what a server left there that was killed may name a process that is
+// another's now. It returns "" when there is to be no socket.
+func (c *Cluster) makeSocketFolder(acct account) string {
+	folder := c.path("socket")
+	if len(filepath.Join(folder, ".s.PGSQL.65535")) > maxSocketPath {
+		return ""
+	}
+	err := errors.Join(os.RemoveAll(folder), os.Mkdir(folder, 0o700))
+	if err == nil && acct.drop {
+		err = os.Lchown(folder, acct.uid, acct.gid)
+	}
+	if err == nil {
+		err = c.admitLocal()
+	}
+	if err != nil {
+		c.opts.Logger.Warn("own Postgres gets no socket", "dir", c.dir, "error", err)
+		return ""
+	}
+	return folder
+}
+
+// admitLocal lets connections by a socket in, unless somebody has said how.
+func (c *Cluster) admitLocal() error {
+	path := c.path("data/pg_hba.conf")
+	rules, err := readPlain(path)
+	if err != nil || localRule.Match(rules) {
+		return err
+	}
+	f, err := openPlain(path, os.O_APPEND|os.O_WRONLY)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString("local all all scram-sha-256\n")
+	return errors.Join(err, f.Close())
+}
+
+var localRule = regexp.MustCompile(`(?m)^local\s`)
+
+// quoted is a folder as an item of a list of folders. One with a comma is a list of hosts in an address: then the port is used.
+func quoted(folder string) string {
+	if folder == "" {
+		return ""
+	}
+	return `"` + strings.ReplaceAll(folder, `"`, `""`) + `"`
+}
+
+func (c *Cluster) serverArgs(socket string) []string {
 	settings := []string{
-		"port=" + strconv.Itoa(c.port), "listen_addresses=127.0.0.1", "unix_socket_directories=",
+		"port=" + strconv.Itoa(c.port), "listen_addresses=127.0.0.1", "unix_socket_directories=" + quoted(socket),
 		"shared_buffers=128MB", "max_connections=200", "jit=off", "timezone=UTC",
 		"password_encryption=scram-sha-256",
 		// A new database grows from nothing: plans that were made when its tables were empty are not to last a minute.

@@ -293,8 +293,7 @@ func (db *DB) Pool() *pgxpool.Pool { return db.sessions }
 type Tx struct {
 	Now   time.Time // one instant for the whole transaction, UTC, microseconds
 	gorm  *gorm.DB
-	conn  *sql.Conn // what gorm runs on; nil outside a transaction
-	line  *line     // of statements that wait; nil outside a transaction
+	line  *line // of statements that wait; nil outside a transaction
 	ids   id.Minter
 	after *[]func()
 }
@@ -328,7 +327,7 @@ func (db *DB) InTx(ctx context.Context, f func(tx Tx) error) error {
 			return g.Transaction(func(g *gorm.DB) error {
 				after = nil
 				later := &line{conn: conn}
-				tx := Tx{Now: clock.Truncate(db.clock.Now()), gorm: g, conn: conn, line: later, ids: db.ids, after: &after}
+				tx := Tx{Now: clock.Truncate(db.clock.Now()), gorm: g, line: later, ids: db.ids, after: &after}
 				err := f(tx.on(pipelined{ConnPool: g.Statement.ConnPool, line: later}))
 				if later.failed == nil && err != nil {
 					return err

@@ -93,7 +93,7 @@ func (p pipelined) QueryRowContext(ctx context.Context, query string, args ...an
 
 // line is what waits in a transaction.
 type line struct {
-	conn    *sql.Conn
+	conn    *sql.Conn // what gorm runs on; nil outside a transaction
 	waiting []waiting
 	failed  error // the first, with which the transaction ends
 }

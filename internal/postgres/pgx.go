@@ -13,13 +13,13 @@ var errOwned = errors.New("the transaction belongs to InTx")
 // Pgx lends the connection of the transaction to a library that wants a pgx.Tx. What it does commits or rolls back with
 // the transaction; ending it is refused.
 func (tx Tx) Pgx(ctx context.Context, f func(pgx.Tx) error) error {
-	if tx.conn == nil {
+	if tx.line == nil {
 		return errors.New("Pgx needs a transaction of InTx")
 	}
 	if err := tx.line.flush(ctx); err != nil {
 		return err
 	}
-	return onConn(tx.conn, func(c *pgx.Conn) error { return f(lentTx{c}) })
+	return onConn(tx.line.conn, func(c *pgx.Conn) error { return f(lentTx{c}) })
 }
 
 type lentTx struct{ conn *pgx.Conn }

@@ -120,6 +120,13 @@ func AwaitWaiters(t testing.TB, db *postgres.DB, n int) {
 // OwnerURL returns the address that [URL] has returned, for the owner of the tables.
 func OwnerURL(t testing.TB, url string) string {
 	t.Helper()
+	s, database := at(t, url)
+	return s.ownerURL(database)
+}
+
+// at is what an address that [URL] has returned leads to.
+func at(t testing.TB, url string) (s *server, database string) {
+	t.Helper()
 	s, err := shared()
 	if err != nil {
 		t.Fatal(err)
@@ -128,7 +135,7 @@ func OwnerURL(t testing.TB, url string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return s.ownerURL(cfg.Database)
+	return s, cfg.Database
 }
 
 // URL returns the address of a fresh migrated database, dropped when the test ends: for tests of the whole program.
@@ -161,17 +168,10 @@ func (s *server) until(t testing.TB, name string) string {
 // instant makes. Nobody may be connected to the database, or about to be.
 func CopyURL(t testing.TB, url string) string {
 	t.Helper()
-	s, err := shared()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cfg, err := pgx.ParseConfig(url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s, database := at(t, url)
 	var in *pgconn.PgError
 	for end := time.Now().Add(dropTimeout); ; <-time.After(50 * time.Millisecond) { // sessions that were closed take their time to end
-		name, err := s.create(t.Context(), cfg.Database)
+		name, err := s.create(t.Context(), database)
 		if err == nil {
 			return s.until(t, name)
 		}

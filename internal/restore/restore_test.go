@@ -29,6 +29,7 @@ import (
 	"partnerd/internal/queue"
 	"partnerd/internal/restore"
 	"partnerd/internal/seal"
+	"partnerd/internal/seal/sealtest"
 	"partnerd/internal/sms"
 	"partnerd/internal/telephony"
 	"partnerd/internal/wallet"
@@ -87,14 +88,7 @@ func open(t *testing.T, url string, box *seal.Box) *shop {
 
 func newShop(t *testing.T) (*shop, *seal.Box) {
 	t.Helper()
-	key, err := seal.NewKey()
-	if err != nil {
-		t.Fatal(err)
-	}
-	box, err := seal.OpenBox(key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	box := sealtest.Box(t)
 	return open(t, dbtest.URL(t), box), box
 }
 

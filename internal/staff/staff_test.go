@@ -18,7 +18,7 @@ import (
 	"partnerd/internal/mail"
 	"partnerd/internal/postgres"
 	"partnerd/internal/queue"
-	"partnerd/internal/seal"
+	"partnerd/internal/seal/sealtest"
 )
 
 const phrase = "a long phrase for the desk"
@@ -38,14 +38,7 @@ func newHouse(t *testing.T) *house {
 	t.Helper()
 	h := &house{T: t, clock: clock.NewManual(time.Date(2026, 6, 1, 8, 30, 0, 0, time.UTC))}
 	h.db = dbtest.NewWithClock(t, h.clock)
-	key, err := seal.NewKey()
-	if err != nil {
-		t.Fatal(err)
-	}
-	box, err := seal.OpenBox(key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	box := sealtest.Box(t)
 	q, err := queue.New(h.db, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)

@@ -13,7 +13,8 @@ import (
 // gate lets at most [maxSpans] ended spans wait, and counts what it turns away. It never waits.
 type gate struct {
 	trace.SpanProcessor
-	sender *spanSender
+	sender    *spanSender
+	complaint complaint
 }
 
 // OnEnd implements trace.SpanProcessor.
@@ -23,8 +24,8 @@ func (g *gate) OnEnd(s trace.ReadOnlySpan) {
 	}
 	if g.sender.waiting.Add(1) > maxSpans {
 		g.sender.waiting.Add(-1)
-		g.sender.figures.spans.WithLabelValues("dropped").Inc()
-		g.sender.complaint.say("spans are dropped: the collector of OpenTelemetry takes them too slowly, or not at all", "waiting", maxSpans)
+		g.sender.figures.spans.WithLabelValues(dropped).Inc()
+		g.complaint.say("spans are dropped: the collector of OpenTelemetry takes them too slowly, or not at all", "waiting", maxSpans)
 		return
 	}
 	g.SpanProcessor.OnEnd(s)
@@ -46,9 +47,9 @@ func (s *spanSender) ExportSpans(ctx context.Context, spans []trace.ReadOnlySpan
 	for i, one := range spans {
 		fit[i] = cleaned{one}
 	}
-	result := "sent"
+	result := sent
 	if err := s.SpanExporter.ExportSpans(ctx, fit); err != nil {
-		result = "failed"
+		result = failed
 		s.complaint.say("spans did not reach the collector of OpenTelemetry", "spans", len(spans), "error", brief(err))
 	}
 	s.figures.exports.WithLabelValues("traces", result).Inc()
@@ -87,9 +88,9 @@ type metricSender struct {
 
 // Export implements metric.Exporter.
 func (s *metricSender) Export(ctx context.Context, m *metricdata.ResourceMetrics) error {
-	result := "sent"
+	result := sent
 	if err := s.Exporter.Export(ctx, m); err != nil {
-		result = "failed"
+		result = failed
 		s.complaint.say("metrics did not reach the collector of OpenTelemetry", "error", brief(err))
 	}
 	s.figures.exports.WithLabelValues("metrics", result).Inc()

@@ -65,12 +65,35 @@ func newFigures(r prometheus.Registerer) figures {
 	return f
 }
 
+// begin lets the figures of what is sent begin at 0: of a series that begins at its first fault, nobody sees that it rose.
+func (f figures) begin(c *Config) {
+	if c.Traces != "" {
+		for _, result := range []string{sent, dropped, failed} {
+			f.spans.WithLabelValues(result)
+		}
+		f.exports.WithLabelValues("traces", sent)
+		f.exports.WithLabelValues("traces", failed)
+	}
+	if c.Metrics != "" {
+		f.exports.WithLabelValues("metrics", sent)
+		f.exports.WithLabelValues("metrics", failed)
+	}
+}
+
+// What becomes of what is to be sent.
+const (
+	sent    = "sent"
+	dropped = "dropped" // too many waited
+	failed  = "failed"  // the collector did not take it
+)
+
 // New prepares to send; nil when nothing is to be sent. Nothing is connected to before there is a span, or [Telemetry.SendMetrics].
 func New(ctx context.Context, c Config) (*Telemetry, error) {
 	t := &Telemetry{cfg: c, figures: newFigures(c.Registerer)}
 	if c.Traces == "" && c.Metrics == "" {
 		return nil, nil
 	}
+	t.figures.begin(&c)
 	if c.Traces == "" {
 		return t, nil
 	}
@@ -81,7 +104,7 @@ func New(ctx context.Context, c Config) (*Telemetry, error) {
 	t.sender = &spanSender{SpanExporter: exporter, figures: t.figures, complaint: complaint{log: c.Logger}}
 	// What waits is bounded by the gate, so the library's own queue, which drops without a word, is never full.
 	batches := trace.NewBatchSpanProcessor(t.sender, trace.WithMaxQueueSize(maxSpans))
-	t.spans = trace.NewTracerProvider(trace.WithSpanProcessor(&gate{batches, t.sender}), trace.WithResource(c.resource(ctx)))
+	t.spans = trace.NewTracerProvider(trace.WithSpanProcessor(&gate{SpanProcessor: batches, sender: t.sender, complaint: complaint{log: c.Logger}}), trace.WithResource(c.resource(ctx)))
 	t.tracer = &Tracer{provider: t.spans, tracer: t.spans.Tracer("partnerd")}
 	return t, nil
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"runtime"
@@ -243,5 +244,81 @@ func TestHeadersAndAddresses(t *testing.T) {
 		if err := CheckURL(bad); err == nil || strings.Contains(err.Error(), "SECRET") {
 			t.Errorf("%q: %v", bad, err)
 		}
+	}
+}
+
+// A collector that is not there, and one that accepts and never answers, take nothing: every span and every post of metrics is counted as one
+// that failed, the log is told once of each and not per batch, and the figures are there, at 0, before anything is lost.
+func TestWhatACollectorThatIsAwayDoesNotTakeIsSeen(t *testing.T) {
+	for _, limit := range []string{"OTEL_EXPORTER_OTLP_TIMEOUT", "OTEL_BSP_EXPORT_TIMEOUT", "OTEL_METRIC_EXPORT_TIMEOUT"} {
+		t.Setenv(limit, "200") // ms; else a post is repeated for half a minute
+	}
+	t.Setenv("OTEL_METRIC_EXPORT_INTERVAL", "3600000") // posts are made below
+	listen := func() net.Listener {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return l
+	}
+	away, hangs := listen(), listen() // the system accepts for one that nobody accepts from
+	away.Close()
+	defer hangs.Close()
+	for name, l := range map[string]net.Listener{"away": away, "hangs": hangs} {
+		t.Run(name, func(t *testing.T) {
+			var said strings.Builder
+			var mu sync.Mutex
+			tel := sendTo(t, "http://"+l.Addr().String(), slog.New(slog.NewTextHandler(lockedWriter{&mu, &said}, nil)))
+			if err := tel.SendMetrics(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if n := testutil.CollectAndCount(tel.figures.spans) + testutil.CollectAndCount(tel.figures.exports); n != 3+4 {
+				t.Errorf("%d figures before anything was sent", n)
+			}
+			const batches = 3
+			metricsFailed := tel.figures.exports.WithLabelValues("metrics", failed)
+			for i := range batches {
+				_, span := tel.Tracer().Start(t.Context(), "step")
+				span.End(nil)
+				if err := tel.spans.ForceFlush(t.Context()); err != nil {
+					t.Error(err)
+				}
+				_ = tel.meters.ForceFlush(t.Context()) // may give up just before the post does
+				for until := time.Now().Add(time.Minute); testutil.ToFloat64(metricsFailed) != float64(i+1) && time.Now().Before(until); {
+					time.Sleep(time.Millisecond)
+				}
+			}
+			for want, got := range map[string]prometheus.Counter{"spans": tel.figures.spans.WithLabelValues(failed), "posts of traces": tel.figures.exports.WithLabelValues("traces", failed),
+				"posts of metrics": metricsFailed} {
+				if n := testutil.ToFloat64(got); n != batches {
+					t.Errorf("%v %s failed, want %d", n, want, batches)
+				}
+			}
+			if waiting := tel.sender.waiting.Load(); waiting != 0 {
+				t.Errorf("%d spans wait", waiting)
+			}
+			mu.Lock()
+			told := said.String()
+			mu.Unlock()
+			if n := strings.Count(told, "\n"); n != 2 || !strings.Contains(told, "spans did not reach") || !strings.Contains(told, "metrics did not reach") {
+				t.Errorf("the log was told %d times:\n%s", n, told)
+			}
+			tel.Close(t.Context())
+		})
+	}
+}
+
+// What goes on for longer is told of again, with how much was not.
+func TestACollectorThatStaysAwayIsToldOfAgain(t *testing.T) {
+	t.Parallel()
+	var said strings.Builder
+	c := complaint{log: slog.New(slog.NewTextHandler(&said, nil))}
+	for range 3 {
+		c.say("away")
+	}
+	c.last = c.last.Add(-complainEvery)
+	c.say("away")
+	if lines := strings.Split(strings.TrimSpace(said.String()), "\n"); len(lines) != 2 || !strings.Contains(lines[1], "untold=2") {
+		t.Errorf("%s", said.String())
 	}
 }

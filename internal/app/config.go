@@ -63,6 +63,8 @@ type Config struct {
 	OTLPTracesHeaders   string `name:"otlp-traces-headers" env:"OTEL_EXPORTER_OTLP_TRACES_HEADERS" help:"The same for traces alone."`
 	OTLPMetricsHeaders  string `name:"otlp-metrics-headers" env:"OTEL_EXPORTER_OTLP_METRICS_HEADERS" help:"The same for metrics alone."`
 	OTLPProtocol        string `name:"otlp-protocol" env:"OTEL_EXPORTER_OTLP_PROTOCOL" help:"http/protobuf, the only one."`
+	TracesSampler       string `name:"otel-traces-sampler" env:"OTEL_TRACES_SAMPLER" help:"Which traces are recorded: always_on, always_off, traceidratio, or parentbased_always_on, parentbased_always_off, parentbased_traceidratio, which follow what caused a step. Empty: parentbased_always_on."`
+	TracesSamplerArg    string `name:"otel-traces-sampler-arg" env:"OTEL_TRACES_SAMPLER_ARG" help:"The share of traces that a ratio records, from 0 to 1. Empty: 1."`
 	OTELDisabled        bool   `name:"otel-sdk-disabled" env:"OTEL_SDK_DISABLED" help:"Send no traces and no metrics, whatever the endpoints."`
 
 	MailServer string `env:"PARTNERD_MAIL_SERVER" help:"Mail server, like smtp://user:password@host:587. Empty: a sandbox keeps mail in the data folder."`

@@ -56,6 +56,33 @@ func TestTheSettingsOfTelephonyAreExamined(t *testing.T) {
 	}
 }
 
+// What the standard variables of OpenTelemetry say is examined, once they have something to do; no secret is repeated.
+func TestTheSettingsOfTelemetryAreExamined(t *testing.T) {
+	t.Parallel()
+	sending := good()
+	sending.OTLPEndpoint, sending.OTLPHeaders, sending.TracesSampler, sending.TracesSamplerArg = "http://127.0.0.1:4318", "authorization=secret1", "parentbased_traceidratio", "0.1"
+	if err := sending.Check(); err != nil {
+		t.Fatal(err)
+	}
+	for name, change := range map[string]func(c *Config){
+		"OTEL_EXPORTER_OTLP_ENDPOINT":        func(c *Config) { c.OTLPEndpoint = "https://user:secret1@host" },
+		"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": func(c *Config) { c.OTLPTracesEndpoint = "host:4317" },
+		"OTEL_EXPORTER_OTLP_HEADERS":         func(c *Config) { c.OTLPHeaders = "secret1" },
+		"OTEL_EXPORTER_OTLP_PROTOCOL":        func(c *Config) { c.OTLPProtocol = "grpc" },
+		"OTEL_TRACES_SAMPLER":                func(c *Config) { c.TracesSampler = "jaeger_remote" },
+		"OTEL_TRACES_SAMPLER_ARG":            func(c *Config) { c.TracesSamplerArg = "10" },
+	} {
+		c := sending
+		change(&c)
+		if err := c.Check(); err == nil || !strings.Contains(err.Error(), name+":") || strings.Contains(err.Error(), "secret1") {
+			t.Errorf("%s: %v", name, err)
+		}
+		if c.OTELDisabled = true; c.Check() != nil {
+			t.Errorf("%s is examined although nothing is sent", name)
+		}
+	}
+}
+
 func TestBaseURLs(t *testing.T) {
 	t.Parallel()
 	for url, want := range map[string][2]bool{ // sandbox, live

@@ -57,7 +57,10 @@ func (c *Config) telemetry() (t telemetry.Config, err error) {
 	if t.TracesHeaders, err = telemetry.ParseHeaders(cmp.Or(c.OTLPTracesHeaders, c.OTLPHeaders)); err != nil {
 		return t, err
 	}
-	t.MetricsHeaders, err = telemetry.ParseHeaders(cmp.Or(c.OTLPMetricsHeaders, c.OTLPHeaders))
+	if t.MetricsHeaders, err = telemetry.ParseHeaders(cmp.Or(c.OTLPMetricsHeaders, c.OTLPHeaders)); err != nil {
+		return t, err
+	}
+	t.Sampler, err = telemetry.ParseSampler(c.TracesSampler, c.TracesSamplerArg)
 	return t, err
 }
 
@@ -93,6 +96,9 @@ func (c *Config) checkTelemetry() error {
 	}
 	if used && c.OTLPProtocol != "" && c.OTLPProtocol != "http/protobuf" {
 		errs = append(errs, errors.New("OTEL_EXPORTER_OTLP_PROTOCOL: only http/protobuf is spoken"))
+	}
+	if _, err := telemetry.ParseSampler(c.TracesSampler, c.TracesSamplerArg); err != nil && used {
+		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
 }

@@ -1,11 +1,13 @@
 package telemetry
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net/url"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -24,11 +26,12 @@ import (
 	"partnerd/internal/clock"
 )
 
-// Config says where to send. What it does not have (sampler, timeouts, compression, certificates, how often metrics are sent) the library
+// Config says where to send. What it does not have (timeouts, compression, certificates, how often metrics are sent) the library
 // reads from the standard variables OTEL_….
 type Config struct {
 	Traces, Metrics               string // where each is posted to, a URL; empty for not at all
 	TracesHeaders, MetricsHeaders map[string]string
+	Sampler                       trace.Sampler // which traces are recorded; see [ParseSampler]
 
 	Resource   map[string]string     // of the process, unless OTEL_RESOURCE_ATTRIBUTES and OTEL_SERVICE_NAME say otherwise
 	Registry   *prometheus.Registry  // whose metrics are sent
@@ -104,7 +107,7 @@ func New(ctx context.Context, c Config) (*Telemetry, error) {
 	t.sender = &spanSender{SpanExporter: exporter, figures: t.figures, complaint: complaint{log: c.Logger}}
 	// What waits is bounded by the gate, so the library's own queue, which drops without a word, is never full.
 	batches := trace.NewBatchSpanProcessor(t.sender, trace.WithMaxQueueSize(maxSpans))
-	t.spans = trace.NewTracerProvider(trace.WithSpanProcessor(&gate{SpanProcessor: batches, sender: t.sender, complaint: complaint{log: c.Logger}}), trace.WithResource(c.resource(ctx)))
+	t.spans = trace.NewTracerProvider(trace.WithSpanProcessor(&gate{SpanProcessor: batches, sender: t.sender, complaint: complaint{log: c.Logger}}), trace.WithSampler(c.Sampler), trace.WithResource(c.resource(ctx)))
 	t.tracer = &Tracer{provider: t.spans, tracer: t.spans.Tracer("partnerd")}
 	return t, nil
 }
@@ -217,6 +220,31 @@ func CheckURL(raw string) error {
 		return errors.New("credentials are sent by OTEL_EXPORTER_OTLP_HEADERS")
 	}
 	return nil
+}
+
+// ParseSampler reads OTEL_TRACES_SAMPLER and OTEL_TRACES_SAMPLER_ARG as OpenTelemetry defines them, but refuses what it does not know.
+// Those that are parentbased follow what was decided about the cause of a step ([Carry]); callers from outside are no cause.
+func ParseSampler(name, arg string) (trace.Sampler, error) {
+	root, follows := strings.CutPrefix(cmp.Or(strings.ToLower(strings.TrimSpace(name)), "parentbased_always_on"), "parentbased_")
+	var s trace.Sampler
+	switch root {
+	case "always_on":
+		s = trace.AlwaysSample()
+	case "always_off":
+		s = trace.NeverSample()
+	case "traceidratio":
+		share, err := strconv.ParseFloat(cmp.Or(strings.TrimSpace(arg), "1"), 64)
+		if err != nil || !(share >= 0 && share <= 1) {
+			return nil, fmt.Errorf("OTEL_TRACES_SAMPLER_ARG: %q is not a share from 0 to 1", arg)
+		}
+		s = trace.TraceIDRatioBased(share)
+	default:
+		return nil, fmt.Errorf("OTEL_TRACES_SAMPLER: %q is none of always_on, always_off, traceidratio, and these after parentbased_", name)
+	}
+	if follows {
+		s = trace.ParentBased(s)
+	}
+	return s, nil
 }
 
 // ParseHeaders reads a list like "name=value,other=value", whose values are escaped as in a URL. The error quotes nothing of it.

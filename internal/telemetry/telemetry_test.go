@@ -322,3 +322,57 @@ func TestACollectorThatStaysAwayIsToldOfAgain(t *testing.T) {
 		t.Errorf("%s", said.String())
 	}
 }
+
+// The share of traces is drawn for each request, whatever its caller says, and what follows from it, in whatever process, is recorded with it
+// or not at all.
+func TestAShareOfTheTracesIsRecordedWhole(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"parentbased_traceidratio", "traceidratio"} {
+		sampler, err := ParseSampler(name, "0.25")
+		if err != nil {
+			t.Fatal(err)
+		}
+		provider := trace.NewTracerProvider(trace.WithSampler(sampler))
+		tracer := &Tracer{provider: provider, tracer: provider.Tracer("")}
+		const requests = 10_000
+		recorded := 0
+		for range requests {
+			ctx, request := tracer.Serve(t.Context(), "GET", "", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
+			_, step := tracer.Resume(t.Context(), "step", Carry(ctx), 0)
+			if request.span.IsRecording() != step.span.IsRecording() {
+				t.Fatal("a trace is recorded in part")
+			}
+			if request.span.IsRecording() {
+				recorded++
+			}
+		}
+		if recorded < requests/5 || recorded > requests*3/10 { // eleven times the standard deviation from a quarter
+			t.Errorf("%s: %d of %d are recorded", name, recorded, requests)
+		}
+	}
+}
+
+func TestSamplersAreThoseOfTheStandard(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[[2]string]string{
+		{}:                                  "ParentBased{root:AlwaysOnSampler",
+		{"parentbased_always_on"}:           "ParentBased{root:AlwaysOnSampler",
+		{"always_on", "nonsense"}:           "AlwaysOnSampler",
+		{" Always_Off "}:                    "AlwaysOffSampler",
+		{"parentbased_always_off"}:          "ParentBased{root:AlwaysOffSampler",
+		{"traceidratio", "0.5"}:             "TraceIDRatioBased{0.5}",
+		{"traceidratio", "0"}:               "TraceIDRatioBased{0}",
+		{"parentbased_traceidratio"}:        "ParentBased{root:TraceIDRatioBased{1}",
+		{"parentbased_traceidratio", "0.1"}: "ParentBased{root:TraceIDRatioBased{0.1}",
+	} {
+		s, err := ParseSampler(name[0], name[1])
+		if err != nil || !strings.HasPrefix(s.Description(), want) {
+			t.Errorf("%q: %v, %v", name, s, err)
+		}
+	}
+	for _, bad := range [][2]string{{"jaeger_remote"}, {"parentbased_"}, {"traceidratio", "-0.1"}, {"traceidratio", "1.1"}, {"traceidratio", "NaN"}, {"parentbased_traceidratio", "10%"}} {
+		if s, err := ParseSampler(bad[0], bad[1]); err == nil {
+			t.Errorf("%q: %v", bad, s)
+		}
+	}
+}

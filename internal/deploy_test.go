@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"go.yaml.in/yaml/v3"
 )
 
 // The alarms and the dashboard of .deploy name metrics that there are (internal/e2e holds the table against the program), the
@@ -53,5 +55,50 @@ func TestAlarmsAndDashboardFitTheMetrics(t *testing.T) {
 	}
 	if len(names) == 0 || len(documented) == 0 {
 		t.Error("nothing was found: the test cannot read the files")
+	}
+}
+
+// The manifests set what the program reads, and lists of theirs are not torn at commas that belong to a value.
+func TestTheManifestsFitTheProgram(t *testing.T) {
+	t.Parallel()
+	readme, err := os.ReadFile("../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := regexp.MustCompile(`\b(PARTNERD|OTEL)_[A-Z_]+[A-Z]\b`)
+	for _, file := range []string{"compose.yaml", "kubernetes.yaml"} {
+		raw, err := os.ReadFile("../.deploy/" + file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		names := named.FindAllString(string(raw), -1)
+		for _, name := range names {
+			if !strings.Contains(string(readme), "`"+strings.TrimSuffix(name, "_FILE")+"`") {
+				t.Errorf("%s sets %s, which is no setting", file, name)
+			}
+		}
+		if len(names) == 0 {
+			t.Errorf("%s sets nothing: the test cannot read it", file)
+		}
+	}
+	raw, err := os.ReadFile("../.deploy/compose.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var composed struct {
+		Services map[string]struct{ Tmpfs []string }
+	}
+	if err := yaml.Unmarshal(raw, &composed); err != nil {
+		t.Fatal(err)
+	}
+	for name, s := range composed.Services {
+		for _, mount := range s.Tmpfs {
+			if !strings.HasPrefix(mount, "/") {
+				t.Errorf("%s mounts %q", name, mount)
+			}
+		}
+	}
+	if len(composed.Services["serve"].Tmpfs) == 0 {
+		t.Error("no mount was found: the test cannot read the file")
 	}
 }

@@ -36,9 +36,10 @@ CREATE TABLE api_requests (
     CONSTRAINT api_requests_pkey PRIMARY KEY (application_id, id, at),
     CONSTRAINT api_requests_status_check CHECK (((status >= 100) AND (status <= 599)))
 ) PARTITION BY RANGE (at);
-CREATE INDEX api_requests_at ON ONLY public.api_requests USING brin (at);
+CREATE INDEX api_requests_list ON ONLY public.api_requests USING btree (application_id, at, id);
 CREATE INDEX api_requests_refreshed ON ONLY public.api_requests USING btree (application_id) WHERE refreshed;
 CREATE INDEX api_requests_refused ON ONLY public.api_requests USING btree (application_id, id) WHERE (status >= 400);
+CREATE INDEX api_requests_refused_list ON ONLY public.api_requests USING btree (application_id, at, id) WHERE (status >= 400);
 CREATE INDEX api_requests_replayed ON ONLY public.api_requests USING btree (application_id) WHERE replayed;
 
 CREATE TABLE application_members (
@@ -367,7 +368,6 @@ END),
 CREATE INDEX consultations_assigned ON public.consultations USING btree (competence, language, assigned_at DESC) WHERE (assigned_at IS NOT NULL);
 CREATE INDEX consultations_client ON public.consultations USING btree (client_id, created_at DESC, id DESC);
 CREATE INDEX consultations_crew ON public.consultations USING btree (crew) WHERE ((crew IS NOT NULL) AND (status = ANY (ARRAY['MATCHING'::text, 'PENDING_CALLBACK'::text])));
-CREATE INDEX consultations_engaged ON public.consultations USING btree (client_id) WHERE (status = ANY (ARRAY['ASSIGNED'::text, 'IN_CALL'::text]));
 CREATE INDEX consultations_history ON public.consultations USING btree (lawyer_id, created_at DESC, id DESC) WHERE (status = ANY (ARRAY['COMPLETED'::text, 'EXPIRED'::text]));
 CREATE INDEX consultations_list ON public.consultations USING btree (application_id, client_id, created_at DESC, id DESC);
 CREATE INDEX consultations_note_missing ON public.consultations USING btree (call_ended_at) WHERE (status = 'CALL_ENDED'::text);
@@ -1252,12 +1252,12 @@ CREATE TABLE webhook_deliveries (
     CONSTRAINT webhook_deliveries_pkey PRIMARY KEY (id),
     CONSTRAINT webhook_deliveries_state_check CHECK ((state = ANY (ARRAY['PENDING'::text, 'DELIVERED'::text, 'FAILED'::text])))
 );
-CREATE INDEX webhook_deliveries_due ON public.webhook_deliveries USING btree (application_id, next_at) WHERE (state = 'PENDING'::text);
 CREATE INDEX webhook_deliveries_event ON public.webhook_deliveries USING btree (event_id);
 CREATE INDEX webhook_deliveries_failed ON public.webhook_deliveries USING btree (application_id, created_at, id) WHERE (state = 'FAILED'::text);
 CREATE INDEX webhook_deliveries_first ON public.webhook_deliveries USING btree (consultation_id, sequence) WHERE (attempts = 0);
 CREATE INDEX webhook_deliveries_held ON public.webhook_deliveries USING btree (application_id, next_at) WHERE held;
 CREATE INDEX webhook_deliveries_log ON public.webhook_deliveries USING btree (application_id, created_at, id);
+CREATE INDEX webhook_deliveries_pending ON public.webhook_deliveries USING btree (application_id, created_at, id) WHERE (state = 'PENDING'::text);
 CREATE INDEX webhook_deliveries_ready ON public.webhook_deliveries USING btree (application_id, next_at) WHERE ((ended_at IS NULL) AND (NOT held));
 
 CREATE TABLE webhook_endpoints (

@@ -113,6 +113,8 @@ func (r *largeRig) asks(p past) []ask {
 		{name: "deliveries, failed", do: deliveries("app_large_7", webhook.DeliveryFilter{State: webhook.Failed})},
 		{name: "deliveries, failed, none", do: deliveries("app_large_2", webhook.DeliveryFilter{State: webhook.Failed})},
 		{name: "deliveries, pending, none", do: deliveries(readApplication, webhook.DeliveryFilter{State: webhook.Pending})},
+		{name: "deliveries, pending", do: deliveries(deafApplication, webhook.DeliveryFilter{State: webhook.Pending})},
+		{name: "deliveries, pending between, none", do: deliveries(readApplication, webhook.DeliveryFilter{State: webhook.Pending, From: now.Add(-12 * 24 * time.Hour), To: now.Add(-24 * time.Hour)})},
 		{name: "deliveries of a consultation", do: deliveries(readApplication, webhook.DeliveryFilter{ConsultationID: id})},
 		{name: "deliveries of an event", do: deliveries(readApplication, webhook.DeliveryFilter{EventID: "evt_" + id + "_2"})},
 		{name: "deliveries between", do: deliveries(readApplication, webhook.DeliveryFilter{From: now.Add(-12 * 24 * time.Hour), To: now.Add(-11 * 24 * time.Hour)})},
@@ -131,6 +133,7 @@ func (r *largeRig) asks(p past) []ask {
 		{name: "requests, later page", do: requests(requestlog.Filter{Before: "req_" + later.ID})},
 		{name: "requests, refused", do: requests(requestlog.Filter{Refused: true})},
 		{name: "requests between", do: requests(requestlog.Filter{From: now.Add(-12 * 24 * time.Hour), To: now.Add(-11 * 24 * time.Hour)})},
+		{name: "requests, refused between", do: requests(requestlog.Filter{Refused: true, From: now.Add(-12 * 24 * time.Hour), To: now.Add(-11 * 24 * time.Hour)})},
 		{name: "request", do: func(ctx context.Context) error {
 			_, err := a.Requests.Get(ctx, tx, readApplication, "req_"+id)
 			return err

@@ -251,7 +251,7 @@ func TestPartitionsAreKeptByManyAtOnce(t *testing.T) {
 		})
 	}
 	use("read", func(int) error {
-		_, err := db.Pool().Exec(t.Context(), `SELECT * FROM api_requests WHERE application_id = 'app_1' AND at >= $1 ORDER BY id DESC LIMIT 20`, c.Now().Add(-retention))
+		_, err := db.Pool().Exec(t.Context(), `SELECT * FROM api_requests WHERE application_id = 'app_1' AND at >= $1 ORDER BY at DESC, id DESC LIMIT 20`, c.Now().Add(-retention))
 		return err
 	})
 	use("delete", func(int) error { // as the program before this one does
@@ -400,5 +400,44 @@ func TestTheLogOfRequestsIsPartitionedUnderItsWriters(t *testing.T) {
 	var left int
 	if err := owner.QueryRow(t.Context(), `SELECT count(*) FROM pg_constraint WHERE conname = 'api_requests_until'`).Scan(&left); err != nil || left != 0 {
 		t.Errorf("%d constraints are left, %v", left, err)
+	}
+}
+
+// Every week gets the indexes of the list, also when an attempt before was cut off after any of its steps.
+func TestTheLogOfRequestsIsIndexedWeekByWeek(t *testing.T) {
+	t.Parallel()
+	m := postgres.Migrations{URL: dbtest.OwnerURL(t, dbtest.URL(t))}
+	for version := int64(1 << 32); version > 60; {
+		var err error
+		if version, err = m.Down(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	owner, err := pgxpool.New(t.Context(), m.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer owner.Close()
+	for _, sql := range []string{
+		`SELECT add_partition('api_requests', date_trunc('week', now(), 'UTC') + n * interval '7 days') FROM generate_series(5, 8) n`,
+		`INSERT INTO api_requests (application_id, id, at, method, path, status, duration_us, keyed, replayed)
+			SELECT 'app_1', 'req_' || i, now() + i * interval '1 hour', 'GET', '/', 200 + 222 * (i % 2), 1, false, false FROM generate_series(0, 1400) i`,
+		`CREATE INDEX api_requests_first_refused_list ON api_requests_first (application_id, at, id) WHERE status >= 400`,
+		`CREATE INDEX api_requests_list ON api_requests (application_id, at, id)`,
+	} {
+		if _, err := owner.Exec(t.Context(), sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := m.Up(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	var weeks, indexed, invalid int
+	if err := owner.QueryRow(t.Context(), `SELECT (SELECT count(*) FROM partitions()), (SELECT count(*) FROM pg_inherits WHERE inhparent IN ('api_requests_list'::regclass, 'api_requests_refused_list'::regclass)),
+		(SELECT count(*) FROM pg_index WHERE NOT indisvalid)`).Scan(&weeks, &indexed, &invalid); err != nil {
+		t.Fatal(err)
+	}
+	if weeks < 5 || indexed != 2*weeks || invalid != 0 {
+		t.Errorf("%d weeks, %d indexes of them, %d that are not valid", weeks, indexed, invalid)
 	}
 }

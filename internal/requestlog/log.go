@@ -133,7 +133,7 @@ func (l *Log) putBack(entries []Entry) {
 
 // Filter chooses lines of an application.
 type Filter struct {
-	Before  string    // identifier; empty for the newest
+	Before  string    // identifier of the last line already seen; empty for the newest
 	From    time.Time // inclusive, zero for the oldest that is kept
 	To      time.Time // exclusive, zero for now
 	Refused bool      // only those that were answered with 400 or more

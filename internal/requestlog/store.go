@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -116,7 +117,14 @@ func kept(ctx context.Context, tx postgres.Tx, applicationID string, since time.
 func list(ctx context.Context, tx postgres.Tx, applicationID string, f Filter) (entries []Entry, more bool, err error) {
 	q := kept(ctx, tx, applicationID, f.From)
 	if f.Before != "" {
-		q = q.Where("id < ?", f.Before)
+		last, err := get(ctx, tx, applicationID, f.Before)
+		if errors.Is(err, problem.ErrNotFound) { // nor is anything older than it
+			return nil, false, nil
+		}
+		if err != nil {
+			return nil, false, err
+		}
+		q = q.Where("at <= ? AND (at, id) < (?, ?)", last.At, last.At, last.ID) // the first part chooses the weeks
 	}
 	if !f.To.IsZero() {
 		q = q.Where("at < ?", f.To)
@@ -124,7 +132,7 @@ func list(ctx context.Context, tx postgres.Tx, applicationID string, f Filter) (
 	if f.Refused {
 		q = q.Where("status >= 400")
 	}
-	rows, err := q.Order("id DESC").Limit(f.Limit + 1).Find(ctx)
+	rows, err := q.Order("at DESC, id DESC").Limit(f.Limit + 1).Find(ctx)
 	if err != nil {
 		return nil, false, fmt.Errorf("read the log of requests: %w", err)
 	}

@@ -77,6 +77,66 @@ func TestDispatchReadsOnlyWhatItNeeds(t *testing.T) {
 	}
 }
 
+// A page of the list reads the deliveries that it shows, however many of other states and other applications lie between, and of its own
+// application none that are newer.
+func TestAPageOfDeliveriesReadsOnlyItself(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, clock.System{}, sandbox())
+	app, _ := w.application("")
+	deaf, _ := w.application("")
+	for range 8 {
+		w.application("")
+	}
+	c := w.consultation(app)
+	w.exec(`INSERT INTO webhook_events (id, application_id, consultation_id, sequence, type, body, created_at)
+		SELECT 'evt_0' || to_char(n, 'FM000000'), a.id, $1, n, 'consultation.created', '{}', now() - interval '20 days' + n * interval '1 minute'
+		FROM (SELECT id, row_number() OVER (ORDER BY id) AS k FROM applications) a, generate_series(1, 20000) n WHERE n % 10 + 1 = a.k`, c.ConsultationID)
+	w.exec(`INSERT INTO webhook_deliveries (id, event_id, application_id, consultation_id, sequence, state, attempts, next_at, created_at, ended_at)
+		SELECT 'dlv_' || substr(id, 5), id, application_id, consultation_id, sequence, state, 1, created_at, created_at, CASE WHEN state <> 'PENDING' THEN created_at END
+		FROM (SELECT *, CASE WHEN application_id = $1 THEN 'PENDING' WHEN application_id <> $2 AND sequence % 100 < 10 THEN 'FAILED' ELSE 'DELIVERED' END AS state FROM webhook_events) e`, deaf, app)
+	w.tune("ANALYZE webhook_events, webhook_deliveries")
+	const page = 20
+	middle := Position{time.Now().Add(-14 * 24 * time.Hour), "dlv_"}
+	w.tx(func(tx postgres.Tx) error {
+		for _, x := range []struct {
+			name        string
+			application string
+			f           DeliveryFilter
+			want        int // deliveries
+		}{
+			{"newest", app, DeliveryFilter{}, page},
+			{"later", app, DeliveryFilter{Before: middle}, page},
+			{"between", app, DeliveryFilter{From: middle.CreatedAt.Add(-24 * time.Hour), To: middle.CreatedAt}, page},
+			{"pending", deaf, DeliveryFilter{State: Pending}, page},
+			{"pending, later", deaf, DeliveryFilter{State: Pending, Before: middle}, page},
+			{"pending, none", app, DeliveryFilter{State: Pending}, 0},
+			{"pending, none, later", app, DeliveryFilter{State: Pending, Before: middle}, 0},
+			{"pending, none, between", app, DeliveryFilter{State: Pending, From: middle.CreatedAt.Add(-24 * time.Hour), To: middle.CreatedAt}, 0},
+			{"failed, none", app, DeliveryFilter{State: Failed}, 0},
+			{"failed, none, between", app, DeliveryFilter{State: Failed, From: middle.CreatedAt.Add(-24 * time.Hour), To: middle.CreatedAt}, 0},
+			{"pending, of an unknown consultation", deaf, DeliveryFilter{State: Pending, ConsultationID: "con_none"}, 0},
+			{"of an unknown event", app, DeliveryFilter{EventID: "evt_none"}, 0},
+		} {
+			before, err := readRows(t.Context(), tx)
+			if err != nil {
+				return err
+			}
+			found, err := selectDeliveries(t.Context(), tx, x.application, x.f, page)
+			if err != nil {
+				return err
+			}
+			after, err := readRows(t.Context(), tx)
+			if err != nil {
+				return err
+			}
+			if read := after - before; len(found) != x.want || read > 2*x.want+5 { // each delivery and its event
+				t.Errorf("%s: %d rows were read for %d deliveries", x.name, read, len(found))
+			}
+		}
+		return nil
+	})
+}
+
 // readRows counts the rows that the transaction's statements fetched, by index or otherwise.
 func readRows(ctx context.Context, tx postgres.Tx) (rows int, err error) {
 	err = tx.QueryRow(ctx, readRowsSQL).Scan(&rows)
@@ -124,6 +184,7 @@ func TestNoStatementReadsAWholeTable(t *testing.T) {
 			{"list events", func(ctx context.Context) error { _, err := selectEvents(ctx, tx, app, 100, 100); return err }},
 			{"list deliveries", list(tx, app, DeliveryFilter{})},
 			{"list failed ones", list(tx, app, DeliveryFilter{State: Failed})},
+			{"list pending ones", list(tx, app, DeliveryFilter{State: Pending})},
 			{"list those of an hour", list(tx, app, DeliveryFilter{From: tx.Now.Add(-time.Hour)})},
 			{"list the second page", list(tx, app, DeliveryFilter{Before: Position{tx.Now.Add(-24 * time.Hour), "dlv_"}})},
 			{"list those of an event", list(tx, app, DeliveryFilter{EventID: "evt_0020000"})},

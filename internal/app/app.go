@@ -270,7 +270,7 @@ func (a *App) wire(ctx context.Context, k keys) (err error) {
 	a.Conformance = conformance.New(a.DB, a.Webhooks, a.Applications, a.Requests)
 	a.limiter = ratelimit.New()
 	if cfg.ValkeyURL != "" {
-		if a.limiter, err = ratelimit.NewShared(cfg.ValkeyURL, k.buckets, a.Logger); err != nil {
+		if a.limiter, err = ratelimit.NewShared(cfg.ValkeyURL, k.buckets, a.Logger, a.telemetry.Tracer()); err != nil {
 			return err
 		}
 	}
@@ -396,7 +396,7 @@ func (a *App) purgeEvery(what string, interval time.Duration, purge func(context
 // sender is how mail leaves.
 func (a *App) sender() (mail.Sender, error) {
 	if a.Config.MailServer != "" {
-		return mail.NewSMTP(a.Config.MailServer, a.Config.MailFrom)
+		return mail.NewSMTP(a.Config.MailServer, a.Config.MailFrom, a.telemetry.Tracer())
 	}
 	if a.Config.Sandbox() {
 		return mail.Folder{Dir: a.Config.path("mail"), Logger: a.Logger}, nil
@@ -560,7 +560,7 @@ func (a *App) payments(noticeSecret string) *payment.Service {
 			return a.OAuth.ToppedUp(ctx, tx, clientID)
 		}} // made later
 	if a.Config.StripeSecretKey != "" {
-		c.Provider = payment.NewStripe(payment.StripeConfig{SecretKey: a.Config.StripeSecretKey, WebhookSecret: a.Config.StripeWebhookSecret})
+		c.Provider = payment.NewStripe(payment.StripeConfig{SecretKey: a.Config.StripeSecretKey, WebhookSecret: a.Config.StripeWebhookSecret, Tracer: a.telemetry.Tracer()})
 	}
 	return payment.New(a.DB, a.Logger, a.Wallet, c)
 }

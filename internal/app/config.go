@@ -209,7 +209,7 @@ func (c *Config) checkBaseURL() error {
 }
 
 func (c *Config) checkValkey() error {
-	_, err := ratelimit.NewShared(c.ValkeyURL, nil, slog.New(slog.DiscardHandler))
+	_, err := ratelimit.NewShared(c.ValkeyURL, nil, slog.New(slog.DiscardHandler), nil)
 	if err == nil && !c.Sandbox() {
 		err = ratelimit.CheckPrivate(c.ValkeyURL)
 	}

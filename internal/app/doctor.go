@@ -327,7 +327,7 @@ func (e *examination) mail(ctx context.Context) {
 	if e.MailServer == "" {
 		return
 	}
-	server, err := mail.NewSMTP(e.MailServer, e.MailFrom)
+	server, err := mail.NewSMTP(e.MailServer, e.MailFrom, nil)
 	if err == nil {
 		asking, cancel := context.WithTimeout(ctx, patience)
 		defer cancel()

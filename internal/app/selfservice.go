@@ -46,7 +46,7 @@ func (a *App) selfService(k keys) error {
 // smsSender is how text messages leave.
 func (a *App) smsSender() (sms.Sender, error) {
 	if a.Config.SMSServer != "" {
-		s, err := sms.NewHTTP(a.Config.SMSServer, a.Config.SMSFrom)
+		s, err := sms.NewHTTP(a.Config.SMSServer, a.Config.SMSFrom, a.telemetry.Tracer())
 		if err != nil {
 			return nil, fmt.Errorf("PARTNERD_SMS_SERVER: %w", err)
 		}

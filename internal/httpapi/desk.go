@@ -64,15 +64,15 @@ func (s *Server) authenticateLawyer(next echo.HandlerFunc) echo.HandlerFunc {
 		r.Session, err = s.deps.Staff.Session(ctx, s.deps.DB.Read(), r.sessionToken)
 		switch {
 		case errors.Is(err, staff.ErrNoSession):
-			if r.rate = s.deps.Limiter.Allow(bucket, quota, now); !r.rate.Allowed {
+			if r.rate = s.deps.Limiter.Allow(ctx, bucket, quota, now); !r.rate.Allowed {
 				return errRate.After(r.rate.RetryAfter)
 			}
 			return errNoSession
 		case err != nil:
-			r.rate = s.deps.Limiter.Peek(bucket, quota, now) // the caller is not known
+			r.rate = s.deps.Limiter.Peek(ctx, bucket, quota, now) // the caller is not known
 			return err
 		case r.Session.Person.Kind != staff.Lawyer:
-			r.rate = s.deps.Limiter.Peek(bucket, quota, now)
+			r.rate = s.deps.Limiter.Peek(ctx, bucket, quota, now)
 			return desk.ErrForbidden
 		}
 		return next(c)
@@ -82,8 +82,9 @@ func (s *Server) authenticateLawyer(next echo.HandlerFunc) echo.HandlerFunc {
 // limitLawyer counts the request for the lawyer.
 func (s *Server) limitLawyer(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
-		r := requestOf(c.Request().Context())
-		r.rate = s.deps.Limiter.Allow("desk "+r.Session.Person.ID, s.deps.Quotas.ClientPerMinute, s.deps.DB.Clock().Now())
+		ctx := c.Request().Context()
+		r := requestOf(ctx)
+		r.rate = s.deps.Limiter.Allow(ctx, "desk "+r.Session.Person.ID, s.deps.Quotas.ClientPerMinute, s.deps.DB.Clock().Now())
 		if !r.rate.Allowed {
 			return errRate.After(r.rate.RetryAfter)
 		}

@@ -171,7 +171,8 @@ func unlessVersioned(m echo.MiddlewareFunc) echo.MiddlewareFunc {
 // limitAddress bounds how often one address opens the authorize page (T36).
 func (s *Server) limitAddress(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
-		d := s.deps.Limiter.Allow("authorize "+requestOf(c.Request().Context()).network(), s.deps.Quotas.UnauthorizedPerMinute, s.deps.DB.Clock().Now())
+		ctx := c.Request().Context()
+		d := s.deps.Limiter.Allow(ctx, "authorize "+requestOf(ctx).network(), s.deps.Quotas.UnauthorizedPerMinute, s.deps.DB.Clock().Now())
 		if !d.Allowed {
 			return errRate.After(d.RetryAfter)
 		}
@@ -191,13 +192,13 @@ func (s *Server) authenticate(next echo.HandlerFunc) echo.HandlerFunc {
 		}
 		switch {
 		case errors.Is(err, oauth.ErrUnauthorized):
-			r.rate = s.deps.Limiter.Allow("401 "+r.network(), s.deps.Quotas.UnauthorizedPerMinute, now)
+			r.rate = s.deps.Limiter.Allow(ctx, "401 "+r.network(), s.deps.Quotas.UnauthorizedPerMinute, now)
 			if !r.rate.Allowed {
 				return errRate.After(r.rate.RetryAfter)
 			}
 			return err
 		case err != nil:
-			r.rate = s.deps.Limiter.Peek("401 "+r.network(), s.deps.Quotas.UnauthorizedPerMinute, now) // the caller is not known
+			r.rate = s.deps.Limiter.Peek(ctx, "401 "+r.network(), s.deps.Quotas.UnauthorizedPerMinute, now) // the caller is not known
 			return err
 		}
 		return next(c)
@@ -219,10 +220,10 @@ func bearer(h http.Header) (string, error) {
 // limitRate counts the request for the client and for the application; the headers describe the tighter of the two.
 func (s *Server) limitRate(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
-		now := s.deps.DB.Clock().Now()
-		r := requestOf(c.Request().Context())
+		ctx, now := c.Request().Context(), s.deps.DB.Clock().Now()
+		r := requestOf(ctx)
 		p := r.Principal
-		said := s.deps.Limiter.AllowEach(now,
+		said := s.deps.Limiter.AllowEach(ctx, now,
 			ratelimit.Bucket{Key: "client " + p.ApplicationID + " " + p.ClientID, PerMinute: cmp.Or(p.ClientRatePerMinute, s.deps.Quotas.ClientPerMinute)},
 			ratelimit.Bucket{Key: "application " + p.ApplicationID, PerMinute: cmp.Or(p.RatePerMinute, s.deps.Quotas.ApplicationPerMinute)})
 		r.rate = said[0]

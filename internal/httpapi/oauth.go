@@ -78,14 +78,15 @@ func (s *Server) countTokenFailure(c echo.Context, applicationID string, err err
 	if !errors.As(err, &refused) || refused.Status != http.StatusUnauthorized {
 		return err
 	}
-	network, quota, now := requestOf(c.Request().Context()).network(), s.deps.Quotas.TokenFailurePerMinute, s.deps.DB.Clock().Now()
+	ctx := c.Request().Context()
+	network, quota, now := requestOf(ctx).network(), s.deps.Quotas.TokenFailurePerMinute, s.deps.DB.Clock().Now()
 	buckets := []ratelimit.Bucket{{Key: "token from " + network, PerMinute: quota}}
 	if len(applicationID) <= maxApplicationID {
 		buckets = append(buckets, ratelimit.Bucket{Key: "token of " + applicationID, PerMinute: quota * failuresOfApplication})
 	}
-	said := s.deps.Limiter.AllowEach(now, buckets...)
+	said := s.deps.Limiter.AllowEach(ctx, now, buckets...)
 	d := said[len(said)-1]
-	if len(said) == 2 && !d.Allowed && s.deps.Limiter.Allow("warn "+applicationID, 1, now).Allowed {
+	if len(said) == 2 && !d.Allowed && s.deps.Limiter.Allow(ctx, "warn "+applicationID, 1, now).Allowed {
 		s.deps.Logger.Warn("many refused authentications from many addresses", "applicationId", applicationID)
 	}
 	if !d.Allowed {

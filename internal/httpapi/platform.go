@@ -61,13 +61,13 @@ func (s *Server) authenticateApplication(next echo.HandlerFunc) echo.HandlerFunc
 			err = application.ErrBadCredentials
 		}
 		if errors.Is(err, application.ErrBadCredentials) {
-			if r.rate = s.deps.Limiter.Allow(bucket, quota, now); !r.rate.Allowed {
+			if r.rate = s.deps.Limiter.Allow(ctx, bucket, quota, now); !r.rate.Allowed {
 				return errRate.After(r.rate.RetryAfter)
 			}
 			return errCredentials
 		}
 		if err != nil {
-			r.rate = s.deps.Limiter.Peek(bucket, quota, now) // the caller is not known
+			r.rate = s.deps.Limiter.Peek(ctx, bucket, quota, now) // the caller is not known
 			return err
 		}
 		r.Principal = oauth.Principal{ApplicationID: app.ID, RatePerMinute: app.RatePerMinute}
@@ -78,8 +78,9 @@ func (s *Server) authenticateApplication(next echo.HandlerFunc) echo.HandlerFunc
 // limitApplication counts the request for the application, apart from its requests to the Partner API.
 func (s *Server) limitApplication(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
-		r := requestOf(c.Request().Context())
-		r.rate = s.deps.Limiter.Allow("platform "+r.Principal.ApplicationID, cmp.Or(r.Principal.RatePerMinute, s.deps.Quotas.ApplicationPerMinute), s.deps.DB.Clock().Now())
+		ctx := c.Request().Context()
+		r := requestOf(ctx)
+		r.rate = s.deps.Limiter.Allow(ctx, "platform "+r.Principal.ApplicationID, cmp.Or(r.Principal.RatePerMinute, s.deps.Quotas.ApplicationPerMinute), s.deps.DB.Clock().Now())
 		if !r.rate.Allowed {
 			return errRate.After(r.rate.RetryAfter)
 		}

@@ -19,7 +19,7 @@ func (p platform) GetApplication(ctx context.Context, _ server.GetApplicationReq
 	if err != nil {
 		return nil, err
 	}
-	return server.GetApplication200JSONResponse{Body: p.applicationView(m.Application)}, nil
+	return server.GetApplication200JSONResponse{Body: p.applicationView(ctx, m.Application)}, nil
 }
 
 // UpdateApplication answers PUT /api/platform/v1/application.
@@ -29,7 +29,7 @@ func (p platform) UpdateApplication(ctx context.Context, r server.UpdateApplicat
 	if err != nil {
 		return nil, refused(err)
 	}
-	return server.UpdateApplication200JSONResponse{Body: p.applicationView(a)}, nil
+	return server.UpdateApplication200JSONResponse{Body: p.applicationView(ctx, a)}, nil
 }
 
 // RotateClientSecret answers POST /api/platform/v1/application/rotate-secret.
@@ -50,7 +50,7 @@ func (p platform) EndPreviousSecret(ctx context.Context, _ server.EndPreviousSec
 	if err != nil {
 		return nil, err
 	}
-	return server.EndPreviousSecret200JSONResponse{Body: p.applicationView(m.Application)}, nil
+	return server.EndPreviousSecret200JSONResponse{Body: p.applicationView(ctx, m.Application)}, nil
 }
 
 // CheckSignature answers POST /api/platform/v1/endpoint/check-signature.
@@ -81,8 +81,8 @@ func refused(err error) error {
 	return err
 }
 
-func (p platform) applicationView(a application.Application) models.Application {
-	u := p.deps.Portal.Usage(a)
+func (p platform) applicationView(ctx context.Context, a application.Application) models.Application {
+	u := p.deps.Portal.Usage(ctx, a)
 	v := models.Application{ClientID: a.ID, Name: a.Name, RedirectUris: a.RedirectURIs, ContactEmail: optional(a.ContactEmail), PreviousSecretUntil: (*clock.Stamp)(a.PreviousSecretUntil),
 		Quotas: models.ApplicationQuotas{PartnerPerMinute: u.Partner.Limit, PartnerRemaining: u.Partner.Remaining, ClientPerMinute: u.Client,
 			PlatformPerMinute: u.Platform.Limit, PlatformRemaining: u.Platform.Remaining}, CreatedAt: clock.Stamp(a.CreatedAt), UpdatedAt: clock.Stamp(a.UpdatedAt)}

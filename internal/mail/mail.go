@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/textproto"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -21,6 +22,7 @@ import (
 	"partnerd/internal/postgres"
 	"partnerd/internal/queue"
 	"partnerd/internal/seal"
+	"partnerd/internal/telemetry"
 )
 
 // Message is a plain text mail.
@@ -103,10 +105,13 @@ func (f Folder) Send(_ context.Context, m Message) error {
 type SMTP struct {
 	from   string
 	client *gomail.Client
+	host   string
+	port   int
+	tracer *telemetry.Tracer
 }
 
-// NewSMTP reads smtp://user:password@host:587 (STARTTLS) or smtps://…:465, and the sender's address.
-func NewSMTP(address, from string) (*SMTP, error) {
+// NewSMTP reads smtp://user:password@host:587 (STARTTLS) or smtps://…:465, and the sender's address. tracer is of messages, nil for none.
+func NewSMTP(address, from string, tracer *telemetry.Tracer) (*SMTP, error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Hostname() == "" || u.Scheme != "smtp" && u.Scheme != "smtps" {
 		return nil, errors.New("the mail server is not like smtp://user:password@host:587")
@@ -132,7 +137,8 @@ func NewSMTP(address, from string) (*SMTP, error) {
 	if err != nil {
 		return nil, fmt.Errorf("mail server: %w", err)
 	}
-	return &SMTP{from: from, client: c}, nil
+	host, port := telemetry.HostPort(u.Host)
+	return &SMTP{from: from, client: c, host: host, port: port, tracer: tracer}, nil
 }
 
 // Send implements [Sender].
@@ -146,12 +152,32 @@ func (s *SMTP) Send(ctx context.Context, m Message) error {
 	}
 	msg.Subject(m.Subject)
 	msg.SetBodyString(gomail.TypeTextPlain, m.Text)
+	ctx, span := s.tracer.Ask(ctx, "send mail", s.host, s.port)
+	span.Set(telemetry.Protocol, "smtp")
+	defer span.End(nil)
 	server, err := s.client.DialToSMTPClientWithContext(ctx)
 	if err != nil { // the server has not heard of the message
+		span.Fail(class(err))
 		return fmt.Errorf("reach the mail server: %w", err)
 	}
 	defer s.client.CloseWithSMTPClient(server) // once the message is accepted, how the connection ends does not matter
-	return judge(s.client.SendWithSMTPClient(server, msg))
+	if err = s.client.SendWithSMTPClient(server, msg); err != nil {
+		span.Fail(class(err))
+	}
+	return judge(err)
+}
+
+// class is an error as a span tells it: the server's code, or what was wrong with the way to it.
+func class(err error) string {
+	var failed *gomail.SendError
+	var refused *textproto.Error
+	switch {
+	case errors.As(err, &failed) && failed.ErrorCode() != 0:
+		return strconv.Itoa(failed.ErrorCode())
+	case errors.As(err, &refused):
+		return strconv.Itoa(refused.Code)
+	}
+	return telemetry.Class(err)
 }
 
 // Check greets the server as [SMTP.Send] does, encrypted and signed in, and sends nothing.

@@ -17,6 +17,7 @@ import (
 	"partnerd/internal/postgres"
 	"partnerd/internal/queue"
 	"partnerd/internal/seal/sealtest"
+	"partnerd/internal/telemetry/telemetrytest"
 )
 
 func TestAMailIsSentAfterItsTransactionAndWaitsSealed(t *testing.T) {
@@ -78,7 +79,7 @@ func TestARefusedRecipientIsInNeitherTheLogNorTheQueue(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			sender, err := mail.NewSMTP("smtp://"+refusingServer(t, step, "550 5.1.1 <"+address+"> is unknown here"), "service@partner.example")
+			sender, err := mail.NewSMTP("smtp://"+refusingServer(t, step, "550 5.1.1 <"+address+"> is unknown here"), "service@partner.example", nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -107,6 +108,30 @@ func TestARefusedRecipientIsInNeitherTheLogNorTheQueue(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A message is a step of the job that sends it: of the server and, when it refuses, its code; of no address and no text.
+func TestAMessageIsAStep(t *testing.T) {
+	t.Parallel()
+	for want, server := range map[string]string{"": refusingServer(t, "", ""), "550": refusingServer(t, "RCPT", "550 5.1.1 <canary@client.example> is unknown here"),
+		"connect": "127.0.0.1:1"} {
+		tracer, spans := telemetrytest.New(t)
+		sender, err := mail.NewSMTP("smtp://"+server, "service@partner.example", tracer)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, job := tracer.Start(t.Context(), "job")
+		if err := sender.Send(ctx, mail.Message{To: "canary@client.example", Subject: "canary", Text: "canary"}); (err == nil) != (want == "") {
+			t.Errorf("%q: %v", want, err)
+		}
+		job.End(nil)
+		sent := spans.Named("send mail")
+		if len(sent) != 1 || !sent[0].Client || !sent[0].Child || sent[0].Failed != (want != "") || sent[0].Attributes["error.type"] != want ||
+			sent[0].Attributes["network.protocol.name"] != "smtp" || sent[0].Attributes["server.address"]+":"+sent[0].Attributes["server.port"] != server ||
+			strings.Contains(spans.Told(), "canary") {
+			t.Errorf("%q: %s", want, spans.Told())
+		}
 	}
 }
 
@@ -161,12 +186,12 @@ func converse(c *textproto.Conn, step, answer string) {
 func TestMailServersAreNamedByURL(t *testing.T) {
 	t.Parallel()
 	for _, good := range []string{"smtp://u:p@mail.example:587", "smtps://mail.example", "smtp://localhost:1025"} {
-		if _, err := mail.NewSMTP(good, "a@b.example"); err != nil {
+		if _, err := mail.NewSMTP(good, "a@b.example", nil); err != nil {
 			t.Errorf("%s: %v", good, err)
 		}
 	}
 	for _, bad := range []string{"", "mail.example", "http://mail.example", "smtp://"} {
-		if _, err := mail.NewSMTP(bad, "a@b.example"); err == nil {
+		if _, err := mail.NewSMTP(bad, "a@b.example", nil); err == nil {
 			t.Errorf("%s accepted", bad)
 		}
 	}

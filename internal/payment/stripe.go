@@ -13,6 +13,7 @@ import (
 	"github.com/stripe/stripe-go/v85"
 
 	"partnerd/internal/money"
+	"partnerd/internal/telemetry"
 )
 
 // StripeProvider is the name of Stripe, in the path of its notices.
@@ -32,6 +33,7 @@ type StripeConfig struct {
 	ProductName   string // what the client's receipt says; empty means "Wallet top-up"
 	APIBase       string // for a stand-in; empty means Stripe
 	HTTPClient    *http.Client
+	Tracer        *telemetry.Tracer // of requests to Stripe; nil for none
 }
 
 // Stripe takes payments through Stripe Checkout. The endpoint at Stripe must send the events checkout.session.completed,
@@ -51,7 +53,7 @@ func NewStripe(cfg StripeConfig) *Stripe {
 		LeveledLogger: &stripe.LeveledLogger{Level: stripe.LevelNull},
 	}
 	if backend.HTTPClient == nil {
-		backend.HTTPClient = &http.Client{Timeout: stripeTimeout}
+		backend.HTTPClient = &http.Client{Transport: cfg.Tracer.Transport(nil), Timeout: stripeTimeout}
 	}
 	if cfg.APIBase != "" {
 		backend.URL = stripe.String(cfg.APIBase)

@@ -15,6 +15,7 @@ import (
 	"partnerd/internal/books"
 	"partnerd/internal/postgres"
 	"partnerd/internal/problem"
+	"partnerd/internal/telemetry/telemetrytest"
 	"partnerd/internal/wallet"
 )
 
@@ -76,6 +77,33 @@ func TestStripeCheckoutIsMadeOnceWhenOpened(t *testing.T) {
 }
 
 // A visit near the end still gives the client the half hour that Stripe insists on.
+// What Stripe is asked is a step of what asks; no key, amount or identifier is told.
+func TestWhatStripeIsAskedIsAStep(t *testing.T) {
+	t.Parallel()
+	f, s := withStripe(t)
+	tracer, spans := telemetrytest.New(t)
+	stripe := NewStripe(StripeConfig{SecretKey: stripeKey, WebhookSecret: stripeWebhookKey, APIBase: s.url, Tracer: tracer})
+	ctx, request := tracer.Start(t.Context(), "request")
+	made, err := stripe.CreateCheckout(ctx, CheckoutRequest{Key: "key-canary", SessionID: "tus_canary", Amount: 432_100, ExpiresAt: f.clock.Now().Add(time.Hour), SuccessURL: s.url, CancelURL: s.url})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := stripe.Expire(ctx, "cs_unknown_canary"); err == nil {
+		t.Error("an unknown session was expired")
+	}
+	request.End(nil)
+	posts := spans.Named("POST")
+	if len(posts) != 2 || !posts[0].Client || !posts[0].Child || posts[0].Failed || posts[0].Attributes["http.response.status_code"] != "200" ||
+		!posts[1].Failed || posts[1].Attributes["error.type"] != posts[1].Attributes["http.response.status_code"] {
+		t.Errorf("%+v", posts)
+	}
+	for _, secret := range []string{stripeKey, "canary", "432100", made.Ref} {
+		if strings.Contains(spans.Told(), secret) {
+			t.Errorf("%s is told", secret)
+		}
+	}
+}
+
 func TestStripeCheckoutOpenedLate(t *testing.T) {
 	t.Parallel()
 	f, s := withStripe(t)

@@ -542,7 +542,7 @@ func TestPostsAreCounted(t *testing.T) {
 	if !errors.Is(last, problem.ErrRateLimited) {
 		t.Errorf("%v", last)
 	}
-	if u := h.Usage(h.app); u.Client != 300 || u.Partner.Limit != 3000 || u.Platform.Remaining != 3000 {
+	if u := h.Usage(t.Context(), h.app); u.Client != 300 || u.Partner.Limit != 3000 || u.Platform.Remaining != 3000 {
 		t.Errorf("%+v", u)
 	}
 }

@@ -177,11 +177,11 @@ func (s *Service) EndPreviousSecret(ctx context.Context, by Caller) error {
 }
 
 // Usage tells what an application may call.
-func (s *Service) Usage(a application.Application) Usage {
+func (s *Service) Usage(ctx context.Context, a application.Application) Usage {
 	now := s.deps.DB.Clock().Now()
 	all := cmp.Or(a.RatePerMinute, s.deps.ApplicationPerMinute)
 	return Usage{Client: cmp.Or(a.ClientRatePerMinute, s.deps.ClientPerMinute),
-		Partner: s.deps.Limiter.Peek("application "+a.ID, all, now), Platform: s.deps.Limiter.Peek("platform "+a.ID, all, now)}
+		Partner: s.deps.Limiter.Peek(ctx, "application "+a.ID, all, now), Platform: s.deps.Limiter.Peek(ctx, "platform "+a.ID, all, now)}
 }
 
 // act does what needs a developer, and records it with the details that do returns.

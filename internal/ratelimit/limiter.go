@@ -1,6 +1,7 @@
 package ratelimit
 
 import (
+	"context"
 	"hash/maphash"
 	"sync"
 	"time"
@@ -44,16 +45,16 @@ func New() *Limiter {
 }
 
 // Allow takes one request out of the bucket of key, which holds perMinute (at least 1) and refills evenly.
-func (l *Limiter) Allow(key string, perMinute int, now time.Time) Decision {
-	return l.AllowEach(now, Bucket{key, perMinute})[0]
+func (l *Limiter) Allow(ctx context.Context, key string, perMinute int, now time.Time) Decision {
+	return l.AllowEach(ctx, now, Bucket{key, perMinute})[0]
 }
 
 // AllowEach is [Limiter.Allow] for each bucket in turn until one refuses, in one look at the server. It returns what those said
 // that were asked: at least one, and only the last may have refused.
-func (l *Limiter) AllowEach(now time.Time, buckets ...Bucket) []Decision {
+func (l *Limiter) AllowEach(ctx context.Context, now time.Time, buckets ...Bucket) []Decision {
 	now = clock.Truncate(now)
 	said := make([]Decision, 0, len(buckets))
-	if before, ok := l.shared.take(now, buckets); ok {
+	if before, ok := l.shared.take(ctx, now, buckets); ok {
 		for i, full := range before {
 			d, _ := decide(full, now, PerMinute(buckets[i].PerMinute))
 			said = append(said, d)
@@ -81,8 +82,8 @@ func (l *Limiter) allow(b Bucket, now time.Time) Decision {
 }
 
 // Return puts one request back into the bucket of key: what it counted proved harmless.
-func (l *Limiter) Return(key string, perMinute int) {
-	if l.shared.putBack(key, PerMinute(perMinute)) {
+func (l *Limiter) Return(ctx context.Context, key string, perMinute int) {
+	if l.shared.putBack(ctx, key, PerMinute(perMinute)) {
 		return
 	}
 	s := l.shard(key)
@@ -94,9 +95,9 @@ func (l *Limiter) Return(key string, perMinute int) {
 }
 
 // Peek tells the state of the bucket of key and takes nothing.
-func (l *Limiter) Peek(key string, perMinute int, now time.Time) Decision {
+func (l *Limiter) Peek(ctx context.Context, key string, perMinute int, now time.Time) Decision {
 	now = clock.Truncate(now)
-	if full, ok := l.shared.look(key); ok {
+	if full, ok := l.shared.look(ctx, key); ok {
 		return peek(full, now, PerMinute(perMinute))
 	}
 	s := l.shard(key)

@@ -14,22 +14,22 @@ func TestBurstThenEvenRefill(t *testing.T) {
 	t.Parallel()
 	l := New()
 	for i := range 60 {
-		d := l.Allow("k", 60, start)
+		d := l.Allow(t.Context(), "k", 60, start)
 		if !d.Allowed || d.Remaining != 59-i || d.Limit != 60 {
 			t.Fatalf("request %d: %+v", i, d)
 		}
 	}
-	refused := l.Allow("k", 60, start)
+	refused := l.Allow(t.Context(), "k", 60, start)
 	if refused.Allowed || refused.Remaining != 0 || refused.RetryAfter != time.Second || !refused.Reset.Equal(start.Add(time.Minute)) {
 		t.Fatalf("at the limit: %+v", refused)
 	}
-	if d := l.Allow("k", 60, start.Add(refused.RetryAfter-time.Millisecond)); d.Allowed {
+	if d := l.Allow(t.Context(), "k", 60, start.Add(refused.RetryAfter-time.Millisecond)); d.Allowed {
 		t.Error("allowed before Retry-After")
 	}
-	if d := l.Allow("k", 60, start.Add(refused.RetryAfter)); !d.Allowed || d.Remaining != 0 {
+	if d := l.Allow(t.Context(), "k", 60, start.Add(refused.RetryAfter)); !d.Allowed || d.Remaining != 0 {
 		t.Errorf("after Retry-After: %+v", d)
 	}
-	if d := l.Peek("k", 60, start.Add(time.Hour)); d.Remaining != 60 || !d.Allowed {
+	if d := l.Peek(t.Context(), "k", 60, start.Add(time.Hour)); d.Remaining != 60 || !d.Allowed {
 		t.Errorf("after an hour: %+v", d)
 	}
 }
@@ -37,11 +37,11 @@ func TestBurstThenEvenRefill(t *testing.T) {
 func TestARefusalCostsNothing(t *testing.T) {
 	t.Parallel()
 	l := New()
-	l.Allow("k", 1, start)
+	l.Allow(t.Context(), "k", 1, start)
 	for range 100 {
-		l.Allow("k", 1, start)
+		l.Allow(t.Context(), "k", 1, start)
 	}
-	if d := l.Allow("k", 1, start.Add(time.Minute)); !d.Allowed {
+	if d := l.Allow(t.Context(), "k", 1, start.Add(time.Minute)); !d.Allowed {
 		t.Errorf("refusals pushed the bucket back: %+v", d)
 	}
 }
@@ -50,13 +50,13 @@ func TestAReturnedRequestWasNeverCounted(t *testing.T) {
 	t.Parallel()
 	l := New()
 	for range 10 {
-		if !l.Allow("k", 2, start).Allowed {
+		if !l.Allow(t.Context(), "k", 2, start).Allowed {
 			t.Fatal("refused although everything was returned")
 		}
-		l.Return("k", 2)
+		l.Return(t.Context(), "k", 2)
 	}
-	l.Return("unknown", 2)
-	if d := l.Peek("k", 2, start); d.Remaining != 2 {
+	l.Return(t.Context(), "unknown", 2)
+	if d := l.Peek(t.Context(), "k", 2, start); d.Remaining != 2 {
 		t.Errorf("after all: %+v", d)
 	}
 }
@@ -69,7 +69,7 @@ func TestParallelRequestsNeverExceedTheLimit(t *testing.T) {
 	for range 16 {
 		wg.Go(func() {
 			for range 100 {
-				if l.Allow("k", 600, start).Allowed {
+				if l.Allow(t.Context(), "k", 600, start).Allowed {
 					allowed.Add(1)
 				}
 			}
@@ -85,10 +85,10 @@ func TestFullBucketsAreForgotten(t *testing.T) {
 	t.Parallel()
 	l := New()
 	for i := range 10_000 {
-		l.Allow(fmt.Sprint(i), 600, start)
+		l.Allow(t.Context(), fmt.Sprint(i), 600, start)
 	}
 	for i := range 10_000 { // touches every shard
-		l.Allow(fmt.Sprint("x", i), 600, start.Add(2*time.Minute))
+		l.Allow(t.Context(), fmt.Sprint("x", i), 600, start.Add(2*time.Minute))
 	}
 	n := 0
 	for i := range l.shards {
@@ -114,7 +114,7 @@ func TestBucketsAreBounded(t *testing.T) {
 	t.Parallel()
 	l := New()
 	for i := range maxBuckets + maxBuckets/4 {
-		l.Allow(fmt.Sprint(i), 1, start)
+		l.Allow(t.Context(), fmt.Sprint(i), 1, start)
 	}
 	n := 0
 	for i := range l.shards {
@@ -123,7 +123,7 @@ func TestBucketsAreBounded(t *testing.T) {
 	if n > maxBuckets || n < maxBuckets*9/10 {
 		t.Errorf("%d buckets", n)
 	}
-	if last := fmt.Sprint(maxBuckets + maxBuckets/4 - 1); l.Allow(last, 1, start).Allowed {
+	if last := fmt.Sprint(maxBuckets + maxBuckets/4 - 1); l.Allow(t.Context(), last, 1, start).Allowed {
 		t.Error("the newest bucket does not count")
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/valkey-io/valkey-go"
 
 	"partnerd/internal/poll"
+	"partnerd/internal/telemetry"
 )
 
 const (
@@ -55,6 +56,9 @@ type shared struct {
 	prefix  string
 	secret  []byte
 	log     *slog.Logger
+	tracer  *telemetry.Tracer
+	host    string // of the server, as it is told of a step
+	port    int
 	within  time.Duration
 
 	server atomic.Pointer[valkey.Client] // nil while it is not there
@@ -66,8 +70,9 @@ type shared struct {
 
 // NewShared returns a limiter whose buckets are those of all processes that know the server at address and secret, once
 // [Limiter.Run] has reached it. While the server is away or late, this process counts for itself. Keys of buckets leave the process
-// as digests only, so neither addresses of people nor those of the network are there to be read.
-func NewShared(address string, secret []byte, log *slog.Logger) (*Limiter, error) {
+// as digests only, so neither addresses of people nor those of the network are there to be read. tracer, nil for none, is of what the server
+// is asked.
+func NewShared(address string, secret []byte, log *slog.Logger, tracer *telemetry.Tracer) (*Limiter, error) {
 	o, err := valkey.ParseURL(address)
 	if err != nil {
 		return nil, errors.New("is not like valkey://user:password@host:6379, or valkeys:// where the network is not to be trusted") // err has the password
@@ -76,10 +81,13 @@ func NewShared(address string, secret []byte, log *slog.Logger) (*Limiter, error
 	o.DisableCache, o.DisableRetry = true, true // a request that was counted is not counted again
 	o.ClientName = "partnerd"
 	l := New()
-	s := &shared{options: o, secret: secret, log: log, within: answerWithin, gone: make(chan struct{}, 1)}
+	s := &shared{options: o, secret: secret, log: log, tracer: tracer, within: answerWithin, gone: make(chan struct{}, 1)}
 	// What is in braces decides which server of a cluster keeps a bucket: one for all buckets of a deployment, since a script may touch
 	// several.
 	s.prefix = "partnerd:{" + s.digest("")[:8] + "}:"
+	if len(o.InitAddress) > 0 {
+		s.host, s.port = telemetry.HostPort(o.InitAddress[0])
+	}
 	s.measure()
 	l.shared = s
 	return l, nil
@@ -137,7 +145,7 @@ func (l *Limiter) Connect(ctx context.Context) {
 
 // CheckServer tells whether the server at address answers and lets us count there.
 func CheckServer(ctx context.Context, address string) error {
-	l, err := NewShared(address, nil, slog.New(slog.DiscardHandler))
+	l, err := NewShared(address, nil, slog.New(slog.DiscardHandler), nil)
 	if err != nil {
 		return err
 	}
@@ -191,8 +199,9 @@ func (s *shared) hangUp() {
 	}
 }
 
-// ask asks the server, and tells whether it has answered.
-func (s *shared) ask(f func(ctx context.Context, c valkey.Client) error) bool {
+// ask asks the server by a command, and tells whether it has answered. Who waits for that, by caller, does not cut it off: that he has gone
+// says nothing about the server.
+func (s *shared) ask(caller context.Context, command string, f func(ctx context.Context, c valkey.Client) error) bool {
 	if s == nil {
 		return false
 	}
@@ -203,7 +212,14 @@ func (s *shared) ask(f func(ctx context.Context, c valkey.Client) error) bool {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), s.within)
 	defer cancel()
+	_, span := s.tracer.Ask(caller, command, s.host, s.port)
+	span.Set(telemetry.System, "redis") // the protocol's, which tools know; which server speaks it is not asked
+	span.Set(telemetry.Operation, command)
 	err := f(ctx, *c)
+	if err != nil {
+		span.Fail(telemetry.Class(err))
+	}
+	span.End(nil)
 	if err == nil {
 		if s.late.Load() != 0 {
 			s.late.Store(0)
@@ -232,7 +248,7 @@ func (s *shared) giveUp(c *valkey.Client, err error) {
 }
 
 // take runs takeScript.
-func (s *shared) take(now time.Time, buckets []Bucket) (before []time.Time, ok bool) {
+func (s *shared) take(ctx context.Context, now time.Time, buckets []Bucket) (before []time.Time, ok bool) {
 	if s == nil {
 		return nil, false
 	}
@@ -243,7 +259,7 @@ func (s *shared) take(now time.Time, buckets []Bucket) (before []time.Time, ok b
 		keys = append(keys, s.key(b.Key))
 		args = append(args, micros(q.Interval.Microseconds()), strconv.Itoa(q.Burst))
 	}
-	ok = s.ask(func(ctx context.Context, c valkey.Client) error {
+	ok = s.ask(ctx, "EVALSHA", func(ctx context.Context, c valkey.Client) error {
 		at, err := takeScript.Exec(ctx, c, keys, args).AsIntSlice()
 		if err != nil {
 			return err
@@ -260,8 +276,8 @@ func (s *shared) take(now time.Time, buckets []Bucket) (before []time.Time, ok b
 }
 
 // look reads when a bucket is full again.
-func (s *shared) look(key string) (full time.Time, ok bool) {
-	ok = s.ask(func(ctx context.Context, c valkey.Client) error {
+func (s *shared) look(ctx context.Context, key string) (full time.Time, ok bool) {
+	ok = s.ask(ctx, "GET", func(ctx context.Context, c valkey.Client) error {
 		us, err := c.Do(ctx, c.B().Get().Key(s.key(key)).Build()).AsInt64()
 		if err != nil && !valkey.IsValkeyNil(err) {
 			return err
@@ -273,8 +289,8 @@ func (s *shared) look(key string) (full time.Time, ok bool) {
 }
 
 // putBack runs putBackScript.
-func (s *shared) putBack(key string, q Quota) bool {
-	return s.ask(func(ctx context.Context, c valkey.Client) error {
+func (s *shared) putBack(ctx context.Context, key string, q Quota) bool {
+	return s.ask(ctx, "EVALSHA", func(ctx context.Context, c valkey.Client) error {
 		return putBackScript.Exec(ctx, c, []string{s.key(key)}, []string{micros(q.Interval.Microseconds())}).Error()
 	})
 }

@@ -17,6 +17,7 @@ import (
 	"pgregory.net/rapid"
 
 	"partnerd/internal/ratelimit/valkeytest"
+	"partnerd/internal/telemetry/telemetrytest"
 )
 
 const patience = time.Minute
@@ -43,7 +44,7 @@ func (w *transcript) count(words string) int {
 func limiterOf(t *testing.T, address string) (*Limiter, *transcript) {
 	t.Helper()
 	log := &transcript{}
-	l, err := NewShared(address, []byte("a secret of the deployment"), slog.New(slog.NewTextHandler(log, nil)))
+	l, err := NewShared(address, []byte("a secret of the deployment"), slog.New(slog.NewTextHandler(log, nil)), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,7 +101,7 @@ func TestProcessesAtOneServerCountTogether(t *testing.T) {
 		wg.Go(func() {
 			client := i % 2
 			for range 150 {
-				said := replicas[i%3].AllowEach(start, Bucket{fmt.Sprint("client ", client), clientQuota}, Bucket{"all", allQuota})
+				said := replicas[i%3].AllowEach(t.Context(), start, Bucket{fmt.Sprint("client ", client), clientQuota}, Bucket{"all", allQuota})
 				if said[0].Allowed {
 					one[client].Add(1)
 				}
@@ -143,14 +144,14 @@ func TestTheServerDecidesAsAProcessDoes(t *testing.T) {
 			b := rapid.SampledFrom(buckets).Draw(t, "bucket")
 			switch rapid.SampledFrom([]string{"allow", "all", "peek", "return"}).Draw(t, "what") {
 			case "allow":
-				same(t, []Decision{there.Allow(b.Key, b.PerMinute, now)}, []Decision{here.Allow(b.Key, b.PerMinute, now)})
+				same(t, []Decision{there.Allow(t.Context(), b.Key, b.PerMinute, now)}, []Decision{here.Allow(t.Context(), b.Key, b.PerMinute, now)})
 			case "all":
-				same(t, there.AllowEach(now, buckets...), here.AllowEach(now, buckets...))
+				same(t, there.AllowEach(t.Context(), now, buckets...), here.AllowEach(t.Context(), now, buckets...))
 			case "peek":
-				same(t, []Decision{there.Peek(b.Key, b.PerMinute, now)}, []Decision{here.Peek(b.Key, b.PerMinute, now)})
+				same(t, []Decision{there.Peek(t.Context(), b.Key, b.PerMinute, now)}, []Decision{here.Peek(t.Context(), b.Key, b.PerMinute, now)})
 			case "return":
-				there.Return(b.Key, b.PerMinute)
-				here.Return(b.Key, b.PerMinute)
+				there.Return(t.Context(), b.Key, b.PerMinute)
+				here.Return(t.Context(), b.Key, b.PerMinute)
 			}
 		}
 	})
@@ -185,7 +186,7 @@ func TestAServerThatDiesLosesNoRequest(t *testing.T) {
 	for range 4 {
 		wg.Go(func() {
 			for ctx.Err() == nil {
-				said := l.AllowEach(start, Bucket{"one", 1_000_000}, Bucket{"other", 1_000_000})
+				said := l.AllowEach(t.Context(), start, Bucket{"one", 1_000_000}, Bucket{"other", 1_000_000})
 				if len(said) != 2 || said[0].Limit != 1_000_000 || said[1].Limit != 1_000_000 {
 					t.Errorf("undecided: %+v", said)
 					return
@@ -218,7 +219,7 @@ func TestAServerThatDiesLosesNoRequest(t *testing.T) {
 	if testutil.ToFloat64(l.shared.alone) == 0 || testutil.ToFloat64(l.shared.there) != 1 {
 		t.Error("the metrics do not tell")
 	}
-	if d := l.Peek("one", 1_000_000, start); d.Remaining >= 1_000_000 {
+	if d := l.Peek(t.Context(), "one", 1_000_000, start); d.Remaining >= 1_000_000 {
 		t.Errorf("nothing is counted at the server that came back: %+v", d)
 	}
 	for end := time.Now().Add(patience); log.count("all processes together") != 2; time.Sleep(time.Millisecond) {
@@ -243,7 +244,7 @@ func TestAHungServerIsNotAsked(t *testing.T) {
 		if time.Now().After(end) {
 			t.Fatal("the server is still asked")
 		}
-		if d := l.Allow("k", 100, start); !d.Allowed {
+		if d := l.Allow(t.Context(), "k", 100, start); !d.Allowed {
 			t.Fatalf("request %d is refused", asked)
 		}
 	}
@@ -251,7 +252,7 @@ func TestAHungServerIsNotAsked(t *testing.T) {
 		t.Errorf("%d requests waited", asked)
 	}
 	for range 100 {
-		l.Allow("more", 100, start) // at no cost: nothing would end here otherwise
+		l.Allow(t.Context(), "more", 100, start) // at no cost: nothing would end here otherwise
 	}
 	server.Thaw()
 	awaitSharing(t, l, true)
@@ -262,10 +263,10 @@ func TestTheServerKeepsNoNames(t *testing.T) {
 	t.Parallel()
 	server := valkeytest.Start(t)
 	l, _ := sharing(t, server.URL())
-	l.AllowEach(start, Bucket{"login somebody@client.example", 5}, Bucket{"login address 192.0.2.7", 5})
-	l.Return("login address 192.0.2.7", 5)
-	l.Return("unknown", 5)
-	l.Peek("unknown too", 5, start)
+	l.AllowEach(t.Context(), start, Bucket{"login somebody@client.example", 5}, Bucket{"login address 192.0.2.7", 5})
+	l.Return(t.Context(), "login address 192.0.2.7", 5)
+	l.Return(t.Context(), "unknown", 5)
+	l.Peek(t.Context(), "unknown too", 5, start)
 	c := *l.shared.server.Load()
 	keys, err := c.Do(t.Context(), c.B().Keys().Pattern("*").Build()).AsStrSlice()
 	if err != nil || len(keys) != 2 {
@@ -280,7 +281,7 @@ func TestTheServerKeepsNoNames(t *testing.T) {
 			t.Errorf("%s", key)
 		}
 	}
-	other, err := NewShared(server.URL(), []byte("another deployment"), slog.New(slog.DiscardHandler))
+	other, err := NewShared(server.URL(), []byte("another deployment"), slog.New(slog.DiscardHandler), nil)
 	if err != nil || other.shared.prefix == l.shared.prefix {
 		t.Errorf("two deployments share %s (%v)", l.shared.prefix, err)
 	}
@@ -296,13 +297,47 @@ func TestWithoutItsServerAProcessCounts(t *testing.T) {
 	if l.Connect(t.Context()); l.Shared() || log.count("counts requests for itself") != 1 {
 		t.Error("it does not say that the server is not there")
 	}
-	if !l.Allow("k", 1, start).Allowed || l.Allow("k", 1, start).Allowed {
+	if !l.Allow(t.Context(), "k", 1, start).Allowed || l.Allow(t.Context(), "k", 1, start).Allowed {
 		t.Error("it does not count")
 	}
 	r := prometheus.NewRegistry()
 	r.MustRegister(l.Collectors()...)
 	if n := testutil.ToFloat64(l.shared.alone); n != 2 || testutil.ToFloat64(l.shared.there) != 0 {
 		t.Errorf("%v decisions alone", n)
+	}
+}
+
+// What the server is asked is a step of the request that asks: of the command and the server, and of no bucket. A server that does not answer
+// fails it by a word; without a trace there is no step.
+func TestWhatTheServerIsAskedIsAStep(t *testing.T) {
+	t.Parallel()
+	server := valkeytest.Start(t)
+	l, _ := sharing(t, server.URL())
+	tracer, spans := telemetrytest.New(t)
+	l.shared.tracer = tracer
+	ctx, request := tracer.Start(t.Context(), "request")
+	l.AllowEach(ctx, start, Bucket{"login somebody@client.example", 5}, Bucket{"login address 192.0.2.7", 5})
+	l.Return(ctx, "login address 192.0.2.7", 5)
+	l.Peek(ctx, "login address 192.0.2.7", 5, start)
+	l.Allow(t.Context(), "apart", 5, start)
+	scripts, reads := spans.Named("EVALSHA"), spans.Named("GET")
+	if len(scripts) != 2 || len(reads) != 1 {
+		t.Fatalf("%d scripts, %d reads", len(scripts), len(reads))
+	}
+	for _, s := range append(scripts, reads...) {
+		if !s.Client || !s.Child || s.Failed || len(s.Attributes) != 4 || s.Attributes["db.system.name"] != "redis" || s.Attributes["db.operation.name"] != s.Name ||
+			!strings.HasSuffix(server.URL(), s.Attributes["server.address"]+":"+s.Attributes["server.port"]) {
+			t.Errorf("%+v", s)
+		}
+	}
+	l.shared.within = 0 // nobody answers so soon
+	l.Peek(ctx, "login address 192.0.2.7", 5, start)
+	request.End(nil)
+	if reads = spans.Named("GET"); len(reads) != 2 || !reads[1].Failed || reads[1].Attributes["error.type"] != "timeout" {
+		t.Errorf("%+v", reads)
+	}
+	if told := spans.Told(); strings.Contains(told, "login") || strings.Contains(told, "192.0.2.7") || strings.Contains(told, l.shared.prefix) {
+		t.Error("a bucket is told")
 	}
 }
 
@@ -313,7 +348,7 @@ func TestAddressesOfServers(t *testing.T) {
 		"unix:///run/valkey.sock": {true, true}, "valkey://valkey.example:6379": {true, false}, "redis://:secret@10.0.0.7": {true, false},
 		"http://valkey.example": {false, false}, "valkey.example:6379": {false, false}, "": {false, false},
 	} {
-		_, err := NewShared(address, nil, slog.New(slog.DiscardHandler))
+		_, err := NewShared(address, nil, slog.New(slog.DiscardHandler), nil)
 		if private := CheckPrivate(address) == nil; (err == nil) != want.read || private != want.private {
 			t.Errorf("%q: %v, private %t", address, err, private)
 		}

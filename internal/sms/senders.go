@@ -16,6 +16,7 @@ import (
 	"strings"
 
 	"partnerd/internal/clock"
+	"partnerd/internal/telemetry"
 )
 
 // Folder keeps messages as files, for sandboxes: the newest is the last by name.
@@ -48,8 +49,8 @@ type HTTP struct {
 const apiPath = "/2010-04-01/Accounts/"
 
 // NewHTTP reads https://account:token@api.example and the sender: a number in E.164, a name, or the identifier of a
-// messaging service ("MG…").
-func NewHTTP(address, from string) (*HTTP, error) {
+// messaging service ("MG…"). tracer is of requests to the provider, nil for none.
+func NewHTTP(address, from string, tracer *telemetry.Tracer) (*HTTP, error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" || u.User == nil || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" {
 		return nil, errors.New("the text message provider is not like https://account:token@api.example")
@@ -64,7 +65,7 @@ func NewHTTP(address, from string) (*HTTP, error) {
 	token, _ := u.User.Password()
 	account := u.User.Username()
 	return &HTTP{endpoint: u.Scheme + "://" + u.Host + apiPath + url.PathEscape(account) + "/Messages.json", account: account, auth: token,
-		from: from, client: &http.Client{Timeout: sendTimeout, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}, nil
+		from: from, client: &http.Client{Transport: tracer.Transport(nil), Timeout: sendTimeout, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}, nil
 }
 
 // Send implements [Sender].

@@ -22,6 +22,7 @@ import (
 	"partnerd/internal/queue"
 	"partnerd/internal/seal/sealtest"
 	"partnerd/internal/sms"
+	"partnerd/internal/telemetry/telemetrytest"
 )
 
 type script struct {
@@ -171,11 +172,25 @@ func TestTheProviderIsAskedAsItsInterfaceWants(t *testing.T) {
 	t.Cleanup(server.Close)
 	address := strings.Replace(server.URL, "http://", "http://AC1:to%2Fken@", 1)
 	send := func(from string) error {
-		h, err := sms.NewHTTP(address, from)
+		h, err := sms.NewHTTP(address, from, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return h.Send(t.Context(), sms.Message{To: "+33639980002", Text: "é & code"})
+	}
+	tracer, spans := telemetrytest.New(t)
+	traced, err := sms.NewHTTP(address, "x", tracer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, job := tracer.Start(t.Context(), "job")
+	err = traced.Send(ctx, sms.Message{To: "+33639980002", Text: "é & code"})
+	job.End(nil)
+	if posts := spans.Named("POST"); err != nil || len(posts) != 1 || !posts[0].Child || posts[0].Attributes["http.response.status_code"] != "201" {
+		t.Errorf("%v: %+v", err, posts)
+	}
+	if told := spans.Told(); strings.Contains(told, "39980002") || strings.Contains(told, "é") || strings.Contains(told, "to/ken") || strings.Contains(told, "AC1") {
+		t.Errorf("too much is told: %s", told)
 	}
 	if err := send("+33700000000"); err != nil {
 		t.Fatal(err)
@@ -220,7 +235,7 @@ func TestWhatAProviderSaysInsteadOfAnAnswerIsNotTold(t *testing.T) {
 		io.WriteString(c, "ERROR +33639980002\r\n\r\n")
 	}))
 	t.Cleanup(server.Close)
-	h, err := sms.NewHTTP(strings.Replace(server.URL, "http://", "http://AC1:token@", 1), "x")
+	h, err := sms.NewHTTP(strings.Replace(server.URL, "http://", "http://AC1:token@", 1), "x", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -233,14 +248,14 @@ func TestWhatAProviderSaysInsteadOfAnAnswerIsNotTold(t *testing.T) {
 func TestProvidersAreNamedByURL(t *testing.T) {
 	t.Parallel()
 	for _, bad := range []string{"", "api.example", "https://api.example", "http://a:b@api.example", "https://a:b@api.example/path"} {
-		if _, err := sms.NewHTTP(bad, "x"); err == nil {
+		if _, err := sms.NewHTTP(bad, "x", nil); err == nil {
 			t.Errorf("%q accepted", bad)
 		}
 	}
-	if _, err := sms.NewHTTP("https://a:b@api.example", ""); err == nil {
+	if _, err := sms.NewHTTP("https://a:b@api.example", "", nil); err == nil {
 		t.Error("no sender")
 	}
-	if _, err := sms.NewHTTP("https://a:b@api.example/", "x"); err != nil {
+	if _, err := sms.NewHTTP("https://a:b@api.example/", "x", nil); err != nil {
 		t.Error(err)
 	}
 }

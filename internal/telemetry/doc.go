@@ -2,8 +2,8 @@
 // an endpoint is set. Without one there is no [Telemetry] and no [Tracer]: their methods on nil do nothing and allocate nothing.
 //
 // What leaves is bounded in every way. Of a span, only the attributes of a list (keys.go) and no text of an error: identifiers, names and
-// numbers of ours, nothing that people wrote. In number, [maxSpans] at one time: what more there is while the collector is slow or away is
-// dropped, counted, and told of in the log once a minute. In time, the end of the process: [Telemetry.Close] waits as long as its context.
+// numbers of ours, and the providers that a deployment has set, nothing that people wrote. In number, [maxSpans] at one time: what more
+// there is while the collector is slow or away is dropped, counted, and told of in the log once a minute. In time, the end of the process: [Telemetry.Close] waits as long as its context.
 //
 // Where a trace begins and ends:
 //

@@ -12,6 +12,13 @@ const (
 	Status    Key = "http.response.status_code"
 	ErrorType Key = "error.type"
 
+	// Of a server that is asked: a provider of the deployment's, as it is configured.
+	ServerAddress Key = "server.address"
+	ServerPort    Key = "server.port"
+	Protocol      Key = "network.protocol.name"
+	System        Key = "db.system.name"
+	Operation     Key = "db.operation.name"
+
 	RequestID      Key = "partnerd.request.id"
 	ApplicationID  Key = "partnerd.application.id"
 	ClientID       Key = "partnerd.client.id"
@@ -30,14 +37,14 @@ const (
 	To             Key = "partnerd.status.to"
 )
 
-// leaves tells whether an attribute may leave the process. Those of statements are set by the library that traces them.
+// leaves tells whether an attribute may leave the process. The first are set by the library that traces statements.
 func leaves(k attribute.Key) bool {
 	switch k {
-	case "db.system.name", "db.operation.name", "db.query.text", "pgx.rows_affected", "pgx.sql_state":
+	case "db.query.text", "pgx.rows_affected", "pgx.sql_state":
 		return true
 	}
 	switch Key(k) {
-	case Method, Route, Status, ErrorType, RequestID, ApplicationID, ClientID, ConsultationID, LawyerID, CallID, CommandID, DeliveryID, EventType,
+	case Method, Route, Status, ErrorType, ServerAddress, ServerPort, Protocol, System, Operation, RequestID, ApplicationID, ClientID, ConsultationID, LawyerID, CallID, CommandID, DeliveryID, EventType,
 		Sequence, Attempt, JobName, Trigger, Found, From, To:
 		return true
 	}

@@ -51,16 +51,22 @@ func TestOffIsNothing(t *testing.T) {
 	if err := tel.SendMetrics(t.Context()); err != nil {
 		t.Error(err)
 	}
+	next := http.DefaultTransport
+	if tel.Tracer().Transport(next) != next || tel.Tracer().Transport(nil) != nil || tel.Tracer().TransportWithin(t.Context(), next) != next {
+		t.Error("requests go through something")
+	}
 	ctx, name := t.Context(), strings.Repeat("x", 10)
 	allocated := testing.AllocsPerRun(100, func() {
 		ctx, span := tel.Tracer().Start(ctx, name)
 		ctx, step := tel.Tracer().Resume(ctx, name, "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", time.Hour)
 		ctx, call := tel.Tracer().Call(ctx, name, "", 0)
+		ctx, asked := tel.Tracer().Ask(ctx, name, name, 1)
 		ctx, request := tel.Tracer().Serve(ctx, name, name, name)
 		span.Set(ConsultationID, name)
 		step.SetInt(Attempt, 1)
 		call.Link(name)
 		request.Fail(name)
+		asked.End(nil)
 		if Carry(ctx) != "" {
 			t.Error("something is carried")
 		}
@@ -176,10 +182,7 @@ func TestALyingCollectorIsCounted(t *testing.T) {
 func TestOnlyWhatIsListedLeaves(t *testing.T) {
 	t.Parallel()
 	kept := tracetest.NewInMemoryExporter()
-	r := prometheus.NewRegistry()
-	sender := &spanSender{SpanExporter: kept, figures: newFigures(r), complaint: complaint{log: silent()}}
-	provider := trace.NewTracerProvider(trace.WithSyncer(sender))
-	_, s := provider.Tracer("").Start(t.Context(), "step")
+	_, s := Into(kept).tracer.Start(t.Context(), "step")
 	s.SetAttributes(attribute.String("email", "SECRET"), attribute.String(string(ConsultationID), "con_1"), attribute.String("url.full", "SECRET"))
 	s.RecordError(errors.New("SECRET"))
 	s.AddEvent("SECRET")
@@ -254,21 +257,16 @@ func TestWhatACollectorThatIsAwayDoesNotTakeIsSeen(t *testing.T) {
 		t.Setenv(limit, "200") // ms; else a post is repeated for half a minute
 	}
 	t.Setenv("OTEL_METRIC_EXPORT_INTERVAL", "3600000") // posts are made below
-	listen := func() net.Listener {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		return l
+	hangs, err := net.Listen("tcp", "127.0.0.1:0")     // the system accepts, and nobody answers
+	if err != nil {
+		t.Fatal(err)
 	}
-	away, hangs := listen(), listen() // the system accepts for one that nobody accepts from
-	away.Close()
 	defer hangs.Close()
-	for name, l := range map[string]net.Listener{"away": away, "hangs": hangs} {
+	for name, address := range map[string]string{"away": "127.0.0.1:1", "hangs": hangs.Addr().String()} {
 		t.Run(name, func(t *testing.T) {
 			var said strings.Builder
 			var mu sync.Mutex
-			tel := sendTo(t, "http://"+l.Addr().String(), slog.New(slog.NewTextHandler(lockedWriter{&mu, &said}, nil)))
+			tel := sendTo(t, "http://"+address, slog.New(slog.NewTextHandler(lockedWriter{&mu, &said}, nil)))
 			if err := tel.SendMetrics(t.Context()); err != nil {
 				t.Fatal(err)
 			}

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -75,7 +76,7 @@ type try struct {
 }
 
 // attempt counts a try in each bucket in turn and returns how long to wait, 0 when it may go on.
-func (p *Pages) attempt(tries ...try) time.Duration {
+func (p *Pages) attempt(ctx context.Context, tries ...try) time.Duration {
 	if len(tries) == 0 {
 		return 0
 	}
@@ -83,14 +84,14 @@ func (p *Pages) attempt(tries ...try) time.Duration {
 	for _, t := range tries {
 		buckets = append(buckets, ratelimit.Bucket{Key: t.bucket, PerMinute: t.perMinute})
 	}
-	said := p.deps.Limiter.AllowEach(p.deps.DB.Clock().Now(), buckets...)
+	said := p.deps.Limiter.AllowEach(ctx, p.deps.DB.Clock().Now(), buckets...)
 	return said[len(said)-1].RetryAfter
 }
 
 // takeBack uncounts tries that proved harmless.
-func (p *Pages) takeBack(tries []try) {
+func (p *Pages) takeBack(ctx context.Context, tries []try) {
 	for _, t := range tries {
-		p.deps.Limiter.Return(t.bucket, t.perMinute)
+		p.deps.Limiter.Return(ctx, t.bucket, t.perMinute)
 	}
 }
 

@@ -59,7 +59,7 @@ func (p *Pages) developers(c echo.Context, s staff.Session) error {
 func roleCell(r portal.Role) opsCell { return worded("dev.role." + string(r)) }
 
 func (p *Pages) devOverview(c echo.Context, s staff.Session, m portal.Membership) error {
-	a, u := m.Application, p.deps.Portal.Usage(m.Application)
+	a, u := m.Application, p.deps.Portal.Usage(c.Request().Context(), m.Application)
 	top := opsBlock{Title: "dev.settings", Facts: []opsFact{{"ops.col.name", plain(a.Name)}, {"dev.clientid", code(a.ID)}, {"dev.col.role", roleCell(m.Role)},
 		{"ops.col.status", yes("ops.app.suspended", "ops.app.works", a.Suspended)}, {"ops.field.redirects", plain(strings.Join(a.RedirectURIs, " "))},
 		{"ops.field.contact", plain(a.ContactEmail)}, {"ops.field.scopes", code(application.FormatScopes(a.Scopes))}, {"ops.col.since", at(a.CreatedAt)}},

@@ -30,7 +30,7 @@ func (p *Pages) developerSignUp(c echo.Context) error {
 		v.Error = "login.stale"
 		return p.showStaffForm(c, http.StatusForbidden, v)
 	}
-	if wait := p.attempt(from(c, "mail", mailsPerAddress), try{"developer sign-up " + digest(email), mailsPerAccount}); wait > 0 {
+	if wait := p.attempt(c.Request().Context(), from(c, "mail", mailsPerAddress), try{"developer sign-up " + digest(email), mailsPerAccount}); wait > 0 {
 		return tooMany(c, wait)
 	}
 	ctx := c.Request().Context()
@@ -82,7 +82,7 @@ func (p *Pages) badJoin(c echo.Context) error {
 }
 
 func (p *Pages) join(c echo.Context) error {
-	if wait := p.attempt(from(c, "link", linksPerAddress)); wait > 0 {
+	if wait := p.attempt(c.Request().Context(), from(c, "link", linksPerAddress)); wait > 0 {
 		return tooMany(c, wait)
 	}
 	ctx, form := c.Request().Context(), c.Request().PostForm

@@ -31,7 +31,7 @@ func (p *Pages) emailForm(c echo.Context, client *account.Client) error {
 func (p *Pages) requestEmail(c echo.Context, client *account.Client) error {
 	form, ctx := c.Request().PostForm, c.Request().Context()
 	email := strings.TrimSpace(form.Get("email"))
-	if wait := p.attempt(from(c, "mail", mailsPerAddress), try{"e-mail of " + client.ID, mailsPerAccount}); wait > 0 {
+	if wait := p.attempt(c.Request().Context(), from(c, "mail", mailsPerAddress), try{"e-mail of " + client.ID, mailsPerAccount}); wait > 0 {
 		return tooMany(c, wait)
 	}
 	wait, err := p.withPresent(c, client, func(tx postgres.Tx) error {
@@ -74,7 +74,7 @@ func confirmEmailView(c echo.Context, client *account.Client, email string) conf
 }
 
 func (p *Pages) confirmEmail(c echo.Context, client *account.Client) error {
-	if wait := p.attempt(from(c, "link", linksPerAddress)); wait > 0 {
+	if wait := p.attempt(c.Request().Context(), from(c, "link", linksPerAddress)); wait > 0 {
 		return tooMany(c, wait)
 	}
 	ctx := c.Request().Context()

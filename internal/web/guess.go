@@ -23,7 +23,7 @@ type guess struct {
 // guess counts a try, which must come before it is judged so that parallel ones count too, and returns how long to wait, 0
 // when it may go on. [Pages.forgive] takes back one with the right password: only guessing is slowed down.
 func (p *Pages) guess(ctx context.Context, g guess) (wait time.Duration, err error) {
-	if wait := p.attempt(g.tries...); wait > 0 {
+	if wait := p.attempt(ctx, g.tries...); wait > 0 {
 		return wait, nil
 	}
 	err = p.deps.DB.InTx(ctx, func(tx postgres.Tx) error {
@@ -38,6 +38,6 @@ func (p *Pages) guess(ctx context.Context, g guess) (wait time.Duration, err err
 }
 
 func (p *Pages) forgive(ctx context.Context, g guess) error {
-	p.takeBack(g.tries)
+	p.takeBack(ctx, g.tries)
 	return ratelimit.PutBack(ctx, p.deps.DB.Read(), g.key, g.quota)
 }

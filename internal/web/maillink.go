@@ -42,7 +42,7 @@ func (p *Pages) openLink(page linkPage) echo.HandlerFunc {
 
 func (p *Pages) useLink(page linkPage) echo.HandlerFunc {
 	return func(c echo.Context) error {
-		if wait := p.attempt(from(c, "link", linksPerAddress)); wait > 0 {
+		if wait := p.attempt(c.Request().Context(), from(c, "link", linksPerAddress)); wait > 0 {
 			return tooMany(c, wait)
 		}
 		ctx, form := c.Request().Context(), c.Request().PostForm

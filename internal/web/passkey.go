@@ -49,7 +49,7 @@ func (p *Pages) passkeyLoginForm(c echo.Context) error {
 }
 
 func (p *Pages) showPasskeyLogin(c echo.Context, status int, next, fault string) error {
-	if wait := p.attempt(from(c, "passkey", challengesPerAddress)); wait > 0 {
+	if wait := p.attempt(c.Request().Context(), from(c, "passkey", challengesPerAddress)); wait > 0 {
 		return tooMany(c, wait)
 	}
 	ctx := c.Request().Context()

@@ -38,7 +38,7 @@ func (p *Pages) forgot(c echo.Context) error {
 		v.Error = "login.stale"
 		return p.showForm(c, http.StatusForbidden, "forgot.title", v)
 	}
-	if wait := p.attempt(from(c, "mail", mailsPerAddress), try{"reset account " + digest(email), mailsPerAccount}); wait > 0 {
+	if wait := p.attempt(c.Request().Context(), from(c, "mail", mailsPerAddress), try{"reset account " + digest(email), mailsPerAccount}); wait > 0 {
 		return tooMany(c, wait)
 	}
 	ctx := c.Request().Context()

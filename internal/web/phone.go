@@ -103,7 +103,7 @@ func (p *Pages) sendCode(c echo.Context, client *account.Client) error {
 	if err != nil {
 		return p.showPhone(c, http.StatusUnprocessableEntity, client, number, phoneFaults{number: "phone.invalid"})
 	}
-	if wait := p.attempt(from(c, "code", codesPerAddress), try{"code to " + id.DigestOf(e164).String(), codesPerNumber}); wait > 0 {
+	if wait := p.attempt(c.Request().Context(), from(c, "code", codesPerAddress), try{"code to " + id.DigestOf(e164).String(), codesPerNumber}); wait > 0 {
 		return tooMany(c, wait)
 	}
 	ctx := c.Request().Context()
@@ -130,7 +130,7 @@ func (p *Pages) sendCode(c echo.Context, client *account.Client) error {
 }
 
 func (p *Pages) enterCode(c echo.Context, client *account.Client) error {
-	if wait := p.attempt(try{"code of " + client.ID, triesPerAccount}); wait > 0 {
+	if wait := p.attempt(c.Request().Context(), try{"code of " + client.ID, triesPerAccount}); wait > 0 {
 		return tooMany(c, wait)
 	}
 	ctx := c.Request().Context()

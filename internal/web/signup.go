@@ -80,7 +80,7 @@ func (p *Pages) signUp(c echo.Context) error {
 		return p.showForm(c, http.StatusForbidden, "signup.title", v)
 	}
 	email := strings.TrimSpace(form.Get("email"))
-	if wait := p.attempt(from(c, "mail", mailsPerAddress), try{"sign-up account " + digest(email), mailsPerAccount}); wait > 0 {
+	if wait := p.attempt(c.Request().Context(), from(c, "mail", mailsPerAddress), try{"sign-up account " + digest(email), mailsPerAccount}); wait > 0 {
 		return tooMany(c, wait)
 	}
 	if strings.TrimSpace(form.Get("name")) == "" {

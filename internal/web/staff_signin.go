@@ -378,7 +378,7 @@ func (p *Pages) openStaffLink(page staffLinkPage) echo.HandlerFunc {
 
 func (p *Pages) useStaffLink(page staffLinkPage) echo.HandlerFunc {
 	return func(c echo.Context) error {
-		if wait := p.attempt(from(c, "link", linksPerAddress)); wait > 0 {
+		if wait := p.attempt(c.Request().Context(), from(c, "link", linksPerAddress)); wait > 0 {
 			return tooMany(c, wait)
 		}
 		ctx, form := c.Request().Context(), c.Request().PostForm
@@ -436,7 +436,7 @@ func (p *Pages) staffForgot(c echo.Context) error {
 		v.Error = "login.stale"
 		return p.showStaffForm(c, http.StatusForbidden, v)
 	}
-	if wait := p.attempt(from(c, "mail", mailsPerAddress), try{"staff reset " + digest(email), mailsPerAccount}); wait > 0 {
+	if wait := p.attempt(c.Request().Context(), from(c, "mail", mailsPerAddress), try{"staff reset " + digest(email), mailsPerAccount}); wait > 0 {
 		return tooMany(c, wait)
 	}
 	ctx := c.Request().Context()
@@ -456,7 +456,7 @@ func (p *Pages) staffPasskeyForm(c echo.Context) error {
 }
 
 func (p *Pages) showStaffPasskey(c echo.Context, status int, next, fault string) error {
-	if wait := p.attempt(from(c, "passkey", challengesPerAddress)); wait > 0 {
+	if wait := p.attempt(c.Request().Context(), from(c, "passkey", challengesPerAddress)); wait > 0 {
 		return tooMany(c, wait)
 	}
 	challenge, err := p.deps.Staff.BeginPasskeySignIn(c.Request().Context(), p.deps.DB.Read())

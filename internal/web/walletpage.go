@@ -99,7 +99,7 @@ func (p *Pages) topUp(c echo.Context, client *account.Client) error {
 	if err != nil || !slices.Contains(p.topUps(), money.Cents(amount)) {
 		return p.showWallet(c, http.StatusUnprocessableEntity, client, "wallet.topup.invalid")
 	}
-	if wait := p.attempt(try{"top-up of " + client.ID, topUpsPerAccount}); wait > 0 {
+	if wait := p.attempt(c.Request().Context(), try{"top-up of " + client.ID, topUpsPerAccount}); wait > 0 {
 		return tooMany(c, wait)
 	}
 	ctx := c.Request().Context()

@@ -159,7 +159,7 @@ func (d *Driver) take(ctx context.Context, callID string, n Notice, sid string, 
 		return err
 	}
 	if drop {
-		err = d.hangUp(sid)
+		err = d.hangUp(ctx, sid)
 	}
 	if ask {
 		err = errors.Join(err, d.refresh(ctx, callID))

@@ -1,6 +1,7 @@
 package twilio
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -28,8 +29,15 @@ func (e elsewhere) RoundTrip(r *http.Request) (*http.Response, error) {
 	return e.next.RoundTrip(r)
 }
 
-func newAPI(cfg Config) *api.ApiService {
-	transport := http.RoundTripper(http.DefaultTransport.(*http.Transport).Clone())
+// asks is the provider's interface for what is asked in ctx: the library passes no context on.
+func (d *Driver) asks(ctx context.Context) *api.ApiService {
+	if d.cfg.Tracer == nil {
+		return d.api
+	}
+	return newAPI(d.cfg, d.cfg.Tracer.TransportWithin(ctx, d.transport))
+}
+
+func newAPI(cfg Config, transport http.RoundTripper) *api.ApiService {
 	if cfg.base != nil {
 		transport = elsewhere{cfg.base, transport}
 	}

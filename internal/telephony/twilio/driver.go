@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"net/url"
 	"slices"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	api "github.com/twilio/twilio-go/rest/api/v2010"
 
 	"partnerd/internal/postgres"
+	"partnerd/internal/telemetry"
 	"partnerd/internal/telephony"
 )
 
@@ -23,10 +25,11 @@ type Config struct {
 	AuthToken  string // signs the provider's notices; signs in, unless there is a key
 	APIKey     string
 	APISecret  string
-	CallerID   string // E.164: the number that people see
-	Region     string // "edge.region", like dublin.ie1: where the provider keeps and mixes calls; empty for the United States
-	URL        string // of the interface, instead of the provider's own; empty for that
-	BaseURL    string // public address of this program
+	CallerID   string            // E.164: the number that people see
+	Region     string            // "edge.region", like dublin.ie1: where the provider keeps and mixes calls; empty for the United States
+	URL        string            // of the interface, instead of the provider's own; empty for that
+	BaseURL    string            // public address of this program
+	Tracer     *telemetry.Tracer // of requests to the provider; nil for none
 
 	base *url.URL
 }
@@ -45,7 +48,8 @@ func (c Config) mixer() string {
 // Driver is a [telephony.Adapter] for Twilio, and for who speaks its protocol.
 type Driver struct {
 	db        *postgres.DB
-	api       *api.ApiService
+	transport http.RoundTripper
+	api       *api.ApiService // that of all, which no trace is told of
 	cfg       Config
 	log       *slog.Logger
 	callbacks *prometheus.CounterVec
@@ -64,7 +68,8 @@ func New(db *postgres.DB, cfg Config, log *slog.Logger) (*Driver, error) {
 			return nil, fmt.Errorf("address of the telephony provider: %w", err)
 		}
 	}
-	return &Driver{db: db, api: newAPI(cfg), cfg: cfg, log: log, callbacks: newCallbacks()}, nil
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	return &Driver{db: db, transport: transport, api: newAPI(cfg, transport), cfg: cfg, log: log, callbacks: newCallbacks()}, nil
 }
 
 // Limits of a leg's whole life, which the provider holds in any case. The talk itself is held by the conference's limit.
@@ -147,7 +152,7 @@ func (d *Driver) endLegs(ctx context.Context, callID string, chosen func(leg) bo
 		}
 	})
 	for _, sid := range sids {
-		err = errors.Join(err, d.hangUp(sid))
+		err = errors.Join(err, d.hangUp(ctx, sid))
 	}
 	return err
 }
@@ -176,7 +181,7 @@ func (d *Driver) dial(ctx context.Context, l leg, cmd telephony.PlaceLeg) error 
 	}); err != nil || over {
 		return err
 	}
-	call, err := d.api.CreateCall(p)
+	call, err := d.asks(ctx).CreateCall(p)
 	if err = judge(err); err == nil {
 		return d.adopt(ctx, l, value(call.Sid))
 	}
@@ -201,7 +206,7 @@ func (d *Driver) dial(ctx context.Context, l leg, cmd telephony.PlaceLeg) error 
 // find looks for a call that was dialled without an answer having come: to the same number from the same one, created since,
 // and of no other leg. Calls that are not dialled yet have no time of start, so the list is not narrowed by it.
 func (d *Driver) find(ctx context.Context, l leg, to string) (sid string, err error) {
-	page, err := d.api.PageCall((&api.ListCallParams{}).SetTo(to).SetFrom(d.cfg.CallerID).SetPageSize(50), "", "")
+	page, err := d.asks(ctx).PageCall((&api.ListCallParams{}).SetTo(to).SetFrom(d.cfg.CallerID).SetPageSize(50), "", "")
 	if err = judge(err); err != nil {
 		return "", err
 	}
@@ -239,7 +244,7 @@ func (d *Driver) adopt(ctx context.Context, l leg, sid string) error {
 		}
 	})
 	if err == nil && drop {
-		err = d.hangUp(sid)
+		err = d.hangUp(ctx, sid)
 	}
 	return err
 }
@@ -318,7 +323,7 @@ func (d *Driver) redirect(ctx context.Context, l leg, r response) error {
 	if err != nil {
 		return err
 	}
-	_, err = d.api.UpdateCall(l.SID, (&api.UpdateCallParams{}).SetTwiml(document))
+	_, err = d.asks(ctx).UpdateCall(l.SID, (&api.UpdateCallParams{}).SetTwiml(document))
 	err = judge(err)
 	if !hasCode(err, codeNotInProgress) {
 		return err
@@ -339,8 +344,8 @@ func (d *Driver) Hangup(ctx context.Context, cmd telephony.Hangup) error {
 }
 
 // hangUp ends one leg, whether it rings or is answered.
-func (d *Driver) hangUp(sid string) error {
-	_, err := d.api.UpdateCall(sid, (&api.UpdateCallParams{}).SetStatus(statusCompleted))
+func (d *Driver) hangUp(ctx context.Context, sid string) error {
+	_, err := d.asks(ctx).UpdateCall(sid, (&api.UpdateCallParams{}).SetStatus(statusCompleted))
 	if err = judge(err); hasCode(err, codeNotInProgress) || hasCode(err, codeNotFound) {
 		return nil // it is over
 	}
@@ -371,7 +376,7 @@ func (d *Driver) ask(ctx context.Context, callID string) (all, news []telephony.
 	facts := map[string][]fact{}
 	for _, l := range legs {
 		if l.SID != "" && l.EndedAt == nil {
-			f, err := d.fetch(l.SID, now)
+			f, err := d.fetch(ctx, l.SID, now)
 			if err != nil {
 				return nil, nil, err
 			}
@@ -379,7 +384,7 @@ func (d *Driver) ask(ctx context.Context, callID string) (all, news []telephony.
 			l.learn(f)
 		}
 		if l.uncertain() {
-			f, err := d.whereabouts(l, now)
+			f, err := d.whereabouts(ctx, l, now)
 			if err != nil {
 				return nil, nil, err
 			}
@@ -398,8 +403,8 @@ func (d *Driver) ask(ctx context.Context, callID string) (all, news []telephony.
 }
 
 // fetch asks for one call resource.
-func (d *Driver) fetch(sid string, now time.Time) (fact, error) {
-	c, err := d.api.FetchCall(sid, nil)
+func (d *Driver) fetch(ctx context.Context, sid string, now time.Time) (fact, error) {
+	c, err := d.asks(ctx).FetchCall(sid, nil)
 	if err = judge(err); hasCode(err, codeNotFound) {
 		return fact{status: statusFailed, at: now}, nil
 	}
@@ -419,8 +424,8 @@ func (d *Driver) fetch(sid string, now time.Time) (fact, error) {
 
 // whereabouts asks whether a client's leg is, or was, in the conference. The provider lists who is in one, and not who was: a
 // leg that is over and had been sent there at least [entering] earlier is taken to have been in it from then on.
-func (d *Driver) whereabouts(l leg, now time.Time) (fact, error) {
-	rooms, err := d.api.PageConference((&api.ListConferenceParams{}).SetFriendlyName(l.CallID).SetPageSize(20), "", "")
+func (d *Driver) whereabouts(ctx context.Context, l leg, now time.Time) (fact, error) {
+	rooms, err := d.asks(ctx).PageConference((&api.ListConferenceParams{}).SetFriendlyName(l.CallID).SetPageSize(20), "", "")
 	if err = judge(err); err != nil {
 		return fact{}, err
 	}
@@ -430,7 +435,7 @@ func (d *Driver) whereabouts(l leg, now time.Time) (fact, error) {
 		if value(room.Status) != statusInProgress || l.EndedAt != nil {
 			continue
 		}
-		inside, err := d.api.PageParticipant(value(room.Sid), (&api.ListParticipantParams{}).SetPageSize(20), "", "")
+		inside, err := d.asks(ctx).PageParticipant(value(room.Sid), (&api.ListParticipantParams{}).SetPageSize(20), "", "")
 		if err = judge(err); err != nil {
 			return fact{}, err
 		}

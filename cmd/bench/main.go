@@ -24,6 +24,8 @@ type options struct {
 	Rows  int           `default:"200000" help:"How many old rows each scenario with large tables begins with."`
 	Only  string        `help:"Regular expression of the names of the scenarios to run."`
 
+	Tracing float64 `help:"Share of the traces, from 0 to 1, that the program records and sends to a sink of its own, in the scenarios life, match, wallet and api."`
+
 	Stat bool `help:"Print for benchstat instead of a table."`
 
 	CPUProfile string `name:"cpuprofile" help:"File to write a CPU profile to."`
@@ -42,6 +44,9 @@ func run(ctx context.Context, o options) error {
 	if o.Load < time.Second || o.Load > 10*time.Minute || o.Count < 100 || o.Count > 1_000_000 || o.Rows < 1000 || o.Rows > 20_000_000 {
 		return errors.New("--load must be between 1s and 10m, --count between 100 and 1000000, --rows between 1000 and 20000000")
 	}
+	if !(o.Tracing >= 0 && o.Tracing <= 1) {
+		return errors.New("--tracing must be between 0 and 1")
+	}
 	only, err := regexp.Compile(o.Only)
 	if err != nil {
 		return fmt.Errorf("--only: %w", err)
@@ -57,5 +62,5 @@ func run(ctx context.Context, o options) error {
 		}
 		defer pprof.StopCPUProfile()
 	}
-	return bench.Run(ctx, bench.Config{Dir: o.Dir, Load: o.Load, Count: o.Count, Rows: o.Rows, Only: only, Stat: o.Stat, Out: os.Stdout})
+	return bench.Run(ctx, bench.Config{Dir: o.Dir, Load: o.Load, Count: o.Count, Rows: o.Rows, Only: only, Trace: o.Tracing, Stat: o.Stat, Out: os.Stdout})
 }

@@ -66,6 +66,7 @@ type Config struct {
 	Count int            // how many items a scenario with a count moves; 0 means 20 000
 	Rows  int            // how many old rows a scenario with large tables begins with; 0 means 200 000
 	Only  *regexp.Regexp // names of the scenarios to run; nil means all
+	Trace float64        // share of the traces that are recorded and sent, in life, match, wallet and api; 0 means that nothing is traced
 	Stat  bool           // print for benchstat instead of the table: runs of two builds can be compared
 	Out   io.Writer
 }
@@ -78,6 +79,7 @@ type Env struct {
 	Log   *slog.Logger // silent
 
 	cluster   *cluster.Cluster
+	sink      *sink // of traces; nil for none
 	databases int
 	reference map[int]float64 // pgbench transactions/s by clients
 }
@@ -102,6 +104,12 @@ func Run(ctx context.Context, cfg Config) error {
 		return err
 	}
 	defer free()
+	if cfg.Trace > 0 {
+		if e.sink, err = newSink(cfg.Trace); err != nil {
+			return err
+		}
+		defer e.sink.close()
+	}
 	const line = "%-28s %-42s %9s %-15s %-9s %-7s %s\n"
 	if !cfg.Stat {
 		fmt.Fprintf(cfg.Out, line, "SCENARIO", "MEASURE", "VALUE", "UNIT", "TARGET", "", "× PGBENCH")

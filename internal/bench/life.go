@@ -51,6 +51,7 @@ func lifeWhole(ctx context.Context, e *Env) (results []Result, err error) {
 		return nil, err
 	}
 	for _, perSecond := range []int{10, 30, 60} {
+		before := e.sink.taken()
 		l, err := r.live(ctx, max(e.Load, lifeLoad), perSecond)
 		if err != nil {
 			return results, err
@@ -70,6 +71,7 @@ func lifeWhole(ctx context.Context, e *Env) (results []Result, err error) {
 			Result{Measure: what + "WAL", Value: l.wal / n / 1000, Unit: "kB/life"},
 			Result{Measure: what + "resident", Value: l.resident / 1e6, Unit: "MB", AtMost: 150},
 			Result{Measure: what + "not completed", Value: n - l.completed, Unit: "of " + fmt.Sprint(l.created), AtMost: 0.5})
+		results = append(results, e.sink.results(what, e.sink.taken()-before, n)...)
 	}
 	return results, nil
 }

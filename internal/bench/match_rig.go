@@ -31,6 +31,7 @@ import (
 type matchRig struct {
 	app     *app.App // prepares and asks; it neither serves nor works
 	log     *slog.Logger
+	sink    *sink // of what the program traces; nil for none
 	dir     string
 	url     string // of the database
 	addr    string
@@ -64,7 +65,7 @@ func (r *matchRig) close() {
 }
 
 func newMatchRig(ctx context.Context, e *Env) (r *matchRig, err error) {
-	r = &matchRig{log: e.Log}
+	r = &matchRig{log: e.Log, sink: e.sink}
 	defer func() {
 		if err != nil {
 			r.close()
@@ -114,8 +115,10 @@ func newMatchRig(ctx context.Context, e *Env) (r *matchRig, err error) {
 }
 
 func (r *matchRig) config() app.Config {
-	return app.Config{Env: "sandbox", Addr: r.addr, BaseURL: "http://" + r.addr, DataDir: filepath.Join(r.dir, "data"), DatabaseURL: r.url, DatabaseConns: 8,
+	c := app.Config{Env: "sandbox", Addr: r.addr, BaseURL: "http://" + r.addr, DataDir: filepath.Join(r.dir, "data"), DatabaseURL: r.url, DatabaseConns: 8,
 		RateApplication: 1_000_000, RateClient: 1_000_000, RateUnauthorized: 1, RateTokenFailures: 1}
+	r.sink.observe(&c)
+	return c
 }
 
 func (r *matchRig) exec(ctx context.Context, sql string, args ...any) error {
@@ -233,6 +236,7 @@ func (r *matchRig) start(ctx context.Context, args ...string) error {
 	cmd.Env = []string{"HOME=" + r.dir, "PARTNERD_ENV=" + c.Env, "PARTNERD_DATA_DIR=" + c.DataDir, "PARTNERD_DATABASE_URL=" + c.DatabaseURL,
 		"PARTNERD_ADDR=" + c.Addr, "PARTNERD_BASE_URL=" + c.BaseURL, "PARTNERD_DATABASE_CONNS=8", "PARTNERD_LOG_LEVEL=error",
 		"PARTNERD_RATE_APPLICATION=1000000", "PARTNERD_RATE_CLIENT=1000000"}
+	cmd.Env = append(cmd.Env, r.sink.environment()...)
 	var printed bytes.Buffer
 	cmd.Stderr = &printed
 	if err := cmd.Start(); err != nil {

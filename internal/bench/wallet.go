@@ -41,7 +41,11 @@ func createMany(ctx context.Context, e *Env) ([]Result, error) {
 	if err := r.made(ctx); err != nil {
 		return nil, err
 	}
-	results := append(m.results(0), Result{Measure: "statements, BEGIN and COMMIT included", Value: float64(len(statements)), AtMost: 10},
+	lost, err := e.sink.lost(r.app.Metrics)
+	if err != nil {
+		return nil, err
+	}
+	results := append(append(m.results(0), lost...), Result{Measure: "statements, BEGIN and COMMIT included", Value: float64(len(statements)), AtMost: 10},
 		Result{Measure: "round trips", Value: float64(trips), AtMost: 7})
 	if results, err = r.against(ctx, e, results, m, statements, walletConnections, 0.35); err != nil {
 		return results, err

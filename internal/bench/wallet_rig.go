@@ -69,10 +69,12 @@ func newWalletRig(ctx context.Context, e *Env) (r *walletRig, err error) {
 	free.Close()
 	// The access log is written as in production, to nowhere.
 	log := slog.New(slog.NewJSONHandler(io.Discard, nil)) //nolint:sloglint // slog.DiscardHandler would not write it
-	r.app, err = app.Open(ctx, app.Config{
+	c := app.Config{
 		Env: "sandbox", Addr: r.addr, DataDir: dir, DatabaseURL: r.url, DatabaseConns: 8, Tracer: r.recorder,
 		RateApplication: 1_000_000, RateClient: 1_000_000, RateUnauthorized: 1, RateTokenFailures: 1,
-	}, log)
+	}
+	e.sink.observe(&c)
+	r.app, err = app.Open(ctx, c, log)
 	if err != nil {
 		return r, err
 	}

@@ -1,0 +1,148 @@
+package bench
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"partnerd/internal/app"
+)
+
+// sink takes traces by OTLP over HTTP and keeps nothing but their number. It works in the process that loads, so what it costs is in the
+// figures of the machine and not in those of a program that is a process of its own.
+type sink struct {
+	share  float64 // of the traces, that are recorded
+	url    string
+	spans  atomic.Int64
+	server *http.Server
+}
+
+// newSink listens until close.
+func newSink(share float64) (*sink, error) {
+	listener, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		return nil, fmt.Errorf("take traces: %w", err)
+	}
+	s := &sink{share: share, url: "http://" + listener.Addr().String() + "/v1/traces"}
+	s.server = &http.Server{Handler: s, ReadHeaderTimeout: time.Minute}
+	go func() { _ = s.server.Serve(listener) }() // ends with close
+	return s, nil
+}
+
+func (s *sink) close() {
+	if s != nil {
+		s.server.Close()
+	}
+}
+
+func (s *sink) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return
+	}
+	n, ok := count(body, 1, 2, 2) // resource_spans, scope_spans, spans
+	if !ok {
+		w.WriteHeader(http.StatusBadRequest)
+		return
+	}
+	s.spans.Add(n)
+	w.Header().Set("Content-Type", "application/x-protobuf")
+}
+
+// count counts the messages at the end of a path of fields, and reads no more of them than their lengths.
+func count(message []byte, path ...protowire.Number) (n int64, ok bool) {
+	for len(message) > 0 {
+		field, kind, size := protowire.ConsumeTag(message)
+		if size < 0 {
+			return 0, false
+		}
+		message = message[size:]
+		if field != path[0] || kind != protowire.BytesType {
+			if size = protowire.ConsumeFieldValue(field, kind, message); size < 0 {
+				return 0, false
+			}
+			message = message[size:]
+			continue
+		}
+		inner, size := protowire.ConsumeBytes(message)
+		if size < 0 {
+			return 0, false
+		}
+		message = message[size:]
+		if len(path) == 1 {
+			n++
+			continue
+		}
+		within, ok := count(inner, path[1:]...)
+		if !ok {
+			return 0, false
+		}
+		n += within
+	}
+	return n, true
+}
+
+const sampler = "parentbased_traceidratio"
+
+// observe lets a program of this process send its traces to the sink, if there is one.
+func (s *sink) observe(c *app.Config) {
+	if s != nil {
+		c.OTLPTracesEndpoint, c.TracesSampler, c.TracesSamplerArg = s.url, sampler, s.arg()
+	}
+}
+
+// environment is the same for a process of its own.
+func (s *sink) environment() []string {
+	if s == nil {
+		return nil
+	}
+	return []string{"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT=" + s.url, "OTEL_TRACES_SAMPLER=" + sampler, "OTEL_TRACES_SAMPLER_ARG=" + s.arg()}
+}
+
+func (s *sink) arg() string { return strconv.FormatFloat(s.share, 'g', -1, 64) }
+
+// taken is how many spans have come so far.
+func (s *sink) taken() float64 {
+	if s == nil {
+		return 0
+	}
+	return float64(s.spans.Load())
+}
+
+// lost is the share of the spans of a program of this process that were not sent; nothing without a sink.
+func (s *sink) lost(metrics *prometheus.Registry) ([]Result, error) {
+	if s == nil {
+		return nil, nil
+	}
+	families, err := metrics.Gather()
+	if err != nil {
+		return nil, err
+	}
+	lost, all := 0., 0.
+	for _, f := range families {
+		if f.GetName() != "partnerd_telemetry_spans_total" {
+			continue
+		}
+		for _, m := range f.GetMetric() {
+			if all += m.GetCounter().GetValue(); m.GetLabel()[0].GetValue() != "sent" {
+				lost += m.GetCounter().GetValue()
+			}
+		}
+	}
+	return []Result{{Measure: "spans lost", Value: 100 * lost / max(all, 1), Unit: "%"}}, nil
+}
+
+// results are the spans of n items; fewer for an item under more load are spans that were dropped. Nothing without a sink.
+func (s *sink) results(what string, spans, n float64) []Result {
+	if s == nil {
+		return nil
+	}
+	return []Result{{Measure: what + "spans", Value: spans / n, Unit: "each"}}
+}

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -12,21 +13,31 @@ import (
 
 const requestsPath = "/api/platform/v1/requests"
 
-// asked lists what the log says of an application, the oldest first, as "METHOD path status code".
-func (w *world) asked(t testing.TB, p *partner, query string) (lines []string, items []platform.Request) {
+// asked lists what the log says of an application, the oldest first, as "METHOD path status code", without the requests for the list
+// itself. It waits until there are n: a line is written after its answer.
+func (w *world) asked(t testing.TB, p *partner, query string, n int) (lines []string, items []platform.Request) {
 	t.Helper()
-	w.must(t, w.Requests.Flush(t.Context()))
-	var page platform.RequestPage
-	w.send(t, http.MethodGet, requestsPath+"?limit=100"+query, nil, "Authorization", p.basic()).into(t, &page)
-	slices.Reverse(page.Items)
-	for _, r := range page.Items {
+	eventually(t, fmt.Sprintf("%d requests in the log", n), func() bool {
+		items = slices.DeleteFunc(w.requestLog(t, p, query), func(r platform.Request) bool { return r.Path == requestsPath })
+		return len(items) >= n
+	})
+	slices.Reverse(items)
+	for _, r := range items {
 		code := ""
 		if r.Code != nil {
 			code = " " + *r.Code
 		}
 		lines = append(lines, r.Method+" "+r.Path+" "+http.StatusText(r.Status)+code)
 	}
-	return lines, page.Items
+	return lines, items
+}
+
+func (w *world) requestLog(t testing.TB, p *partner, query string) []platform.Request {
+	t.Helper()
+	w.must(t, w.Requests.Flush(t.Context()))
+	var page platform.RequestPage
+	w.send(t, http.MethodGet, requestsPath+"?limit=100"+query, nil, "Authorization", p.basic()).into(t, &page)
+	return page.Items
 }
 
 // A partner finds out by himself why a call was refused, and nothing of his clients or his secrets is in what he reads.
@@ -36,7 +47,7 @@ func TestAPartnerSeesWhatHeAsked(t *testing.T) {
 	a, b := w.partner(t, "CRM A"), w.partner(t, "CRM B")
 	s := w.link(t, a, w.client(t, "c1", true, 3000))
 	other := w.link(t, b, w.client(t, "c2", true, 3000))
-	before, _ := w.asked(t, a, "")
+	before, _ := w.asked(t, a, "", 1)
 
 	other.get(t, "/api/v1/me").is(t, "another application", http.StatusOK, "")
 	w.postToken(t, a.refreshForm("unknown")).is(t, "a stale token", http.StatusBadRequest, "invalid_grant")
@@ -50,16 +61,15 @@ func TestAPartnerSeesWhatHeAsked(t *testing.T) {
 	refused := s.do(t, http.MethodPost, consultations, wish("subject", nil, "description", "my neighbour's secret"), "Idempotency-Key", newKey())
 	poor := s.do(t, http.MethodPost, consultations, wish(), "Idempotency-Key", newKey())
 
-	lines, items := w.asked(t, a, "")
 	want := []string{
-		"GET " + requestsPath + " OK", // the list above
 		"POST /api/oauth/token Bad Request invalid_grant",
 		"GET /api/v1/me Bad Request INVALID_REQUEST", "GET /api/v1/nothing Not Found NOT_FOUND",
 		"POST " + consultations + " Created", "POST " + consultations + " Created",
 		"POST " + consultations + " Unprocessable Entity VALIDATION_ERROR", "POST " + consultations + " " + http.StatusText(poor.Status) + " INSUFFICIENT_FUNDS",
 	}
+	lines, items := w.asked(t, a, "", len(before)+len(want))
 	got := slices.Clone(lines[len(before):])
-	slices.Sort(got) // two of one millisecond have no order
+	slices.Sort(got) // two of one instant have no order
 	slices.Sort(want)
 	if !slices.Equal(got, want) {
 		t.Fatalf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
@@ -69,10 +79,13 @@ func TestAPartnerSeesWhatHeAsked(t *testing.T) {
 			t.Errorf("a creation: %+v", r)
 		}
 	}
-	only, _ := w.asked(t, a, "&refused=true")
+	only, _ := w.asked(t, a, "&refused=true", 5)
 	if slices.ContainsFunc(only, func(l string) bool { return strings.HasSuffix(l, " OK") || strings.HasSuffix(l, " Created") }) || len(only) != 5 {
 		t.Errorf("refused: %q", only)
 	}
+	eventually(t, "a request for the list in the log", func() bool {
+		return slices.ContainsFunc(w.requestLog(t, a, ""), func(r platform.Request) bool { return r.Path == requestsPath && r.Status == http.StatusOK })
+	})
 
 	one := w.send(t, http.MethodGet, requestsPath+"/"+refused.Header.Get("X-Request-Id"), nil, "Authorization", a.basic())
 	var detail platform.RequestDetail

@@ -7,7 +7,7 @@ GOVULNCHECK := go run golang.org/x/vuln/cmd/govulncheck@v1.8.0
 BENCHSTAT := go run golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da
 COMPARED := .data/bench-compare
 
-.PHONY: unpack-pgbackrest help build run demo test test-long observed pgbouncer replicas upgrade failover drill chaos outages race generate verify-generated lint lint-go breaking release release-contracts supply alerts vuln browser sdk fuzz-contract ci bench bench-compare simulate
+.PHONY: unpack-pgbackrest help build run demo test test-long observed pgbouncer pooled replicas upgrade failover drill chaos outages race generate verify-generated lint lint-go breaking release release-contracts supply alerts vuln browser sdk fuzz-contract ci bench bench-compare simulate
 
 help:
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -36,7 +36,15 @@ test-long: ## play HISTORIES=10000 wallet histories with crashes, race tokens a 
 	go test -run '^$$' -fuzz FuzzCursor -fuzztime 1m ./internal/httpapi ; status=$$? ; go run ./internal/dbtest/stop ; exit $$status
 
 pgbouncer: ## pass the end-to-end tests through PgBouncer in transaction mode
-	@PARTNERD_TEST_POOLER=1 go test -count=1 -timeout 30m $(TESTFLAGS) ./internal/e2e ; status=$$? ; go run ./internal/dbtest/stop ; exit $$status
+	@PARTNERD_TEST_POOLER=1 go test -count=1 -timeout 30m $(TESTFLAGS) ./internal/e2e ; status=$$? ; \
+	PARTNERD_TEST_POOLER=1 go test -count=1 -timeout 15m -run Pooler -v ./internal/e2e/process || status=$$? ; go run ./internal/dbtest/stop ; exit $$status
+
+# Journeys with every kind of statement: links and their tokens, whole consultations with their events, payments, repetitions and races,
+# lists, the clock of the sandbox.
+POOLED = Pooler|LinkingAClient|RefreshTokensRotate|ACodeIsUsedOnce|TheEndOfALinkIsTold|EventsOfACompletedConsultation|EventsWithoutALawyer|ASimulatedLawyerDoesItAll|FailedDeliveriesComeAgain|TopUpThroughTheCheckoutPage|WalletHistory|TestReplays$$|ParallelCreates|ParallelTwins|ParallelRefreshes|ParallelCancels|CancelRaces|PagesNeither|APartnerSeesWhatHeAsked|APartnerPlaysADay|ClientsAndLinksByAPI
+
+pooled: ## pass some of them, and lose PgBouncer, the database behind it and a process while partners call
+	@PARTNERD_TEST_POOLER=1 go test -count=1 -timeout 15m -run '$(POOLED)' -v ./internal/e2e ./internal/e2e/process ; status=$$? ; go run ./internal/dbtest/stop ; exit $$status
 
 replicas: ## restart three replicas and two workers in turn behind HAProxy, on one database and one Valkey, while partners call
 	@PARTNERD_TEST_REPLICAS=1 go test -count=1 -timeout 15m -run Balanced -v ./internal/e2e/process ; status=$$? ; go run ./internal/dbtest/stop ; exit $$status

@@ -82,6 +82,14 @@ func matchTimersDue(ctx context.Context, e *Env, fast bool) ([]Result, error) {
 		return nil, err
 	}
 	defer r.close()
+	if err := r.exec(ctx, `
+		CREATE TABLE bench_changed (id text PRIMARY KEY, changed_at timestamptz NOT NULL);
+		CREATE FUNCTION bench_change() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+			INSERT INTO bench_changed VALUES (new.id, clock_timestamp()) ON CONFLICT DO NOTHING; RETURN NULL; END $$;
+		CREATE TRIGGER bench_change AFTER UPDATE OF status ON consultations
+			FOR EACH ROW WHEN (old.status <> new.status) EXECUTE FUNCTION bench_change()`); err != nil {
+		return nil, err
+	}
 	for range matchWorkers {
 		if err := r.start(ctx, "work"); err != nil {
 			return nil, err

@@ -103,14 +103,6 @@ func newMatchRig(ctx context.Context, e *Env) (r *matchRig, err error) {
 	if r.crm, err = r.app.Applications.Get(ctx, r.app.DB.Read(), made.ClientID); err != nil {
 		return r, err
 	}
-	if err := r.exec(ctx, `
-		CREATE TABLE bench_changed (id text PRIMARY KEY, changed_at timestamptz NOT NULL);
-		CREATE FUNCTION bench_change() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
-			INSERT INTO bench_changed VALUES (new.id, clock_timestamp()) ON CONFLICT DO NOTHING; RETURN NULL; END $$;
-		CREATE TRIGGER bench_change AFTER UPDATE OF status ON consultations
-			FOR EACH ROW WHEN (old.status <> new.status) EXECUTE FUNCTION bench_change()`); err != nil {
-		return r, err
-	}
 	return r, r.readPairs(ctx)
 }
 

@@ -103,7 +103,7 @@ func (p *Pages) fillDocs(s manual.Site, v docsView) ([]byte, error) {
 		of.Canonical, of.Twin = p.deps.BaseURL+v.Path, v.Path+".md"
 	}
 	var body bytes.Buffer
-	if err := p.views[s.Lang+"/docs"].ExecuteTemplate(&body, "layout", of); err != nil {
+	if err := p.views.execute(&body, s.Lang, "docs", of); err != nil {
 		return nil, fmt.Errorf("render page %s: %w", v.Path, err)
 	}
 	return body.Bytes(), nil

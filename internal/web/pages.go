@@ -97,7 +97,7 @@ type Deps struct {
 type Pages struct {
 	deps          Deps
 	secure        bool // cookies are Secure and named with __Host-
-	views         views
+	views         *views
 	style         asset
 	passkeyScript asset
 	localScript   asset
@@ -141,7 +141,7 @@ func New(d Deps) (*Pages, error) {
 	if p.keyScript, err = loadAsset("assets/key.js", "text/javascript; charset=utf-8"); err != nil {
 		return nil, err
 	}
-	if p.views, err = parseViews(p.style.path, site{cmp.Or(d.Name, "partnerd"), d.Logo.path, d.Contact, d.Legal.pages()}); err != nil {
+	if p.views, err = newViews(p.style.path, site{cmp.Or(d.Name, "partnerd"), d.Logo.path, d.Contact, d.Legal.pages()}); err != nil {
 		return nil, err
 	}
 	if p.docsScript, err = loadAsset("assets/docs.js", "text/javascript; charset=utf-8"); err != nil {

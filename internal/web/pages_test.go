@@ -1,12 +1,14 @@
 package web
 
 import (
+	"html/template"
 	"maps"
 	"net/http"
 	"net/url"
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -180,5 +182,55 @@ func checkAnchors(t *testing.T, body string) {
 	}
 	if n := strings.Count(body, "<h1"); n != 1 {
 		t.Errorf("%d h1 headings among %v", n, slices.Sorted(maps.Keys(ids)))
+	}
+}
+
+// TestEveryTemplateIsParsed in every language: nobody may have to ask for a page to learn that it is broken.
+func TestEveryTemplateIsParsed(t *testing.T) {
+	t.Parallel()
+	v, err := newViews("/style.css", site{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pages, err := files.ReadDir("templates")
+	if err != nil || len(pages) < 2 {
+		t.Fatalf("%d templates: %v", len(pages), err)
+	}
+	for _, lang := range languages {
+		for _, f := range pages {
+			name, _ := strings.CutSuffix(f.Name(), ".html")
+			if name == "layout" {
+				continue
+			}
+			if _, err := v.page(lang, name); err != nil {
+				t.Errorf("%s in %s: %v", name, lang, err)
+			}
+		}
+	}
+	if _, err := v.page(languages[0], "nowhere"); err == nil {
+		t.Error("a page without a template is there")
+	}
+}
+
+// TestAPageIsParsedOnce whoever asks for it first.
+func TestAPageIsParsedOnce(t *testing.T) {
+	t.Parallel()
+	v, err := newViews("/style.css", site{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	got := make([]*template.Template, 8)
+	for i := range got {
+		wg.Go(func() { got[i], _ = v.page(languages[i%2], "login") })
+	}
+	wg.Wait()
+	for i := range got {
+		if got[i] == nil || got[i] != got[i%2] {
+			t.Errorf("caller %d has a template of its own", i)
+		}
+	}
+	if got[0] == got[1] {
+		t.Error("both languages share a template")
 	}
 }

@@ -6,9 +6,11 @@ import (
 	"encoding/hex"
 	"fmt"
 	"html/template"
+	"io"
 	"net/http"
 	"net/url"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -47,37 +49,57 @@ type view struct {
 
 type languageLink struct{ Code, Name, URL string }
 
-// views holds every template once a language, because the function t is bound to one.
-type views map[string]*template.Template
+// views are the templates of all pages, once a language, because the function t is bound to one. A page is parsed when it is first
+// asked for: each has a copy of the whole layout, and most processes show few of them.
+type views struct {
+	layouts map[string]*template.Template // of each language; cloned, never executed
 
-func parseViews(stylePath string, s site) (views, error) {
+	mu    sync.Mutex
+	pages map[string]*template.Template // language/name
+}
+
+func newViews(stylePath string, s site) (*views, error) {
 	texts, err := loadTexts()
 	if err != nil {
 		return nil, err
 	}
-	names, err := files.ReadDir("templates")
-	if err != nil {
-		return nil, fmt.Errorf("list templates: %w", err)
-	}
-	out := views{}
+	v := &views{layouts: map[string]*template.Template{}, pages: map[string]*template.Template{}}
 	for _, lang := range languages {
 		layout, err := template.New("layout").Funcs(functions(lang, texts, stylePath, s)).ParseFS(files, "templates/layout.html")
 		if err != nil {
 			return nil, fmt.Errorf("parse layout: %w", err)
 		}
-		for _, f := range names {
-			name := strings.TrimSuffix(f.Name(), ".html")
-			if name == "layout" {
-				continue
-			}
-			t, err := template.Must(layout.Clone()).ParseFS(files, "templates/"+f.Name())
-			if err != nil {
-				return nil, fmt.Errorf("parse template: %w", err)
-			}
-			out[lang+"/"+name] = t
-		}
+		v.layouts[lang] = layout
 	}
-	return out, nil
+	return v, nil
+}
+
+// page is the template of a page in one of the languages.
+func (v *views) page(lang, name string) (*template.Template, error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	key := lang + "/" + name
+	if t := v.pages[key]; t != nil {
+		return t, nil
+	}
+	t, err := v.layouts[lang].Clone()
+	if err != nil {
+		return nil, fmt.Errorf("copy layout: %w", err)
+	}
+	if t, err = t.ParseFS(files, "templates/"+name+".html"); err != nil {
+		return nil, fmt.Errorf("parse template: %w", err)
+	}
+	v.pages[key] = t
+	return t, nil
+}
+
+// execute writes a page.
+func (v *views) execute(w io.Writer, lang, name string, data any) error {
+	t, err := v.page(lang, name)
+	if err != nil {
+		return err
+	}
+	return t.ExecuteTemplate(w, "layout", data)
 }
 
 func functions(lang string, texts text.Catalogue, stylePath string, s site) template.FuncMap {
@@ -159,7 +181,7 @@ func (p *Pages) fill(c echo.Context, name string, v view) ([]byte, error) {
 		v.Languages = languageLinks(c.Request(), v.Lang)
 	}
 	var body bytes.Buffer
-	if err := p.views[v.Lang+"/"+name].ExecuteTemplate(&body, "layout", v); err != nil {
+	if err := p.views.execute(&body, v.Lang, name, v); err != nil {
 		return nil, fmt.Errorf("render page %s: %w", name, err)
 	}
 	h := c.Response().Header()

@@ -14,6 +14,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"partnerd/internal/app"
 	"partnerd/internal/bench"
 )
 
@@ -47,6 +48,7 @@ func run(ctx context.Context, o options) error {
 	if !(o.Tracing >= 0 && o.Tracing <= 1) {
 		return errors.New("--tracing must be between 0 and 1")
 	}
+	app.TuneGC() // as partnerd does, which most scenarios run in this process
 	only, err := regexp.Compile(o.Only)
 	if err != nil {
 		return fmt.Errorf("--only: %w", err)

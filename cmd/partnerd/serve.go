@@ -47,6 +47,7 @@ func run(ctx context.Context, cfg *app.Config, serve, work bool) error {
 			said = append(said, "requestsAreCounted", a.Quotas())
 		}
 		a.Logger.Info("started", said...)
+		app.TuneGC()
 	})
 }
 

@@ -14,13 +14,13 @@ import (
 
 // stepRow is a row of sandbox_call_steps: an event that happens in a simulated call.
 type stepRow struct {
-	ID           string          `gorm:"column:id;primaryKey"`
-	CallID       string          `gorm:"column:call_id"`
-	Event        telephony.Event `gorm:"column:event;serializer:json"`
-	DueAt        time.Time       `gorm:"column:due_at"` // when it is reported; it may happen before
-	ClaimedUntil *time.Time      `gorm:"column:claimed_until"`
-	Tries        int             `gorm:"column:tries"` // to report it
-	DoneAt       *time.Time      `gorm:"column:done_at"`
+	ID           string          `gorm:"column:id;primaryKey" json:"id"`
+	CallID       string          `gorm:"column:call_id" json:"call_id"`
+	Event        telephony.Event `gorm:"column:event;serializer:json" json:"event"`
+	DueAt        time.Time       `gorm:"column:due_at" json:"due_at"` // when it is reported; it may happen before
+	ClaimedUntil *time.Time      `gorm:"column:claimed_until" json:"-"`
+	Tries        int             `gorm:"column:tries" json:"-"` // to report it
+	DoneAt       *time.Time      `gorm:"column:done_at" json:"-"`
 }
 
 // TableName implements [schema.Tabler].
@@ -36,25 +36,36 @@ type history struct {
 	First    bool // it is of the first lawyer who has it
 }
 
+var historySQL = postgres.SQL(postgres.Hot, `SELECT past.repeated, past.joined, past.parted, coalesce(play.scenario, ''), coalesce(play.attempt, 0), coalesce(play.first, false)
+	FROM (SELECT coalesce(bool_or(starts_with(id, $2)), false) AS repeated, coalesce(bool_or(event->>'kind' = $3), false) AS joined,
+		coalesce(bool_or(event->>'kind' = $4), false) AS parted FROM sandbox_call_steps WHERE call_id = $1) past
+	LEFT JOIN (SELECT p.scenario, k.attempt, (SELECT count(*) FROM offers o WHERE o.consultation_id = k.consultation_id AND o.state = 'ACCEPTED') = 1 AS first
+		FROM calls k JOIN sandbox_plays p ON p.consultation_id = k.consultation_id WHERE k.id = $1) play ON true`)
+
 func historyOf(ctx context.Context, tx postgres.Tx, cmd telephony.Command) (h history, err error) {
-	past := tx.Gorm(ctx).Model(&stepRow{}).Where("call_id = ?", cmd.CallID).Select(`coalesce(bool_or(starts_with(id, ?)), false) AS repeated,
-		coalesce(bool_or(event->>'kind' = ?), false) AS joined, coalesce(bool_or(event->>'kind' = ?), false) AS parted`,
-		cmd.CommandID+":", telephony.LegsJoined, telephony.LegsParted)
-	play := tx.Gorm(ctx).Table("calls k").Joins("JOIN sandbox_plays p ON p.consultation_id = k.consultation_id").Where("k.id = ?", cmd.CallID).
-		Select(`p.scenario, k.attempt, (SELECT count(*) FROM offers o WHERE o.consultation_id = k.consultation_id AND o.state = 'ACCEPTED') = 1 AS first`)
-	err = tx.Gorm(ctx).Table("(?) past LEFT JOIN (?) play ON true", past, play).Scan(&h).Error
+	err = tx.QueryRow(ctx, historySQL, cmd.CallID, cmd.CommandID+":", telephony.LegsJoined, telephony.LegsParted).
+		Scan(&h.Repeated, &h.Joined, &h.Parted, &h.Scenario, &h.Attempt, &h.First)
 	if err != nil {
 		return history{}, fmt.Errorf("read simulated call: %w", err)
 	}
 	return h, nil
 }
 
-// insertSteps adds all steps of a command, or none when it came before.
+var insertStepsSQL = postgres.SQL(postgres.Batch, "WITH "+postgres.Unhurried+`
+	INSERT INTO sandbox_call_steps (id, call_id, event, due_at) SELECT s.id, s.call_id, s.event, s.due_at
+	FROM unhurried, json_to_recordset(CAST($1 AS json)) AS s (id text, call_id text, event jsonb, due_at timestamptz)`)
+
+// insertSteps adds all steps of a command, or none when it came before. A crash undoes them only with what tells that the command was carried
+// out, which is written after them.
 func insertSteps(ctx context.Context, tx postgres.Tx, steps []stepRow) error {
 	if len(steps) == 0 {
 		return nil
 	}
-	err := gorm.G[stepRow](tx.Gorm(ctx)).CreateInBatches(ctx, &steps, len(steps))
+	list, err := json.Marshal(steps)
+	if err != nil {
+		return err
+	}
+	_, err = tx.Exec(ctx, insertStepsSQL, string(list))
 	if err != nil && !postgres.IsUnique(err, "sandbox_call_steps_pkey") {
 		return fmt.Errorf("insert simulated events: %w", err)
 	}
@@ -125,9 +136,11 @@ func claimSteps(ctx context.Context, tx postgres.Tx) (due []stepRow, next *time.
 	return due, next, nil
 }
 
-var settleStepsSQL = postgres.SQL(postgres.Batch, `UPDATE sandbox_call_steps s SET claimed_until = CAST($1 AS timestamptz) + make_interval(secs => r.after), done_at = CASE WHEN r.done THEN CAST($1 AS timestamptz) END
-	FROM json_to_recordset(CAST($2 AS json)) AS r (id text, done boolean, after float8) WHERE s.id = r.id`)
+var settleStepsSQL = postgres.SQL(postgres.Batch, "WITH "+postgres.Unhurried+`
+	UPDATE sandbox_call_steps s SET claimed_until = CAST($1 AS timestamptz) + make_interval(secs => r.after), done_at = CASE WHEN r.done THEN CAST($1 AS timestamptz) END
+	FROM unhurried, json_to_recordset(CAST($2 AS json)) AS r (id text, done boolean, after float8) WHERE s.id = r.id`)
 
+// settleSteps writes what came of reports. What a crash undoes is reported again, which has no second effect.
 func settleSteps(ctx context.Context, tx postgres.Tx, list []settlement) error {
 	results, err := json.Marshal(list)
 	if err != nil {

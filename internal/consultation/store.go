@@ -181,13 +181,7 @@ func update(ctx context.Context, tx postgres.Tx, from Status, list ...Consultati
 }
 
 // updateOneSQL has a plan that is made once: that of updateSQL depends on how many there are, and is made anew for each.
-var updateOneSQL = postgres.SQL(postgres.Hot, func() string {
-	set := make([]string, len(updatable))
-	for i, name := range updatable {
-		set[i] = fmt.Sprintf("%s = $%d", name, i+3)
-	}
-	return "UPDATE consultations SET " + strings.Join(set, ", ") + " WHERE id = $1 AND status = $2"
-}())
+var updateOneSQL = postgres.SQL(postgres.Hot, "UPDATE consultations SET "+postgres.Assign(updatable, 3)+" WHERE id = $1 AND status = $2")
 
 func updateOne(ctx context.Context, tx postgres.Tx, from Status, c Consultation) error {
 	r := toRow(c)
@@ -262,18 +256,33 @@ func lockOwned(ctx context.Context, tx postgres.Tx, applicationID, clientID, con
 const isOpen = "status IN ('MATCHING', 'PENDING_CALLBACK', 'ASSIGNED', 'IN_CALL', 'CALL_ENDED')"
 
 func lock(ctx context.Context, tx postgres.Tx, consultationID string) (Consultation, error) {
-	r, err := one[row](rows(ctx, tx, postgres.ForUpdate).Where("c.id = ?", consultationID))
-	return fromRow(r), err
+	return locked(ctx, tx, lockSQL, consultationID)
 }
+
+var (
+	lockSQL       = postgres.SQL(postgres.Hot, "SELECT "+columns+" FROM consultations c WHERE c.id = $1 FOR UPDATE OF c")
+	lockOfCallSQL = postgres.SQL(postgres.Hot, "SELECT "+columns+` FROM consultations c
+		WHERE c.id = (SELECT k.consultation_id FROM calls k WHERE k.id = $1) FOR UPDATE OF c`)
+)
 
 // lockOfCall locks the consultation of a call, or returns [telephony.ErrNoCall].
 func lockOfCall(ctx context.Context, tx postgres.Tx, callID string) (Consultation, error) {
-	of := tx.Gorm(ctx).Table("calls k").Select("k.consultation_id").Where("k.id = ?", callID)
-	r, err := one[row](rows(ctx, tx, postgres.ForUpdate).Where("c.id = (?)", of))
+	c, err := locked(ctx, tx, lockOfCallSQL, callID)
 	if errors.Is(err, problem.ErrNotFound) {
 		err = telephony.ErrNoCall
 	}
-	return fromRow(r), err
+	return c, err
+}
+
+func locked(ctx context.Context, tx postgres.Tx, s postgres.Statement, id string) (Consultation, error) {
+	found, err := postgres.Query[row](ctx, tx, s, id)
+	switch {
+	case err != nil:
+		return Consultation{}, fmt.Errorf("lock consultation: %w", err)
+	case len(found) == 0:
+		return Consultation{}, problem.ErrNotFound
+	}
+	return fromRow(found[0]), nil
 }
 
 // tryLock locks a consultation unless somebody else is at it; ok is false then.

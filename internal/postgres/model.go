@@ -60,6 +60,15 @@ func Updatable[T any]() []string {
 	return list
 }
 
+// Assign is the list of an update that gives columns, in their order, the parameters from $first on.
+func Assign(columns []string, first int) string {
+	list := make([]string, len(columns))
+	for i, name := range columns {
+		list[i] = fmt.Sprintf("%s = $%d", name, first+i)
+	}
+	return strings.Join(list, ", ")
+}
+
 // Values lists what columns of a row are written as, for the parameters of a statement.
 func Values[T any](ctx context.Context, row *T, columns ...string) ([]any, error) {
 	s := parsed[T]()

@@ -92,9 +92,9 @@ func (s *Service) Apply(ctx context.Context, tx postgres.Tx, e Event) (Call, []O
 	if e.ID == "" {
 		return Call{}, nil, errNoEventID
 	}
-	c, err := lockCall(ctx, tx, e.CallID)
-	if err != nil {
-		return Call{}, nil, err
+	c, repeated, err := lockCallFor(ctx, tx, e.CallID, e.ID)
+	if err != nil || repeated {
+		return c, nil, err
 	}
 	var marks []mark
 	if triggerOf(e) == line {
@@ -103,7 +103,7 @@ func (s *Service) Apply(ctx context.Context, tx postgres.Tx, e Event) (Call, []O
 		}
 	}
 	m, fits := apply(c, e, marks, tx.Now)
-	if fresh, err := insertEvent(ctx, tx, m.event, fits); err != nil || !fresh {
+	if err := insertEvent(ctx, tx, m.event, fits); err != nil {
 		return c, nil, err
 	}
 	return m.call, m.outcomes, s.save(ctx, tx, m)

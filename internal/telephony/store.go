@@ -146,11 +146,27 @@ func one(ctx context.Context, q gorm.ChainInterface[callRow]) (Call, bool, error
 
 // lockCall locks a call, or returns [ErrNoCall].
 func lockCall(ctx context.Context, tx postgres.Tx, callID string) (Call, error) {
-	c, found, err := one(ctx, gorm.G[callRow](tx.Gorm(ctx), postgres.ForUpdate).Where("id = ?", callID))
-	if err == nil && !found {
-		err = ErrNoCall
-	}
+	c, _, err := lockCallFor(ctx, tx, callID, "")
 	return c, err
+}
+
+var lockCallSQL = postgres.SQL(postgres.Hot, `SELECT `+postgres.Columns[callRow]("k")+`,
+	EXISTS (SELECT FROM call_events e WHERE e.call_id = k.id AND e.event_id = $2) AS repeated FROM calls k WHERE k.id = $1 FOR UPDATE OF k`)
+
+// lockCallFor also tells whether the call has had an event already. The caller holds the consultation's row lock, so nobody adds one.
+func lockCallFor(ctx context.Context, tx postgres.Tx, callID, eventID string) (c Call, repeated bool, err error) {
+	type locked struct {
+		Row      callRow `gorm:"embedded"`
+		Repeated bool
+	}
+	found, err := postgres.Query[locked](ctx, tx, lockCallSQL, callID, eventID)
+	switch {
+	case err != nil:
+		return Call{}, false, fmt.Errorf("lock call: %w", err)
+	case len(found) == 0:
+		return Call{}, false, ErrNoCall
+	}
+	return fromRow(found[0].Row), found[0].Repeated, nil
 }
 
 func lineMarks(ctx context.Context, tx postgres.Tx, callID string) ([]mark, error) {
@@ -165,15 +181,11 @@ func lineMarks(ctx context.Context, tx postgres.Tx, callID string) ([]mark, erro
 	return marks, nil
 }
 
-// insertEvent tells whether the call had not the event already.
-func insertEvent(ctx context.Context, tx postgres.Tx, e Event, fits bool) (fresh bool, err error) {
-	inserted := gorm.WithResult()
-	err = gorm.G[eventRow](tx.Gorm(ctx), clause.OnConflict{Columns: []clause.Column{{Name: "call_id"}, {Name: "event_id"}}, DoNothing: true}, inserted).
-		Create(ctx, &eventRow{CallID: e.CallID, EventID: e.ID, Kind: e.Kind, At: e.At, Fitted: fits})
-	if err != nil {
-		return false, fmt.Errorf("insert call event: %w", err)
-	}
-	return inserted.RowsAffected == 1, nil
+var insertEventSQL = postgres.SQL(postgres.Hot, "INSERT INTO call_events (call_id, event_id, kind, at, fitted) VALUES ($1, $2, $3, $4, $5)")
+
+func insertEvent(ctx context.Context, tx postgres.Tx, e Event, fits bool) error {
+	_, err := tx.Later(postgres.Called("insert call event")).Exec(ctx, insertEventSQL, e.CallID, e.ID, e.Kind, e.At, fits)
+	return err
 }
 
 var hearSQL = postgres.SQL(postgres.Batch, `WITH call AS (UPDATE calls SET last_event_at = greatest(last_event_at, $3) WHERE id = $1 RETURNING id, lawyer_id, started_at),
@@ -196,8 +208,16 @@ func hear(ctx context.Context, tx postgres.Tx, e Event) (lawyerID string, err er
 // changing are the columns that an event may change.
 var changing = postgres.Updatable[callRow]()
 
+var updateSQL = postgres.SQL(postgres.Hot, "UPDATE calls SET "+postgres.Assign(changing, 2)+" WHERE id = $1")
+
 func update(ctx context.Context, tx postgres.Tx, c Call) error {
-	return tx.Later(postgres.Called("update call")).Gorm(ctx).Model(&callRow{}).Where("id = ?", c.ID).Select(changing).Updates(toRow(c)).Error
+	r := toRow(c)
+	values, err := postgres.Values(ctx, &r, changing...)
+	if err != nil {
+		return fmt.Errorf("write call: %w", err)
+	}
+	_, err = tx.Later(postgres.Called("update call")).Exec(ctx, updateSQL, append([]any{c.ID}, values...)...)
+	return err
 }
 
 // missed returns the last call that a lawyer was not reached with since an instant, if there is one.
@@ -214,16 +234,31 @@ func attempts(ctx context.Context, tx postgres.Tx, consultationID string) (int, 
 	return int(n), nil
 }
 
+var insertCommandsSQL = postgres.SQL(postgres.Batch, `INSERT INTO call_commands (id, call_id, kind, args, due_at, trace_parent)
+	SELECT o.id, $1, o.kind, o.args, o.due_at, nullif($2, '')
+	FROM ROWS FROM (json_to_recordset(CAST($3 AS json)) AS (id text, kind text, args jsonb, due_at timestamptz)) WITH ORDINALITY AS o (id, kind, args, due_at, n) ORDER BY o.n`)
+
 // insertCommands leaves their order to the database, which numbers the rows of a statement as they stand in it.
 func insertCommands(ctx context.Context, tx postgres.Tx, callID string, orders []order) error {
 	if len(orders) == 0 {
 		return nil
 	}
-	rows := make([]commandRow, len(orders))
-	for i, o := range orders {
-		rows[i] = commandRow{ID: tx.NewID("cmd"), CallID: callID, Kind: o.kind, Args: o.args, DueAt: tx.Now.Add(o.after), TraceParent: telemetry.Carry(ctx)}
+	type item struct {
+		ID    string      `json:"id"`
+		Kind  commandKind `json:"kind"`
+		Args  commandArgs `json:"args"`
+		DueAt time.Time   `json:"due_at"`
 	}
-	return gorm.G[commandRow](tx.Later(postgres.Called("insert commands")).Gorm(ctx)).CreateInBatches(ctx, &rows, len(rows))
+	items := make([]item, len(orders))
+	for i, o := range orders {
+		items[i] = item{tx.NewID("cmd"), o.kind, o.args, tx.Now.Add(o.after)}
+	}
+	list, err := json.Marshal(items)
+	if err != nil {
+		return err
+	}
+	_, err = tx.Later(postgres.Called("insert commands")).Exec(ctx, insertCommandsSQL, callID, telemetry.Carry(ctx), string(list))
+	return err
 }
 
 // redials are the legs of a call that are to be placed again later.

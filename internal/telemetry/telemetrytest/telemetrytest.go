@@ -39,7 +39,7 @@ func (s *Spans) Named(name string) (found []Span) {
 		}
 		attributes := map[string]string{}
 		for _, a := range one.Attributes {
-			attributes[string(a.Key)] = a.Value.Emit()
+			attributes[string(a.Key)] = a.Value.String()
 		}
 		found = append(found, Span{one.Name, one.SpanKind == trace.SpanKindClient, one.Status.Code == codes.Error, one.Parent.IsValid(), attributes})
 	}

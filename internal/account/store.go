@@ -44,8 +44,13 @@ func insertClient(ctx context.Context, tx postgres.Tx, r clientRow) error {
 	return nil
 }
 
-func clientByID(ctx context.Context, tx postgres.Tx, clientID string) (clientRow, bool, error) {
-	return oneClient(gorm.G[clientRow](tx.Gorm(ctx)).Where("id = ?", clientID).Take(ctx))
+var clientByIDSQL = postgres.SQL(postgres.Hot, "SELECT "+postgres.Columns[clientRow]("c")+" FROM clients c WHERE c.id = $1")
+
+func clientByID(ctx context.Context, tx postgres.Tx, clientID string) (r clientRow, found bool, err error) {
+	if r, found, err = postgres.One[clientRow](ctx, tx, clientByIDSQL, clientID); err != nil {
+		return clientRow{}, false, fmt.Errorf("read client: %w", err)
+	}
+	return r, found, nil
 }
 
 // clientForUpdate locks the row against every change, and not against rows that refer to it.

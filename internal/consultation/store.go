@@ -275,14 +275,14 @@ func lockOfCall(ctx context.Context, tx postgres.Tx, callID string) (Consultatio
 }
 
 func locked(ctx context.Context, tx postgres.Tx, s postgres.Statement, id string) (Consultation, error) {
-	found, err := postgres.Query[row](ctx, tx, s, id)
+	r, found, err := postgres.One[row](ctx, tx, s, id)
 	switch {
 	case err != nil:
 		return Consultation{}, fmt.Errorf("lock consultation: %w", err)
-	case len(found) == 0:
+	case !found:
 		return Consultation{}, problem.ErrNotFound
 	}
-	return fromRow(found[0]), nil
+	return fromRow(r), nil
 }
 
 // tryLock locks a consultation unless somebody else is at it; ok is false then.

@@ -62,6 +62,15 @@ func (tx Tx) Rows(ctx context.Context, s Statement, scan func(*sql.Rows) error, 
 	return rows.Err()
 }
 
+// One is [Query] for a statement that returns one row at most, and tells whether it does.
+func One[T any](ctx context.Context, tx Tx, s Statement, args ...any) (row T, found bool, err error) {
+	list, err := Query[T](ctx, tx, s, args...)
+	if err != nil || len(list) == 0 {
+		return row, false, err
+	}
+	return list[0], true, nil
+}
+
 // Unhurried is a common table expression to be joined by a statement that commits by itself: its commit waits neither for the disk nor
 // for a standby. A crash within the next moment may undo it, so it is only for what may be undone, such as who is at what. What anybody
 // commits later and is told to be kept keeps it, too: the log is written in order.

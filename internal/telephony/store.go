@@ -159,14 +159,14 @@ func lockCallFor(ctx context.Context, tx postgres.Tx, callID, eventID string) (c
 		Row      callRow `gorm:"embedded"`
 		Repeated bool
 	}
-	found, err := postgres.Query[locked](ctx, tx, lockCallSQL, callID, eventID)
+	r, found, err := postgres.One[locked](ctx, tx, lockCallSQL, callID, eventID)
 	switch {
 	case err != nil:
 		return Call{}, false, fmt.Errorf("lock call: %w", err)
-	case len(found) == 0:
+	case !found:
 		return Call{}, false, ErrNoCall
 	}
-	return fromRow(found[0].Row), found[0].Repeated, nil
+	return fromRow(r.Row), r.Repeated, nil
 }
 
 func lineMarks(ctx context.Context, tx postgres.Tx, callID string) ([]mark, error) {
@@ -195,14 +195,14 @@ var hearSQL = postgres.SQL(postgres.Batch, `WITH call AS (UPDATE calls SET last_
 
 // hear keeps an event that changes nothing, and notes that the call is not silent; or [ErrNoCall].
 func hear(ctx context.Context, tx postgres.Tx, e Event) (lawyerID string, err error) {
-	calls, err := postgres.Query[string](ctx, tx, hearSQL, e.CallID, e.ID, tx.Now, e.Kind, e.At)
+	lawyerID, found, err := postgres.One[string](ctx, tx, hearSQL, e.CallID, e.ID, tx.Now, e.Kind, e.At)
 	switch {
 	case err != nil:
 		return "", fmt.Errorf("keep call event: %w", err)
-	case len(calls) == 0:
+	case !found:
 		return "", ErrNoCall
 	}
-	return calls[0], nil
+	return lawyerID, nil
 }
 
 // changing are the columns that an event may change.

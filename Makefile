@@ -7,7 +7,7 @@ GOVULNCHECK := go run golang.org/x/vuln/cmd/govulncheck@v1.8.0
 BENCHSTAT := go run golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da
 COMPARED := .data/bench-compare
 
-.PHONY: unpack-pgbackrest help build run demo test test-long observed pgbouncer pooled replicas upgrade failover drill chaos outages race generate verify-generated lint lint-go breaking release release-contracts supply alerts vuln browser sdk fuzz-contract ci bench bench-compare simulate
+.PHONY: unpack-pgbackrest help build run demo test test-long observed pgbouncer pooled replicas upgrade failover drill chaos outages race generate verify-generated lint lint-go breaking release release-contracts supply alerts vuln browser sdk fuzz-contract ci bench bench-compare profile simulate
 
 help:
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -92,6 +92,16 @@ race: ## pass the tests of whatever runs concurrently under the race detector (n
 
 bench: ## measure the program on this machine (make bench ARGS="--only webhooks --load 5s")
 	@go run ./cmd/bench $(ARGS)
+
+# The calls below the server's handlers and the engine's loops; what a scenario prepares is left out.
+profile: ## where the program's time goes in a create, in a call with a token and in a life (.deploy/profiles.md)
+	@mkdir -p .data/profiles && go build -o .data/profiles/bench ./cmd/bench
+	@for scenario in "wallet/create consultation" "oauth/bearer call" "life/statements"; do \
+		file=.data/profiles/$$(echo "$$scenario" | tr ' /' '__').prof; \
+		.data/profiles/bench --only "^$$scenario$$" --cpuprofile $$file >/dev/null || true; \
+		echo "== $$scenario"; \
+		go tool pprof -top -cum -nodecount=45 -focus='echo.*ServeHTTP|poll\.Loop|dispatcher|sandbox\.\(' .data/profiles/bench $$file; \
+	done
 
 # The runs of the two builds take turns, so that both meet the same weather. What misses a target does not end it.
 bench-compare: ## measure this build beside another one, run by run (make bench-compare BASE=HEAD~1 RUNS=6 ARGS="--only wallet/create --load 3s")

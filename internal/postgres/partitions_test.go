@@ -311,14 +311,13 @@ func TestPartitionsGiveWay(t *testing.T) {
 	keep(t, db, 0)
 }
 
-// The table that was there becomes the first partition as it is, while the program before goes on writing, reading and deleting.
-func TestTheLogOfRequestsIsPartitionedUnderItsWriters(t *testing.T) {
-	t.Parallel()
-	url := dbtest.URL(t)
+// downTo takes the schema of a test's database back to a version, and returns its migrations and connections of its owner.
+func downTo(t *testing.T, url string, version int64) (postgres.Migrations, *pgxpool.Pool) {
+	t.Helper()
 	m := postgres.Migrations{URL: dbtest.OwnerURL(t, url)}
-	for version := int64(1 << 32); version > 57; {
+	for at := version + 1; at > version; {
 		var err error
-		if version, err = m.Down(t.Context()); err != nil {
+		if at, err = m.Down(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -326,7 +325,15 @@ func TestTheLogOfRequestsIsPartitionedUnderItsWriters(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer owner.Close()
+	t.Cleanup(owner.Close)
+	return m, owner
+}
+
+// The table that was there becomes the first partition as it is, while the program before goes on writing, reading and deleting.
+func TestTheLogOfRequestsIsPartitionedUnderItsWriters(t *testing.T) {
+	t.Parallel()
+	url := dbtest.URL(t)
+	m, owner := downTo(t, url, 57)
 	file := func(table string) (node uint32) {
 		if err := owner.QueryRow(t.Context(), `SELECT relfilenode FROM pg_class WHERE oid = $1::regclass`, table).Scan(&node); err != nil {
 			t.Fatal(err)
@@ -406,18 +413,7 @@ func TestTheLogOfRequestsIsPartitionedUnderItsWriters(t *testing.T) {
 // Every week gets the indexes of the list, also when an attempt before was cut off after any of its steps.
 func TestTheLogOfRequestsIsIndexedWeekByWeek(t *testing.T) {
 	t.Parallel()
-	m := postgres.Migrations{URL: dbtest.OwnerURL(t, dbtest.URL(t))}
-	for version := int64(1 << 32); version > 60; {
-		var err error
-		if version, err = m.Down(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-	}
-	owner, err := pgxpool.New(t.Context(), m.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer owner.Close()
+	m, owner := downTo(t, dbtest.URL(t), 60)
 	for _, sql := range []string{
 		`SELECT add_partition('api_requests', date_trunc('week', now(), 'UTC') + n * interval '7 days') FROM generate_series(5, 8) n`,
 		`INSERT INTO api_requests (application_id, id, at, method, path, status, duration_us, keyed, replayed)

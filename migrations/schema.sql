@@ -366,8 +366,11 @@ END),
     CONSTRAINT consultations_status_check CHECK ((status = ANY (ARRAY['DRAFT'::text, 'MATCHING'::text, 'PENDING_CALLBACK'::text, 'ASSIGNED'::text, 'IN_CALL'::text, 'CALL_ENDED'::text, 'COMPLETED'::text, 'CANCELLED'::text, 'EXPIRED'::text])))
 );
 CREATE INDEX consultations_assigned ON public.consultations USING btree (competence, language, assigned_at DESC) WHERE (assigned_at IS NOT NULL);
+CREATE INDEX consultations_cancelled ON public.consultations USING btree (application_id, client_id, created_at DESC, id DESC) WHERE (status = 'CANCELLED'::text);
 CREATE INDEX consultations_client ON public.consultations USING btree (client_id, created_at DESC, id DESC);
+CREATE INDEX consultations_completed ON public.consultations USING btree (application_id, client_id, created_at DESC, id DESC) WHERE (status = 'COMPLETED'::text);
 CREATE INDEX consultations_crew ON public.consultations USING btree (crew) WHERE ((crew IS NOT NULL) AND (status = ANY (ARRAY['MATCHING'::text, 'PENDING_CALLBACK'::text])));
+CREATE INDEX consultations_expired ON public.consultations USING btree (application_id, client_id, created_at DESC, id DESC) WHERE (status = 'EXPIRED'::text);
 CREATE INDEX consultations_history ON public.consultations USING btree (lawyer_id, created_at DESC, id DESC) WHERE (status = ANY (ARRAY['COMPLETED'::text, 'EXPIRED'::text]));
 CREATE INDEX consultations_list ON public.consultations USING btree (application_id, client_id, created_at DESC, id DESC);
 CREATE INDEX consultations_note_missing ON public.consultations USING btree (call_ended_at) WHERE (status = 'CALL_ENDED'::text);
@@ -376,7 +379,6 @@ CREATE INDEX consultations_open ON public.consultations USING btree (client_id) 
 CREATE INDEX consultations_period ON public.consultations USING brin (created_at) WITH (pages_per_range='32');
 CREATE INDEX consultations_reference ON public.consultations USING btree (external_ref) WHERE (external_ref IS NOT NULL);
 CREATE INDEX consultations_timer ON public.consultations USING btree (timer_at) WHERE (timer_at IS NOT NULL);
-CREATE INDEX consultations_unserved ON public.consultations USING btree (application_id, client_id, created_at DESC, id DESC) WHERE (status = ANY (ARRAY['CANCELLED'::text, 'EXPIRED'::text]));
 CREATE INDEX consultations_waiting ON public.consultations USING btree (competence, language, search_started_at) WHERE (status = ANY (ARRAY['MATCHING'::text, 'PENDING_CALLBACK'::text]));
 CREATE UNIQUE INDEX consultations_one_call_per_client ON public.consultations USING btree (client_id) WHERE (status = 'IN_CALL'::text);
 CREATE UNIQUE INDEX consultations_one_per_lawyer ON public.consultations USING btree (lawyer_id) WHERE (status = ANY (ARRAY['ASSIGNED'::text, 'IN_CALL'::text]));
@@ -1252,6 +1254,7 @@ CREATE TABLE webhook_deliveries (
     CONSTRAINT webhook_deliveries_pkey PRIMARY KEY (id),
     CONSTRAINT webhook_deliveries_state_check CHECK ((state = ANY (ARRAY['PENDING'::text, 'DELIVERED'::text, 'FAILED'::text])))
 );
+CREATE INDEX webhook_deliveries_delivered ON public.webhook_deliveries USING btree (application_id, created_at, id) WHERE (state = 'DELIVERED'::text);
 CREATE INDEX webhook_deliveries_event ON public.webhook_deliveries USING btree (event_id);
 CREATE INDEX webhook_deliveries_failed ON public.webhook_deliveries USING btree (application_id, created_at, id) WHERE (state = 'FAILED'::text);
 CREATE INDEX webhook_deliveries_first ON public.webhook_deliveries USING btree (consultation_id, sequence) WHERE (attempts = 0);

@@ -58,6 +58,7 @@ func (r *largeRig) asks(p past) []ask {
 		{name: "list, busy client", do: list(p.busy(), consultation.ListFilter{}, consultation.Position{})},
 		{name: "list, later page", do: list(p.busy(), consultation.ListFilter{}, later)},
 		{name: "list, frequent status", do: list(p.busy(), consultation.ListFilter{Status: consultation.Completed}, consultation.Position{})},
+		{name: "list, status of none", do: list(p.busy(), consultation.ListFilter{Status: consultation.Expired}, consultation.Position{})},
 		{name: "list, rare status", do: list(p.busy(), consultation.ListFilter{Status: consultation.Matching}, consultation.Position{})},
 		{name: "list, rare status, later page", do: list(p.busy(), consultation.ListFilter{Status: consultation.Matching}, later)},
 		{name: "list, external reference", do: list(p.busy(), consultation.ListFilter{ExternalRef: "case-50"}, consultation.Position{})},
@@ -99,7 +100,13 @@ func (r *largeRig) asks(p past) []ask {
 		}},
 		{name: "events", do: events(readApplication, 0)},
 		{name: "events, later", do: events(readApplication, int64(p.part)*100_000_000+int64(p.n)/20)},
-		{name: "events, never read before", times: 6, do: events("app_large_2", 0)},
+		{name: "events, a hundred never read", do: func(ctx context.Context) error {
+			if err := r.forget(ctx, p, 100); err != nil {
+				return err
+			}
+			r.watch.begin()
+			return events(newsApplication, 0)(ctx)
+		}},
 		{name: "events before", do: func(ctx context.Context) error {
 			_, err := a.Webhooks.EventsBefore(ctx, readApplication, 0, 50)
 			return err
@@ -110,6 +117,8 @@ func (r *largeRig) asks(p past) []ask {
 		}},
 		{name: "deliveries", do: deliveries(readApplication, webhook.DeliveryFilter{})},
 		{name: "deliveries, later page", do: deliveries(readApplication, webhook.DeliveryFilter{Before: webhook.Position{CreatedAt: later.CreatedAt, ID: "dlv_" + later.ID + "_1"}})},
+		{name: "deliveries, delivered", do: deliveries(readApplication, webhook.DeliveryFilter{State: webhook.Delivered})},
+		{name: "deliveries, delivered, none", do: deliveries(deafApplication, webhook.DeliveryFilter{State: webhook.Delivered})},
 		{name: "deliveries, failed", do: deliveries("app_large_7", webhook.DeliveryFilter{State: webhook.Failed})},
 		{name: "deliveries, failed, none", do: deliveries("app_large_2", webhook.DeliveryFilter{State: webhook.Failed})},
 		{name: "deliveries, pending, none", do: deliveries(readApplication, webhook.DeliveryFilter{State: webhook.Pending})},

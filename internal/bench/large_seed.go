@@ -22,6 +22,7 @@ const (
 	pastLawyers      = 200
 	deafApplication  = "app_large_19" // whose endpoint has not answered for days
 	readApplication  = "app_large_0"  // which reads its events; the others wait for deliveries alone
+	newsApplication  = "app_large_2"  // which does, too, and always has some that nobody has read
 )
 
 // busy is the client of this part who has a fiftieth of its consultations, at [readApplication].
@@ -80,7 +81,7 @@ var pastLists = [][]string{{
 		SELECT 'cll_' || id, id, client, law, 1, language, t, t, t, false, 'ENDED', 'FINISHED' FROM ` + pastOf + ` p WHERE status = 'COMPLETED'`,
 	`INSERT INTO webhook_events (id, application_id, consultation_id, sequence, type, body, created_at, position)
 		SELECT 'evt_' || id || '_' || k, app, id, k, 'consultation.matching', convert_to(repeat('x', 250), 'UTF8'), t + k * interval '1 second',
-			CASE WHEN app = 'app_large_0' THEN $1::int * 100000000::bigint + row_number() OVER (PARTITION BY app ORDER BY i, k) END
+			CASE WHEN app IN ('app_large_0', 'app_large_2') THEN $1::int * 100000000::bigint + row_number() OVER (PARTITION BY app ORDER BY i, k) END
 		FROM ` + pastOf + ` p, generate_series(1, 3) k`,
 	`INSERT INTO webhook_deliveries (id, event_id, application_id, consultation_id, sequence, state, attempts, next_at, created_at, ended_at)
 		SELECT 'dlv_' || id || '_' || k, 'evt_' || id || '_' || k, app, id, k,
@@ -88,7 +89,7 @@ var pastLists = [][]string{{
 		FROM ` + pastOf + ` p, generate_series(1, 3) k, LATERAL (SELECT app = 'app_large_19' AS deaf) d`,
 	`INSERT INTO webhook_attempts (delivery_id, attempt, started_at, duration_ms, status_code)
 		SELECT 'dlv_' || id || '_' || k, 1, t, 12, 204 FROM ` + pastOf + ` p, generate_series(1, 3) k`,
-	`UPDATE webhook_endpoints SET last_position = $1::int * 100000000::bigint + $2 WHERE application_id = 'app_large_0'`,
+	`UPDATE webhook_endpoints SET last_position = $1::int * 100000000::bigint + $2 WHERE application_id IN ('app_large_0', 'app_large_2')`,
 	`INSERT INTO api_requests (application_id, id, at, method, path, status, code, duration_us, keyed, replayed)
 		SELECT app, 'req_' || id, t, 'POST', '/api/v1/consultations', CASE WHEN i % 20 = 3 THEN 422 ELSE 201 END, CASE WHEN i % 20 = 3 THEN 'VALIDATION_FAILED' END, 9000, true, false
 		FROM ` + pastOf + ` p`,

@@ -21,6 +21,13 @@ func (r *largeRig) size(ctx context.Context) (n int64, err error) {
 	return n, err
 }
 
+// forget makes the newest events that [newsApplication] has of a part new to it.
+func (r *largeRig) forget(ctx context.Context, p past, n int) error {
+	_, err := r.app.DB.Pool().Exec(ctx, `UPDATE webhook_events SET position = NULL WHERE id IN (SELECT id FROM webhook_events
+		WHERE application_id = $1 AND id LIKE $2 ORDER BY created_at DESC LIMIT $3)`, newsApplication, fmt.Sprintf(`evt\_con\_large\_%d\_%%`, p.part), n)
+	return err
+}
+
 // day is what the books have to examine after some movements of a hundred clients, all of which must agree.
 func (r *largeRig) day(ctx context.Context, p past) error {
 	for i := range 100 {

@@ -29,12 +29,14 @@ func page(q *gorm.DB, before Position, limit int) ([]openRow, error) {
 
 func list(ctx context.Context, tx postgres.Tx, applicationID, clientID string, f ListFilter, before Position, limit int) ([]openRow, error) {
 	q := openRows(ctx, tx).Where("c.application_id = ? AND c.client_id = ?", applicationID, clientID)
-	switch f.Status {
+	switch f.Status { // in words, for the index of each end, and of what is open
 	case "":
 	case Completed:
-		q = q.Where("c.status = ?", f.Status)
-	case Cancelled, Expired:
-		q = q.Where("c.status = ? AND c.status IN ('CANCELLED', 'EXPIRED')", f.Status) // in words, for the index of what was not served
+		q = q.Where("c.status = 'COMPLETED'")
+	case Cancelled:
+		q = q.Where("c.status = 'CANCELLED'")
+	case Expired:
+		q = q.Where("c.status = 'EXPIRED'")
 	default:
 		q = q.Where("c.status = ? AND c."+isOpen, f.Status)
 	}

@@ -317,4 +317,58 @@ func TestAFilteredListReadsOnlyWhatIsTheClients(t *testing.T) {
 	}
 }
 
+// A page of what is over reads what it shows, however many the client has, and however many of them ended otherwise.
+func TestAPageOfOneStatusReadsOnlyItself(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	lawyer, many := w.online(), w.newClient("many@example.org", "+33612345675", true, 0)
+	owner := dbtest.Owner(t, w.DB)
+	t.Cleanup(func() { // the books know nothing of them
+		if _, err := owner.Pool().Exec(context.WithoutCancel(t.Context()), "DELETE FROM consultations"); err != nil {
+			t.Error(err)
+		}
+	})
+	// Of most clients there are a few, as in a plan for whichever client asks.
+	w.exec(`INSERT INTO clients (id, email, name, password_hash, created_at, updated_at)
+		SELECT 'cli_few_' || n, n || '@few.example', 'Demo Client', '', now(), now() FROM generate_series(1, 1000) n`)
+	for client, rule := range map[string]string{
+		w.client: "CASE WHEN n % 3000 = 0 THEN 'COMPLETED' ELSE 'EXPIRED' END", many: "'COMPLETED'", "cli_few_": "CASE WHEN n % 4 = 0 THEN 'CANCELLED' ELSE 'COMPLETED' END",
+	} {
+		w.exec(`INSERT INTO consultations (id, application_id, client_id, status, competence, language, erased_at, recording_consent, price_cents,
+				created_at, updated_at, search_started_at, lawyer_id, call_started_at, completed_at, cancelled_at, expired_at)
+			SELECT 'con_' || $2 || n, $1, CASE WHEN $2 = 'cli_few_' THEN $2 || n % 1000 + 1 ELSE $2 END, status, 'FAMILY', 'FR', t, false, 2000,
+				t, t, t, CASE WHEN status = 'COMPLETED' THEN $4 END, CASE WHEN status = 'COMPLETED' THEN t END, CASE WHEN status = 'COMPLETED' THEN t END, CASE WHEN status = 'CANCELLED' THEN t END, CASE WHEN status = 'EXPIRED' THEN t END
+			FROM (SELECT n, `+rule+` AS status, $3::timestamptz + n * interval '1 minute' AS t FROM generate_series(1, 3000) n) rows`, w.application, client, noon, lawyer)
+	}
+	if _, err := owner.Pool().Exec(t.Context(), "ANALYZE consultations"); err != nil {
+		t.Fatal(err)
+	}
+	const page = 20
+	for _, x := range []struct {
+		client string
+		status Status
+		want   int
+	}{{w.client, Completed, 1}, {w.client, Expired, page}, {w.client, Cancelled, 0}, {many, Completed, page}, {many, Expired, 0}} {
+		w.tx(func(tx postgres.Tx) error {
+			for range 10 { // the plan comes to be one for every client
+				var before, after, byIndexBefore, byIndex int
+				if err := tx.QueryRow(t.Context(), consultationReadsSQL).Scan(&before, &byIndexBefore); err != nil {
+					return err
+				}
+				found, err := list(t.Context(), tx, w.application, x.client, ListFilter{Status: x.status}, Position{}, page)
+				if err != nil {
+					return err
+				}
+				if err := tx.QueryRow(t.Context(), consultationReadsSQL).Scan(&after, &byIndex); err != nil {
+					return err
+				}
+				if read := byIndex - byIndexBefore; len(found) != x.want || after > before || read > x.want {
+					t.Errorf("%s of %s: %d rows were read by index and %d without for %d consultations", x.status, x.client, read, after-before, len(found))
+				}
+			}
+			return nil
+		})
+	}
+}
+
 var consultationReadsSQL = postgres.SQL(postgres.Backend, `SELECT coalesce(sum(seq_tup_read), 0), coalesce(sum(idx_tup_fetch), 0) FROM pg_stat_xact_user_tables WHERE relname = 'consultations'`)

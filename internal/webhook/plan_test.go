@@ -112,6 +112,11 @@ func TestAPageOfDeliveriesReadsOnlyItself(t *testing.T) {
 			{"pending, none", app, DeliveryFilter{State: Pending}, 0},
 			{"pending, none, later", app, DeliveryFilter{State: Pending, Before: middle}, 0},
 			{"pending, none, between", app, DeliveryFilter{State: Pending, From: middle.CreatedAt.Add(-24 * time.Hour), To: middle.CreatedAt}, 0},
+			{"delivered", app, DeliveryFilter{State: Delivered}, page},
+			{"delivered, later", app, DeliveryFilter{State: Delivered, Before: middle}, page},
+			{"delivered, none", deaf, DeliveryFilter{State: Delivered}, 0},
+			{"delivered, none, later", deaf, DeliveryFilter{State: Delivered, Before: middle}, 0},
+			{"delivered, none, between", deaf, DeliveryFilter{State: Delivered, From: middle.CreatedAt.Add(-24 * time.Hour), To: middle.CreatedAt}, 0},
 			{"failed, none", app, DeliveryFilter{State: Failed}, 0},
 			{"failed, none, between", app, DeliveryFilter{State: Failed, From: middle.CreatedAt.Add(-24 * time.Hour), To: middle.CreatedAt}, 0},
 			{"pending, of an unknown consultation", deaf, DeliveryFilter{State: Pending, ConsultationID: "con_none"}, 0},
@@ -132,6 +137,38 @@ func TestAPageOfDeliveriesReadsOnlyItself(t *testing.T) {
 			if read := after - before; len(found) != x.want || read > 2*x.want+5 { // each delivery and its event
 				t.Errorf("%s: %d rows were read for %d deliveries", x.name, read, len(found))
 			}
+		}
+		return nil
+	})
+}
+
+// A page of the feed takes some of what nobody has read before in hand, however much there is.
+func TestAPageOfTheFeedNumbersSoManyAndNoMore(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, clock.System{}, sandbox())
+	app, _ := w.application("")
+	c := w.consultation(app)
+	w.exec(`INSERT INTO webhook_events (id, application_id, consultation_id, sequence, type, body, created_at)
+		SELECT 'evt_' || n, $1, $2, n, 'consultation.created', '{}', now() - interval '20 days' + n * interval '1 minute' FROM generate_series(1, 20000) n`, app, c.ConsultationID)
+	w.tune("ANALYZE webhook_events")
+	w.tx(func(tx postgres.Tx) error {
+		before, err := readRows(t.Context(), tx)
+		if err != nil {
+			return err
+		}
+		if err := numberEvents(t.Context(), tx, app, 0, maxNumbered); err != nil {
+			return err
+		}
+		page, err := selectEvents(t.Context(), tx, app, 0, 2*maxNumbered)
+		if err != nil {
+			return err
+		}
+		after, err := readRows(t.Context(), tx)
+		if err != nil {
+			return err
+		}
+		if read := after - before; len(page) != maxNumbered || read > 3*maxNumbered+5 { // chosen, numbered, listed
+			t.Errorf("%d rows were read to number %d events and list them", read, len(page))
 		}
 		return nil
 	})

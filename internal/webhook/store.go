@@ -223,14 +223,14 @@ func selectDelivery(ctx context.Context, tx postgres.Tx, applicationID, delivery
 
 func selectDeliveries(ctx context.Context, tx postgres.Tx, applicationID string, f DeliveryFilter, limit int) ([]Delivery, error) {
 	q := logged(ctx, tx, applicationID)
-	switch f.State { // in words, for the indexes of the states that few are in
+	switch f.State { // in words, for the index of each state
 	case "":
-	case Failed:
-		q = q.Where("d.state = 'FAILED'")
 	case Pending:
 		q = q.Where("d.state = 'PENDING'")
-	default:
-		q = q.Where("d.state = ?", f.State)
+	case Delivered:
+		q = q.Where("d.state = 'DELIVERED'")
+	case Failed:
+		q = q.Where("d.state = 'FAILED'")
 	}
 	if f.ConsultationID != "" {
 		q = q.Where("e.consultation_id = ?", f.ConsultationID)

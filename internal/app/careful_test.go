@@ -1,10 +1,13 @@
 package app
 
 import (
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"partnerd/internal/dbtest"
 )
 
 // Everything that an https deployment answers says so for a year: pages, both APIs, assets and faults.
@@ -53,5 +56,28 @@ func TestMetricsAreForTheirReaders(t *testing.T) {
 		if w.Code != c.status {
 			t.Errorf("%+v: %d", c, w.Code)
 		}
+	}
+}
+
+// While the database is away the metrics say so; a reader who got none of them would take the process for dead.
+func TestMetricsAreServedWithoutTheDatabase(t *testing.T) {
+	t.Parallel()
+	a, err := Open(t.Context(), ofEnvironment(t, "sandbox", dbtest.URL(t)), slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(a.Close)
+	scrape := func() (int, string) {
+		w := httptest.NewRecorder()
+		a.metricsHandler().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+		return w.Code, w.Body.String()
+	}
+	const own, read = "\npartnerd_webhook_in_flight 0\n", "\npartnerd_notes_missing "
+	if status, text := scrape(); status != 200 || !strings.Contains(text, own) || !strings.Contains(text, read) {
+		t.Errorf("with the database: %d %s", status, text)
+	}
+	a.DB.Close()
+	if status, text := scrape(); status != 200 || !strings.Contains(text, own) || strings.Contains(text, read) {
+		t.Errorf("without the database: %d %s", status, text)
 	}
 }

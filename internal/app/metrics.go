@@ -5,6 +5,7 @@ import (
 	"crypto/subtle"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"time"
@@ -35,6 +36,13 @@ func newRegistry() *prometheus.Registry {
 	return r
 }
 
+// metricsHandler answers with what can be read. While the database is away its figures are missing and the process's own are what
+// alarms go by; an answer that failed for them would say that the process is down.
+func (a *App) metricsHandler() http.Handler {
+	return promhttp.HandlerFor(a.Metrics, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError, MaxRequestsInFlight: 3, Timeout: 10 * time.Second,
+		ErrorLog: slog.NewLogLogger(a.Logger.Handler(), slog.LevelWarn)})
+}
+
 // serveMetrics answers /metrics on an address of its own, to who can reach it and shows the token, if there is one. The
 // listener is open when it returns; stop closes it.
 func (a *App) serveMetrics() (stop func(), err error) {
@@ -43,7 +51,7 @@ func (a *App) serveMetrics() (stop func(), err error) {
 		return nil, fmt.Errorf("listen for metrics: %w", err)
 	}
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", bearer(a.Config.MetricsToken, promhttp.HandlerFor(a.Metrics, promhttp.HandlerOpts{MaxRequestsInFlight: 3, Timeout: 10 * time.Second})))
+	mux.Handle("GET /metrics", bearer(a.Config.MetricsToken, a.metricsHandler()))
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 15 * time.Second}
 	go func() {
 		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {

@@ -137,11 +137,22 @@ func (t *Telemetry) SendMetrics(ctx context.Context) error {
 		return fmt.Errorf("send metrics: %w", err)
 	}
 	sender := &metricSender{Exporter: exporter, figures: t.figures, complaint: complaint{log: t.cfg.Logger}}
-	reader := metric.NewPeriodicReader(sender, metric.WithProducer(bridge.NewMetricProducer(bridge.WithGatherer(t.cfg.Registry))))
+	reader := metric.NewPeriodicReader(sender, metric.WithProducer(bridge.NewMetricProducer(bridge.WithGatherer(prometheus.GathererFunc(readable(t.cfg.Registry.Gather))))))
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.meters = metric.NewMeterProvider(metric.WithReader(reader), metric.WithResource(t.cfg.resource(ctx)))
 	return nil
+}
+
+// readable leaves out what cannot be read: while the database is away its figures are missing, and the process's own are sent.
+func readable[F any](gather func() ([]F, error)) func() ([]F, error) {
+	return func() ([]F, error) {
+		families, err := gather()
+		if len(families) > 0 {
+			return families, nil
+		}
+		return nil, err
+	}
 }
 
 // Close sends what is left, as long as ctx lasts, and ends.

@@ -374,3 +374,27 @@ func TestSamplersAreThoseOfTheStandard(t *testing.T) {
 		}
 	}
 }
+
+// broken is a figure that cannot be read.
+type broken struct{}
+
+func (broken) Describe(out chan<- *prometheus.Desc) {
+	out <- prometheus.NewDesc("broken", "Of a database that is away.", nil, nil)
+}
+func (b broken) Collect(out chan<- prometheus.Metric) {
+	out <- prometheus.NewInvalidMetric(prometheus.NewDesc("broken", "Of a database that is away.", nil, nil), errors.New("away"))
+}
+
+// A figure that cannot be read keeps no other from the collector.
+func TestWhatCanBeReadIsSent(t *testing.T) {
+	t.Parallel()
+	r := prometheus.NewRegistry()
+	r.MustRegister(broken{})
+	if _, err := readable(r.Gather)(); err == nil {
+		t.Error("nothing can be read, and that is no fault")
+	}
+	r.MustRegister(prometheus.NewCounter(prometheus.CounterOpts{Name: "whole", Help: "Of the process."}))
+	if families, err := readable(r.Gather)(); err != nil || len(families) != 1 || families[0].GetName() != "whole" {
+		t.Errorf("%v, %v", families, err)
+	}
+}

@@ -46,5 +46,3 @@ func (s *Service) alarm(ctx context.Context, tx postgres.Tx, c *Consultation) er
 	}
 	return nil
 }
-
-const callbackDueSoon = "callback due soon"

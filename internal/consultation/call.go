@@ -46,7 +46,7 @@ func (s *Service) closeWithoutPhone(ctx context.Context, tx postgres.Tx, c *Cons
 	if err := s.apply(ctx, tx, c, onPhoneLost); err != nil {
 		return err
 	}
-	s.incident(tx, "phone not verified any more", c.ID, lawyerID)
+	s.incident(tx, phoneLost, c.ID, lawyerID)
 	return nil
 }
 

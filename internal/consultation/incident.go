@@ -9,6 +9,21 @@ import (
 	"partnerd/internal/postgres"
 )
 
+// Kinds of incidents. All are in incidentKinds.
+const (
+	lawyerQuarantined = "lawyer quarantined"
+	offerFailed       = "offer cannot be accepted"
+	strayCall         = "call without its consultation"
+	callNotKnown      = "consultation in call without a call"
+	callbackDueSoon   = "callback due soon"
+	callbackMissed    = "callback guarantee missed"
+	noteMissing       = "note missing"
+	closedWithoutNote = "closed without a note"
+	phoneLost         = "phone not verified any more"
+)
+
+var incidentKinds = []string{lawyerQuarantined, offerFailed, strayCall, callNotKnown, callbackDueSoon, callbackMissed, noteMissing, closedWithoutNote, phoneLost}
+
 // incident reports what an operator has to look at, once tx has committed: one line of the log, and a count of its kind.
 func (s *Service) incident(tx postgres.Tx, kind, consultationID, lawyerID string) {
 	tx.AfterCommit(func() {
@@ -17,9 +32,14 @@ func (s *Service) incident(tx postgres.Tx, kind, consultationID, lawyerID string
 	})
 }
 
+// newIncidents counts each kind from 0: a count that begins with its first incident has not risen for an alarm.
 func newIncidents() *prometheus.CounterVec {
-	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: "partnerd_consultation_incidents_total",
+	c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "partnerd_consultation_incidents_total",
 		Help: "What operators have to look at, by its kind, since this process began."}, []string{"kind"})
+	for _, kind := range incidentKinds {
+		c.WithLabelValues(kind)
+	}
+	return c
 }
 
 const scrapeTimeout = 2 * time.Second

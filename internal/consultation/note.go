@@ -25,7 +25,7 @@ func (s *Service) remind(ctx context.Context, tx postgres.Tx, c *Consultation) e
 	if err := s.releaseWriter(ctx, tx, *c, lawyer.Away); err != nil {
 		return err
 	}
-	s.incident(tx, "note missing", c.ID, c.LawyerID)
+	s.incident(tx, noteMissing, c.ID, c.LawyerID)
 	return nil
 }
 
@@ -62,7 +62,7 @@ func (s *Service) giveUpNote(ctx context.Context, tx postgres.Tx, c *Consultatio
 	if err := s.apply(ctx, tx, c, onNoteMissing); err != nil {
 		return err
 	}
-	s.incident(tx, "closed without a note", c.ID, c.LawyerID)
+	s.incident(tx, closedWithoutNote, c.ID, c.LawyerID)
 	return nil
 }
 

@@ -14,14 +14,6 @@ import (
 // Records that disagree are refused by the constraints of the schema. Whoever meets such a refusal puts what is wrong out of
 // the way, tells an operator, and goes on: nobody else's consultation waits for it.
 
-// Kinds of incidents.
-const (
-	lawyerQuarantined = "lawyer quarantined"
-	offerFailed       = "offer cannot be accepted"
-	strayCall         = "call without its consultation"
-	callNotKnown      = "consultation in call without a call"
-)
-
 // Constraints that a move may meet.
 const (
 	oneConsultationPerLawyer = "consultations_one_per_lawyer"

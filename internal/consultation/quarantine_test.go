@@ -31,6 +31,9 @@ func (w *world) expectIncidents(kind string, want int) {
 	w.do(err)
 	var got float64
 	for _, f := range families {
+		if len(f.GetMetric()) != len(incidentKinds) {
+			w.Errorf("%d kinds are counted, of %d that are counted from 0", len(f.GetMetric()), len(incidentKinds))
+		}
 		for _, m := range f.GetMetric() {
 			if m.GetLabel()[0].GetValue() == kind {
 				got += m.GetCounter().GetValue()

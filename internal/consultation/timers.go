@@ -370,7 +370,7 @@ func (s *Service) missGuarantee(ctx context.Context, tx postgres.Tx, c *Consulta
 	if err := s.apply(ctx, tx, c, onCallbackMissed); err != nil {
 		return err
 	}
-	s.incident(tx, "callback guarantee missed", c.ID, "")
+	s.incident(tx, callbackMissed, c.ID, "")
 	return nil
 }
 

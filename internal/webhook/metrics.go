@@ -55,6 +55,11 @@ func newMetrics(r prometheus.Registerer, db *postgres.DB, log *slog.Logger) *met
 		urlsRefused: prometheus.NewCounter(prometheus.CounterOpts{Name: "partnerd_webhook_urls_refused_total",
 			Help: "URLs refused when somebody tried to set them."}),
 	}
+	for _, purpose := range []string{purposeDelivery, purposePing, purposeTrial} {
+		for _, class := range append(classes, outcomeOK) { // from 0: a count that begins with its first attempt has not risen for an alarm
+			m.attempts.WithLabelValues(purpose, class)
+		}
+	}
 	if r != nil {
 		r.MustRegister(m.attempts, m.duration, m.firstDelay, m.inFlight, m.lost, m.urlsRefused, &gauges{db: db, log: log})
 	}

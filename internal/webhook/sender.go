@@ -55,6 +55,8 @@ const (
 	classProxy    = "proxy" // our egress proxy failed: nothing is known about the receiver
 )
 
+var classes = []string{classBlocked, classDNS, classConnect, classTLS, classTimeout, classResponse, classRedirect, classStatus, classProxy}
+
 // message is one attempt to be made.
 type message struct {
 	url            string

@@ -182,6 +182,7 @@ func newCallbacks() *prometheus.CounterVec {
 	for kind := range readers {
 		c.WithLabelValues(kind, "taken")
 		c.WithLabelValues(kind, "refused")
+		c.WithLabelValues(kind, "failed")
 	}
 	return c
 }

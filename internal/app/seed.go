@@ -33,6 +33,9 @@ func (a *App) Seed(ctx context.Context) (*Demo, error) {
 		return nil, fmt.Errorf("seed lawyers: %w", err)
 	}
 	path := a.Config.path("demo.json")
+	if err := os.MkdirAll(a.Config.DataDir, 0o711); err != nil { // with keys and database of its own the program has not made it yet
+		return nil, fmt.Errorf("data folder: %w", err)
+	}
 	d := Demo{
 		RedirectURI: "http://localhost:8090/callback", WebhookURL: "http://localhost:8090/webhooks",
 		ClientEmail: "demo@client.example", ClientPassword: "demo-" + rand.Text()[:12],

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 
@@ -26,8 +27,10 @@ func (c *doctorCmd) Run(ctx context.Context, cfg *app.Config) error {
 	if err := c.print(map[string]any{"ok": count[app.Fail] == 0, "findings": found}, lines...); err != nil {
 		return err
 	}
-	if n := count[app.Fail]; n > 0 {
+	if n := count[app.Fail]; n > 1 {
 		return fmt.Errorf("%d things are wrong", n)
+	} else if n == 1 {
+		return errors.New("one thing is wrong")
 	}
 	return nil
 }

@@ -159,6 +159,9 @@ func (a *App) open(ctx context.Context, move *operator.Act) error {
 	if err != nil {
 		return err
 	}
+	if err := a.Config.checkSame(ctx, "PARTNERD_DATABASE_POOLER_URL", a.Config.DatabasePoolerURL); err != nil {
+		return err
+	}
 	if err := a.record(ctx, claim, move); err != nil {
 		return err
 	}
@@ -212,12 +215,24 @@ func baseURL(ctx context.Context, url string, claim deployment.Claim) (string, e
 // databaseURLs are the addresses of the database for the owner of its tables and for the program.
 func (a *App) databaseURLs(ctx context.Context) (owner, program string, err error) {
 	if a.Config.DatabaseURL != "" {
-		return cmp.Or(a.Config.DatabaseOwnerURL, a.Config.DatabaseURL), a.Config.DatabaseURL, nil
+		return cmp.Or(a.Config.DatabaseOwnerURL, a.Config.DatabaseURL), a.Config.DatabaseURL, a.Config.checkSame(ctx, "PARTNERD_DATABASE_OWNER_URL", a.Config.DatabaseOwnerURL)
 	}
 	if a.cluster, err = cluster.Start(ctx, cluster.Options{Dir: filepath.Join(a.Config.DataDir, "postgres"), Logger: a.Logger}); err != nil {
 		return "", "", err
 	}
 	return a.cluster.EnsureDatabase(ctx, database)
+}
+
+// checkSame refuses an address that leads elsewhere than the program's: what is somebody else's would be migrated, or read and written.
+func (c *Config) checkSame(ctx context.Context, setting, address string) error {
+	if address == "" {
+		return nil
+	}
+	same, err := postgres.SameDatabase(ctx, c.DatabaseURL, address)
+	if err == nil && !same {
+		err = fmt.Errorf("%s leads to another database than PARTNERD_DATABASE_URL; nothing was changed", setting)
+	}
+	return err
 }
 
 // wire makes the services in the order of their imports.

@@ -2,6 +2,7 @@ package app
 
 import (
 	"log/slog"
+	"net/url"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -150,5 +151,68 @@ func TestTheAddressMovesByItsCommand(t *testing.T) {
 	err = c.QueryRow(t.Context(), `SELECT concat_ws(' ', actor, action, subject, reason, details) FROM audit_entries`).Scan(&entry)
 	if want := `cli:demo deployment.move live New name {"after":"` + second + `","before":"` + first + `"}`; entry != want || err != nil {
 		t.Errorf("audit %q, %v", entry, err)
+	}
+}
+
+// withSession is the address of a database whose sessions are as those behind a pooler have to be.
+func withSession(t *testing.T, database string) string {
+	t.Helper()
+	u, err := url.Parse(database)
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := u.Query()
+	for name, value := range map[string]string{"idle_in_transaction_session_timeout": "30000", "jit": "off", "lock_timeout": "5000"} {
+		q.Set(name, value)
+	}
+	u.RawQuery = q.Encode()
+	return u.String()
+}
+
+// What is migrated as the owner of the tables is the program's database and no other, and so is what a pooler leads to.
+func TestAllAddressesLeadToOneDatabase(t *testing.T) {
+	t.Parallel()
+	own, other := dbtest.URL(t), dbtest.URL(t)
+	before := tables(t, dbtest.OwnerURL(t, other))
+	for name, set := range map[string]func(c *Config){
+		"PARTNERD_DATABASE_OWNER_URL":  func(c *Config) { c.DatabaseOwnerURL = dbtest.OwnerURL(t, other) },
+		"PARTNERD_DATABASE_POOLER_URL": func(c *Config) { c.DatabasePoolerURL = withSession(t, other) },
+	} {
+		cfg := ofEnvironment(t, "sandbox", own)
+		set(&cfg)
+		a, err := Open(t.Context(), cfg, slog.New(slog.DiscardHandler))
+		if err == nil {
+			a.Close()
+		}
+		if err == nil || !strings.HasPrefix(err.Error(), name+" leads to another database") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if after := tables(t, dbtest.OwnerURL(t, other)); after != before {
+		t.Errorf("changed: %s, was %s", after, before)
+	}
+}
+
+// The doctor looks at the pooler, without which the program does not start.
+func TestTheDoctorLooksAtThePooler(t *testing.T) {
+	t.Parallel()
+	own := dbtest.URL(t)
+	cfg := ofEnvironment(t, "sandbox", own)
+	a, err := Open(t.Context(), cfg, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.Close()
+	for address, want := range map[string]Level{"": "", withSession(t, own): OK, withSession(t, dbtest.URL(t)): Fail, own: Fail, "postgres://nobody@127.0.0.1:1/nowhere": Fail} {
+		c, level := cfg, Level("")
+		c.DatabasePoolerURL = address
+		for _, f := range Examine(t.Context(), c, slog.New(slog.DiscardHandler)) {
+			if f.Check == "pooler" {
+				level = f.Level
+			}
+		}
+		if level != want {
+			t.Errorf("%s: %q, want %q", address, level, want)
+		}
 	}
 }

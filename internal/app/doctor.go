@@ -63,7 +63,7 @@ func Examine(ctx context.Context, cfg Config, log *slog.Logger) []Finding {
 	e.settings()
 	box := e.keys()
 	if err := cfg.CheckInstalled(ctx); err != nil {
-		e.fail("database", err.Error(), "Start the server once, or give this command the server's settings.")
+		e.fail("database", err.Error(), "Give this command the server's settings; look whether the database runs and takes connections from here. A new deployment: start the server once.")
 	} else if err := cfg.withDatabase(ctx, log, func(owner, program string) error {
 		e.database(ctx, owner, program, box)
 		return nil
@@ -89,8 +89,11 @@ func (e *examination) warn(check, found, do string) {
 	e.found = append(e.found, Finding{check, Warn, found, do})
 }
 func (e *examination) fail(check, found, do string) {
-	e.found = append(e.found, Finding{check, Fail, found, do})
+	e.found = append(e.found, Finding{check, Fail, onOneLine.Replace(found), do})
 }
+
+// onOneLine is for what a driver says of each address that it tried.
+var onOneLine = strings.NewReplacer(":\n\t", ": ", "\n\t", "; ", "\n", "; ")
 
 func (e *examination) settings() {
 	before := len(e.found)
@@ -172,8 +175,26 @@ func (e *examination) database(ctx context.Context, owner, program string, box *
 	e.clock(h)
 	e.roles(h)
 	e.housekeeping(h)
+	e.pooler(ctx, program)
 	e.schema(ctx, owner)
 	e.sealed(ctx, program, box)
+}
+
+// pooler looks whether statements that go through the pooler find the same database, with the settings of a session.
+func (e *examination) pooler(ctx context.Context, program string) {
+	if e.DatabasePoolerURL == "" {
+		return
+	}
+	db, err := postgres.Open(ctx, program, postgres.Options{MaxConns: 2, Pooler: e.DatabasePoolerURL, Test: e.Sandbox()})
+	if err == nil {
+		db.Close()
+		err = e.checkSame(ctx, "PARTNERD_DATABASE_POOLER_URL", e.DatabasePoolerURL)
+	}
+	if err != nil {
+		e.fail("pooler", err.Error(), "Look at PARTNERD_DATABASE_POOLER_URL and that pooler: name, port, database, role, password, and whether it reaches the server. The program does not start without it.")
+		return
+	}
+	e.ok("pooler", "it leads to the same database, and sets what a session needs")
 }
 
 func (e *examination) clock(h postgres.Health) {

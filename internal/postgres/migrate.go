@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 	"github.com/riverqueue/river/rivermigrate"
@@ -28,6 +29,35 @@ func HasSchema(ctx context.Context, url string) (has bool, err error) {
 		return false, fmt.Errorf("look for the schema: %w", err)
 	}
 	return has, nil
+}
+
+// SameDatabase tells whether both addresses lead to one database of one running server, and not to a copy of it. Either may be a
+// pooler's. It asks twice, should the server be started again between the two.
+func SameDatabase(ctx context.Context, one, other string) (same bool, err error) {
+	for range 2 {
+		var there, here string
+		if there, err = place(ctx, one); err != nil {
+			return false, err
+		}
+		if here, err = place(ctx, other); err != nil || here == there {
+			return err == nil, err
+		}
+	}
+	return false, nil
+}
+
+// place is a database of a server since its start.
+func place(ctx context.Context, url string) (at string, err error) {
+	conn, err := pgx.Connect(ctx, url)
+	if err != nil {
+		return "", fmt.Errorf("connect to the database: %w", err)
+	}
+	defer conn.Close(context.WithoutCancel(ctx))
+	err = conn.QueryRow(ctx, `SELECT extract(epoch FROM pg_postmaster_start_time())::text || ' ' || oid FROM pg_database WHERE datname = current_database()`, pgx.QueryExecModeExec).Scan(&at)
+	if err != nil {
+		return "", fmt.Errorf("ask which database it is: %w", err)
+	}
+	return at, nil
 }
 
 // MigrateDown undoes every migration. For tests of the migrations.

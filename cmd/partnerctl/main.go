@@ -40,7 +40,7 @@ func main() {
 	var c cli
 	k := kong.Parse(&c, kong.Name("partnerctl"), kong.Description("For partners: webhooks, logs and the sandbox of an application.\n\n"+
 		"The client_secret comes from PARTNERCTL_CLIENT_SECRET, or from the file that --secret-file names; it is never an argument."),
-		kong.UsageOnError(), kong.ConfigureHelp(kong.HelpOptions{Compact: true}), kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(&c.service))
+		kong.ShortUsageOnError(), kong.ConfigureHelp(kong.HelpOptions{Compact: true}), kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(&c.service))
 	if err := k.Run(); err != nil {
 		fmt.Fprintln(os.Stderr, "partnerctl:", err)
 		stop()

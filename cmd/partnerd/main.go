@@ -58,9 +58,12 @@ func main() {
 	var c cli
 	parser := kong.Must(&c, kong.Name("partnerd"), kong.Description("The Partner API for delegated legal consultations.\n\n"+
 		"Secrets are not taken from the command line: give --NAME-file FILE, --NAME - (a line of standard input), PARTNERD_NAME or PARTNERD_NAME_FILE."),
-		kong.UsageOnError(), kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
+		kong.ShortUsageOnError(), kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
 		kong.Vars{"version": version()}, kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(&c.Config))
 	args, err := withSecrets(os.Args[1:], os.Getenv, os.Stdin)
+	if err == nil {
+		err = checkFiles(os.Environ())
+	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "partnerd:", err)
 		stop()

@@ -21,6 +21,7 @@ var secretFlags = map[string]struct {
 }{
 	"password":              {},
 	"master-key":            {variable: "PARTNERD_MASTER_KEY"},
+	"note-public-key":       {variable: "PARTNERD_NOTE_PUBLIC_KEY", url: public},
 	"metrics-token":         {variable: "PARTNERD_METRICS_TOKEN"},
 	"stripe-secret-key":     {variable: "PARTNERD_STRIPE_SECRET_KEY"},
 	"twilio-auth-token":     {variable: "PARTNERD_TWILIO_AUTH_TOKEN"},
@@ -97,6 +98,25 @@ func withSecrets(args []string, getenv func(string) string, in io.Reader) ([]str
 	return out, nil
 }
 
+// checkFiles refuses a PARTNERD_NAME_FILE that nobody reads: the setting would be its default, and nobody would be told.
+func checkFiles(environ []string) error {
+	for _, entry := range environ {
+		variable, _, _ := strings.Cut(entry, "=")
+		name, file := strings.CutSuffix(variable, "_FILE")
+		if !file || !strings.HasPrefix(name, "PARTNERD_") {
+			continue
+		}
+		read := false
+		for _, known := range secretFlags {
+			read = read || known.variable == name
+		}
+		if !read {
+			return fmt.Errorf("%s: no setting is read from that file; set %s if there is such a setting", variable, name)
+		}
+	}
+	return nil
+}
+
 func instead(name, variable string) string {
 	ways := "use --" + name + "-file FILE, or --" + name + " - to read a line of standard input"
 	if variable != "" {
@@ -107,6 +127,9 @@ func instead(name, variable string) string {
 
 // secretURL tells whether a URL holds a secret. Both say so of what is no URL that can be read: it may hold one.
 type secretURL func(raw string) bool
+
+// public is for what is kept with secrets and is none.
+func public(string) bool { return false }
 
 // withPassword is for addresses of databases, whose user is no secret.
 func withPassword(raw string) bool {

@@ -34,6 +34,8 @@ func TestSecretsAreNotTakenFromTheCommandLine(t *testing.T) {
 		"variable of a file":   {args: []string{"serve"}, env: map[string]string{"PARTNERD_MASTER_KEY_FILE": file}, want: []string{"--master-key=from file", "serve"}},
 		"variable first":       {args: []string{"serve"}, env: map[string]string{"PARTNERD_MASTER_KEY_FILE": file, "PARTNERD_MASTER_KEY": "k"}, want: []string{"serve"}},
 		"URL without password": {args: []string{"--database-url", "postgres://me@localhost/db"}, want: []string{"--database-url=postgres://me@localhost/db"}},
+		"a public key":         {args: []string{"--note-public-key", "k"}, want: []string{"--note-public-key=k"}},
+		"its file":             {args: []string{"serve"}, env: map[string]string{"PARTNERD_NOTE_PUBLIC_KEY_FILE": file}, want: []string{"--note-public-key=from file", "serve"}},
 		"after the end":        {args: []string{"x", "--", "--password", "p"}, want: []string{"x", "--", "--password", "p"}},
 		"password":             {args: []string{"--password", "hunter2"}, fault: "--password-file FILE"},
 		"password, inline":     {args: []string{"--password=hunter2"}, fault: "leave it out to be asked"},
@@ -56,6 +58,19 @@ func TestSecretsAreNotTakenFromTheCommandLine(t *testing.T) {
 		}
 		if c.fault != "" && (err == nil || !strings.Contains(err.Error(), c.fault) || strings.Contains(err.Error(), "hunter2")) {
 			t.Errorf("%s: %v, want %q", name, err, c.fault)
+		}
+	}
+}
+
+// A file that nobody reads is not passed over.
+func TestAFileOfASettingIsRead(t *testing.T) {
+	t.Parallel()
+	for entry, ok := range map[string]bool{
+		"PARTNERD_MASTER_KEY_FILE=/x": true, "PARTNERD_NOTE_PUBLIC_KEY_FILE=/x": true, "OTEL_EXPORTER_OTLP_HEADERS_FILE=/x": true, "PARTNERD_ADDR=x_FILE": true, "SSL_CERT_FILE=/x": true,
+		"PARTNERD_MAIL_FROM_FILE=/x": false, "PARTNERD_MASTERKEY_FILE=/x": false,
+	} {
+		if err := checkFiles([]string{"HOME=/", entry}); (err == nil) != ok {
+			t.Errorf("%s: %v", entry, err)
 		}
 	}
 }

@@ -228,7 +228,7 @@ func (c *Config) proxies() ([]netip.Prefix, error) {
 	for _, p := range c.TrustedProxies {
 		prefix, err := netip.ParsePrefix(p)
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("%q is not a network like 10.0.0.0/8, or 10.0.0.1/32 for one address", p)
 		}
 		all = append(all, prefix)
 	}

@@ -28,7 +28,11 @@ func (c *Config) CheckInstalled(ctx context.Context) error {
 	for _, name := range needed {
 		_, err := os.Stat(c.path(name))
 		if errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("there is no installation in %s (no folder %q): set PARTNERD_DATA_DIR and PARTNERD_DATABASE_URL as for the server, or start it first", folder, name)
+			set := "PARTNERD_DATA_DIR and PARTNERD_DATABASE_URL"
+			if c.DatabaseURL != "" {
+				set = "PARTNERD_DATA_DIR, or PARTNERD_MASTER_KEY and PARTNERD_NOTE_PUBLIC_KEY,"
+			}
+			return fmt.Errorf("there is no installation in %s (no folder %q): set %s as for the server, or start it first", folder, name, set)
 		}
 		if err != nil {
 			return fmt.Errorf("data folder: %w", err)

@@ -704,8 +704,8 @@ CREATE TABLE oauth_grant_events (
     CONSTRAINT oauth_grant_events_event_check CHECK ((event = ANY (ARRAY['created'::text, 'activated'::text, 'refreshed'::text, 'replayed'::text, 'revoked'::text]))),
     CONSTRAINT oauth_grant_events_pkey PRIMARY KEY (seq)
 );
-CREATE INDEX oauth_grant_events_age ON public.oauth_grant_events USING brin (created_at);
 CREATE INDEX oauth_grant_events_pair ON public.oauth_grant_events USING btree (client_id, application_id, seq);
+CREATE INDEX oauth_grant_events_past ON public.oauth_grant_events USING btree (event, created_at);
 CREATE TRIGGER oauth_grant_events_append_only BEFORE DELETE OR UPDATE ON public.oauth_grant_events FOR EACH ROW EXECUTE FUNCTION oauth_grant_events_guard();
 CREATE TRIGGER oauth_grant_events_no_truncate BEFORE TRUNCATE ON public.oauth_grant_events FOR EACH STATEMENT EXECUTE FUNCTION oauth_grant_events_guard();
 

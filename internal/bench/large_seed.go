@@ -9,7 +9,7 @@ import (
 )
 
 // past is one part of what a service has behind it, made by statements in the database: consultations that are over, each with its
-// offer, call, evidence, hold, five transactions, three delivered events and a request. All is within the last twenty days, so that
+// offer, call, evidence, hold, five transactions, three delivered events, a request and a refresh. All is within the last twenty days, so that
 // no purge removes it. One client of fifty consultations is the busy one, the others have a hundred each.
 type past struct {
 	part int // part of all identifiers
@@ -34,7 +34,8 @@ func (p past) of(i int) string {
 
 // pastTables are what grows with use, and nothing else.
 var pastTables = []string{"clients", "wallets", "consultations", "consultation_evidence", "evidence_chain", "offers", "calls", "topup_sessions", "holds",
-	"ledger_transactions", "postings", "webhook_events", "webhook_deliveries", "webhook_attempts", "api_requests", "idempotency_keys", "sandbox_messages"}
+	"ledger_transactions", "postings", "webhook_events", "webhook_deliveries", "webhook_attempts", "api_requests", "idempotency_keys", "sandbox_messages",
+	"oauth_grant_events"}
 
 // house is who was there before, written once.
 var house = []string{
@@ -97,6 +98,8 @@ var pastLists = [][]string{{
 		SELECT app, client, 'POST /consultations', id, sha256(''), 201, '\x00', t, now() + interval '1 day' FROM ` + pastOf + ` p WHERE i % 20 = 0`,
 	`INSERT INTO sandbox_messages (id, application_id, client_id, kind, sealed, sent_at)
 		SELECT 'msg_' || id, app, client, 'TEXT_MESSAGE', '\x00', t FROM ` + pastOf + ` p WHERE i % 10 = 0 AND client <> 'cli_large_' || $1::int || '_20'`,
+	`INSERT INTO oauth_grant_events (grant_id, application_id, client_id, event, reason, created_at)
+		SELECT 'grt_' || client, app, client, CASE WHEN i % 20 = 1 THEN 'created' ELSE 'refreshed' END, '', t FROM ` + pastOf + ` p`,
 }, {
 	`INSERT INTO consultation_evidence (consultation_id, application_id, client_id, acknowledged_at, text_version, text_sha256, request_id, idempotency_key_sha256, address, user_agent)
 		SELECT id, app, client, t, '2026-01', sha256(''), 'req_' || id, sha256(''), '', '' FROM ` + pastOf + ` p`,

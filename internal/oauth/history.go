@@ -24,11 +24,16 @@ const (
 	reasonUsed       Reason = "refresh_token_used"
 )
 
-// How long events are kept. Refreshes are most of them and say least.
+// Refreshes are most of the events and say least.
 const (
 	eventRetention     = 365 * 24 * time.Hour
 	refreshedRetention = Retention
 )
+
+// kept is how long each event is.
+var kept = map[string]time.Duration{
+	EventCreated: eventRetention, EventActivated: eventRetention, EventRefreshed: refreshedRetention, EventReplayed: eventRetention, EventRevoked: eventRetention,
+}
 
 // Event is an entry of a grant's history. Entries are never changed.
 type Event struct {

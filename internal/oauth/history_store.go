@@ -46,13 +46,15 @@ func events(ctx context.Context, tx postgres.Tx, clientID, applicationID string,
 // admitPurgeSQL is the one way past the guard of oauth_grant_events.
 var admitPurgeSQL = postgres.SQL(postgres.Backend, `SELECT set_config('partnerd.purge', 'on', true)`)
 
-func deleteEvents(ctx context.Context, tx postgres.Tx, before, refreshedBefore time.Time) error {
+// deleteEvents deletes at most limit events of a kind from before an instant, the oldest first, and returns how many.
+func deleteEvents(ctx context.Context, tx postgres.Tx, event string, before time.Time, limit int) (int, error) {
 	if _, err := tx.Exec(ctx, admitPurgeSQL); err != nil {
-		return fmt.Errorf("delete history: %w", err)
+		return 0, fmt.Errorf("delete history: %w", err)
 	}
-	_, err := gorm.G[eventRow](tx.Gorm(ctx)).Where("created_at < ? OR (created_at < ? AND event = ?)", before, refreshedBefore, EventRefreshed).Delete(ctx)
+	past := tx.Gorm(ctx).Model(&eventRow{}).Select("seq").Where("event = ? AND created_at < ?", event, before).Order("created_at").Limit(limit)
+	n, err := gorm.G[eventRow](tx.Gorm(ctx)).Where("seq = ANY(ARRAY(?))", past).Delete(ctx)
 	if err != nil {
-		return fmt.Errorf("delete history: %w", err)
+		return 0, fmt.Errorf("delete history: %w", err)
 	}
-	return nil
+	return n, nil
 }

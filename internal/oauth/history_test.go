@@ -162,3 +162,60 @@ func TestHistoryOutlivesItsGrantForAYear(t *testing.T) {
 		}
 	}
 }
+
+// What the purge takes out of the history it finds by kind and age, wherever it lies, and so much in a transaction.
+func TestThePurgeOfTheHistoryReadsOnlyWhatIsPast(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	const past, some = 25, 10
+	if _, err := w.db.Pool().Exec(t.Context(), `INSERT INTO oauth_grant_events (grant_id, application_id, client_id, event, reason, created_at)
+		SELECT 'grt', 'app', 'cli_' || n % 100, kind, '', $1::timestamptz - CASE WHEN kind = 'created' THEN interval '100 days' WHEN n % 800 = 0 THEN interval '31 days' ELSE interval '1 day' END
+		FROM (SELECT n, CASE WHEN n % 20 = 1 THEN 'created' ELSE 'refreshed' END AS kind FROM generate_series(1, 20000) n) rows`, w.clk.Now()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := dbtest.Owner(t, w.db).Pool().Exec(t.Context(), "ANALYZE oauth_grant_events"); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []int{some, some, past - 2*some, 0} {
+		w.tx(t, func(tx postgres.Tx) error {
+			var before, after int
+			if err := tx.QueryRow(t.Context(), historyReadsSQL).Scan(&before); err != nil {
+				return err
+			}
+			n, err := deleteEvents(t.Context(), tx, EventRefreshed, tx.Now.Add(-refreshedRetention), some)
+			if err != nil {
+				return err
+			}
+			if err := tx.QueryRow(t.Context(), historyReadsSQL).Scan(&after); err != nil {
+				return err
+			}
+			if read := after - before; n != want || read > 2*want { // chosen and deleted
+				t.Errorf("%d rows were read to delete %d events, want %d", read, n, want)
+			}
+			return nil
+		})
+	}
+}
+
+var historyReadsSQL = postgres.SQL(postgres.Backend, `SELECT sum(seq_tup_read + coalesce(idx_tup_fetch, 0)) FROM pg_stat_xact_user_tables WHERE relname = 'oauth_grant_events'`)
+
+// No kind of event stays for ever.
+func TestEveryEventHasItsTime(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	var made, left int
+	if err := w.db.Pool().QueryRow(t.Context(), `WITH made AS (INSERT INTO oauth_grant_events (grant_id, application_id, client_id, event, reason, created_at)
+		SELECT 'grt', 'app', 'cli', (regexp_matches(pg_get_constraintdef(oid), '''([a-z]+)''::', 'g'))[1], '', $1 FROM pg_constraint
+		WHERE conname = 'oauth_grant_events_event_check' RETURNING 1) SELECT count(*) FROM made`, w.clk.Now().Add(-eventRetention-time.Second)).Scan(&made); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.svc.Purge(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.db.Pool().QueryRow(t.Context(), "SELECT count(*) FROM oauth_grant_events").Scan(&left); err != nil {
+		t.Fatal(err)
+	}
+	if made != len(kept) || left > 0 {
+		t.Errorf("%d of %d kinds are left", left, made)
+	}
+}

@@ -18,6 +18,7 @@ const PurgeEvery = time.Hour
 const (
 	purgedGrants = 500
 	purgedTokens = 10_000
+	purgedEvents = 10_000
 )
 
 // Purge ends the grants that ran out, and deletes those that ended [Retention] ago, with their codes and tokens; it returns how
@@ -35,17 +36,32 @@ func (s *Service) Purge(ctx context.Context) (deleted int, err error) {
 		}
 	}
 	if err == nil {
-		err = s.db.InTx(ctx, func(tx postgres.Tx) error {
-			if err := deleteRetiredSigningKeys(ctx, tx, tx.Now.Add(-Retention)); err != nil {
-				return err
-			}
-			return deleteEvents(ctx, tx, tx.Now.Add(-eventRetention), tx.Now.Add(-refreshedRetention))
-		})
+		err = s.db.InTx(ctx, func(tx postgres.Tx) error { return deleteRetiredSigningKeys(ctx, tx, tx.Now.Add(-Retention)) })
+	}
+	if err == nil {
+		err = s.purgeEvents(ctx)
 	}
 	if err != nil {
 		return deleted, fmt.Errorf("purge grants: %w", err)
 	}
 	return deleted, nil
+}
+
+// purgeEvents deletes the events that were kept for their time.
+func (s *Service) purgeEvents(ctx context.Context) error {
+	for event, kept := range kept {
+		for more := true; more; {
+			err := s.db.InTx(ctx, func(tx postgres.Tx) error {
+				n, err := deleteEvents(ctx, tx, event, tx.Now.Add(-kept), purgedEvents)
+				more = n == purgedEvents
+				return err
+			})
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // purgeGrants takes some of the grants that are due and tells whether there may be more.

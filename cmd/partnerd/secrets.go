@@ -15,10 +15,7 @@ import (
 
 // secretFlags are the flags whose value is a secret, with the variable of the environment that is read for it; of those with
 // a URL only what signs in with it is one. Every local user can read the command line of a process.
-var secretFlags = map[string]struct {
-	variable string
-	url      secretURL
-}{
+var secretFlags = map[string]secretFlag{
 	"password":              {},
 	"master-key":            {variable: "PARTNERD_MASTER_KEY"},
 	"note-public-key":       {variable: "PARTNERD_NOTE_PUBLIC_KEY", url: public},
@@ -40,6 +37,19 @@ var secretFlags = map[string]struct {
 	"mail-server":           {variable: "PARTNERD_MAIL_SERVER", url: withUser},
 	"sms-server":            {variable: "PARTNERD_SMS_SERVER", url: withUser},
 	"webhook-proxy":         {variable: "PARTNERD_WEBHOOK_PROXY", url: withUser},
+}
+
+type secretFlag struct {
+	variable string
+	url      secretURL
+}
+
+// alone refuses a line as the commands of keys print it, NAME=value, where the value alone is wanted.
+func (f secretFlag) alone(value string) error {
+	if f.variable != "" && strings.HasPrefix(value, f.variable+"=") {
+		return fmt.Errorf("it begins with %s=, and is to hold only what follows that", f.variable)
+	}
+	return nil
 }
 
 // withSecrets returns the arguments with secrets filled in from where they may come: --NAME-file FILE, --NAME - for a line of
@@ -78,6 +88,9 @@ func withSecrets(args []string, getenv func(string) string, in io.Reader) ([]str
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", flag, err)
 		}
+		if err := known.alone(value); err != nil {
+			return nil, fmt.Errorf("%s: %w", flag, err)
+		}
 		given[name] = true
 		out = append(out, "--"+name+"="+value)
 	}
@@ -90,6 +103,9 @@ func withSecrets(args []string, getenv func(string) string, in io.Reader) ([]str
 			continue
 		}
 		value, err := secretFile(path)
+		if err == nil {
+			err = known.alone(value)
+		}
 		if err != nil {
 			return nil, fmt.Errorf("%s_FILE: %w", known.variable, err)
 		}

@@ -19,6 +19,10 @@ func TestSecretsAreNotTakenFromTheCommandLine(t *testing.T) {
 	if err := os.WriteFile(file, []byte("from file\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	whole := filepath.Join(t.TempDir(), "whole")
+	if err := os.WriteFile(whole, []byte("PARTNERD_MASTER_KEY=hunter2\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for name, c := range map[string]struct {
 		args  []string
 		env   map[string]string
@@ -34,6 +38,8 @@ func TestSecretsAreNotTakenFromTheCommandLine(t *testing.T) {
 		"variable of a file":   {args: []string{"serve"}, env: map[string]string{"PARTNERD_MASTER_KEY_FILE": file}, want: []string{"--master-key=from file", "serve"}},
 		"variable first":       {args: []string{"serve"}, env: map[string]string{"PARTNERD_MASTER_KEY_FILE": file, "PARTNERD_MASTER_KEY": "k"}, want: []string{"serve"}},
 		"URL without password": {args: []string{"--database-url", "postgres://me@localhost/db"}, want: []string{"--database-url=postgres://me@localhost/db"}},
+		"a whole line":         {args: []string{"serve"}, env: map[string]string{"PARTNERD_MASTER_KEY_FILE": whole}, fault: "only what follows"},
+		"a whole line, typed":  {args: []string{"--master-key", "-"}, stdin: "PARTNERD_MASTER_KEY=hunter2\n", fault: "only what follows"},
 		"a public key":         {args: []string{"--note-public-key", "k"}, want: []string{"--note-public-key=k"}},
 		"its file":             {args: []string{"serve"}, env: map[string]string{"PARTNERD_NOTE_PUBLIC_KEY_FILE": file}, want: []string{"--note-public-key=from file", "serve"}},
 		"after the end":        {args: []string{"x", "--", "--password", "p"}, want: []string{"x", "--", "--password", "p"}},

@@ -42,9 +42,9 @@ func run(ctx context.Context, cfg *app.Config, serve, work bool) error {
 		if serve {
 			welcome(a, demo, invited)
 		}
-		said := []any{"environment", a.Config.Env, "address", a.Config.Addr, "baseUrl", a.Config.BaseURL}
-		if serve {
-			said = append(said, "requestsAreCounted", a.Quotas())
+		said := []any{"environment", a.Config.Env, "baseUrl", a.Config.BaseURL}
+		if serve { // work has no address
+			said = append(said, "address", a.Config.Addr, "requestsAreCounted", a.Quotas())
 		}
 		a.Logger.Info("started", said...)
 		app.TuneGC()

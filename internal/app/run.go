@@ -66,6 +66,7 @@ func (a *App) Run(ctx context.Context, serve, work bool, started func()) error {
 		}
 		defer stop()
 	}
+	defer context.AfterFunc(ctx, func() { a.Logger.Info("told to end", "drainDelay", a.Config.DrainDelay.String()) })()
 	if !serve {
 		started()
 		<-ctx.Done()

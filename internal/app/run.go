@@ -48,6 +48,9 @@ func (a *App) Run(ctx context.Context, serve, work bool, started func()) error {
 		background["log of requests"] = a.Requests.Run
 		background["desks"] = a.Desk.Run
 		background["shared quotas"] = a.limiter.Run
+		if a.Config.Sandbox() {
+			background["simulated payments"] = a.SimulatedPayments.Run // reports to this process, which a process that only works cannot
+		}
 		a.limiter.Connect(ctx)
 	}
 	for name, run := range background {
@@ -167,7 +170,6 @@ func (a *App) lead(ctx context.Context) error {
 	}
 	if a.Config.Sandbox() {
 		parts["simulated lawyers"] = a.SimulatedLawyers.Run
-		parts["simulated payments"] = a.SimulatedPayments.Run
 		parts["simulated calls"] = func(ctx context.Context) error { return a.SimulatedCalls.Run(ctx, a.Consultations.HandleCallEvent) }
 	}
 	a.DB.Alone(ctx, "leader", a.Logger, func(ctx context.Context) {

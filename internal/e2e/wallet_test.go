@@ -89,6 +89,16 @@ func TestTopUpThroughTheCheckoutPage(t *testing.T) {
 	}
 }
 
+// Where processes that serve and processes that work are apart, payments of the sandbox arrive: whoever only works has no address to
+// report them to, so whoever serves does.
+func TestPaymentsArriveWhereNobodyWorks(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, withoutWorkers)
+	s := w.link(t, w.partner(t, "CRM A"), w.client(t, "c1", true, 0))
+	s.topUp(t, 5000)
+	s.hasWallet(t, "after paying", 5000, 0)
+}
+
 // R20, R28: cancelled and expired checkouts move no money; a payment is decided once.
 func TestCheckoutsThatAreNotPaid(t *testing.T) {
 	t.Parallel()

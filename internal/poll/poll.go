@@ -13,7 +13,14 @@ func Pause(ctx context.Context, d time.Duration) bool {
 	return Await(ctx, time.After(d))
 }
 
-// Await waits for an instant, as that of [time.After], and tells whether ctx goes on.
+// spacing is what lies between the beginnings of two looks of which the first found all that was due: more gathers meanwhile, and is found
+// at one time.
+const spacing = 10 * time.Millisecond
+
+// Soonest is to be waited for by a look that begins now and finds all that is due; one that was cut short goes on at once.
+func Soonest() <-chan time.Time { return time.After(spacing) }
+
+// Await waits for an instant, as that of [Soonest], and tells whether ctx goes on.
 func Await(ctx context.Context, at <-chan time.Time) bool {
 	select {
 	case <-ctx.Done():

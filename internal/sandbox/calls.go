@@ -131,15 +131,13 @@ func (c *Calls) signal() {
 	}
 }
 
-const (
-	longestNap = 500 * time.Millisecond // between two looks, for the steps that other replicas wrote
-	spacing    = 10 * time.Millisecond  // between the beginnings of two looks, of which the first found all that was due
-)
+// longestNap is between two looks, for the steps that other replicas wrote.
+const longestNap = 500 * time.Millisecond
 
 // Run reports events through deliver as they happen, until ctx ends. One that is refused is reported again.
 func (c *Calls) Run(ctx context.Context, deliver Deliver) error {
 	return poll.Loop{Name: "simulated calls", Every: longestNap, Wake: c.wake, Log: c.log}.RunTimed(ctx, func(ctx context.Context) (time.Duration, error) {
-		soonest := time.After(spacing)
+		soonest := poll.Soonest()
 		n, next, err := c.deliver(ctx, deliver)
 		if n < stepBatch {
 			poll.Await(ctx, soonest)

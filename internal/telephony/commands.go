@@ -52,11 +52,10 @@ type command struct {
 const (
 	batch        = 16
 	parallel     = 8
-	lease        = 30 * time.Second      // a worker that claimed a command and died holds it back this long
-	commandLimit = 10 * time.Second      // for the provider to take one command
-	spacing      = 10 * time.Millisecond // between the beginnings of two looks, of which the first found all that was due
-	commandPoll  = time.Second           // finds what other processes queued, and what is due again
-	restPoll     = 10 * time.Second      // of those that need not look for that
+	lease        = 30 * time.Second // a worker that claimed a command and died holds it back this long
+	commandLimit = 10 * time.Second // for the provider to take one command
+	commandPoll  = time.Second      // finds what other processes queued, and what is due again
+	restPoll     = 10 * time.Second // of those that need not look for that
 	silencePoll  = 5 * time.Second
 )
 
@@ -64,7 +63,7 @@ const (
 // to [Service.LeadCommands].
 func (s *Service) RunCommands(ctx context.Context) error {
 	return poll.Loop{Name: "telephony commands", Every: restPoll, Wake: s.wake, Log: s.log}.Run(ctx, func(ctx context.Context) (bool, error) {
-		soonest := time.After(spacing)
+		soonest := poll.Soonest()
 		n, err := s.Execute(ctx)
 		if n < batch {
 			poll.Await(ctx, soonest)

@@ -19,9 +19,8 @@ const (
 	maxClaim   = 500 // deliveries by one statement
 	maxBatch   = 500 // results by one statement
 	linger     = 5 * time.Millisecond
-	spacing    = 10 * time.Millisecond // between the beginnings of two claims, of which the first took all that was due
-	queueConns = 2                     // one claims, one records
-	restPolls  = 10                    // of Config.Poll, between two looks of a process that does not lead
+	queueConns = 2  // one claims, one records
+	restPolls  = 10 // of Config.Poll, between two looks of a process that does not lead
 	helpAfter  = 500 * time.Millisecond
 
 	claimTime = 5 * time.Second
@@ -135,7 +134,7 @@ func (d *dispatcher) claimUntil(ctx context.Context, start func(message)) {
 // claim leases what is due and there is room for; more tells that the statement's limit was reached. Unless an endpoint may have more
 // that is due, it ends when the next claim may begin: events gather meanwhile.
 func (d *dispatcher) claim(ctx context.Context, start func(message)) (more bool, err error) {
-	soonest, running := time.After(spacing), ctx
+	soonest, running := poll.Soonest(), ctx
 	now := d.db.Clock().Now()
 	free, rooms := d.slots.plan(now)
 	if free <= 0 {

@@ -46,7 +46,7 @@ func createMany(ctx context.Context, e *Env) ([]Result, error) {
 		return nil, err
 	}
 	results := append(append(m.results(0), lost...), Result{Measure: "statements, BEGIN and COMMIT included", Value: float64(len(statements)), AtMost: 10},
-		Result{Measure: "round trips", Value: float64(trips), AtMost: 7})
+		Result{Measure: "round trips", Value: float64(trips), AtMost: 6})
 	if results, err = r.against(ctx, e, results, m, statements, walletConnections, 0.35); err != nil {
 		return results, err
 	}

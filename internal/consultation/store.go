@@ -194,8 +194,8 @@ func updateOne(ctx context.Context, tx postgres.Tx, from Status, c Consultation)
 }
 
 // updated checks that all of an update were still in status from.
-func updated(from Status, ids ...string) func(n int, err error) error {
-	return func(n int, err error) error {
+func updated(from Status, ids ...string) postgres.Check {
+	return postgres.Counted(func(n int, err error) error {
 		if err != nil {
 			return fmt.Errorf("update consultation %s: %w", strings.Join(ids, ", "), err)
 		}
@@ -203,7 +203,7 @@ func updated(from Status, ids ...string) func(n int, err error) error {
 			return fmt.Errorf("%w: of %s, %d are still %s", errLostRace, strings.Join(ids, ", "), n, from)
 		}
 		return nil
-	}
+	})
 }
 
 // rows begins a query for consultations c without their phone numbers.

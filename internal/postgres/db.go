@@ -22,7 +22,6 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgxpool"
-	"github.com/jackc/pgx/v5/stdlib"
 	"go.opentelemetry.io/otel/metric/noop"
 	gormpostgres "gorm.io/driver/postgres"
 	"gorm.io/gorm"
@@ -235,7 +234,7 @@ func open(ctx context.Context, cfg *pgxpool.Config, clk clock.Clock, ids id.Mint
 	if err != nil {
 		return nil, fmt.Errorf("make a pool of connections: %w", err)
 	}
-	db := stdlib.OpenDBFromPool(pool)
+	db := openSQL(pool)
 	g, err := gorm.Open(gormpostgres.New(gormpostgres.Config{Conn: db}), &gorm.Config{
 		SkipDefaultTransaction: true,
 		TranslateError:         false, // [IsUnique] names the constraint, which the translated error no longer does
@@ -293,6 +292,7 @@ func (db *DB) Pool() *pgxpool.Pool { return db.sessions }
 type Tx struct {
 	Now   time.Time // one instant for the whole transaction, UTC, microseconds
 	gorm  *gorm.DB
+	conn  *sql.Conn
 	line  *line // of statements that wait; nil outside a transaction
 	ids   id.Minter
 	after *[]func()
@@ -321,20 +321,7 @@ func (tx Tx) AfterCommit(f func()) {
 // effect outside the database.
 func (db *DB) InTx(ctx context.Context, f func(tx Tx) error) error {
 	for try := 1; ; try++ {
-		var after []func()
-		err := db.gorm.WithContext(ctx).Connection(func(g *gorm.DB) error {
-			conn := g.Statement.ConnPool.(*sql.Conn)
-			return g.Transaction(func(g *gorm.DB) error {
-				after = nil
-				later := &line{conn: conn}
-				tx := Tx{Now: clock.Truncate(db.clock.Now()), gorm: g, line: later, ids: db.ids, after: &after}
-				err := f(tx.on(pipelined{ConnPool: g.Statement.ConnPool, line: later}))
-				if later.failed == nil && err != nil {
-					return err
-				}
-				return later.flush(ctx)
-			})
-		})
+		after, err := db.try(ctx, f)
 		if err == nil {
 			for _, f := range after {
 				f()
@@ -345,6 +332,33 @@ func (db *DB) InTx(ctx context.Context, f func(tx Tx) error) error {
 			return err
 		}
 	}
+}
+
+// try runs f in a transaction once and returns what is to be done when it has committed.
+func (db *DB) try(ctx context.Context, f func(tx Tx) error) (after []func(), err error) {
+	c, err := db.sql.Conn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	t, err := c.BeginTx(ctx, nil)
+	if err != nil {
+		return nil, err
+	}
+	defer t.Rollback() // has nothing to do after a commit
+	tx := Tx{Now: clock.Truncate(db.clock.Now()), gorm: db.gorm.Session(&gorm.Session{NewDB: true, Context: ctx}), conn: c, ids: db.ids, after: &after}
+	tx.gorm.Statement.ConnPool = t
+	if err := onConn(c, func(c *conn) error { tx.line = c.line; return nil }); err != nil {
+		return nil, err
+	}
+	err = f(tx)
+	if tx.line.failed != nil {
+		return nil, tx.line.failed
+	}
+	if err != nil {
+		return nil, err
+	}
+	return after, t.Commit()
 }
 
 // Read returns a handle for single statements that need no common snapshot.

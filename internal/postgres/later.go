@@ -8,92 +8,67 @@ import (
 	"slices"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
-	"github.com/jackc/pgx/v5/stdlib"
 	"gorm.io/gorm"
 )
 
+// Check is what is made of a write that waits, once it has gone to the database.
+type Check struct {
+	what string
+	rows func(rows int, err error) error // nil: only an error matters
+}
+
+// Called is a check that has only an error to look at, which it calls by what the write is. What waits last in a transaction and has no
+// other check goes to the database with the commit.
+func Called(what string) Check { return Check{what: what} }
+
+// Counted is a check that is given how many rows the write has changed or returned, or its error.
+func Counted(check func(rows int, err error) error) Check { return Check{rows: check} }
+
+func (c Check) outcome(rows int, err error) error {
+	switch {
+	case c.rows != nil:
+		return c.rows(rows, err)
+	case err != nil:
+		return fmt.Errorf("%s: %w", c.what, err)
+	}
+	return nil
+}
+
 // Later returns a handle of the same transaction whose writes wait and then go to the database together, in one round trip and in
-// their order: before the next statement of the transaction, or before it commits. It is for a write whose outcome decides nothing of what
-// the transaction does next. Such a write returns no error and changes no row; afterwards check is given how many rows it has
-// changed or returned, or its error. What check returns is what [DB.InTx] returns, and the transaction is rolled back.
-// What returns rows to be read (INSERT … RETURNING by GORM) does not wait. Outside a transaction nothing does: the write returns what check
-// returns.
-func (tx Tx) Later(check func(rows int, err error) error) Tx {
-	p, ok := tx.gorm.Statement.ConnPool.(pipelined)
-	if !ok {
-		p = pipelined{ConnPool: tx.gorm.Statement.ConnPool, line: &line{}}
+// their order: with the next statement of the transaction, or before it commits. It is for a write whose outcome decides nothing of what
+// the transaction does next. Such a write returns no error and changes no row; the check sees afterwards what came of it. What the check
+// returns is what [DB.InTx] returns, and the transaction is rolled back.
+// What returns rows to be read (INSERT … RETURNING by GORM) does not wait. Outside a transaction nothing does: the write returns what the
+// check returns.
+func (tx Tx) Later(check Check) Tx {
+	pool := tx.gorm.Statement.ConnPool
+	if p, ok := pool.(patient); ok {
+		pool = p.ConnPool
 	}
-	p.check = check
-	return tx.on(p)
-}
-
-// Called is a check for [Tx.Later] that has only an error to look at, which it calls by what the write is.
-func Called(what string) func(rows int, err error) error {
-	return func(_ int, err error) error {
-		if err != nil {
-			return fmt.Errorf("%s: %w", what, err)
-		}
-		return nil
-	}
-}
-
-// on is the handle with another connection below.
-func (tx Tx) on(p gorm.ConnPool) Tx {
 	tx.gorm = tx.gorm.Session(&gorm.Session{NewDB: true, Context: tx.gorm.Statement.Context}) // a context has it copy the statement
-	tx.gorm.Statement.ConnPool = p
+	tx.gorm.Statement.ConnPool = patient{ConnPool: pool, line: tx.line, check: check}
 	return tx
 }
 
-// pipelined is the connection of a transaction: what waits goes before any other statement.
-type pipelined struct {
+// patient is the connection of a transaction whose writes wait.
+type patient struct {
 	gorm.ConnPool
-	line  *line
-	check func(rows int, err error) error // of writes that wait; nil when they do not
+	line  *line // nil outside a transaction
+	check Check
 }
 
 // ExecContext implements [gorm.ConnPool].
-func (p pipelined) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
-	switch {
-	case p.check != nil && p.line.conn == nil:
+func (p patient) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
+	if p.line == nil {
 		n, err := rowsOf(p.ConnPool.ExecContext(ctx, query, args...))
-		return driver.RowsAffected(0), p.check(n, err)
-	case p.check != nil:
-		p.line.waiting = append(p.line.waiting, waiting{query, slices.Clone(args), p.check})
-		return driver.RowsAffected(0), nil
-	case len(p.line.waiting) == 0:
-		return p.ConnPool.ExecContext(ctx, query, args...)
+		return driver.RowsAffected(0), p.check.outcome(n, err)
 	}
-	var changed int // what does not wait goes with what does; its error is its caller's
-	var own error
-	p.line.waiting = append(p.line.waiting, waiting{query, args, func(rows int, err error) error {
-		changed, own = rows, err
-		return nil
-	}})
-	if err := p.line.flush(ctx); err != nil {
-		return nil, err
-	}
-	return driver.RowsAffected(changed), own
+	p.line.waiting = append(p.line.waiting, waiting{query, slices.Clone(args), p.check})
+	return driver.RowsAffected(0), nil
 }
 
-// QueryContext implements [gorm.ConnPool].
-func (p pipelined) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
-	if err := p.line.flush(ctx); err != nil {
-		return nil, err
-	}
-	return p.ConnPool.QueryContext(ctx, query, args...)
-}
-
-// QueryRowContext implements [gorm.ConnPool]. No row can be made that has an error: after one the statement runs in a transaction that
-// will not commit, and InTx returns that error whatever became of this row.
-func (p pipelined) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
-	_ = p.line.flush(ctx)
-	return p.ConnPool.QueryRowContext(ctx, query, args...)
-}
-
-// line is what waits in a transaction.
+// line is what waits in a transaction, the statement that begins it first.
 type line struct {
-	conn    *sql.Conn // what gorm runs on; nil outside a transaction
 	waiting []waiting
 	failed  error // the first, with which the transaction ends
 }
@@ -101,51 +76,64 @@ type line struct {
 type waiting struct {
 	query string
 	args  []any
-	check func(rows int, err error) error
+	check Check
+}
+
+// holds tells whether a statement has something to take along, or to fail with.
+func (l *line) holds() bool { return l != nil && (len(l.waiting) > 0 || l.failed != nil) }
+
+// unused tells whether the transaction has not begun and nothing waits but its beginning.
+func (l *line) unused() bool { return len(l.waiting) == 1 && l.waiting[0].query == "begin" }
+
+// counted tells whether it must be seen what came of something before the transaction may commit.
+func (l *line) counted() bool {
+	return slices.ContainsFunc(l.waiting, func(w waiting) bool { return w.check.rows != nil })
 }
 
 // flush sends what waits and checks what came of it.
-func (l *line) flush(ctx context.Context) error {
-	if l.failed != nil || len(l.waiting) == 0 {
-		return l.failed
+func (l *line) flush(ctx context.Context, c *pgx.Conn) error {
+	if !l.holds() {
+		return nil
 	}
-	list := l.waiting
-	l.waiting = nil
-	l.failed = onConn(l.conn, func(c *pgx.Conn) error { return send(ctx, c, list) })
+	results, err := l.send(ctx, c, "", nil)
+	if err != nil {
+		return err
+	}
+	l.failed = results.Close()
 	return l.failed
 }
 
-// send has a list of statements run in one round trip. The first that fails, or whose outcome its check refuses, ends it.
-func send(ctx context.Context, c *pgx.Conn, list []waiting) error {
+// send gives what waits and, unless it is empty, query to the database in one round trip. It checks what came of what waited: the first
+// that fails, or whose outcome its check refuses, ends the transaction. What came of query is the caller's to read.
+func (l *line) send(ctx context.Context, c *pgx.Conn, query string, args []any) (pgx.BatchResults, error) {
+	if l.failed != nil {
+		return nil, l.failed
+	}
+	list := l.waiting
+	l.waiting = nil
 	var b pgx.Batch
 	for _, w := range list {
 		b.Queue(w.query, w.args...)
 	}
+	if query != "" {
+		b.Queue(query, args...)
+	}
 	results := c.SendBatch(ctx, &b)
-	var failed error
 	for _, w := range list {
-		var tag pgconn.CommandTag
-		tag, failed = results.Exec()
-		if err := w.check(int(tag.RowsAffected()), failed); err != nil {
+		tag, err := results.Exec()
+		if l.failed = w.check.outcome(int(tag.RowsAffected()), err); l.failed != nil {
 			results.Close()
-			return err
+			return nil, l.failed
 		}
 	}
-	if err := results.Close(); failed == nil {
-		return err
-	}
-	return nil
+	return results, nil
 }
 
-// onConn runs f on the connection below conn.
-func onConn(conn *sql.Conn, f func(*pgx.Conn) error) error {
+// onConn runs f on the connection below c.
+func onConn(c *sql.Conn, f func(*conn) error) error {
 	var inner error
-	err := conn.Raw(func(driver any) error {
-		c, ok := driver.(*stdlib.Conn)
-		if !ok {
-			return fmt.Errorf("the database driver is %T", driver)
-		}
-		inner = f(c.Conn())
+	err := c.Raw(func(driver any) error {
+		inner = f(driver.(*conn))
 		return nil // an error here would make database/sql discard the connection
 	})
 	if err != nil {

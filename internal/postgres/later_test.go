@@ -90,10 +90,10 @@ func TestWhatWaitsGoesTogether(t *testing.T) {
 	s.trips = nil
 	var read string
 	err := db.InTx(ctx, func(tx postgres.Tx) error {
-		if n, err := tx.Later(note).Exec(ctx, insertWord, "a", "one"); n != 0 || err != nil {
+		if n, err := tx.Later(postgres.Counted(note)).Exec(ctx, insertWord, "a", "one"); n != 0 || err != nil {
 			t.Errorf("a write that waits: %d, %v", n, err)
 		}
-		if err := gorm.G[wordRow](tx.Later(note).Gorm(ctx)).Create(ctx, &wordRow{"b", "two"}); err != nil {
+		if err := gorm.G[wordRow](tx.Later(postgres.Counted(note)).Gorm(ctx)).Create(ctx, &wordRow{"b", "two"}); err != nil {
 			return err
 		}
 		if len(changed) > 0 {
@@ -102,7 +102,7 @@ func TestWhatWaitsGoesTogether(t *testing.T) {
 		if err := tx.QueryRow(ctx, readWord, "a").Scan(&read); err != nil {
 			return err
 		}
-		if _, err := tx.Later(note).Exec(ctx, changeWord, "a", "three"); err != nil {
+		if _, err := tx.Later(postgres.Counted(note)).Exec(ctx, changeWord, "a", "three"); err != nil {
 			return err
 		}
 		if n, err := tx.Exec(ctx, changeWord, "b", "four"); n != 1 || err != nil {
@@ -111,12 +111,12 @@ func TestWhatWaitsGoesTogether(t *testing.T) {
 		if n, err := tx.Exec(ctx, changeWord, "c", "four"); n != 0 || err != nil {
 			t.Errorf("alone: %d, %v", n, err)
 		}
-		if _, err := gorm.G[wordRow](tx.Later(note).Gorm(ctx)).Where("id = ?", "nobody").Update(ctx, "word", "five"); err != nil {
+		if _, err := gorm.G[wordRow](tx.Later(postgres.Counted(note)).Gorm(ctx)).Where("id = ?", "nobody").Update(ctx, "word", "five"); err != nil {
 			return err
 		}
 		return tx.Pgx(ctx, func(lent pgx.Tx) error {
 			_, err := lent.Exec(ctx, "DELETE FROM words WHERE id = 'b'")
-			if _, err := tx.Later(note).Exec(ctx, insertWord, "d", "six"); err != nil {
+			if _, err := tx.Later(postgres.Counted(note)).Exec(ctx, insertWord, "d", "six"); err != nil {
 				return err
 			}
 			return err
@@ -125,7 +125,7 @@ func TestWhatWaitsGoesTogether(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := []string{"begin", "insert+insert", "select", "update+update", "update", "update", "delete", "insert", "commit"}; !slices.Equal(s.trips, want) {
+	if want := []string{"begin+insert+insert+select", "update+update", "update", "update", "delete", "insert", "commit"}; !slices.Equal(s.trips, want) {
 		t.Errorf("round trips %q, want %q", s.trips, want)
 	}
 	if read != "one" || !slices.Equal(changed, []int{1, 1, 1, 0, 1}) || count(t, db) != 2 {
@@ -181,10 +181,10 @@ func TestWhatWaitedAndFailedEndsTheTransaction(t *testing.T) {
 			if _, err := tx.Exec(ctx, insertWord, "before", ""); err != nil {
 				return err
 			}
-			if _, err := tx.Later(one).Exec(ctx, changeWord, "nobody", ""); err != nil {
+			if _, err := tx.Later(postgres.Counted(one)).Exec(ctx, changeWord, "nobody", ""); err != nil {
 				return err
 			}
-			if _, err := tx.Later(one).Exec(ctx, insertWord, "after", ""); err != nil {
+			if _, err := tx.Later(postgres.Counted(one)).Exec(ctx, insertWord, "after", ""); err != nil {
 				return err
 			}
 			return f(tx)
@@ -194,7 +194,7 @@ func TestWhatWaitedAndFailedEndsTheTransaction(t *testing.T) {
 		}
 		err = db.InTx(ctx, func(tx postgres.Tx) error {
 			for range 2 {
-				if _, err := tx.Later(plain).Exec(ctx, insertWord, "twin", ""); err != nil {
+				if _, err := tx.Later(postgres.Counted(plain)).Exec(ctx, insertWord, "twin", ""); err != nil {
 					return err
 				}
 			}
@@ -205,7 +205,7 @@ func TestWhatWaitedAndFailedEndsTheTransaction(t *testing.T) {
 		}
 	}
 	err := db.InTx(ctx, func(tx postgres.Tx) error {
-		if _, err := tx.Later(plain).Exec(ctx, insertWord, "a", ""); err != nil {
+		if _, err := tx.Later(postgres.Counted(plain)).Exec(ctx, insertWord, "a", ""); err != nil {
 			return err
 		}
 		return other
@@ -213,7 +213,7 @@ func TestWhatWaitedAndFailedEndsTheTransaction(t *testing.T) {
 	if !errors.Is(err, other) || count(t, db) != 0 {
 		t.Errorf("given up: %v, %d words", err, count(t, db))
 	}
-	if tx := db.Read(); !errors.Is(second(tx.Later(one).Exec(ctx, changeWord, "nobody", "")), refused) || second(tx.Later(one).Exec(ctx, insertWord, "now", "")) != nil || count(t, db) != 1 {
+	if tx := db.Read(); !errors.Is(second(tx.Later(postgres.Counted(one)).Exec(ctx, changeWord, "nobody", "")), refused) || second(tx.Later(postgres.Counted(one)).Exec(ctx, insertWord, "now", "")) != nil || count(t, db) != 1 {
 		t.Error("outside a transaction a write is not checked at once")
 	}
 }
@@ -227,7 +227,7 @@ func TestAnErrorIsItsCallers(t *testing.T) {
 	ctx := t.Context()
 	taken := errors.New("taken")
 	err := db.InTx(ctx, func(tx postgres.Tx) error {
-		if _, err := tx.Later(plain).Exec(ctx, insertWord, "a", ""); err != nil {
+		if _, err := tx.Later(postgres.Counted(plain)).Exec(ctx, insertWord, "a", ""); err != nil {
 			return err
 		}
 		if _, err := tx.Exec(ctx, insertWord, "a", ""); postgres.IsUnique(err, "words_pkey") {
@@ -247,12 +247,12 @@ func TestWhatWaitsIsTriedAgain(t *testing.T) {
 	ctx, tries := t.Context(), 0
 	err := db.InTx(ctx, func(tx postgres.Tx) error {
 		tries++
-		_, err := tx.Later(func(_ int, err error) error {
+		_, err := tx.Later(postgres.Counted(func(_ int, err error) error {
 			if tries == 1 {
 				return &pgconn.PgError{Code: "40P01"}
 			}
 			return err
-		}).Exec(ctx, insertWord, "a", "")
+		})).Exec(ctx, insertWord, "a", "")
 		return err
 	})
 	if err != nil || tries != 2 || count(t, db) != 1 {

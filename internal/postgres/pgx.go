@@ -16,10 +16,13 @@ func (tx Tx) Pgx(ctx context.Context, f func(pgx.Tx) error) error {
 	if tx.line == nil {
 		return errors.New("Pgx needs a transaction of InTx")
 	}
-	if err := tx.line.flush(ctx); err != nil {
-		return err
-	}
-	return onConn(tx.line.conn, func(c *pgx.Conn) error { return f(lentTx{c}) })
+	return onConn(tx.conn, func(c *conn) error {
+		lent := c.Conn.Conn()
+		if err := tx.line.flush(ctx, lent); err != nil {
+			return err
+		}
+		return f(lentTx{lent})
+	})
 }
 
 type lentTx struct{ conn *pgx.Conn }

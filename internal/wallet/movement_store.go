@@ -245,6 +245,6 @@ func move(ctx context.Context, tx postgres.Tx, st statement, m movement) (bool, 
 // moveLater has a movement run with the next statement; see [postgres.Tx.Later]. The transaction ends with refusal when its guard does not
 // let it.
 func moveLater(ctx context.Context, tx postgres.Tx, what string, st statement, m movement, refusal error) error {
-	_, err := tx.Later(func(n int, err error) error { return outcome(what, n == 1, err, refusal) }).Exec(ctx, st.sql, m.values(st.names)...)
+	_, err := tx.Later(postgres.Counted(func(n int, err error) error { return outcome(what, n == 1, err, refusal) })).Exec(ctx, st.sql, m.values(st.names)...)
 	return err
 }

@@ -1,0 +1,217 @@
+package postgres_test
+
+import (
+	"context"
+	"errors"
+	"reflect"
+	"slices"
+	"testing"
+
+	"partnerd/internal/postgres"
+)
+
+// anyRow reads the values of one row as the driver gives them.
+func anyRow(ctx context.Context, tx postgres.Tx, s postgres.Statement) ([]any, error) {
+	rows, err := tx.Gorm(ctx).Statement.ConnPool.QueryContext(ctx, s.String())
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	columns, err := rows.Columns()
+	if err != nil {
+		return nil, err
+	}
+	list, to := make([]any, len(columns)), make([]any, len(columns))
+	for i := range list {
+		to[i] = &list[i]
+	}
+	for rows.Next() {
+		if err := rows.Scan(to...); err != nil {
+			return nil, err
+		}
+	}
+	return list, rows.Err()
+}
+
+var everyTypeSQL = postgres.SQL(postgres.Backend, `SELECT true AS a, false, (-7)::smallint, (-70000)::int, (-7000000000)::bigint, 1.5::real, -2.25::float8, 12.340::numeric,
+	'words'::text, 'words'::varchar(9), 'w'::"char", '\x00ff'::bytea, ''::bytea, ''::text, '{"a": [1]}'::json, '{"a": [1]}'::jsonb,
+	'2026-02-03 04:05:06.000007+00'::timestamptz, '1969-12-31 23:59:59.999999+00'::timestamptz, '0044-03-15 00:00:00+00 BC'::timestamptz,
+	'2026-02-03 04:05:06'::timestamp, '2026-02-03'::date, '90 minutes'::interval,
+	'6ba7b810-9dad-11d1-80b4-00c04fd430c8'::uuid, ARRAY['a', 'b"c', NULL]::text[], ARRAY[1, 2]::bigint[], '{}'::int[], '10.0.0.0/8'::cidr,
+	4711::oid, 'pg_class'::regclass, pg_advisory_xact_lock(1), 'infinity'::timestamptz, NULL::text, NULL::timestamptz, NULL::bigint[]`)
+
+// TestValuesAreTheSame, whether a statement goes alone or takes along what waits.
+func TestValuesAreTheSame(t *testing.T) {
+	t.Parallel()
+	db, s := words(t)
+	ctx := t.Context()
+	alone, err := anyRow(ctx, db.Read(), everyTypeSQL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.trips = nil
+	var taking []any
+	if err := db.InTx(ctx, func(tx postgres.Tx) (err error) {
+		taking, err = anyRow(ctx, tx, everyTypeSQL)
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{"begin+select", "commit"}; !slices.Equal(s.trips, want) {
+		t.Errorf("round trips %q, want %q", s.trips, want)
+	}
+	for i := range alone {
+		if !reflect.DeepEqual(alone[i], taking[i]) {
+			t.Errorf("column %d: %T %v, and with what waits %T %v", i, alone[i], alone[i], taking[i], taking[i])
+		}
+	}
+}
+
+// TestATransactionCostsNoTripToBegin, nor to commit what only its errors matter of.
+func TestATransactionCostsNoTripToBegin(t *testing.T) {
+	t.Parallel()
+	db, s := words(t)
+	ctx := t.Context()
+	for _, c := range []struct {
+		what string
+		f    func(tx postgres.Tx) error
+		want []string
+		rows int
+	}{
+		{"nothing", func(postgres.Tx) error { return nil }, nil, 0},
+		{"writes that wait", func(tx postgres.Tx) error {
+			_, _ = tx.Later(postgres.Called("a")).Exec(ctx, insertWord, "a", "one")
+			return second(tx.Later(postgres.Called("b")).Exec(ctx, insertWord, "b", "one"))
+		}, []string{"begin+insert+insert+commit"}, 2},
+		{"a write whose rows are counted", func(tx postgres.Tx) error {
+			return second(tx.Later(postgres.Counted(plain)).Exec(ctx, changeWord, "a", "two"))
+		}, []string{"begin+update", "commit"}, 2},
+		{"a write", func(tx postgres.Tx) error { return second(tx.Exec(ctx, insertWord, "c", "one")) }, []string{"begin+insert", "commit"}, 3},
+		{"a reading, then a write that waits", func(tx postgres.Tx) error {
+			if err := tx.QueryRow(ctx, readWord, "a").Scan(new(string)); err != nil {
+				return err
+			}
+			return second(tx.Later(postgres.Called("d")).Exec(ctx, insertWord, "d", "one"))
+		}, []string{"begin+select", "insert+commit"}, 4},
+		{"several statements in one text", func(tx postgres.Tx) error {
+			return second(tx.Exec(ctx, postgres.SQL(postgres.Backend, "INSERT INTO words (id, word) VALUES ('e', ''); DELETE FROM words WHERE id = 'd'")))
+		}, []string{"begin", "insert", "commit"}, 4},
+		{"a reading without rows", func(tx postgres.Tx) error {
+			if err := tx.QueryRow(ctx, readWord, "nobody").Scan(new(string)); !postgres.IsNotFound(err) {
+				return errors.New("a row was found")
+			}
+			return nil
+		}, []string{"begin+select", "commit"}, 4},
+	} {
+		if err := db.InTx(ctx, func(postgres.Tx) error { return nil }); err != nil { // a connection is made
+			t.Fatal(err)
+		}
+		s.trips = nil
+		if err := db.InTx(ctx, c.f); err != nil {
+			t.Errorf("%s: %v", c.what, err)
+		}
+		if !slices.Equal(s.trips, c.want) {
+			t.Errorf("%s: round trips %q, want %q", c.what, s.trips, c.want)
+		}
+		if n := count(t, db); n != c.rows {
+			t.Errorf("%s: %d words, want %d", c.what, n, c.rows)
+		}
+	}
+}
+
+// TestWhatFailsWithTheCommitIsUndone, and the connection is one that can be used again.
+func TestWhatFailsWithTheCommitIsUndone(t *testing.T) {
+	t.Parallel()
+	db, s := words(t)
+	ctx := t.Context()
+	exec := func(text string) {
+		t.Helper()
+		if _, err := db.Read().Exec(ctx, postgres.SQL(postgres.Backend, text)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	exec("ALTER TABLE words ADD CONSTRAINT words_once UNIQUE (word) DEFERRABLE INITIALLY DEFERRED")
+	var backend int
+	pid := postgres.SQL(postgres.Backend, "SELECT pg_backend_pid()")
+	if err := db.Read().QueryRow(ctx, pid).Scan(&backend); err != nil {
+		t.Fatal(err)
+	}
+	insert := func(tx postgres.Tx, id, word string) {
+		_, _ = tx.Later(postgres.Called("insert "+id)).Exec(ctx, insertWord, id, word)
+	}
+	other := errors.New("other")
+	for what, c := range map[string]struct {
+		f       func(tx postgres.Tx) error
+		is      func(error) bool
+		message string
+	}{
+		"the commit": {func(tx postgres.Tx) error {
+			insert(tx, "a", "same")
+			insert(tx, "b", "same")
+			return nil
+		}, func(err error) bool { return postgres.IsUnique(err, "words_once") }, ""},
+		"the commit alone": {func(tx postgres.Tx) error {
+			insert(tx, "a", "same")
+			return second(tx.Exec(ctx, insertWord, "b", "same"))
+		}, func(err error) bool { return postgres.IsUnique(err, "words_once") }, ""},
+		"a write before it": {func(tx postgres.Tx) error {
+			insert(tx, "a", "one")
+			insert(tx, "a", "two")
+			return nil
+		}, func(err error) bool { return postgres.IsUnique(err, "words_pkey") }, "insert a: "},
+		"the first statement": {func(tx postgres.Tx) error {
+			return second(tx.Exec(ctx, postgres.SQL(postgres.Backend, "SELECT 1/0")))
+		}, func(err error) bool { return err != nil }, ""},
+		"an error that was not looked at": {func(tx postgres.Tx) error {
+			_ = second(tx.Exec(ctx, postgres.SQL(postgres.Backend, "SELECT 1/0")))
+			return nil
+		}, func(err error) bool { return err != nil }, ""},
+		"an error that was not looked at, and then a write": {func(tx postgres.Tx) error {
+			_ = second(tx.Exec(ctx, postgres.SQL(postgres.Backend, "SELECT 1/0")))
+			insert(tx, "a", "one")
+			return nil
+		}, func(err error) bool { return err != nil }, "insert a: "},
+		"given up before a statement": {func(tx postgres.Tx) error {
+			insert(tx, "a", "one")
+			return other
+		}, func(err error) bool { return errors.Is(err, other) }, ""},
+	} {
+		s.trips = nil
+		err := db.InTx(ctx, c.f)
+		if !c.is(err) || len(c.message) > 0 && (err == nil || err.Error()[:len(c.message)] != c.message) {
+			t.Errorf("%s: %v", what, err)
+		}
+		if n := count(t, db); n != 0 {
+			t.Errorf("%s: %d words", what, n)
+		}
+		var is int
+		if err := db.Read().QueryRow(ctx, pid).Scan(&is); err != nil || is != backend {
+			t.Errorf("%s: then a connection of %d and not %d, %v (trips %q)", what, is, backend, err, s.trips)
+		}
+	}
+}
+
+// TestATransactionEndsWithItsContext, with something waiting, and leaves nothing behind.
+func TestATransactionEndsWithItsContext(t *testing.T) {
+	t.Parallel()
+	db, _ := words(t)
+	for range 50 {
+		ctx, cancel := context.WithCancel(t.Context())
+		err := db.InTx(ctx, func(tx postgres.Tx) error {
+			if _, err := tx.Exec(ctx, insertWord, "a", "one"); err != nil {
+				return err
+			}
+			_, _ = tx.Later(postgres.Called("b")).Exec(ctx, insertWord, "b", "one")
+			go cancel()
+			_ = tx.QueryRow(ctx, readWord, "a").Scan(new(string))
+			<-ctx.Done()
+			return second(tx.Later(postgres.Called("c")).Exec(ctx, insertWord, "c", "one"))
+		})
+		if err == nil {
+			t.Fatal("a transaction commits after its context has ended")
+		}
+	}
+	if n := count(t, db); n != 0 {
+		t.Errorf("%d words", n)
+	}
+}

@@ -259,9 +259,11 @@ func goOnline(ctx context.Context, tx postgres.Tx, lawyerID string) (epoch int64
 	return epoch, nil
 }
 
+var holdSQL = postgres.SQL(postgres.Hot, "SELECT id FROM lawyers WHERE id = $1 AND lease_epoch = $2 FOR UPDATE")
+
 // hold waits for the row's lock before it compares: the condition is checked again on what it then finds.
 func hold(ctx context.Context, tx postgres.Tx, lease Lease) error {
-	_, err := gorm.G[lawyerRow](tx.Gorm(ctx), postgres.ForUpdate).Select("id").Where("id = ? AND lease_epoch = ?", lease.LawyerID, lease.Epoch).Take(ctx)
+	err := tx.QueryRow(ctx, holdSQL, lease.LawyerID, lease.Epoch).Scan(new(string))
 	if postgres.IsNotFound(err) {
 		return ErrLeaseLost
 	}

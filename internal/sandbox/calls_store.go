@@ -72,10 +72,11 @@ func insertSteps(ctx context.Context, tx postgres.Tx, steps []stepRow) error {
 	return nil
 }
 
+var dropStepsSQL = postgres.SQL(postgres.Hot, "DELETE FROM sandbox_call_steps WHERE call_id = $1 AND done_at IS NULL AND (event->>'at')::timestamptz > $2")
+
 // dropSteps takes back what would happen in a call after the given instant.
 func dropSteps(ctx context.Context, tx postgres.Tx, callID string, after time.Time) error {
-	_, err := gorm.G[stepRow](tx.Gorm(ctx)).Where("call_id = ? AND done_at IS NULL AND (event->>'at')::timestamptz > ?", callID, after).Delete(ctx)
-	if err != nil {
+	if _, err := tx.Exec(ctx, dropStepsSQL, callID, after); err != nil {
 		return fmt.Errorf("drop simulated events: %w", err)
 	}
 	return nil

@@ -99,6 +99,21 @@ func TestRequestsAreMeasuredByRoute(t *testing.T) {
 	}
 }
 
+// A balancer that asks every second does not fill the log: a probe that succeeds is a line for who debugs.
+func TestProbesDoNotFillTheLog(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, withoutWorkers)
+	for _, path := range []string{"/readyz", "/healthz", "/api/v1/me"} {
+		w.send(t, http.MethodGet, path, nil)
+	}
+	for route, level := range map[string]string{"/readyz": "DEBUG", "/healthz": "DEBUG", "/api/v1/me": "INFO"} {
+		eventually(t, route+" at "+level, func() bool { return w.logs.matches("level=" + level + " msg=request [^\n]*route=" + route + " ") })
+	}
+	if w.logs.matches("level=INFO msg=request [^\n]*route=/(readyz|healthz) ") {
+		t.Error("a probe is in the log")
+	}
+}
+
 // requests reads the counts by method, route and class of status.
 func (w *world) requests(t *testing.T) map[string]float64 {
 	t.Helper()

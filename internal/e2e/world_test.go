@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"regexp"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -231,6 +232,12 @@ func (b *logBook) contains(s string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return bytes.Contains(b.text.Bytes(), []byte(s))
+}
+
+func (b *logBook) matches(pattern string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return regexp.MustCompile(pattern).Match(b.text.Bytes())
 }
 
 func (b *logBook) errors() int {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -32,12 +33,15 @@ import (
 // sends too many gets an answer of ours.
 const maxHeader = 32 << 10
 
+// isProbe tells whether balancers and orchestrators ask the route, some every second.
+func isProbe(route string) bool { return route == "/healthz" || route == "/readyz" }
+
 // trace makes the request the root of a trace, but those of probes. What it tells of the request names no path, query, header, body,
 // address or agent.
 func (s *Server) trace(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		route := c.Path()
-		if route == "/healthz" || route == "/readyz" {
+		if isProbe(route) {
 			return next(c)
 		}
 		ctx, span := s.deps.Tracer.Serve(c.Request().Context(), knownMethod(edge.Method(c.Request())), route, c.Request().Header.Get(telemetry.HeaderParent))
@@ -99,7 +103,8 @@ func (s *Server) writeHeaders(c echo.Context, r *request) {
 	}
 }
 
-// accessLog measures each request, and writes one line about it that names no query, header or body.
+// accessLog measures each request, and writes one line about it that names no query, header or body; about a probe that succeeds,
+// one for who debugs.
 func (s *Server) accessLog(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		start := s.deps.DB.Clock().Now()
@@ -113,7 +118,11 @@ func (s *Server) accessLog(next echo.HandlerFunc) echo.HandlerFunc {
 			s.deps.Metrics.observe(c.Path(), method, status, took)
 		}
 		s.logForPartner(c, r, took)
-		s.deps.Logger.InfoContext(c.Request().Context(), "request", "requestId", r.ID, "method", method, "route", c.Path(), "status", status,
+		level := slog.LevelInfo
+		if isProbe(c.Path()) && status < http.StatusBadRequest {
+			level = slog.LevelDebug
+		}
+		s.deps.Logger.Log(c.Request().Context(), level, "request", "requestId", r.ID, "method", method, "route", c.Path(), "status", status,
 			"durationMs", float64(took.Microseconds())/1000, "applicationId", r.Principal.ApplicationID, "clientId", r.Principal.ClientID)
 		return nil
 	}

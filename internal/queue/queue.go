@@ -140,7 +140,8 @@ func (q *Queue) Run(ctx context.Context) error {
 	return nil
 }
 
-// quiet drops what the library reports as an error only because it was told to stop.
+// quiet drops what the library reports as an error only because it was told to stop, and keeps what it counts every few seconds for who
+// debugs.
 type quiet struct{ slog.Handler }
 
 // Handle implements slog.Handler.
@@ -150,7 +151,10 @@ func (h quiet) Handle(ctx context.Context, r slog.Record) error {
 		stopped = a.Key == "error" && a.Value.String() == context.Canceled.Error()
 		return !stopped
 	})
-	if stopped {
+	if r.Level == slog.LevelInfo {
+		r.Level = slog.LevelDebug
+	}
+	if stopped || !h.Enabled(ctx, r.Level) {
 		return nil
 	}
 	return h.Handler.Handle(ctx, r)

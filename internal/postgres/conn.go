@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"database/sql/driver"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -15,86 +16,142 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
+	"gorm.io/gorm"
 )
 
-// openSQL opens database/sql on the pool. What waits in a transaction, its BEGIN among it, goes to the database with the next statement.
+// openSQL opens database/sql for GORM, which wants its rows, on the pool. Its connections are handles that hold one of the pool only for a
+// statement or a transaction.
 func openSQL(pool *pgxpool.Pool) *sql.DB {
-	db := sql.OpenDB(connector{stdlib.GetPoolConnector(pool)})
-	db.SetMaxIdleConns(0) // the pool keeps them
+	db := sql.OpenDB(connector{pool})
+	db.SetMaxIdleConns(int(pool.Config().MaxConns))
 	return db
 }
 
-type connector struct{ driver.Connector }
+type connector struct{ pool *pgxpool.Pool }
 
 // Connect implements [driver.Connector].
-func (c connector) Connect(ctx context.Context) (driver.Conn, error) {
-	inner, err := c.Connector.Connect(ctx)
-	if err != nil {
-		return nil, err
+func (c connector) Connect(context.Context) (driver.Conn, error) { return &conn{pool: c.pool}, nil }
+
+// Driver implements [driver.Connector].
+func (connector) Driver() driver.Driver { return stdlib.GetDefaultDriver() }
+
+// watched is a context that database/sql does not watch, because pgx does: it would have a goroutine do so for each statement.
+type watched struct{ context.Context }
+
+// Done implements [context.Context].
+func (watched) Done() <-chan struct{} { return nil }
+
+// own is the context of the caller.
+func own(ctx context.Context) context.Context {
+	if w, ok := ctx.(watched); ok {
+		return w.Context
 	}
-	std, ok := inner.(*stdlib.Conn)
-	if !ok {
-		return nil, fmt.Errorf("the database driver is %T", inner)
-	}
-	return &conn{Conn: std}, nil
+	return ctx
 }
 
-// conn is pgx's connection of database/sql with transactions that cost no round trip of their own to begin.
+// quiet is a connection of database/sql that watches no contexts.
+type quiet struct{ gorm.ConnPool }
+
+// ExecContext implements [gorm.ConnPool].
+func (q quiet) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
+	return q.ConnPool.ExecContext(watched{ctx}, query, args...)
+}
+
+// QueryContext implements [gorm.ConnPool].
+func (q quiet) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+	return q.ConnPool.QueryContext(watched{ctx}, query, args...)
+}
+
+// QueryRowContext implements [gorm.ConnPool].
+func (q quiet) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
+	return q.ConnPool.QueryRowContext(watched{ctx}, query, args...)
+}
+
+// conn is a connection of database/sql. What waits in a transaction, its BEGIN among it, goes to the database with the next statement.
 type conn struct {
-	*stdlib.Conn
-	line *line // of its last transaction; nil before the first
+	pool *pgxpool.Pool
+	held *pgxpool.Conn // from the first statement of a transaction to its end
+	line *line         // of the transaction; nil outside one
 }
 
-// BeginTx implements [driver.ConnBeginTx].
-func (c *conn) BeginTx(ctx context.Context, o driver.TxOptions) (driver.Tx, error) {
-	if o != (driver.TxOptions{}) {
-		return c.Conn.BeginTx(ctx, o)
-	}
-	c.line = &line{waiting: []waiting{{query: "begin", check: Called("begin")}}}
-	return &transaction{ctx, c}, nil
-}
+var errOnlyInTx = errors.New("a transaction is begun by InTx, and statements are prepared by pgx")
 
-// ExecContext implements [driver.ExecerContext]. A text without arguments may be several statements, which can't be prepared: it goes
-// alone.
+// Prepare implements [driver.Conn].
+func (*conn) Prepare(string) (driver.Stmt, error) { return nil, errOnlyInTx }
+
+// Begin implements [driver.Conn].
+func (*conn) Begin() (driver.Tx, error) { return nil, errOnlyInTx }
+
+// Close implements [driver.Conn].
+func (*conn) Close() error { return nil }
+
+// CheckNamedValue implements [driver.NamedValueChecker]: pgx takes values as they are.
+func (*conn) CheckNamedValue(*driver.NamedValue) error { return nil }
+
+// ExecContext implements [driver.ExecerContext]. A text without arguments may be several statements, which can't be prepared: in a
+// transaction it goes alone.
 func (c *conn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
-	if len(args) == 0 {
-		if err := c.line.flush(ctx, c.Conn.Conn()); err != nil {
-			return nil, err
-		}
+	ctx = own(ctx)
+	if c.line == nil {
+		tag, err := c.pool.Exec(ctx, query, values(args)...)
+		return driver.RowsAffected(tag.RowsAffected()), unsent(err)
 	}
-	if !c.line.holds() {
-		return c.Conn.ExecContext(ctx, query, args)
+	to, err := c.hold(ctx)
+	if err == nil && len(args) == 0 {
+		err = c.line.flush(ctx, to)
 	}
-	results, err := c.line.send(ctx, c.Conn.Conn(), query, values(args))
 	if err != nil {
 		return nil, err
 	}
-	tag, err := results.Exec()
-	if closed := results.Close(); err == nil {
-		err = closed
+	var tag pgconn.CommandTag
+	if c.line.holds() {
+		tag, err = c.line.exec(ctx, to, query, values(args))
+	} else {
+		tag, err = to.Exec(ctx, query, values(args)...)
 	}
 	return driver.RowsAffected(tag.RowsAffected()), err
 }
 
 // QueryContext implements [driver.QueryerContext].
 func (c *conn) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
-	if !c.line.holds() {
-		return c.Conn.QueryContext(ctx, query, args)
+	ctx = own(ctx)
+	if c.line == nil {
+		list, err := c.pool.Query(ctx, query, values(args)...)
+		if err != nil {
+			return nil, unsent(err)
+		}
+		r, err := newRows(list, nil)
+		return r, unsent(err)
 	}
-	results, err := c.line.send(ctx, c.Conn.Conn(), query, values(args))
+	to, err := c.hold(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if !c.line.holds() {
+		list, err := to.Query(ctx, query, values(args)...)
+		if err != nil {
+			return nil, err
+		}
+		return newRows(list, nil)
+	}
+	results, err := c.line.send(ctx, to, query, values(args))
 	if err != nil {
 		return nil, err
 	}
 	list, err := results.Query()
-	r := &rows{Rows: list, results: results, types: c.Conn.Conn().TypeMap(), ahead: true}
-	if r.more = err == nil && list.Next(); !r.more { // the columns are known only now
-		list.Close()
-		if err = list.Err(); err != nil {
-			results.Close()
-			return nil, err
-		}
+	if err != nil {
+		results.Close()
+		return nil, err
 	}
-	return r, nil
+	return newRows(list, results)
+}
+
+// unsent has database/sql try another connection when the server was not given the statement.
+func unsent(err error) error {
+	if err != nil && pgconn.SafeToRetry(err) && !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) {
+		return driver.ErrBadConn
+	}
+	return err
 }
 
 func values(named []driver.NamedValue) []any {
@@ -105,23 +162,55 @@ func values(named []driver.NamedValue) []any {
 	return list
 }
 
-// transaction is one that begins with its first statement.
-type transaction struct {
-	ctx  context.Context
-	conn *conn
+// hold gives the connection of the transaction, which it keeps.
+func (c *conn) hold(ctx context.Context) (*pgx.Conn, error) {
+	if c.held == nil {
+		held, err := c.pool.Acquire(ctx)
+		if err != nil {
+			c.line.failed = err
+			return nil, err
+		}
+		c.held = held
+	}
+	return c.held.Conn(), nil
 }
 
-// Commit implements [driver.Tx]: with what waits where only its errors matter. A transaction without a statement was never begun.
-func (t *transaction) Commit() error {
-	l, c := t.conn.line, t.conn.Conn.Conn()
-	if l.unused() {
+// begin has the next statement begin a transaction.
+func (c *conn) begin() *line {
+	c.line = &line{waiting: []waiting{{query: "begin", check: Called("begin")}}}
+	return c.line
+}
+
+// commit commits: with what waits where only its errors matter. A transaction without a statement was never begun.
+func (c *conn) commit(ctx context.Context) error {
+	if c.line.unused() {
 		return nil
 	}
-	err := l.commit(t.ctx, c)
+	to, err := c.hold(ctx)
 	if err != nil {
-		_ = t.Rollback() // it has an error to tell already
+		return err
 	}
-	return err
+	return c.line.commit(ctx, to)
+}
+
+// rollbackWithin bounds the end of a transaction whose context may have ended. A connection on which it fails is closed.
+const rollbackWithin = 5 * time.Second
+
+// end rolls back what was not committed and gives the connection back.
+func (c *conn) end() {
+	c.line = nil
+	if c.held == nil {
+		return
+	}
+	if to := c.held.Conn(); !to.IsClosed() && to.PgConn().TxStatus() != 'I' {
+		ctx, cancel := context.WithTimeout(context.Background(), rollbackWithin)
+		if _, err := to.Exec(ctx, "rollback"); err != nil {
+			_ = to.Close(ctx)
+		}
+		cancel()
+	}
+	c.held.Release()
+	c.held = nil
 }
 
 func (l *line) commit(ctx context.Context, c *pgx.Conn) error {
@@ -133,14 +222,7 @@ func (l *line) commit(ctx context.Context, c *pgx.Conn) error {
 	var tag pgconn.CommandTag
 	var err error
 	if l.holds() {
-		results, failed := l.send(ctx, c, "commit", nil)
-		if failed != nil {
-			return failed
-		}
-		tag, err = results.Exec()
-		if closed := results.Close(); err == nil {
-			err = closed
-		}
+		tag, err = l.exec(ctx, c, "commit", nil)
 	} else {
 		tag, err = c.Exec(ctx, "commit")
 	}
@@ -150,32 +232,28 @@ func (l *line) commit(ctx context.Context, c *pgx.Conn) error {
 	return err
 }
 
-// rollbackWithin bounds the end of a transaction whose context may have ended. A connection on which it fails is closed.
-const rollbackWithin = 5 * time.Second
-
-// Rollback implements [driver.Tx].
-func (t *transaction) Rollback() error {
-	c := t.conn.Conn.Conn()
-	if c.IsClosed() || c.PgConn().TxStatus() == 'I' {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), rollbackWithin)
-	defer cancel()
-	if _, err := c.Exec(ctx, "rollback"); err != nil {
-		_ = c.Close(ctx)
-		return err
-	}
-	return nil
-}
-
-// rows are those of a statement that took along what waited, with the values that pgx's own have
+// rows are what a statement returns, with the values that pgx's connections of database/sql have
 // (only the text of a time of day or of a network may be another one of the same value).
 type rows struct {
 	pgx.Rows
-	results pgx.BatchResults
-	types   *pgtype.Map
-	ahead   bool // the first row was asked for,
-	more    bool // and this came of it
+	results pgx.BatchResults // that it is the last of; nil when the statement went alone
+	ahead   bool             // the first row was asked for,
+	more    bool             // and this came of it
+}
+
+// newRows asks for the first row: the columns, and most errors, are known only then.
+func newRows(list pgx.Rows, results pgx.BatchResults) (driver.Rows, error) {
+	r := &rows{Rows: list, results: results, ahead: true}
+	if r.more = list.Next(); !r.more {
+		list.Close()
+		if err := list.Err(); err != nil {
+			if results != nil {
+				results.Close()
+			}
+			return nil, err
+		}
+	}
+	return r, nil
 }
 
 // Columns implements [driver.Rows].
@@ -191,6 +269,9 @@ func (r *rows) Columns() []string {
 // Close implements [driver.Rows].
 func (r *rows) Close() error {
 	r.Rows.Close()
+	if r.results == nil {
+		return r.Err()
+	}
 	return r.results.Close()
 }
 
@@ -207,10 +288,10 @@ func (r *rows) Next(dest []driver.Value) error {
 		}
 		return io.EOF
 	}
-	fields := r.FieldDescriptions()
+	fields, types := r.FieldDescriptions(), r.Conn().TypeMap()
 	for i, raw := range r.RawValues() {
 		var err error
-		if dest[i], err = value(r.types, &fields[i], raw); err != nil {
+		if dest[i], err = value(types, &fields[i], raw); err != nil {
 			return fmt.Errorf("column %s: %w", fields[i].Name, err)
 		}
 	}

@@ -2,17 +2,20 @@ package postgres_test
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"reflect"
 	"slices"
 	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/stdlib"
 
 	"partnerd/internal/postgres"
 )
 
 // anyRow reads the values of one row as the driver gives them.
-func anyRow(ctx context.Context, tx postgres.Tx, s postgres.Statement) ([]any, error) {
-	rows, err := tx.Gorm(ctx).Statement.ConnPool.QueryContext(ctx, s.String())
+func anyRow(rows *sql.Rows, err error) ([]any, error) {
 	if err != nil {
 		return nil, err
 	}
@@ -40,29 +43,45 @@ var everyTypeSQL = postgres.SQL(postgres.Backend, `SELECT true AS a, false, (-7)
 	'6ba7b810-9dad-11d1-80b4-00c04fd430c8'::uuid, ARRAY['a', 'b"c', NULL]::text[], ARRAY[1, 2]::bigint[], '{}'::int[], '10.0.0.0/8'::cidr,
 	4711::oid, 'pg_class'::regclass, pg_advisory_xact_lock(1), 'infinity'::timestamptz, NULL::text, NULL::timestamptz, NULL::bigint[]`)
 
-// TestValuesAreTheSame, whether a statement goes alone or takes along what waits.
+// TestValuesAreTheSame as those of pgx's own connections, whether a statement goes alone, in a transaction, or takes along what waits.
 func TestValuesAreTheSame(t *testing.T) {
 	t.Parallel()
 	db, s := words(t)
-	ctx := t.Context()
-	alone, err := anyRow(ctx, db.Read(), everyTypeSQL)
+	ctx, query := t.Context(), everyTypeSQL.String()
+	reference := stdlib.OpenDBFromPool(db.Pool())
+	defer reference.Close()
+	want, err := anyRow(reference.QueryContext(ctx, query))
 	if err != nil {
 		t.Fatal(err)
 	}
 	s.trips = nil
-	var taking []any
+	got := map[string][]any{}
+	if got["alone"], err = anyRow(db.Read().Gorm(ctx).Statement.ConnPool.QueryContext(ctx, query)); err != nil {
+		t.Fatal(err)
+	}
 	if err := db.InTx(ctx, func(tx postgres.Tx) (err error) {
-		taking, err = anyRow(ctx, tx, everyTypeSQL)
+		pool := tx.Gorm(ctx).Statement.ConnPool
+		if got["with what waits"], err = anyRow(pool.QueryContext(ctx, query)); err != nil {
+			return err
+		}
+		got["in a transaction"], err = anyRow(pool.QueryContext(ctx, query))
 		return err
 	}); err != nil {
 		t.Fatal(err)
 	}
-	if want := []string{"begin+select", "commit"}; !slices.Equal(s.trips, want) {
+	if want := []string{"select", "begin+select", "select", "commit"}; !slices.Equal(s.trips, want) {
 		t.Errorf("round trips %q, want %q", s.trips, want)
 	}
-	for i := range alone {
-		if !reflect.DeepEqual(alone[i], taking[i]) {
-			t.Errorf("column %d: %T %v, and with what waits %T %v", i, alone[i], alone[i], taking[i], taking[i])
+	for how, list := range got {
+		for i := range want {
+			if wanted, ok := want[i].(time.Time); ok {
+				if is, ok := list[i].(time.Time); ok && is.Equal(wanted) && is.Location() == time.UTC {
+					continue
+				}
+			}
+			if !reflect.DeepEqual(list[i], want[i]) {
+				t.Errorf("column %d %s: %T %v, want %T %v", i, how, list[i], list[i], want[i], want[i])
+			}
 		}
 	}
 }

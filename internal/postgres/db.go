@@ -235,7 +235,7 @@ func open(ctx context.Context, cfg *pgxpool.Config, clk clock.Clock, ids id.Mint
 		return nil, fmt.Errorf("make a pool of connections: %w", err)
 	}
 	db := openSQL(pool)
-	g, err := gorm.Open(gormpostgres.New(gormpostgres.Config{Conn: db}), &gorm.Config{
+	g, err := gorm.Open(gormpostgres.New(gormpostgres.Config{Conn: quiet{db}}), &gorm.Config{
 		SkipDefaultTransaction: true,
 		TranslateError:         false, // [IsUnique] names the constraint, which the translated error no longer does
 		Logger:                 logger.Discard,
@@ -336,21 +336,17 @@ func (db *DB) InTx(ctx context.Context, f func(tx Tx) error) error {
 
 // try runs f in a transaction once and returns what is to be done when it has committed.
 func (db *DB) try(ctx context.Context, f func(tx Tx) error) (after []func(), err error) {
-	c, err := db.sql.Conn(ctx)
+	c, err := db.sql.Conn(watched{ctx})
 	if err != nil {
 		return nil, err
 	}
 	defer c.Close()
-	t, err := c.BeginTx(ctx, nil)
-	if err != nil {
-		return nil, err
-	}
-	defer t.Rollback() // has nothing to do after a commit
 	tx := Tx{Now: clock.Truncate(db.clock.Now()), gorm: db.gorm.Session(&gorm.Session{NewDB: true, Context: ctx}), conn: c, ids: db.ids, after: &after}
-	tx.gorm.Statement.ConnPool = t
-	if err := onConn(c, func(c *conn) error { tx.line = c.line; return nil }); err != nil {
+	tx.gorm.Statement.ConnPool = quiet{c}
+	if err := onConn(c, func(c *conn) error { tx.line = c.begin(); return nil }); err != nil {
 		return nil, err
 	}
+	defer onConn(c, func(c *conn) error { c.end(); return nil })
 	err = f(tx)
 	if tx.line.failed != nil {
 		return nil, tx.line.failed
@@ -358,7 +354,7 @@ func (db *DB) try(ctx context.Context, f func(tx Tx) error) (after []func(), err
 	if err != nil {
 		return nil, err
 	}
-	return after, t.Commit()
+	return after, onConn(c, func(c *conn) error { return c.commit(ctx) })
 }
 
 // Read returns a handle for single statements that need no common snapshot.

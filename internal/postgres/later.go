@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"gorm.io/gorm"
 )
 
@@ -127,6 +128,19 @@ func (l *line) send(ctx context.Context, c *pgx.Conn, query string, args []any) 
 		}
 	}
 	return results, nil
+}
+
+// exec is send for a query of which only the command's tag is wanted.
+func (l *line) exec(ctx context.Context, c *pgx.Conn, query string, args []any) (pgconn.CommandTag, error) {
+	results, err := l.send(ctx, c, query, args)
+	if err != nil {
+		return pgconn.CommandTag{}, err
+	}
+	tag, err := results.Exec()
+	if closed := results.Close(); err == nil {
+		err = closed
+	}
+	return tag, err
 }
 
 // onConn runs f on the connection below c.

@@ -17,7 +17,10 @@ func (tx Tx) Pgx(ctx context.Context, f func(pgx.Tx) error) error {
 		return errors.New("Pgx needs a transaction of InTx")
 	}
 	return onConn(tx.conn, func(c *conn) error {
-		lent := c.Conn.Conn()
+		lent, err := c.hold(ctx)
+		if err != nil {
+			return err
+		}
 		if err := tx.line.flush(ctx, lent); err != nil {
 			return err
 		}

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -16,6 +18,7 @@ import (
 type Service struct {
 	lawyers *lawyer.Service
 	ended   *prometheus.CounterVec
+	counted sync.Map // supply of pairs with many lawyers, by [served]
 }
 
 // New makes the service.
@@ -266,13 +269,43 @@ func (s *Service) IdlePairs(ctx context.Context, tx postgres.Tx, c Crew, pairs .
 	return pairsOf(ctx, tx, statement, pairs, crew...)
 }
 
-// Coverage tells how well a pair is served now by a crew. It costs one statement.
+// Coverage tells how well a pair is served now by a crew. It costs one statement at most.
 func (s *Service) Coverage(ctx context.Context, tx postgres.Tx, p Pair, c Crew, w Waits) (Coverage, error) {
-	online, idle, err := presence(ctx, tx, p, c)
+	there, err := s.supply(ctx, tx, served{p, c})
 	if err != nil {
 		return Coverage{}, err
 	}
-	return coverage(online, idle, w), nil
+	return coverage(there.online, there.idle, w), nil
+}
+
+const (
+	manyOnline = 100         // lawyers, whom to count takes longer than the rest of a request
+	countHolds = time.Second // for so many: one more or less says nothing to a client then
+)
+
+// served is whom a crew serves.
+type served struct {
+	Pair
+	Crew
+}
+
+// supply is who was there at an instant.
+type supply struct {
+	online, idle int
+	at           time.Time
+}
+
+// supply counts who is there, and many of them once a second in a process. Few are always counted, so whoever has just come or gone is seen.
+func (s *Service) supply(ctx context.Context, tx postgres.Tx, of served) (supply, error) {
+	if last, ok := s.counted.Load(of); ok && tx.Now.Sub(last.(supply).at).Abs() < countHolds {
+		return last.(supply), nil
+	}
+	online, idle, err := presence(ctx, tx, of.Pair, of.Crew)
+	now := supply{online, idle, tx.Now}
+	if err == nil && online >= manyOnline {
+		s.counted.Store(of, now)
+	}
+	return now, err
 }
 
 // gone turns the lawyer's faults into the one that the holder of an offer can understand.

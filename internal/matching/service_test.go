@@ -492,6 +492,31 @@ func TestCoverageCountsWhoIsThere(t *testing.T) {
 	check(pair, 0, false)
 }
 
+// Many are counted once a second and few each time, of each crew and pair apart.
+func TestCoverageCountsManyOnceASecond(t *testing.T) {
+	f := setUp(t)
+	l := f.online(120)
+	f.exec("UPDATE lawyer_presence SET heartbeat_at = $1", f.clock.Now())
+	check := func(what string, p matching.Pair, crew matching.Crew, want int) {
+		t.Helper()
+		if c, err := f.match.Coverage(f.ctx, f.db.Read(), p, crew, matching.Waits{}); err != nil || c.LawyersOnline != want || c.LawyersIdle != want {
+			t.Errorf("%s: %+v, %v, want %d", what, c, err, want)
+		}
+	}
+	check("at first", pair, "", 120)
+	f.exec("UPDATE lawyers SET suspended_at = now() WHERE id = ANY ($1)", l[:10])
+	check("at once", pair, "", 120)
+	check("of another crew", pair, "other", 0)
+	check("of another pair", matching.Pair{Competence: "TAX", Language: "AR"}, "", 0)
+	f.clock.Advance(time.Second)
+	check("a second later", pair, "", 110)
+	f.exec("UPDATE lawyers SET suspended_at = now() WHERE id = ANY ($1)", l[10:60])
+	f.clock.Advance(time.Second)
+	check("of few, a second later", pair, "", 60)
+	f.exec("UPDATE lawyers SET suspended_at = now() WHERE id = ANY ($1)", l[60:110])
+	check("of few, at once", pair, "", 10)
+}
+
 // A crew is offered its own work alone, by every way of offering, and the others never.
 func TestACrewServesItsOwnWorkAlone(t *testing.T) {
 	f := setUp(t)

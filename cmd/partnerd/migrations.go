@@ -22,7 +22,7 @@ func (*migrateCmd) Run(ctx context.Context, cfg *app.Config) error {
 		return err
 	}
 	defer a.Close()
-	fmt.Printf("The database has the newest schema (%s).\n", time.Since(start).Round(time.Millisecond))
+	fmt.Printf("The database has all migrations of this program (%s).\n", time.Since(start).Round(time.Millisecond))
 	return nil
 }
 

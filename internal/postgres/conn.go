@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -116,12 +117,18 @@ func (c *conn) ExecContext(ctx context.Context, query string, args []driver.Name
 func (c *conn) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
 	ctx = own(ctx)
 	if c.line == nil {
-		list, err := c.pool.Query(ctx, query, values(args)...)
+		held, err := c.pool.Acquire(ctx)
 		if err != nil {
 			return nil, unsent(err)
 		}
-		r, err := newRows(list, nil)
-		return r, unsent(err)
+		list, err := held.Query(ctx, query, values(args)...)
+		r, err := newRows(list, err, held.Conn())
+		if err != nil {
+			held.Release()
+			return nil, unsent(err)
+		}
+		r.release = held.Release
+		return r, nil
 	}
 	to, err := c.hold(ctx)
 	if err != nil {
@@ -129,21 +136,20 @@ func (c *conn) QueryContext(ctx context.Context, query string, args []driver.Nam
 	}
 	if !c.line.holds() {
 		list, err := to.Query(ctx, query, values(args)...)
-		if err != nil {
-			return nil, err
-		}
-		return newRows(list, nil)
+		return newRows(list, err, to)
 	}
 	results, err := c.line.send(ctx, to, query, values(args))
 	if err != nil {
 		return nil, err
 	}
 	list, err := results.Query()
+	r, err := newRows(list, err, to)
 	if err != nil {
 		results.Close()
 		return nil, err
 	}
-	return newRows(list, results)
+	r.release = func() { results.Close() } // has the error of the rows at most
+	return r, nil
 }
 
 // unsent has database/sql try another connection when the server was not given the statement.
@@ -235,32 +241,34 @@ func (l *line) commit(ctx context.Context, c *pgx.Conn) error {
 // rows are what a statement returns, with the values that pgx's connections of database/sql have
 // (only the text of a time of day or of a network may be another one of the same value).
 type rows struct {
-	pgx.Rows
-	results pgx.BatchResults // that it is the last of; nil when the statement went alone
-	ahead   bool             // the first row was asked for,
-	more    bool             // and this came of it
+	list    pgx.Rows
+	fields  []pgconn.FieldDescription
+	types   *pgtype.Map
+	ahead   bool   // the first row was asked for,
+	more    bool   // and this came of it
+	release func() // gives back what the rows were read from; nil when it is held further
 }
 
-// newRows asks for the first row: the columns, and most errors, are known only then.
-func newRows(list pgx.Rows, results pgx.BatchResults) (driver.Rows, error) {
-	r := &rows{Rows: list, results: results, ahead: true}
-	if r.more = list.Next(); !r.more {
-		list.Close()
-		if err := list.Err(); err != nil {
-			if results != nil {
-				results.Close()
-			}
-			return nil, err
-		}
+// newRows asks for the first row: the columns, and most errors, are known only then. What describes the columns is the connection's, and
+// another statement's as soon as there are no more rows.
+func newRows(list pgx.Rows, err error, of *pgx.Conn) (*rows, error) {
+	if err != nil {
+		return nil, err
 	}
+	r := &rows{list: list, types: of.TypeMap(), ahead: true}
+	r.more = list.Next()
+	if err := list.Err(); err != nil {
+		list.Close()
+		return nil, err
+	}
+	r.fields = slices.Clone(list.FieldDescriptions())
 	return r, nil
 }
 
 // Columns implements [driver.Rows].
 func (r *rows) Columns() []string {
-	fields := r.FieldDescriptions()
-	names := make([]string, len(fields))
-	for i, f := range fields {
+	names := make([]string, len(r.fields))
+	for i, f := range r.fields {
 		names[i] = f.Name
 	}
 	return names
@@ -268,31 +276,31 @@ func (r *rows) Columns() []string {
 
 // Close implements [driver.Rows].
 func (r *rows) Close() error {
-	r.Rows.Close()
-	if r.results == nil {
-		return r.Err()
+	r.list.Close()
+	if r.release != nil {
+		r.release()
+		r.release = nil
 	}
-	return r.results.Close()
+	return r.list.Err()
 }
 
 // Next implements [driver.Rows].
 func (r *rows) Next(dest []driver.Value) error {
 	more := r.more
 	if !r.ahead {
-		more = r.Rows.Next()
+		more = r.list.Next()
 	}
 	r.ahead = false
 	if !more {
-		if err := r.Err(); err != nil {
+		if err := r.list.Err(); err != nil {
 			return err
 		}
 		return io.EOF
 	}
-	fields, types := r.FieldDescriptions(), r.Conn().TypeMap()
-	for i, raw := range r.RawValues() {
+	for i, raw := range r.list.RawValues() {
 		var err error
-		if dest[i], err = value(types, &fields[i], raw); err != nil {
-			return fmt.Errorf("column %s: %w", fields[i].Name, err)
+		if dest[i], err = value(r.types, &r.fields[i], raw); err != nil {
+			return fmt.Errorf("column %s: %w", r.fields[i].Name, err)
 		}
 	}
 	return nil

@@ -86,6 +86,30 @@ func TestValuesAreTheSame(t *testing.T) {
 	}
 }
 
+// TestColumnsAreThoseOfTheStatement, also when it returned nothing and others run meanwhile.
+func TestColumnsAreThoseOfTheStatement(t *testing.T) {
+	t.Parallel()
+	db, _ := words(t)
+	ctx := t.Context()
+	pool := db.Read().Gorm(ctx).Statement.ConnPool
+	empty, err := pool.QueryContext(ctx, readWord.String(), "nobody")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer empty.Close()
+	for range 3 {
+		if list, err := anyRow(pool.QueryContext(ctx, "SELECT $1::text AS other, now()", "a")); err != nil || len(list) != 2 {
+			t.Fatalf("%v, %v", list, err)
+		}
+	}
+	if names, err := empty.Columns(); err != nil || !slices.Equal(names, []string{"word"}) {
+		t.Errorf("columns %q, %v", names, err)
+	}
+	if empty.Next() || empty.Err() != nil {
+		t.Errorf("a row, or %v", empty.Err())
+	}
+}
+
 // TestATransactionCostsNoTripToBegin, nor to commit what only its errors matter of.
 func TestATransactionCostsNoTripToBegin(t *testing.T) {
 	t.Parallel()

@@ -188,7 +188,9 @@ func TestOneTraceFromTheRequestToTheWebhook(t *testing.T) {
 	if search := c.find("consultation search", "partnerd.consultation.id", id); !slices.ContainsFunc(search, func(s span) bool { return s.parent() == request.id() }) {
 		t.Errorf("no search follows from the request: %v", search)
 	}
-	if inserts := c.find("INSERT"); !slices.ContainsFunc(inserts, func(s span) bool { return c.root(s).id() == request.id() && strings.Contains(s.get("db.query.text"), "$1") }) {
+	if inserts := c.find("INSERT"); !slices.ContainsFunc(inserts, func(s span) bool {
+		return c.root(s).id() == request.id() && strings.Contains(s.get("db.query.text"), "$1")
+	}) {
 		t.Error("no statement is part of the request")
 	}
 	if !w.logs.contains("trace_id="+request.trace()) || !w.logs.contains("span_id="+request.id()) {

@@ -46,7 +46,8 @@ func events(ctx context.Context, tx postgres.Tx, clientID, applicationID string,
 // admitPurgeSQL is the one way past the guard of oauth_grant_events.
 var admitPurgeSQL = postgres.SQL(postgres.Backend, `SELECT set_config('partnerd.purge', 'on', true)`)
 
-// deleteEvents deletes at most limit events of a kind from before an instant, the oldest first, and returns how many.
+// deleteEvents deletes at most limit events of a kind from before an instant, the oldest first, and returns how many. [postgres.Purge] locks
+// what it deletes, for which the program lacks the privilege: nobody changes an event.
 func deleteEvents(ctx context.Context, tx postgres.Tx, event string, before time.Time, limit int) (int, error) {
 	if _, err := tx.Exec(ctx, admitPurgeSQL); err != nil {
 		return 0, fmt.Errorf("delete history: %w", err)

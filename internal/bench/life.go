@@ -29,9 +29,9 @@ import (
 
 const (
 	lifeLawyers = 2_000
-	lifeLoad    = 30 * time.Second // at least: a life takes some nine seconds at the pace of simulated lawyers
-	lifeSettle  = time.Minute      // for what has not come to its end when the load ends
-	lifeEvents  = 8                // of a consultation that goes as it should
+	lifeLoad    = time.Minute // at least: a life takes nine to 13 seconds at the pace of simulated lawyers, and at a rising rate that settles within 20
+	lifeSettle  = time.Minute // for what has not come to its end when the load ends
+	lifeEvents  = 8           // of a consultation that goes as it should
 )
 
 func lifeScenarios() []Scenario {

@@ -16,11 +16,14 @@ import (
 	"strings"
 	"time"
 
+	"partnerd/internal/account"
 	"partnerd/internal/clock"
 	"partnerd/internal/deployment"
+	"partnerd/internal/mail"
 	"partnerd/internal/postgres"
 	"partnerd/internal/ratelimit"
 	"partnerd/internal/seal"
+	"partnerd/internal/sms"
 	"partnerd/internal/web"
 	"partnerd/internal/webhook"
 )
@@ -50,11 +53,11 @@ type Config struct {
 	ValkeyURL         string   `env:"PARTNERD_VALKEY_URL" help:"Valkey or Redis server where all processes count requests together, like valkeys://user:password@host:6379. Empty: each process counts for itself."`
 	TrustedProxies    []string `env:"PARTNERD_TRUSTED_PROXIES" help:"Networks (CIDR) of proxies whose X-Forwarded-For is believed, or none. Required to serve in live at an https base URL."`
 
-	WebhookLoopback  *bool         `env:"PARTNERD_WEBHOOK_LOOPBACK" negatable:"" help:"Let webhooks go to this machine over http. Sandbox only. Default: when the base URL is of this machine."`
-	WebhookProxy     string        `env:"PARTNERD_WEBHOOK_PROXY" help:"HTTP proxy that webhooks go through, like http://user:password@host:3128. Empty: none; proxies of the environment are never used."`
-	WebhookRetention time.Duration `env:"PARTNERD_WEBHOOK_RETENTION" default:"720h" help:"How long delivered events can be listed and sent again. At least 72h."`
-	MetricsAddr      string        `env:"PARTNERD_METRICS_ADDR" help:"Address to serve Prometheus metrics on, at /metrics. Empty: not served."`
-	MetricsToken     string        `env:"PARTNERD_METRICS_TOKEN" help:"Bearer token that readers of the metrics show; the totals of the wallets are among them. Required unless the address is of this machine."`
+	WebhookLoopback  *bool          `env:"PARTNERD_WEBHOOK_LOOPBACK" negatable:"" help:"Let webhooks go to this machine over http. Sandbox only. Default: when the base URL is of this machine."`
+	WebhookProxy     string         `env:"PARTNERD_WEBHOOK_PROXY" help:"HTTP proxy that webhooks go through, like http://user:password@host:3128. Empty: none; proxies of the environment are never used."`
+	WebhookRetention *time.Duration `env:"PARTNERD_WEBHOOK_RETENTION" default:"720h" help:"How long delivered events can be listed and sent again. From 72h to 87600h."`
+	MetricsAddr      string         `env:"PARTNERD_METRICS_ADDR" help:"Address to serve Prometheus metrics on, at /metrics. Empty: not served."`
+	MetricsToken     string         `env:"PARTNERD_METRICS_TOKEN" help:"Bearer token that readers of the metrics show; the totals of the wallets are among them. Required unless the address is of this machine."`
 
 	OTLPEndpoint        string `name:"otlp-endpoint" env:"OTEL_EXPORTER_OTLP_ENDPOINT" help:"Collector that traces and metrics are sent to by OTLP over HTTP, like http://127.0.0.1:4318. Empty: they are not, unless the next two say where."`
 	OTLPTracesEndpoint  string `name:"otlp-traces-endpoint" env:"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT" help:"Whole URL that traces are posted to. Empty: v1/traces of the collector."`
@@ -86,7 +89,7 @@ type Config struct {
 	TwilioURL        string `name:"twilio-url" env:"PARTNERD_TWILIO_URL" help:"Address of another provider with Twilio's interface for calls, like https://host; http on this machine only. Empty: Twilio."`
 
 	PhoneCountries []string `env:"PARTNERD_PHONE_COUNTRIES" help:"Countries (ISO 3166 codes) whose phone numbers clients may verify. Default: the European Economic Area."`
-	PhoneCodes     int      `env:"PARTNERD_PHONE_CODES" default:"5000" help:"Codes texted to phones a day, all clients together; a bound on what strangers can make text messages cost."`
+	PhoneCodes     *int     `env:"PARTNERD_PHONE_CODES" default:"5000" help:"Codes texted to phones a day, all clients together, from 1 to 10000000; a bound on what strangers can make text messages cost."`
 
 	ServiceName string `env:"PARTNERD_SERVICE_NAME" default:"partnerd" help:"What people read that the service is called, on every page."`
 	LogoFile    string `name:"service-logo" env:"PARTNERD_SERVICE_LOGO" type:"path" help:"Picture beside that name, a PNG or SVG of at most 64 KiB. Empty: none."`
@@ -111,75 +114,139 @@ func (c *Config) Sandbox() bool { return c.Env != deployment.Live }
 // Check reports everything that is wrong, all at once.
 func (c *Config) Check() error {
 	var errs []error
-	if _, _, err := net.SplitHostPort(c.Addr); err != nil {
-		errs = append(errs, fmt.Errorf("PARTNERD_ADDR: %w", err))
-	}
-	if c.Env == "" && c.DatabaseURL != "" {
-		errs = append(errs, errors.New("PARTNERD_ENV: with PARTNERD_DATABASE_URL, say sandbox or live"))
-	}
-	if c.BaseURL != "" {
-		errs = append(errs, c.checkBaseURL())
-	}
-	for name, n := range map[string]int{"PARTNERD_RATE_APPLICATION": c.RateApplication, "PARTNERD_RATE_CLIENT": c.RateClient,
-		"PARTNERD_RATE_UNAUTHORIZED": c.RateUnauthorized, "PARTNERD_RATE_TOKEN_FAILURES": c.RateTokenFailures, "PARTNERD_DATABASE_CONNS": c.DatabaseConns} {
-		if n < 1 || n > 1_000_000 {
-			errs = append(errs, fmt.Errorf("%s: %d is not between 1 and 1000000", name, n))
-		}
-	}
-	if _, _, err := net.SplitHostPort(c.MetricsAddr); err != nil && c.MetricsAddr != "" {
-		errs = append(errs, fmt.Errorf("PARTNERD_METRICS_ADDR: %w", err))
-	} else if err == nil && c.MetricsToken == "" && !deployment.IsLocal("http://"+c.MetricsAddr) {
-		errs = append(errs, errors.New("PARTNERD_METRICS_TOKEN: needed where others can connect: they read the totals of the wallets"))
-	}
-	for name, contact := range map[string]string{"PARTNERD_SECURITY_CONTACT": c.SecurityContact, "PARTNERD_CONTACT": c.Contact} {
-		if u, err := url.Parse(contact); contact != "" && (err != nil || u.Scheme != "https" && u.Scheme != "mailto" || strings.ContainsAny(contact, "\n\r'\"")) {
-			errs = append(errs, fmt.Errorf("%s: %q is not like mailto:somebody@partners.example or https://…", name, contact))
-		}
-	}
-	if _, err := c.logo(); err != nil {
-		errs = append(errs, fmt.Errorf("PARTNERD_SERVICE_LOGO: %w", err))
-	}
-	if c.LegalDir != "" {
-		if _, err := web.ReadLegal(os.DirFS(c.LegalDir)); err != nil {
-			errs = append(errs, fmt.Errorf("PARTNERD_LEGAL_DIR: %w", err))
-		}
-	}
-	if c.WebhookRetention != 0 && c.WebhookRetention < 72*time.Hour {
-		errs = append(errs, errors.New("PARTNERD_WEBHOOK_RETENTION: must be 72h or more, so that it exceeds the schedule of retries"))
-	}
-	if c.WebhookProxy != "" {
-		if _, err := webhook.ParseProxy(c.WebhookProxy); err != nil {
-			errs = append(errs, errors.New("PARTNERD_WEBHOOK_PROXY: is not like http://host:port"))
-		}
-	}
-	if c.DrainDelay < 0 || c.DrainDelay > maxDrain {
-		errs = append(errs, fmt.Errorf("PARTNERD_DRAIN_DELAY: %s is not between 0s and %s", c.DrainDelay, maxDrain))
-	}
-	if c.ValkeyURL != "" {
-		errs = append(errs, c.checkValkey())
-	}
-	errs = append(errs, c.checkTelemetry(), c.checkMoney(), c.checkPhones(), c.checkTelephony())
-	if _, err := c.proxies(); err != nil {
-		errs = append(errs, fmt.Errorf("PARTNERD_TRUSTED_PROXIES: %w", err))
-	}
-	for name, address := range map[string]string{"PARTNERD_DATABASE_URL": c.DatabaseURL, "PARTNERD_DATABASE_OWNER_URL": c.DatabaseOwnerURL, "PARTNERD_DATABASE_POOLER_URL": c.DatabasePoolerURL} {
-		if c.Sandbox() || address == "" {
-			continue
-		}
-		if err := postgres.CheckPrivate(address); err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", name, err))
-		}
-	}
-	if c.DatabasePoolerURL != "" && c.DatabaseURL == "" {
-		errs = append(errs, errors.New("PARTNERD_DATABASE_POOLER_URL: set PARTNERD_DATABASE_URL too; what needs a session goes there"))
-	}
-	if c.DatabaseOwnerURL != "" && c.DatabaseURL == "" {
-		errs = append(errs, errors.New("PARTNERD_DATABASE_OWNER_URL: set PARTNERD_DATABASE_URL too; the private cluster has roles of its own"))
-	}
-	if !c.Sandbox() && c.DatabaseURL != "" && (c.MasterKey == "" || c.NotePublicKey == "") {
-		errs = append(errs, errors.New("PARTNERD_MASTER_KEY and PARTNERD_NOTE_PUBLIC_KEY: required in live with a database of your own; make them with partnerd key generate"))
+	for _, r := range c.refusals() {
+		errs = append(errs, r)
 	}
 	return errors.Join(errs...)
+}
+
+// refusal is a setting that the program does not start with, and does not act on either.
+type refusal struct {
+	setting string // its name in the environment
+	err     error
+}
+
+// Error implements error.
+func (r refusal) Error() string { return r.setting + ": " + r.err.Error() }
+
+// Unwrap gives the cause to [errors.Is].
+func (r refusal) Unwrap() error { return r.err }
+
+type refusals []refusal
+
+// add notes what is wrong with a setting; nil is nothing.
+func (r *refusals) add(setting string, err error) {
+	if err != nil {
+		*r = append(*r, refusal{setting, err})
+	}
+}
+
+// want notes that a setting is wrong unless it is right.
+func (r *refusals) want(right bool, setting, wrong string) {
+	if !right {
+		r.add(setting, errors.New(wrong))
+	}
+}
+
+// within is the range of a setting that is a number or a duration. It holds for every value that was given; nil is one that was not, and has
+// its default. Flags and environment give all; a [Config] that Go makes leaves out what it does not care about.
+func within[T int | time.Duration](r *refusals, setting string, given *T, least, most T) {
+	if given != nil && (*given < least || *given > most) {
+		r.add(setting, fmt.Errorf("%v is not between %v and %v", *given, least, most))
+	}
+}
+
+// given is a setting's value, or the zero value where none was given.
+func given[T any](setting *T) (value T) {
+	if setting != nil {
+		value = *setting
+	}
+	return value
+}
+
+func (c *Config) refusals() (r refusals) {
+	_, _, err := net.SplitHostPort(c.Addr)
+	r.add("PARTNERD_ADDR", err)
+	r.want(c.Env != "" || c.DatabaseURL == "", "PARTNERD_ENV", "with PARTNERD_DATABASE_URL, say sandbox or live")
+	r.add("PARTNERD_BASE_URL", c.checkBaseURL())
+	within(&r, "PARTNERD_RATE_APPLICATION", &c.RateApplication, 1, maxRate)
+	within(&r, "PARTNERD_RATE_CLIENT", &c.RateClient, 1, maxRate)
+	within(&r, "PARTNERD_RATE_UNAUTHORIZED", &c.RateUnauthorized, 1, maxRate)
+	within(&r, "PARTNERD_RATE_TOKEN_FAILURES", &c.RateTokenFailures, 1, maxRate)
+	within(&r, "PARTNERD_DATABASE_CONNS", &c.DatabaseConns, 1, maxConns)
+	within(&r, "PARTNERD_DRAIN_DELAY", &c.DrainDelay, 0, maxDrain)
+	within(&r, "PARTNERD_WEBHOOK_RETENTION", c.WebhookRetention, minRetention, maxRetention)
+	within(&r, "PARTNERD_PHONE_CODES", c.PhoneCodes, 1, maxCodes)
+	if _, _, err := net.SplitHostPort(c.MetricsAddr); c.MetricsAddr != "" {
+		r.add("PARTNERD_METRICS_ADDR", err)
+		r.want(err != nil || c.MetricsToken != "" || deployment.IsLocal("http://"+c.MetricsAddr), "PARTNERD_METRICS_TOKEN",
+			"needed where others can connect: they read the totals of the wallets")
+	}
+	r.add("PARTNERD_SECURITY_CONTACT", checkContact(c.SecurityContact))
+	r.add("PARTNERD_CONTACT", checkContact(c.Contact))
+	_, err = c.logo()
+	r.add("PARTNERD_SERVICE_LOGO", err)
+	if c.LegalDir != "" {
+		_, err := web.ReadLegal(os.DirFS(c.LegalDir))
+		r.add("PARTNERD_LEGAL_DIR", err)
+	}
+	if c.WebhookProxy != "" {
+		_, err := webhook.ParseProxy(c.WebhookProxy)
+		r.want(err == nil, "PARTNERD_WEBHOOK_PROXY", "is not like http://host:port")
+	}
+	if c.ValkeyURL != "" {
+		r.add("PARTNERD_VALKEY_URL", c.checkValkey())
+	}
+	if c.MailServer != "" {
+		_, err := mail.NewSMTP(c.MailServer, c.MailFrom, nil)
+		r.add("PARTNERD_MAIL_SERVER", err)
+	}
+	if c.SMSServer != "" {
+		_, err := sms.NewHTTP(c.SMSServer, c.SMSFrom, nil)
+		r.add("PARTNERD_SMS_SERVER", err)
+	}
+	r.add("PARTNERD_PHONE_COUNTRIES", account.CheckCountries(c.PhoneCountries))
+	c.checkTelemetry(&r)
+	c.checkMoney(&r)
+	c.checkTelephony(&r)
+	_, err = c.proxies()
+	r.add("PARTNERD_TRUSTED_PROXIES", err)
+	c.checkDatabase(&r)
+	return r
+}
+
+const (
+	maxRate      = 1_000_000 // requests a minute
+	maxConns     = 1_000_000
+	maxDrain     = 5 * time.Minute
+	minRetention = 72 * time.Hour // exceeds the schedule of retries
+	maxRetention = 10 * 365 * 24 * time.Hour
+	maxCodes     = 10_000_000 // a day
+)
+
+// checkDatabase reports what is wrong with the addresses of the database, and with the keys that live wants beside it.
+func (c *Config) checkDatabase(r *refusals) {
+	for _, u := range []struct{ setting, address string }{
+		{"PARTNERD_DATABASE_URL", c.DatabaseURL}, {"PARTNERD_DATABASE_OWNER_URL", c.DatabaseOwnerURL}, {"PARTNERD_DATABASE_POOLER_URL", c.DatabasePoolerURL},
+	} {
+		if !c.Sandbox() && u.address != "" {
+			r.add(u.setting, postgres.CheckPrivate(u.address))
+		}
+	}
+	r.want(c.DatabasePoolerURL == "" || c.DatabaseURL != "", "PARTNERD_DATABASE_POOLER_URL", "set PARTNERD_DATABASE_URL too; what needs a session goes there")
+	r.want(c.DatabaseOwnerURL == "" || c.DatabaseURL != "", "PARTNERD_DATABASE_OWNER_URL", "set PARTNERD_DATABASE_URL too; the private cluster has roles of its own")
+	given := c.Sandbox() || c.DatabaseURL == ""
+	const required = "required in live with a database of your own; make it with partnerd key generate"
+	r.want(given || c.MasterKey != "", "PARTNERD_MASTER_KEY", required)
+	r.want(given || c.NotePublicKey != "", "PARTNERD_NOTE_PUBLIC_KEY", required)
+}
+
+// checkContact tells what is wrong with an address that people write to; none is right.
+func checkContact(contact string) error {
+	if u, err := url.Parse(contact); contact != "" && (err != nil || u.Scheme != "https" && u.Scheme != "mailto" || strings.ContainsAny(contact, "\n\r'\"")) {
+		return fmt.Errorf("%q is not like mailto:somebody@partners.example or https://…", contact)
+	}
+	return nil
 }
 
 // logo reads the operator's picture; none when there is no file.
@@ -196,14 +263,17 @@ func (c *Config) logo() (web.Logo, error) {
 }
 
 func (c *Config) checkBaseURL() error {
+	if c.BaseURL == "" {
+		return nil
+	}
 	u, err := url.Parse(c.BaseURL)
 	switch {
 	case err != nil:
-		return fmt.Errorf("PARTNERD_BASE_URL: %w", err)
+		return err
 	case u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "" || u.User != nil:
-		return fmt.Errorf("PARTNERD_BASE_URL: %q is not like https://host or http://host:port", c.BaseURL)
+		return fmt.Errorf("%q is not like https://host or http://host:port", c.BaseURL)
 	case u.Scheme == "http" && !c.Sandbox() && !deployment.IsLocal(c.BaseURL):
-		return errors.New("PARTNERD_BASE_URL: must be https in live, except on loopback")
+		return errors.New("must be https in live, except on loopback")
 	}
 	return nil
 }
@@ -213,10 +283,7 @@ func (c *Config) checkValkey() error {
 	if err == nil && !c.Sandbox() {
 		err = ratelimit.CheckPrivate(c.ValkeyURL)
 	}
-	if err != nil {
-		return fmt.Errorf("PARTNERD_VALKEY_URL: %w", err)
-	}
-	return nil
+	return err
 }
 
 // proxies are the networks of trusted proxies.
@@ -234,8 +301,6 @@ func (c *Config) proxies() ([]netip.Prefix, error) {
 	}
 	return all, nil
 }
-
-const maxDrain = 5 * time.Minute
 
 // noProxies says that there is none.
 const noProxies = "none"
@@ -396,13 +461,10 @@ func orFile(value, path string) (string, error) {
 func (c *Config) path(name string) string { return filepath.Join(c.DataDir, filepath.FromSlash(name)) }
 
 // checkMoney reports what is wrong with the settings of payments.
-func (c *Config) checkMoney() error {
+func (c *Config) checkMoney(r *refusals) {
+	const together = "does not work without "
+	r.want(c.StripeSecretKey != "" || c.StripeWebhookSecret == "", "PARTNERD_STRIPE_WEBHOOK_SECRET", together+"PARTNERD_STRIPE_SECRET_KEY")
+	r.want(c.StripeSecretKey == "" || c.StripeWebhookSecret != "", "PARTNERD_STRIPE_SECRET_KEY", together+"PARTNERD_STRIPE_WEBHOOK_SECRET")
 	test := strings.HasPrefix(c.StripeSecretKey, "sk_test_") || strings.HasPrefix(c.StripeSecretKey, "rk_test_")
-	switch {
-	case (c.StripeSecretKey == "") != (c.StripeWebhookSecret == ""):
-		return errors.New("PARTNERD_STRIPE_SECRET_KEY and PARTNERD_STRIPE_WEBHOOK_SECRET: one does not work without the other")
-	case c.StripeSecretKey != "" && test != c.Sandbox():
-		return errors.New("PARTNERD_STRIPE_SECRET_KEY: a sandbox takes a test key of Stripe, live takes none of those")
-	}
-	return nil
+	r.want(c.StripeSecretKey == "" || test == c.Sandbox(), "PARTNERD_STRIPE_SECRET_KEY", "a sandbox takes a test key of Stripe, live takes none of those")
 }

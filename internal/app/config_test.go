@@ -3,9 +3,11 @@ package app
 import (
 	"errors"
 	"os"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"partnerd/internal/seal"
 )
@@ -25,6 +27,41 @@ func TestEveryFaultOfTheConfigurationIsReportedAtOnce(t *testing.T) {
 	for _, name := range []string{"PARTNERD_ADDR", "PARTNERD_BASE_URL", "PARTNERD_RATE_CLIENT", "PARTNERD_TRUSTED_PROXIES"} {
 		if err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s is not named in: %v", name, err)
+		}
+	}
+}
+
+// A number or a duration that was given lies within its range, at both ends of it too; the refusal has name, value and range. Go may leave
+// out those that have a default of their own.
+func TestNumbersAreWithinTheirRange(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		set         func(c *Config, n int)
+		least, most int
+		unit        time.Duration
+	}{
+		"PARTNERD_RATE_APPLICATION":    {func(c *Config, n int) { c.RateApplication = n }, 1, 1_000_000, 0},
+		"PARTNERD_RATE_CLIENT":         {func(c *Config, n int) { c.RateClient = n }, 1, 1_000_000, 0},
+		"PARTNERD_RATE_UNAUTHORIZED":   {func(c *Config, n int) { c.RateUnauthorized = n }, 1, 1_000_000, 0},
+		"PARTNERD_RATE_TOKEN_FAILURES": {func(c *Config, n int) { c.RateTokenFailures = n }, 1, 1_000_000, 0},
+		"PARTNERD_DATABASE_CONNS":      {func(c *Config, n int) { c.DatabaseConns = n }, 1, 1_000_000, 0},
+		"PARTNERD_PHONE_CODES":         {func(c *Config, n int) { c.PhoneCodes = &n }, 1, 10_000_000, 0},
+		"PARTNERD_DRAIN_DELAY":         {func(c *Config, n int) { c.DrainDelay = time.Duration(n) * time.Second }, 0, 300, time.Second},
+		"PARTNERD_WEBHOOK_RETENTION":   {func(c *Config, n int) { c.WebhookRetention = new(time.Duration(n) * time.Hour) }, 72, 87_600, time.Hour},
+	} {
+		show := func(n int) string {
+			if c.unit > 0 {
+				return (time.Duration(n) * c.unit).String()
+			}
+			return strconv.Itoa(n)
+		}
+		for n, right := range map[int]bool{c.least: true, c.most: true, c.least - 1: false, c.most + 1: false, -1: false, 0: c.least == 0} {
+			cfg := good()
+			c.set(&cfg, n)
+			err := cfg.Check()
+			if right && err != nil || !right && (err == nil || err.Error() != name+": "+show(n)+" is not between "+show(c.least)+" and "+show(c.most)) {
+				t.Errorf("%s=%d: %v", name, n, err)
+			}
 		}
 	}
 }

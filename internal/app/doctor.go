@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -57,18 +58,13 @@ const (
 )
 
 // Examine looks at a deployment from outside and inside, and changes nothing but that it starts a private cluster, as
-// every command does. The configuration may be wrong.
+// every command does. The configuration may be wrong; what the program would refuse is not acted upon.
 func Examine(ctx context.Context, cfg Config, log *slog.Logger) []Finding {
-	e := &examination{Config: cfg}
+	e := &examination{Config: cfg, refused: cfg.refusals()}
 	e.settings()
 	box := e.keys()
-	if err := cfg.CheckInstalled(ctx); err != nil {
-		e.fail("database", err.Error(), "Give this command the server's settings; look whether the database runs and takes connections from here. A new deployment: start the server once.")
-	} else if err := cfg.withDatabase(ctx, log, func(owner, program string) error {
-		e.database(ctx, owner, program, box)
-		return nil
-	}); err != nil {
-		e.fail("database", err.Error(), "Give this command the server's settings; look whether the database runs and takes connections from here.")
+	if e.tries("database", "PARTNERD_ENV", "PARTNERD_DATABASE_URL", "PARTNERD_DATABASE_OWNER_URL") {
+		e.installation(ctx, log, box)
 	}
 	e.mail(ctx)
 	e.quotas(ctx)
@@ -79,7 +75,19 @@ func Examine(ctx context.Context, cfg Config, log *slog.Logger) []Finding {
 
 type examination struct {
 	Config
-	found []Finding
+	refused refusals
+	found   []Finding
+}
+
+// tries tells whether a check that acts on settings is made. It is not where one of them is refused, which is then said.
+func (e *examination) tries(check string, settings ...string) bool {
+	for _, r := range e.refused {
+		if slices.Contains(settings, r.setting) {
+			e.warn(check, "not tried, because "+r.setting+" is refused", "Correct that, and run the doctor again.")
+			return false
+		}
+	}
+	return true
 }
 
 func (e *examination) ok(check, found string) {
@@ -97,10 +105,8 @@ var onOneLine = strings.NewReplacer(":\n\t", ": ", "\n\t", "; ", "\n", "; ")
 
 func (e *examination) settings() {
 	before := len(e.found)
-	if err := e.Check(); err != nil {
-		for line := range strings.SplitSeq(err.Error(), "\n") {
-			e.fail("settings", line, "Correct the setting; the program does not start with it.")
-		}
+	for _, r := range e.refused {
+		e.fail("settings", r.Error(), "Correct the setting; the program does not start with it.")
 	}
 	if !e.Sandbox() {
 		for _, missing := range []struct {
@@ -136,12 +142,17 @@ func (e *examination) settings() {
 func (e *examination) keys() (box *seal.Box) {
 	if err := e.checkNoteKey(); err != nil {
 		e.fail("note key", err.Error(), "Keep the private half away from the server, and its public half there.")
+	} else if !e.tries("note key", "PARTNERD_NOTE_PUBLIC_KEY") {
+		// nothing to read
 	} else if public, err := orFile(e.NotePublicKey, e.path(notePublicKey)); err != nil {
 		e.fail("note key", err.Error(), "Set PARTNERD_NOTE_PUBLIC_KEY (partnerd key generate).")
 	} else if _, err := seal.OpenDrop(public); err != nil {
 		e.fail("note key", err.Error(), "Set PARTNERD_NOTE_PUBLIC_KEY to the public half that partnerd key generate printed.")
 	} else {
 		e.ok("note key", "the public half can be read")
+	}
+	if !e.tries("master key", "PARTNERD_MASTER_KEY") {
+		return nil
 	}
 	master, err := e.Master()
 	if err == nil {
@@ -155,6 +166,25 @@ func (e *examination) keys() (box *seal.Box) {
 		e.warn("master key", "others of this machine can look into "+e.path("keys"), "chmod 700 "+e.path("keys"))
 	}
 	return box
+}
+
+// installation looks at the database, once it is known to be this deployment's.
+func (e *examination) installation(ctx context.Context, log *slog.Logger, box *seal.Box) {
+	const do = "Give this command the server's settings; look whether the database runs and takes connections from here."
+	if err := e.installed(ctx); err != nil {
+		e.fail("database", err.Error(), do+" A new deployment: start the server once.")
+		return
+	}
+	err := e.withDatabase(ctx, log, func(owner, program string) error {
+		e.database(ctx, owner, program, box)
+		return nil
+	})
+	if err != nil {
+		e.fail("database", err.Error(), do)
+	}
+	if other := (deployment.OtherAddress{}); errors.As(err, &other) {
+		e.refused.add("PARTNERD_BASE_URL", err)
+	}
 }
 
 func (e *examination) database(ctx context.Context, owner, program string, box *seal.Box) {
@@ -182,7 +212,7 @@ func (e *examination) database(ctx context.Context, owner, program string, box *
 
 // pooler looks whether statements that go through the pooler find the same database, with the settings of a session.
 func (e *examination) pooler(ctx context.Context, program string) {
-	if e.DatabasePoolerURL == "" {
+	if e.DatabasePoolerURL == "" || !e.tries("pooler", "PARTNERD_DATABASE_POOLER_URL") {
 		return
 	}
 	db, err := postgres.Open(ctx, program, postgres.Options{MaxConns: 2, Pooler: e.DatabasePoolerURL, Test: e.Sandbox()})
@@ -286,11 +316,8 @@ func (e *examination) schema(ctx context.Context, owner string) {
 	}
 }
 
-// sealed tries the master key on what the database holds.
+// sealed looks at what the database holds, and tries the master key on it.
 func (e *examination) sealed(ctx context.Context, program string, box *seal.Box) {
-	if box == nil {
-		return
-	}
 	db, err := postgres.Open(ctx, program, postgres.Options{MaxConns: 2, Test: e.Sandbox()})
 	if err != nil {
 		e.fail("signing keys", err.Error(), "Look whether the database takes connections.")
@@ -303,8 +330,12 @@ func (e *examination) sealed(ctx context.Context, program string, box *seal.Box)
 	if err := restore.Check(ctx, db.Read()); err != nil {
 		e.fail("restore", err.Error(), "partnerd serve and work refuse it until then.")
 	}
-	e.parts(ctx, db.Read(), box)
 	e.partitions(ctx, db.Read())
+	if box == nil {
+		e.warn("signing keys", "not tried, because there is no master key that can be used", "See to the master key, and run the doctor again.")
+		return
+	}
+	e.parts(ctx, db.Read(), box)
 	switch n, err := oauth.CheckKeys(ctx, db.Read(), box); {
 	case err != nil:
 		e.fail("signing keys", err.Error(), "The master key is not the one that the database was sealed with: set the one that was, or nobody's secrets open.")
@@ -345,7 +376,7 @@ func (e *examination) parts(ctx context.Context, tx postgres.Tx, box *seal.Box) 
 }
 
 func (e *examination) mail(ctx context.Context) {
-	if e.MailServer == "" {
+	if e.MailServer == "" || !e.tries("mail", "PARTNERD_MAIL_SERVER") {
 		return
 	}
 	server, err := mail.NewSMTP(e.MailServer, e.MailFrom, nil)
@@ -363,7 +394,7 @@ func (e *examination) mail(ctx context.Context) {
 
 // quotas looks at the server that counts for all processes; while it is away each counts for itself.
 func (e *examination) quotas(ctx context.Context) {
-	if e.ValkeyURL == "" || e.checkValkey() != nil { // settings has said so
+	if e.ValkeyURL == "" || !e.tries("quotas", "PARTNERD_VALKEY_URL") {
 		return
 	}
 	if err := ratelimit.CheckServer(ctx, e.ValkeyURL); err != nil {
@@ -375,7 +406,8 @@ func (e *examination) quotas(ctx context.Context) {
 
 // collector looks whether traces and metrics are taken; while they are not, nothing else suffers.
 func (e *examination) collector(ctx context.Context) {
-	if e.checkTelemetry() != nil { // settings has said so
+	if !e.tries("collector", "OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT",
+		"OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_TRACES_HEADERS", "OTEL_EXPORTER_OTLP_METRICS_HEADERS", "OTEL_EXPORTER_OTLP_PROTOCOL", "OTEL_TRACES_SAMPLER", "OTEL_TRACES_SAMPLER_ARG") {
 		return
 	}
 	c, err := e.telemetry()
@@ -393,7 +425,7 @@ func (e *examination) collector(ctx context.Context) {
 
 // address looks at the public address as people do.
 func (e *examination) address(ctx context.Context) {
-	if e.BaseURL == "" {
+	if e.BaseURL == "" || !e.tries("address", "PARTNERD_BASE_URL") {
 		return
 	}
 	if err := e.checkServing(); err != nil {
@@ -401,7 +433,7 @@ func (e *examination) address(ctx context.Context) {
 	}
 	u, err := url.Parse(e.BaseURL)
 	if err != nil {
-		return // settings has said so
+		return
 	}
 	asking, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()

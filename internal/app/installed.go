@@ -12,8 +12,15 @@ import (
 )
 
 // CheckInstalled is an error in words for an operator unless the configuration leads to an installation: the private
-// cluster or the schema, and the keys. It makes nothing.
+// cluster or the schema, and the keys. It makes nothing, and refuses wrong settings before it acts on them.
 func (c *Config) CheckInstalled(ctx context.Context) error {
+	if err := c.Check(); err != nil {
+		return err
+	}
+	return c.installed(ctx)
+}
+
+func (c *Config) installed(ctx context.Context) error {
 	folder, err := filepath.Abs(c.DataDir)
 	if err != nil {
 		return fmt.Errorf("data folder: %w", err)

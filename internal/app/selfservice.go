@@ -10,16 +10,6 @@ import (
 	"partnerd/internal/sms"
 )
 
-func (c *Config) checkPhones() error {
-	if err := account.CheckCountries(c.PhoneCountries); err != nil {
-		return fmt.Errorf("PARTNERD_PHONE_COUNTRIES: %w", err)
-	}
-	if c.PhoneCodes < 0 || c.PhoneCodes > 10_000_000 {
-		return fmt.Errorf("PARTNERD_PHONE_CODES: %d is not between 1 and 10000000", c.PhoneCodes)
-	}
-	return nil
-}
-
 // selfService makes what clients do for themselves, and the text messages that it needs.
 func (a *App) selfService(k keys) error {
 	box := k.box
@@ -33,7 +23,7 @@ func (a *App) selfService(k keys) error {
 	a.SMS = sms.New(a.DB, a.Queue, box, sender, a.Logger)
 	a.purgeEvery("text messages", time.Hour, a.SMS.Purge)
 	a.SelfService, err = account.NewSelfService(account.SelfServiceDeps{DB: a.DB, Accounts: a.Accounts, Box: box, Queue: a.Queue, Mail: a.Mail, SMS: a.SMS,
-		BaseURL: a.Config.BaseURL, Numbers: account.Numbers{Countries: a.Config.PhoneCountries, PerDay: a.Config.PhoneCodes, Key: k.phone}, Opened: func(ctx context.Context, tx postgres.Tx, clientID string) error {
+		BaseURL: a.Config.BaseURL, Numbers: account.Numbers{Countries: a.Config.PhoneCountries, PerDay: given(a.Config.PhoneCodes), Key: k.phone}, Opened: func(ctx context.Context, tx postgres.Tx, clientID string) error {
 			return a.Wallet.Open(ctx, tx, clientID)
 		}})
 	if err != nil {

@@ -3,8 +3,6 @@ package app
 import (
 	"cmp"
 	"context"
-	"errors"
-	"fmt"
 	"net/url"
 	"runtime/debug"
 	"time"
@@ -72,33 +70,28 @@ func (c *Config) otlp(whole, path string) (string, error) {
 }
 
 // checkTelemetry reports what is wrong with the settings of OpenTelemetry. The library falls back to something else without a word.
-func (c *Config) checkTelemetry() error {
-	if c.OTELDisabled {
-		return nil
+func (c *Config) checkTelemetry(r *refusals) {
+	if c.OTELDisabled || c.OTLPEndpoint == "" && c.OTLPTracesEndpoint == "" && c.OTLPMetricsEndpoint == "" {
+		return
 	}
-	var errs []error
-	used := false
-	for name, address := range map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": c.OTLPEndpoint, "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": c.OTLPTracesEndpoint,
-		"OTEL_EXPORTER_OTLP_METRICS_ENDPOINT": c.OTLPMetricsEndpoint} {
-		if address == "" {
-			continue
-		}
-		used = true
-		if err := telemetry.CheckURL(address); err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", name, err))
+	for _, u := range []struct{ setting, address string }{
+		{"OTEL_EXPORTER_OTLP_ENDPOINT", c.OTLPEndpoint}, {"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", c.OTLPTracesEndpoint}, {"OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", c.OTLPMetricsEndpoint},
+	} {
+		if u.address != "" {
+			r.add(u.setting, telemetry.CheckURL(u.address))
 		}
 	}
-	for name, list := range map[string]string{"OTEL_EXPORTER_OTLP_HEADERS": c.OTLPHeaders, "OTEL_EXPORTER_OTLP_TRACES_HEADERS": c.OTLPTracesHeaders,
-		"OTEL_EXPORTER_OTLP_METRICS_HEADERS": c.OTLPMetricsHeaders} {
-		if _, err := telemetry.ParseHeaders(list); err != nil && used {
-			errs = append(errs, fmt.Errorf("%s: %w", name, err))
-		}
+	for _, h := range []struct{ setting, list string }{
+		{"OTEL_EXPORTER_OTLP_HEADERS", c.OTLPHeaders}, {"OTEL_EXPORTER_OTLP_TRACES_HEADERS", c.OTLPTracesHeaders}, {"OTEL_EXPORTER_OTLP_METRICS_HEADERS", c.OTLPMetricsHeaders},
+	} {
+		_, err := telemetry.ParseHeaders(h.list)
+		r.add(h.setting, err)
 	}
-	if used && c.OTLPProtocol != "" && c.OTLPProtocol != "http/protobuf" {
-		errs = append(errs, errors.New("OTEL_EXPORTER_OTLP_PROTOCOL: only http/protobuf is spoken"))
+	r.want(c.OTLPProtocol == "" || c.OTLPProtocol == "http/protobuf", "OTEL_EXPORTER_OTLP_PROTOCOL", "only http/protobuf is spoken")
+	_, err := telemetry.ParseSampler(c.TracesSampler, "")
+	r.add("OTEL_TRACES_SAMPLER", err)
+	if err == nil {
+		_, err = telemetry.ParseSampler(c.TracesSampler, c.TracesSamplerArg)
+		r.add("OTEL_TRACES_SAMPLER_ARG", err)
 	}
-	if _, err := telemetry.ParseSampler(c.TracesSampler, c.TracesSamplerArg); err != nil && used {
-		errs = append(errs, err)
-	}
-	return errors.Join(errs...)
 }

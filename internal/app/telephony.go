@@ -1,8 +1,6 @@
 package app
 
 import (
-	"errors"
-	"fmt"
 	"net/url"
 	"regexp"
 	"strings"
@@ -22,32 +20,25 @@ var (
 )
 
 // checkTelephony reports what is wrong with the settings of phone calls, without repeating a secret.
-func (c *Config) checkTelephony() error {
+func (c *Config) checkTelephony(r *refusals) {
 	if c.Telephony == "" {
-		return nil
+		return
 	}
-	var errs []error
-	expect := func(ok bool, name, want string) {
-		if !ok {
-			errs = append(errs, fmt.Errorf("%s: %s", name, want))
-		}
-	}
-	expect(!c.Sandbox(), "PARTNERD_TELEPHONY", "a sandbox simulates calls and has no provider")
-	expect(twilioAccount.MatchString(c.TwilioAccountSID), "PARTNERD_TWILIO_ACCOUNT_SID", "must be AC and 32 hexadecimal digits")
-	expect(twilioSecret.MatchString(c.TwilioAuthToken), "PARTNERD_TWILIO_AUTH_TOKEN", "is needed, of letters and digits: notices are checked with it")
-	expect(c.TwilioAPIKey == "" || twilioKey.MatchString(c.TwilioAPIKey), "PARTNERD_TWILIO_API_KEY", "must be SK and 32 hexadecimal digits")
-	expect((c.TwilioAPIKey == "") == (c.TwilioAPISecret == "") && (c.TwilioAPISecret == "" || twilioSecret.MatchString(c.TwilioAPISecret)),
+	r.want(!c.Sandbox(), "PARTNERD_TELEPHONY", "a sandbox simulates calls and has no provider")
+	r.want(twilioAccount.MatchString(c.TwilioAccountSID), "PARTNERD_TWILIO_ACCOUNT_SID", "must be AC and 32 hexadecimal digits")
+	r.want(twilioSecret.MatchString(c.TwilioAuthToken), "PARTNERD_TWILIO_AUTH_TOKEN", "is needed, of letters and digits: notices are checked with it")
+	r.want(c.TwilioAPIKey == "" || twilioKey.MatchString(c.TwilioAPIKey), "PARTNERD_TWILIO_API_KEY", "must be SK and 32 hexadecimal digits")
+	r.want((c.TwilioAPIKey == "") == (c.TwilioAPISecret == "") && (c.TwilioAPISecret == "" || twilioSecret.MatchString(c.TwilioAPISecret)),
 		"PARTNERD_TWILIO_API_SECRET", "goes with PARTNERD_TWILIO_API_KEY, and is of letters and digits")
-	expect(phoneNumber.MatchString(c.TwilioCallerID), "PARTNERD_TWILIO_CALLER_ID", "must be a number like +33123456789")
-	expect(twilioRegion.MatchString(c.TwilioRegion), "PARTNERD_TWILIO_REGION", "must be an edge and a region, like dublin.ie1")
-	expect(c.TwilioURL == "" || c.TwilioRegion == "", "PARTNERD_TWILIO_REGION", "is of Twilio itself, and not of PARTNERD_TWILIO_URL")
+	r.want(phoneNumber.MatchString(c.TwilioCallerID), "PARTNERD_TWILIO_CALLER_ID", "must be a number like +33123456789")
+	r.want(twilioRegion.MatchString(c.TwilioRegion), "PARTNERD_TWILIO_REGION", "must be an edge and a region, like dublin.ie1")
+	r.want(c.TwilioURL == "" || c.TwilioRegion == "", "PARTNERD_TWILIO_REGION", "is of Twilio itself, and not of PARTNERD_TWILIO_URL")
 	if c.TwilioURL != "" {
 		u, err := url.Parse(c.TwilioURL)
-		expect(err == nil && u.Host != "" && u.User == nil && strings.Trim(u.Path, "/") == "" && u.RawQuery == "" &&
+		r.want(err == nil && u.Host != "" && u.User == nil && strings.Trim(u.Path, "/") == "" && u.RawQuery == "" &&
 			(u.Scheme == "https" || u.Scheme == "http" && deployment.IsLocal(c.TwilioURL)),
 			"PARTNERD_TWILIO_URL", "must be like https://host; http is for this machine only")
 	}
-	return errors.Join(errs...)
 }
 
 // telephony is the provider of phone calls: the simulated one in a sandbox, in live the configured one or none.

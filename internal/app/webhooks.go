@@ -16,7 +16,7 @@ import (
 func (a *App) webhooks(box *seal.Box) (*webhook.Service, error) {
 	c := webhook.Config{
 		Sandbox:   a.Config.Sandbox(),
-		Retention: a.Config.WebhookRetention, Notifier: webhookMail{a}, Registerer: a.Metrics, Tracer: a.telemetry.Tracer(), Logger: a.Logger, Now: a.DB.Clock().Now,
+		Retention: given(a.Config.WebhookRetention), Notifier: webhookMail{a}, Registerer: a.Metrics, Tracer: a.telemetry.Tracer(), Logger: a.Logger, Now: a.DB.Clock().Now,
 	}
 	c.AllowLoopback, c.HideLoopback = a.Config.loopback()
 	if a.Config.WebhookProxy != "" {

@@ -37,6 +37,15 @@ var (
 	errNoTarget  = errors.New("PARTNERD_BASE_URL: say which address it is to be")
 )
 
+// OtherAddress refuses a claim to an address that is not the deployment's.
+type OtherAddress struct{ Known, Claimed string }
+
+// Error implements error.
+func (o OtherAddress) Error() string {
+	return fmt.Sprintf("the public address of this deployment is %s and PARTNERD_BASE_URL is %s; nothing was changed: set the first, "+
+		`or make the second its address with "partnerd deployment move" (tokens, links in mails and passkeys name it)`, o.Known, o.Claimed)
+}
+
 // settle returns the address that the program has, and the one that the database is to keep. It refuses what does not
 // agree.
 func settle(k Known, c Claim) (use, keep string, err error) {
@@ -66,8 +75,7 @@ func settle(k Known, c Claim) (use, keep string, err error) {
 	case movable && IsLocal(c.BaseURL):
 		return c.BaseURL, k.BaseURL, nil
 	}
-	return "", "", fmt.Errorf("the public address of this deployment is %s and PARTNERD_BASE_URL is %s; nothing was changed: set the first, "+
-		`or make the second its address with "partnerd deployment move" (tokens, links in mails and passkeys name it)`, k.BaseURL, c.BaseURL)
+	return "", "", OtherAddress{k.BaseURL, c.BaseURL}
 }
 
 // IsLocal tells whether an address is of this machine.

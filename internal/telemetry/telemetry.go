@@ -253,11 +253,11 @@ func ParseSampler(name, arg string) (trace.Sampler, error) {
 	case "traceidratio":
 		share, err := strconv.ParseFloat(cmp.Or(strings.TrimSpace(arg), "1"), 64)
 		if err != nil || !(share >= 0 && share <= 1) {
-			return nil, fmt.Errorf("OTEL_TRACES_SAMPLER_ARG: %q is not a share from 0 to 1", arg)
+			return nil, fmt.Errorf("%q is not a share from 0 to 1", arg)
 		}
 		s = trace.TraceIDRatioBased(share)
 	default:
-		return nil, fmt.Errorf("OTEL_TRACES_SAMPLER: %q is none of always_on, always_off, traceidratio, and these after parentbased_", name)
+		return nil, fmt.Errorf("%q is none of always_on, always_off, traceidratio, and these after parentbased_", name)
 	}
 	if follows {
 		s = trace.ParentBased(s)

@@ -1,0 +1,112 @@
+package app
+
+import (
+	"log/slog"
+	"net"
+	"slices"
+	"strings"
+	"testing"
+
+	"partnerd/internal/dbtest"
+	"partnerd/internal/seal"
+)
+
+// door is a listener of this machine that nobody is to knock at.
+type door struct{ net.Listener }
+
+func newDoor(t *testing.T) door {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	return door{l}
+}
+
+// untouched knocks itself, and wants to be the first.
+func (d door) untouched(t *testing.T) {
+	t.Helper()
+	own, err := net.Dial("tcp", d.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer own.Close()
+	first, err := d.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer first.Close()
+	if first.RemoteAddr().String() != own.LocalAddr().String() {
+		t.Error("somebody was there before")
+	}
+}
+
+// The doctor does not act on a setting that it has refused, and no command looks for an installation with one.
+func TestWhatIsRefusedIsNotActedUpon(t *testing.T) {
+	t.Parallel()
+	master, err := seal.NewKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	public, _, err := seal.NewKeyPair()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		change         func(c *Config, address string)
+		check, setting string
+	}{
+		"a database in clear": {func(c *Config, address string) {
+			c.DatabaseURL = "postgres://u:hush@" + address + ",192.0.2.1:5432/x?sslmode=disable"
+		}, "database", "PARTNERD_DATABASE_URL"},
+		"its owner in clear": {func(c *Config, address string) {
+			c.DatabaseURL, c.DatabaseOwnerURL = "postgres://u@"+address+"/x", "postgres://o:hush@"+address+",192.0.2.1:5432/x?sslmode=disable"
+		}, "database", "PARTNERD_DATABASE_OWNER_URL"},
+		"an owner and no database": {func(c *Config, address string) { c.DatabaseOwnerURL = "postgres://u@" + address + "/x" }, "database", "PARTNERD_DATABASE_OWNER_URL"},
+		"no environment":           {func(c *Config, address string) { c.Env, c.DatabaseURL = "", "postgres://u@"+address+"/x" }, "database", "PARTNERD_ENV"},
+		"no address":               {func(c *Config, address string) { c.BaseURL = "http://" + address + "/path" }, "address", "PARTNERD_BASE_URL"},
+		"a collector of another protocol": {func(c *Config, address string) { c.OTLPEndpoint, c.OTLPProtocol = "http://"+address, "grpc" },
+			"collector", "OTEL_EXPORTER_OTLP_PROTOCOL"},
+		"quotas at no such server": {func(c *Config, address string) { c.ValkeyURL = "http://" + address }, "quotas", "PARTNERD_VALKEY_URL"},
+		"mail to no such server":   {func(c *Config, address string) { c.MailServer = "http://" + address }, "mail", "PARTNERD_MAIL_SERVER"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := newDoor(t)
+			cfg := good()
+			cfg.Env, cfg.DataDir, cfg.MasterKey, cfg.NotePublicKey = "live", t.TempDir(), master, public
+			c.change(&cfg, d.Addr().String())
+			found := Examine(t.Context(), cfg, slog.New(slog.DiscardHandler))
+			said := func(check string, level Level, text string) bool {
+				return slices.ContainsFunc(found, func(f Finding) bool { return f.Check == check && f.Level == level && strings.Contains(f.Found, text) })
+			}
+			if !said("settings", Fail, c.setting+": ") || !said(c.check, Warn, "not tried, because "+c.setting) {
+				t.Errorf("%+v", found)
+			}
+			if err := cfg.CheckInstalled(t.Context()); err == nil || !strings.Contains(err.Error(), c.setting+": ") || strings.Contains(err.Error(), "hush") {
+				t.Errorf("a command: %v", err)
+			}
+			d.untouched(t)
+		})
+	}
+}
+
+// Nor is an address asked that the database knows to be another deployment's.
+func TestTheAddressOfAnotherIsNotAsked(t *testing.T) {
+	t.Parallel()
+	cfg := ofEnvironment(t, "sandbox", dbtest.URL(t))
+	cfg.BaseURL = "https://api.example"
+	a, err := Open(t.Context(), cfg, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.Close()
+	d := newDoor(t)
+	cfg.BaseURL = "https://" + d.Addr().String()
+	found := Examine(t.Context(), cfg, slog.New(slog.DiscardHandler))
+	if !slices.ContainsFunc(found, func(f Finding) bool { return f.Check == "address" && strings.HasPrefix(f.Found, "not tried") }) {
+		t.Errorf("%+v", found)
+	}
+	d.untouched(t)
+}

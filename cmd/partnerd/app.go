@@ -43,7 +43,7 @@ type appCreateCmd struct {
 	ClientRate  int      `help:"Calls a minute of each client. Default: the deployment's."`
 	Recording   bool     `help:"Calls can be recorded, with the client's consent."`
 	Reason      string   `default:"New application." help:"Why; kept in the audit."`
-	By          string   `help:"Who does it. Default: PARTNERD_OPERATOR, or the account at this machine."`
+	By          string   `env:"PARTNERD_OPERATOR" help:"Who does it. Default: the account at this machine."`
 }
 
 func (c *appCreateCmd) Run(ctx context.Context, cfg *app.Config) error {

@@ -67,7 +67,7 @@ type clientCreateCmd struct {
 	PhoneVerified bool   `help:"The number was proven to be the client's. Live asks for a --reason."`
 	BalanceCents  int64  `help:"Opening balance of the wallet, in cents. Sandbox only."`
 	Reason        string `help:"Why; kept in the audit."`
-	By            string `help:"Who does it. Default: PARTNERD_OPERATOR, or the account at this machine."`
+	By            string `env:"PARTNERD_OPERATOR" help:"Who does it. Default: the account at this machine."`
 }
 
 func (c *clientCreateCmd) Run(ctx context.Context, cfg *app.Config) error {
@@ -152,7 +152,7 @@ type lawyerCreateCmd struct {
 	Competence []string `required:"" help:"Competence code; may be repeated."`
 	Language   []string `required:"" help:"Language code; may be repeated. Every competence is served in every language."`
 	Reason     string   `default:"New lawyer." help:"Why; kept in the audit."`
-	By         string   `help:"Who does it. Default: PARTNERD_OPERATOR, or the account at this machine."`
+	By         string   `env:"PARTNERD_OPERATOR" help:"Who does it. Default: the account at this machine."`
 }
 
 func (c *lawyerCreateCmd) Run(ctx context.Context, cfg *app.Config) error {

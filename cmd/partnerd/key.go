@@ -69,7 +69,7 @@ func (c *keyUsesCmd) Run(ctx context.Context, cfg *app.Config) error {
 type keyResealCmd struct {
 	output
 	Reason string `default:"Regular rotation." help:"Why; kept in the audit."`
-	By     string `help:"Who does it. Default: PARTNERD_OPERATOR, or the account at this machine."`
+	By     string `env:"PARTNERD_OPERATOR" help:"Who does it. Default: the account at this machine."`
 }
 
 func (c *keyResealCmd) Run(ctx context.Context, cfg *app.Config) error {
@@ -176,7 +176,7 @@ func keyLines(keys []oauth.Key) []string {
 type keyRotateCmd struct {
 	output
 	Reason string `default:"Regular rotation." help:"Why; kept in the audit."`
-	By     string `help:"Who does it. Default: PARTNERD_OPERATOR, or the account at this machine."`
+	By     string `env:"PARTNERD_OPERATOR" help:"Who does it. Default: the account at this machine."`
 }
 
 func (c *keyRotateCmd) Run(ctx context.Context, cfg *app.Config) error {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -84,12 +83,12 @@ func (c *walletStatementCmd) Run(ctx context.Context, cfg *app.Config) error {
 // act is what the audit wants to know of everything that is done by hand.
 type act struct {
 	Reason string `required:"" help:"Why; kept in the audit, not shown to the client."`
-	By     string `help:"Who does it. Default: PARTNERD_OPERATOR, or the account at this machine."`
+	By     string `env:"PARTNERD_OPERATOR" help:"Who does it. Default: the account at this machine."`
 }
 
 func (o act) actor() string {
-	if by := cmp.Or(o.By, os.Getenv("PARTNERD_OPERATOR")); by != "" {
-		return "cli:" + by
+	if o.By != "" {
+		return "cli:" + o.By
 	}
 	u, err := user.Current()
 	if err != nil {

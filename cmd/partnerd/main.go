@@ -60,9 +60,11 @@ func main() {
 		"Secrets are not taken from the command line: give --NAME-file FILE, --NAME - (a line of standard input), PARTNERD_NAME or PARTNERD_NAME_FILE."),
 		kong.ShortUsageOnError(), kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
 		kong.Vars{"version": version()}, kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(&c.Config))
+	names := variables(parser.Model)
+	dropEmpty(names)
 	args, err := withSecrets(os.Args[1:], os.Getenv, os.Stdin)
 	if err == nil {
-		err = checkFiles(os.Environ())
+		err = checkFiles(names, os.Environ())
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "partnerd:", err)
@@ -71,6 +73,12 @@ func main() {
 	}
 	k, err := parser.Parse(args)
 	parser.FatalIfErrorf(err)
+	c.Unread = unread(names, os.Environ())
+	if _, doctor := k.Selected().Target.Interface().(doctorCmd); !doctor { // which finds it
+		for _, u := range c.Unread {
+			c.Logger().Warn("a variable of the environment is no setting of this program: nobody reads it", "name", u.Name, "meant", u.Meant)
+		}
+	}
 	if err := k.Run(); err != nil {
 		fmt.Fprintln(os.Stderr, "partnerd:", explain(err))
 		stop()

@@ -114,25 +114,6 @@ func withSecrets(args []string, getenv func(string) string, in io.Reader) ([]str
 	return out, nil
 }
 
-// checkFiles refuses a PARTNERD_NAME_FILE that nobody reads: the setting would be its default, and nobody would be told.
-func checkFiles(environ []string) error {
-	for _, entry := range environ {
-		variable, _, _ := strings.Cut(entry, "=")
-		name, file := strings.CutSuffix(variable, "_FILE")
-		if !file || !strings.HasPrefix(name, "PARTNERD_") {
-			continue
-		}
-		read := false
-		for _, known := range secretFlags {
-			read = read || known.variable == name
-		}
-		if !read {
-			return fmt.Errorf("%s: no setting is read from that file; set %s if there is such a setting", variable, name)
-		}
-	}
-	return nil
-}
-
 func instead(name, variable string) string {
 	ways := "use --" + name + "-file FILE, or --" + name + " - to read a line of standard input"
 	if variable != "" {

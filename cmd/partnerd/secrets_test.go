@@ -68,19 +68,6 @@ func TestSecretsAreNotTakenFromTheCommandLine(t *testing.T) {
 	}
 }
 
-// A file that nobody reads is not passed over.
-func TestAFileOfASettingIsRead(t *testing.T) {
-	t.Parallel()
-	for entry, ok := range map[string]bool{
-		"PARTNERD_MASTER_KEY_FILE=/x": true, "PARTNERD_NOTE_PUBLIC_KEY_FILE=/x": true, "OTEL_EXPORTER_OTLP_HEADERS_FILE=/x": true, "PARTNERD_ADDR=x_FILE": true, "SSL_CERT_FILE=/x": true,
-		"PARTNERD_MAIL_FROM_FILE=/x": false, "PARTNERD_MASTERKEY_FILE=/x": false,
-	} {
-		if err := checkFiles([]string{"HOME=/", entry}); (err == nil) != ok {
-			t.Errorf("%s: %v", entry, err)
-		}
-	}
-}
-
 // A flag whose value is a secret, or may hold one, is listed: those that are named like a secret, or like an address with
 // credentials in it.
 func TestEverySecretSettingIsListed(t *testing.T) {

@@ -113,7 +113,7 @@ type lawyerInviteCmd struct {
 	Language   []string `required:"" help:"Language code; may be repeated. Every competence is served in every language."`
 	Correspond string   `default:"fr" enum:"fr,en" help:"Language of mails and pages: fr or en."`
 	Reason     string   `default:"New lawyer." help:"Why; kept in the audit."`
-	By         string   `help:"Who does it. Default: PARTNERD_OPERATOR, or the account at this machine."`
+	By         string   `env:"PARTNERD_OPERATOR" help:"Who does it. Default: the account at this machine."`
 }
 
 func (c *lawyerInviteCmd) Run(ctx context.Context, cfg *app.Config) error {

@@ -46,7 +46,7 @@ type webhookEndpointCmd struct {
 	NoPing bool   `help:"Set the URL without a ping."`
 	NoURL  bool   `name:"no-url" help:"Take the URL away: events wait."`
 	Reason string `default:"Asked for by the partner." help:"Why; kept in the audit."`
-	By     string `help:"Who does it. Default: PARTNERD_OPERATOR, or the account at this machine."`
+	By     string `env:"PARTNERD_OPERATOR" help:"Who does it. Default: the account at this machine."`
 }
 
 func (c *webhookEndpointCmd) Run(ctx context.Context, cfg *app.Config) error {
@@ -89,7 +89,7 @@ func (c *ofApplication) show(ctx context.Context, a *app.App) error {
 type webhookRotateCmd struct {
 	ofApplication
 	Reason string `default:"Asked for by the partner." help:"Why; kept in the audit."`
-	By     string `help:"Who does it. Default: PARTNERD_OPERATOR, or the account at this machine."`
+	By     string `env:"PARTNERD_OPERATOR" help:"Who does it. Default: the account at this machine."`
 }
 
 func (c *webhookRotateCmd) Run(ctx context.Context, cfg *app.Config) error {
@@ -105,7 +105,7 @@ func (c *webhookRotateCmd) Run(ctx context.Context, cfg *app.Config) error {
 type webhookEnableCmd struct {
 	ofApplication
 	Reason string `default:"Asked for by the partner." help:"Why; kept in the audit."`
-	By     string `help:"Who does it. Default: PARTNERD_OPERATOR, or the account at this machine."`
+	By     string `env:"PARTNERD_OPERATOR" help:"Who does it. Default: the account at this machine."`
 }
 
 func (c *webhookEnableCmd) Run(ctx context.Context, cfg *app.Config) error {
@@ -208,7 +208,7 @@ type webhookRedeliverCmd struct {
 	All    bool       `help:"With a range: also what was delivered."`
 	AsNew  bool       `help:"Under new delivery ids, for a receiver that lost data."`
 	Reason string     `default:"Asked for by the partner." help:"Why; kept in the audit."`
-	By     string     `help:"Who does it. Default: PARTNERD_OPERATOR, or the account at this machine."`
+	By     string     `env:"PARTNERD_OPERATOR" help:"Who does it. Default: the account at this machine."`
 }
 
 func (c *webhookRedeliverCmd) Run(ctx context.Context, cfg *app.Config) error {
@@ -249,7 +249,7 @@ type webhookTestCmd struct {
 	ofApplication
 	Type   string `default:"consultation.created" help:"Type of the event."`
 	Reason string `default:"Asked for by the partner." help:"Why; kept in the audit."`
-	By     string `help:"Who does it. Default: PARTNERD_OPERATOR, or the account at this machine."`
+	By     string `env:"PARTNERD_OPERATOR" help:"Who does it. Default: the account at this machine."`
 }
 
 func (c *webhookTestCmd) Run(ctx context.Context, cfg *app.Config) error {

@@ -101,11 +101,18 @@ type Config struct {
 	LogLevel  slog.Level `env:"PARTNERD_LOG_LEVEL" default:"info" help:"debug, info, warn or error."`
 	LogFormat string     `env:"PARTNERD_LOG_FORMAT" enum:"text,json" default:"text" help:"text or json."`
 
+	Unread  []Unread        `kong:"-"` // what the environment sets beside the settings
 	Serving bool            `kong:"-"` // the program answers at the base URL, so of a sandbox on this machine it says which
 	Tracer  postgres.Tracer `kong:"-"` // sees every statement; for tests and measurements
 	Clock   clock.Clock     `kong:"-"` // nil means the database's; for tests and measurements
 
 	Machine func() time.Time `kong:"-"` // the clock of a machine that runs elsewhere; nil means this one's; for tests and measurements
+}
+
+// Unread is a variable that is named like a setting, and is none of this program's: misspelt, or of another version.
+type Unread struct {
+	Name  string
+	Meant string // the setting whose name is nearest; empty when none is near
 }
 
 // Sandbox tells whether lawyers, calls and payments are simulated.

@@ -127,6 +127,13 @@ func (e *examination) settings() {
 			}
 		}
 	}
+	for _, u := range e.Unread {
+		found, do := u.Name+" is no setting of this program: nobody reads it", "Take it away, unless a newer program beside this one reads it."
+		if u.Meant != "" {
+			do = "If " + u.Meant + " is meant, set that. " + do
+		}
+		e.warn("settings", found, do)
+	}
 	proxies, _ := e.proxies()
 	for _, p := range proxies {
 		if p.Bits() == 0 {

@@ -71,7 +71,7 @@ func TestDoctor(t *testing.T) {
 		"master key":   {"PARTNERD_MASTER_KEY=nonsense"},
 		"note key":     {"PARTNERD_NOTE_PUBLIC_KEY=nonsense"},
 		"mail":         {"PARTNERD_MAIL_SERVER=smtp://127.0.0.1:1"},
-		"settings":     {"PARTNERD_WEBHOOK_RETENTION=1h"},
+		"settings":     {"PARTNERD_WEBHOOK_RETENTION=0"},
 		"proxy":        {"PARTNERD_TRUSTED_PROXIES=0.0.0.0/0"},
 	} {
 		ill := *in
@@ -88,6 +88,16 @@ func TestDoctor(t *testing.T) {
 		}
 	}
 	apart := *in
+	apart.env = append(slices.Clone(in.env), "PARTNERD_DATABASE_ULR=postgres://127.0.0.1:1/x", "PARTNERD_PHONE_CODES=")
+	var misspelt diagnosis
+	if apart.ask(t, &misspelt, "doctor", "--json"); !misspelt.OK || !slices.ContainsFunc(misspelt.Findings, func(f finding) bool {
+		return f.Check == "settings" && f.Level == "warn" && strings.Contains(f.Found, "PARTNERD_DATABASE_ULR") && strings.Contains(f.Do, "PARTNERD_DATABASE_URL")
+	}) {
+		t.Errorf("a misspelt name: %+v", misspelt)
+	}
+	if r := apart.cli(t, "deployment", "show"); r.code != 0 || !strings.Contains(r.stderr, "name=PARTNERD_DATABASE_ULR meant=PARTNERD_DATABASE_URL") {
+		t.Errorf("a misspelt name: %+v", r)
+	}
 	apart.env = append(slices.Clone(in.env), "PARTNERD_VALKEY_URL=valkey://127.0.0.1:1")
 	var degraded diagnosis
 	if apart.ask(t, &degraded, "doctor", "--json"); level(degraded, "quotas") != "warn" || !degraded.OK {

@@ -88,8 +88,11 @@ partnerd (%s) is ready at %s
 func invitations(a *app.App, invited []app.Invitation) {
 	for _, i := range invited {
 		where := i.Link
-		if !isTerminal(os.Stdout) {
-			where = "the newest mail to " + i.Person.Email + " in " + filepath.Join(a.Config.DataDir, "mail")
+		if where == "" || !isTerminal(os.Stdout) {
+			where = "the newest mail to " + i.Person.Email
+			if a.Config.MailServer == "" {
+				where += " in " + filepath.Join(a.Config.DataDir, "mail")
+			}
 		}
 		fmt.Fprintf(os.Stdout, "\n  %s: choose a password and a second factor with\n                   %s\n", i.Person.Name, where)
 	}

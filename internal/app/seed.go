@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 
 	"partnerd/internal/account"
 	"partnerd/internal/application"
@@ -57,7 +58,21 @@ func (a *App) Seed(ctx context.Context) (*Demo, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &d, os.WriteFile(path, append(raw, '\n'), 0o600)
+	return &d, writeSecret(path, append(raw, '\n'))
+}
+
+// writeSecret puts a file for this account alone in its place, whole: others wait for it and read it as soon as it is there.
+func writeSecret(path string, content []byte) error {
+	temp, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*") // mode 0600
+	if err != nil {
+		return err
+	}
+	defer os.Remove(temp.Name())
+	_, err = temp.Write(content)
+	if err := errors.Join(err, temp.Sync(), temp.Close()); err != nil {
+		return err
+	}
+	return os.Rename(temp.Name(), path)
 }
 
 func readDemo(path string) (*Demo, error) {

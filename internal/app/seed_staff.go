@@ -9,45 +9,56 @@ import (
 	"partnerd/internal/staff"
 )
 
-// Invitation is a link with which the developer of a sandbox becomes one of the people who work there.
+// Invitation is how the developer of a sandbox becomes one of the people who work there.
 type Invitation struct {
 	Person staff.Person
-	Link   string
+	Link   string // empty when it was mailed before, and can still be used
 }
 
-// SeedStaff invites an operator and a lawyer of the sandbox, each time anew until the invitation was used.
+// SeedStaff invites an operator and a lawyer of the sandbox, anew when the invitation ran out. It returns those who have not come yet.
 func (a *App) SeedStaff(ctx context.Context) (list []Invitation, err error) {
 	operator := staff.NewPerson{Email: "operator@partnerd.example", Name: "Demo Operator", Language: "en", Roles: []staff.Role{staff.Admin}}
 	counsel := lawyer.NewLawyer{Email: "lawyer@partnerd.example", Name: "Demo Lawyer", Phone: "+33639980010", Competences: []string{"HOUSING"}, Languages: []string{"FR", "EN"}}
-	for email, invite := range map[string]func() (string, error){
-		operator.Email: func() (link string, err error) {
+	for _, one := range []struct {
+		email  string
+		invite func() (link string, err error)
+	}{
+		{operator.Email, func() (link string, err error) {
 			_, link, err = a.Operator.InviteOperator(ctx, byProgram, operator)
 			return link, err
-		},
-		counsel.Email: func() (link string, err error) {
+		}},
+		{counsel.Email, func() (link string, err error) {
 			_, link, err = a.Operator.InviteLawyer(ctx, byProgram, counsel, "en")
 			return link, err
-		},
+		}},
 	} {
-		p, err := a.Staff.ByEmail(ctx, a.DB.Read(), email)
-		var link string
-		switch {
-		case errors.Is(err, staff.ErrNotFound):
-			if link, err = invite(); errors.Is(err, staff.ErrEmailTaken) || errors.Is(err, lawyer.ErrEmailTaken) { // another process is quicker
-				continue
-			}
-		case err == nil && p.State == staff.Invited:
-			_, link, err = a.Operator.Reinvite(ctx, byProgram, p.ID, p.Language)
-		case err == nil:
-			continue
+		link, err := a.seedPerson(ctx, one.email, one.invite)
+		if err != nil && !errors.Is(err, staff.ErrEmailTaken) && !errors.Is(err, lawyer.ErrEmailTaken) { // another process is quicker
+			return nil, fmt.Errorf("invite %s: %w", one.email, err)
 		}
+		p, err := a.Staff.ByEmail(ctx, a.DB.Read(), one.email)
 		if err != nil {
-			return nil, fmt.Errorf("invite %s: %w", email, err)
-		}
-		if p, err = a.Staff.ByEmail(ctx, a.DB.Read(), email); err != nil {
 			return nil, err
 		}
-		list = append(list, Invitation{p, link})
+		if p.State == staff.Invited {
+			list = append(list, Invitation{p, link})
+		}
 	}
 	return list, nil
+}
+
+// seedPerson invites who is not known, or did not come while his invitation lasted.
+func (a *App) seedPerson(ctx context.Context, email string, invite func() (string, error)) (link string, err error) {
+	p, err := a.Staff.ByEmail(ctx, a.DB.Read(), email)
+	if errors.Is(err, staff.ErrNotFound) {
+		return invite()
+	}
+	if err != nil || p.State != staff.Invited {
+		return "", err
+	}
+	if lasts, err := a.Staff.InvitationLasts(ctx, a.DB.Read(), p.ID); err != nil || lasts {
+		return "", err
+	}
+	_, link, err = a.Operator.Reinvite(ctx, byProgram, p.ID, p.Language)
+	return link, err
 }

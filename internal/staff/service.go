@@ -95,6 +95,11 @@ func (s *Service) Reinvite(ctx context.Context, tx postgres.Tx, staffID string) 
 	return r.person(), link, err
 }
 
+// InvitationLasts tells whether an invitation of the person can still be used.
+func (s *Service) InvitationLasts(ctx context.Context, tx postgres.Tx, staffID string) (bool, error) {
+	return invitationLasts(ctx, tx, staffID)
+}
+
 // SetRoles replaces what an operator may do, from his next request on, and returns him as he was and as he is. It returns
 // [ErrNotFound], [ErrInvalid], or [ErrLastAdmin].
 func (s *Service) SetRoles(ctx context.Context, tx postgres.Tx, staffID string, roles []Role) (before, after Person, err error) {

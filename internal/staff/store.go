@@ -141,6 +141,14 @@ func insertLink(ctx context.Context, tx postgres.Tx, r linkRow) error {
 	return nil
 }
 
+func invitationLasts(ctx context.Context, tx postgres.Tx, staffID string) (bool, error) {
+	n, err := gorm.G[linkRow](tx.Gorm(ctx)).Where("staff_id = ? AND kind = ? AND expires_at > ?", staffID, kindInvite, tx.Now).Count(ctx, "*")
+	if err != nil {
+		return false, fmt.Errorf("look for an invitation: %w", err)
+	}
+	return n > 0, nil
+}
+
 // endLinks ends what was mailed to a person; links of the last hour stay in the count.
 func endLinks(ctx context.Context, tx postgres.Tx, staffID string) error {
 	_, err := gorm.G[linkRow](tx.Gorm(ctx)).Where("staff_id = ? AND expires_at > ?", staffID, tx.Now).Update(ctx, "expires_at", tx.Now)

@@ -2,131 +2,77 @@ package account
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
-	"strings"
-	"time"
 
-	"golang.org/x/text/unicode/norm"
-
-	"partnerd/internal/id"
 	"partnerd/internal/passkey"
 	"partnerd/internal/postgres"
-	"partnerd/internal/text"
 )
 
-// Passkey is a key pair on a device of the client, of which we hold the public half.
-type Passkey struct {
-	ID         string
-	Name       string // given by the client, 1 to 60 code points
-	CreatedAt  time.Time
-	LastUsedAt *time.Time
+// passkeyRow is a row of client_passkeys.
+type passkeyRow struct {
+	passkey.Row
+	ClientID string `gorm:"column:client_id"`
 }
 
-const (
-	challengeLifetime = 10 * time.Minute
-	maxPasskeys       = 20
-	maxPasskeyName    = 60 // code points
-)
+// TableName implements [schema.Tabler].
+func (passkeyRow) TableName() string { return "client_passkeys" }
 
-// Challenge is what a browser is asked to sign. Token comes back with the answer, which counts once.
-type Challenge struct {
-	Token   string
-	Options json.RawMessage // of navigator.credentials, with bytes as base64url
+// challengeRow is a row of passkey_challenges.
+type challengeRow struct {
+	passkey.ChallengeRow
+	ClientID string `gorm:"column:client_id;serializer:zeronull"` // none for a sign-in
 }
+
+// TableName implements [schema.Tabler].
+func (challengeRow) TableName() string { return "passkey_challenges" }
+
+var passkeyTables = passkey.Tables{Passkeys: passkeyRow{}.TableName(), Challenges: challengeRow{}.TableName(), Person: "client_id"}
 
 // HasPasskeys tells whether this deployment can offer them.
-func (s *SelfService) HasPasskeys() bool { return s.passkeys != nil }
+func (s *SelfService) HasPasskeys() bool { return s.passkeys.Offered() }
 
-// BeginPasskey makes a challenge to register a passkey. It returns [ErrTooMany] when the client has 20.
-func (s *SelfService) BeginPasskey(ctx context.Context, tx postgres.Tx, clientID string) (Challenge, error) {
-	_, holder, err := s.holder(ctx, tx, clientID)
+// BeginPasskey makes a challenge to register a passkey. It returns [passkey.ErrTooMany], and [passkey.ErrRefused] for a client who is
+// disabled.
+func (s *SelfService) BeginPasskey(ctx context.Context, tx postgres.Tx, clientID string) (passkey.Challenge, error) {
+	c, err := signer(ctx, tx, clientID)
 	if err != nil {
-		return Challenge{}, err
+		return passkey.Challenge{}, err
 	}
-	if len(holder.Kept) >= maxPasskeys {
-		return Challenge{}, ErrTooMany
-	}
-	q, err := s.passkeys.Register(holder)
-	if err != nil {
-		return Challenge{}, err
-	}
-	return s.challenge(ctx, tx, clientID, q)
+	return s.passkeys.Begin(ctx, tx, person(c))
 }
 
 // AddPasskey judges the browser's answer to [SelfService.BeginPasskey], keeps the passkey and tells the client. It
-// returns [ErrPasskey], [ErrInvalid], or [ErrTooMany] when the client has 20; after each tx must be rolled back.
+// returns the faults of [passkey.Ring.Add], after which tx must be rolled back.
 func (s *SelfService) AddPasskey(ctx context.Context, tx postgres.Tx, clientID, token, name string, answer []byte, lang string) error {
-	name = norm.NFC.String(strings.TrimSpace(name))
-	if !text.IsName(name, maxPasskeyName) {
-		return fmt.Errorf("%w: the name must have 1 to %d characters, none of them a control character", ErrInvalid, maxPasskeyName)
-	}
-	challenge, err := deleteChallenge(ctx, tx, id.DigestOf(token), clientID)
+	row, err := lockClient(ctx, tx, clientID)
 	if err != nil {
 		return err
 	}
-	if _, err := lockClient(ctx, tx, clientID); err != nil {
-		return err
-	}
-	c, holder, err := s.holder(ctx, tx, clientID)
-	if err != nil {
-		return err
-	}
-	if len(holder.Kept) >= maxPasskeys {
-		return ErrTooMany
-	}
-	key, err := s.passkeys.Registered(holder, challenge, answer)
-	if err != nil {
-		return err
-	}
-	err = insertPasskey(ctx, tx, passkeyRow{ID: tx.NewID(id.Passkey), ClientID: clientID, CredentialID: key.CredentialID, Credential: key.Kept, Name: name})
-	if postgres.IsUnique(err, "client_passkeys_credential_id_key") {
-		return fmt.Errorf("%w: it is registered already", ErrPasskey)
-	}
-	if err != nil {
+	c := fromRow(row)
+	if err := s.passkeys.Add(ctx, tx, person(c), token, name, answer); err != nil {
 		return err
 	}
 	return s.notify(ctx, tx, c, lang, "passkey.added")
 }
 
 // BeginPasskeySignIn makes a challenge for a sign-in without a name: the passkey says whose it is.
-func (s *SelfService) BeginPasskeySignIn(ctx context.Context, tx postgres.Tx) (Challenge, error) {
-	q, err := s.passkeys.SignIn()
-	if err != nil {
-		return Challenge{}, err
-	}
-	return s.challenge(ctx, tx, "", q)
+func (s *SelfService) BeginPasskeySignIn(ctx context.Context, tx postgres.Tx) (passkey.Challenge, error) {
+	return s.passkeys.BeginSignIn(ctx, tx)
 }
 
 // PasskeySignIn judges the browser's answer to [SelfService.BeginPasskeySignIn] and returns who it is and with which
-// passkey. It returns [ErrPasskey], also for a client who is disabled; the challenge is spent then too, so tx should commit.
+// passkey. It returns [passkey.ErrRefused], also for a client who is disabled; the challenge is spent then too, so tx should commit.
 func (s *SelfService) PasskeySignIn(ctx context.Context, tx postgres.Tx, token string, answer []byte) (c Client, passkeyID string, err error) {
-	challenge, err := deleteChallenge(ctx, tx, id.DigestOf(token), "")
-	if err != nil {
-		return Client{}, "", err
-	}
-	key, err := s.passkeys.SignedIn(challenge, answer, func(holderID string) (h passkey.Holder, err error) {
-		c, h, err = s.holder(ctx, tx, holderID)
-		return h, err
+	passkeyID, err = s.passkeys.SignIn(ctx, tx, token, answer, func(clientID string) (passkey.Person, error) {
+		var err error
+		c, err = signer(ctx, tx, clientID)
+		return person(c), err
 	})
-	if err != nil {
-		return Client{}, "", err
-	}
-	passkeyID, err = updatePasskey(ctx, tx, key.CredentialID, key.Kept)
 	return c, passkeyID, err
 }
 
 // Passkeys lists the client's passkeys, the oldest first.
-func (s *SelfService) Passkeys(ctx context.Context, tx postgres.Tx, clientID string) ([]Passkey, error) {
-	rows, err := listPasskeys(ctx, tx, clientID)
-	if err != nil {
-		return nil, err
-	}
-	out := make([]Passkey, len(rows))
-	for i, r := range rows {
-		out[i] = Passkey{ID: r.ID, Name: r.Name, CreatedAt: r.CreatedAt, LastUsedAt: r.LastUsedAt}
-	}
-	return out, nil
+func (s *SelfService) Passkeys(ctx context.Context, tx postgres.Tx, clientID string) ([]passkey.Passkey, error) {
+	return s.passkeys.List(ctx, tx, clientID)
 }
 
 // RemovePasskey forgets one of the client's passkeys, which ends the browser sessions that it opened, and tells the
@@ -136,34 +82,26 @@ func (s *SelfService) RemovePasskey(ctx context.Context, tx postgres.Tx, clientI
 	if err != nil {
 		return err
 	}
-	removed, err := deletePasskey(ctx, tx, clientID, passkeyID)
+	removed, err := s.passkeys.Remove(ctx, tx, clientID, passkeyID)
 	if err != nil || !removed {
 		return err
 	}
 	return s.notify(ctx, tx, c, lang, "passkey.removed")
 }
 
-func (s *SelfService) challenge(ctx context.Context, tx postgres.Tx, clientID string, q passkey.Question) (Challenge, error) {
-	c := Challenge{Token: tx.NewSecret("chl"), Options: q.Options}
-	return c, insertChallenge(ctx, tx, challengeRow{TokenHash: id.DigestOf(c.Token), ClientID: clientID, Challenge: q.Challenge, ExpiresAt: tx.Now.Add(challengeLifetime)})
-}
-
-// holder returns [ErrPasskey] for a client who cannot sign in.
-func (s *SelfService) holder(ctx context.Context, tx postgres.Tx, clientID string) (Client, passkey.Holder, error) {
+// signer returns the client of an identifier, or [passkey.ErrRefused] for one who cannot sign in.
+func signer(ctx context.Context, tx postgres.Tx, clientID string) (Client, error) {
 	if !storable(clientID) {
-		return Client{}, passkey.Holder{}, ErrPasskey
+		return Client{}, passkey.ErrRefused
 	}
 	row, found, err := clientByID(ctx, tx, clientID)
 	if err != nil {
-		return Client{}, passkey.Holder{}, err
+		return Client{}, err
 	}
 	if !found || row.DisabledAt != nil {
-		return Client{}, passkey.Holder{}, ErrPasskey
+		return Client{}, passkey.ErrRefused
 	}
-	h := passkey.Holder{ID: row.ID, Email: row.Email, Name: row.Name}
-	rows, err := listPasskeys(ctx, tx, clientID)
-	for _, r := range rows {
-		h.Kept = append(h.Kept, r.Credential)
-	}
-	return fromRow(row), h, err
+	return fromRow(row), nil
 }
+
+func person(c Client) passkey.Person { return passkey.Person{ID: c.ID, Email: c.Email, Name: c.Name} }

@@ -76,7 +76,7 @@ func (a *authenticator) cbor(v any) []byte {
 }
 
 // create answers navigator.credentials.create.
-func (a *authenticator) create(c Challenge) []byte {
+func (a *authenticator) create(c passkey.Challenge) []byte {
 	client := a.clientData("webauthn.create", c.Options)
 	public, err := a.key.PublicKey.Bytes() // 4, x, y
 	if err != nil {
@@ -90,7 +90,7 @@ func (a *authenticator) create(c Challenge) []byte {
 }
 
 // get answers navigator.credentials.get.
-func (a *authenticator) get(c Challenge, flags byte) []byte {
+func (a *authenticator) get(c passkey.Challenge, flags byte) []byte {
 	client := a.clientData("webauthn.get", c.Options)
 	data := a.data(flags)
 	hash := sha256.Sum256(client)
@@ -114,7 +114,7 @@ func (a *authenticator) answer(response map[string]any) []byte {
 
 const verified = 0x05 // user present, user verified
 
-func (c *counter) challenge(clientID string) (ch Challenge) {
+func (c *counter) challenge(clientID string) (ch passkey.Challenge) {
 	c.Helper()
 	c.ok(func(tx postgres.Tx) (err error) {
 		if clientID == "" {
@@ -127,16 +127,16 @@ func (c *counter) challenge(clientID string) (ch Challenge) {
 	return ch
 }
 
-func (c *counter) addPasskey(clientID string, ch Challenge, answer []byte) error {
+func (c *counter) addPasskey(clientID string, ch passkey.Challenge, answer []byte) error {
 	return c.tx(func(tx postgres.Tx) error {
 		return c.AddPasskey(c.Context(), tx, clientID, ch.Token, " My phone ", answer, "en")
 	})
 }
 
-func (c *counter) passkeySignIn(ch Challenge, answer []byte) (client Client, err error) {
+func (c *counter) passkeySignIn(ch passkey.Challenge, answer []byte) (client Client, err error) {
 	e := c.tx(func(tx postgres.Tx) error {
 		client, _, err = c.PasskeySignIn(c.Context(), tx, ch.Token, answer)
-		if errors.Is(err, ErrPasskey) {
+		if errors.Is(err, passkey.ErrRefused) {
 			return nil
 		}
 		return err
@@ -163,7 +163,7 @@ func TestAPasskeySignsItsOwnerInWithoutAName(t *testing.T) {
 	if got, err := c.passkeySignIn(ch, answer); err != nil || got.ID != client.ID {
 		t.Errorf("sign-in: %+v %v", got, err)
 	}
-	if _, err := c.passkeySignIn(ch, answer); !errors.Is(err, ErrPasskey) {
+	if _, err := c.passkeySignIn(ch, answer); !errors.Is(err, passkey.ErrRefused) {
 		t.Errorf("the same answer again: %v", err)
 	}
 	list, err := c.Passkeys(t.Context(), c.DB.Read(), client.ID)
@@ -178,7 +178,7 @@ func TestAPasskeySignsItsOwnerInWithoutAName(t *testing.T) {
 	}
 	c.ok(func(tx postgres.Tx) error { return c.RemovePasskey(t.Context(), tx, client.ID, list[0].ID, "en") })
 	ch = c.challenge("")
-	if _, err := c.passkeySignIn(ch, a.get(ch, verified)); !errors.Is(err, ErrPasskey) {
+	if _, err := c.passkeySignIn(ch, a.get(ch, verified)); !errors.Is(err, passkey.ErrRefused) {
 		t.Errorf("after it was removed: %v", err)
 	}
 	if m := c.mail(2); !strings.Contains(m.Subject, "removed") {
@@ -191,23 +191,23 @@ func TestAnswersThatAreNotThePasskeysAreRefused(t *testing.T) {
 	c := newCounter(t)
 	client := create(t, c.Accounts, c.DB, demo)
 	a := newAuthenticator(t)
-	for name, spoil := range map[string]func() ([]byte, Challenge){
-		"no answer": func() ([]byte, Challenge) { ch := c.challenge(client.ID); return nil, ch },
-		"other origin": func() ([]byte, Challenge) {
+	for name, spoil := range map[string]func() ([]byte, passkey.Challenge){
+		"no answer": func() ([]byte, passkey.Challenge) { ch := c.challenge(client.ID); return nil, ch },
+		"other origin": func() ([]byte, passkey.Challenge) {
 			x := *a
 			x.origin = "https://evil.example"
 			ch := c.challenge(client.ID)
 			return x.create(ch), ch
 		},
-		"old challenge": func() ([]byte, Challenge) {
+		"old challenge": func() ([]byte, passkey.Challenge) {
 			ch := c.challenge(client.ID)
-			c.clock.Advance(challengeLifetime)
+			c.clock.Advance(passkey.ChallengeLifetime)
 			return a.create(ch), ch
 		},
-		"of a sign-in": func() ([]byte, Challenge) { ch := c.challenge(""); return a.create(ch), ch },
+		"of a sign-in": func() ([]byte, passkey.Challenge) { ch := c.challenge(""); return a.create(ch), ch },
 	} {
 		answer, ch := spoil()
-		if err := c.addPasskey(client.ID, ch, answer); !errors.Is(err, ErrPasskey) {
+		if err := c.addPasskey(client.ID, ch, answer); !errors.Is(err, passkey.ErrRefused) {
 			t.Errorf("register, %s: %v", name, err)
 		}
 	}
@@ -216,41 +216,53 @@ func TestAnswersThatAreNotThePasskeysAreRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	ch = c.challenge(client.ID)
-	if err := c.addPasskey(client.ID, ch, a.create(ch)); !errors.Is(err, ErrPasskey) {
+	if err := c.addPasskey(client.ID, ch, a.create(ch)); !errors.Is(err, passkey.ErrRefused) {
 		t.Errorf("registered twice: %v", err)
 	}
-	for name, spoil := range map[string]func(ch Challenge) []byte{
-		"nonsense":     func(Challenge) []byte { return []byte("{") },
-		"not verified": func(ch Challenge) []byte { return a.get(ch, 0x01) },
-		"other origin": func(ch Challenge) []byte { x := *a; x.origin = "https://evil.example"; return x.get(ch, verified) },
-		"other key":    func(ch Challenge) []byte { x := *a; x.key = newAuthenticator(t).key; return x.get(ch, verified) },
-		"nobody's":     func(ch Challenge) []byte { x := newAuthenticator(t); x.user = a.user; return x.get(ch, verified) },
-		"other user": func(ch Challenge) []byte {
+	for name, spoil := range map[string]func(ch passkey.Challenge) []byte{
+		"nonsense":     func(passkey.Challenge) []byte { return []byte("{") },
+		"not verified": func(ch passkey.Challenge) []byte { return a.get(ch, 0x01) },
+		"other origin": func(ch passkey.Challenge) []byte {
+			x := *a
+			x.origin = "https://evil.example"
+			return x.get(ch, verified)
+		},
+		"other key": func(ch passkey.Challenge) []byte {
+			x := *a
+			x.key = newAuthenticator(t).key
+			return x.get(ch, verified)
+		},
+		"nobody's": func(ch passkey.Challenge) []byte {
+			x := newAuthenticator(t)
+			x.user = a.user
+			return x.get(ch, verified)
+		},
+		"other user": func(ch passkey.Challenge) []byte {
 			x := *a
 			x.user = b64.EncodeToString([]byte("cli_test_x"))
 			return x.get(ch, verified)
 		},
-		"bad user": func(ch Challenge) []byte {
+		"bad user": func(ch passkey.Challenge) []byte {
 			x := *a
 			x.user = b64.EncodeToString([]byte("\x00\xff"))
 			return x.get(ch, verified)
 		},
-		"old challenge": func(Challenge) []byte { return a.get(c.challenge(""), verified) },
+		"old challenge": func(passkey.Challenge) []byte { return a.get(c.challenge(""), verified) },
 	} {
 		ch := c.challenge("")
-		if _, err := c.passkeySignIn(ch, spoil(ch)); !errors.Is(err, ErrPasskey) {
+		if _, err := c.passkeySignIn(ch, spoil(ch)); !errors.Is(err, passkey.ErrRefused) {
 			t.Errorf("sign in, %s: %v", name, err)
 		}
 	}
 	ch = c.challenge("")
 	a.counter = 0 // a copy of the device that was used less
-	if _, err := c.passkeySignIn(ch, a.get(ch, verified)); !errors.Is(err, ErrPasskey) {
+	if _, err := c.passkeySignIn(ch, a.get(ch, verified)); !errors.Is(err, passkey.ErrRefused) {
 		t.Errorf("counter went back: %v", err)
 	}
 	a.counter = 50
 	setDisabled(t, c.Accounts, c.DB, client.ID, true)
 	ch = c.challenge("")
-	if _, err := c.passkeySignIn(ch, a.get(ch, verified)); !errors.Is(err, ErrPasskey) {
+	if _, err := c.passkeySignIn(ch, a.get(ch, verified)); !errors.Is(err, passkey.ErrRefused) {
 		t.Errorf("disabled client: %v", err)
 	}
 }
@@ -263,12 +275,12 @@ func TestAChallengeIsAnsweredOnce(t *testing.T) {
 	a.synced = true
 	ch := c.challenge(client.ID)
 	answer := a.create(ch)
-	if n := atOnce(t, ErrPasskey, func() error { return c.addPasskey(client.ID, ch, answer) }); n != 1 {
+	if n := atOnce(t, passkey.ErrRefused, func() error { return c.addPasskey(client.ID, ch, answer) }); n != 1 {
 		t.Errorf("%d passkeys", n)
 	}
 	ch = c.challenge("")
 	answer = a.get(ch, verified)
-	if n := atOnce(t, ErrPasskey, func() error { _, err := c.passkeySignIn(ch, answer); return err }); n != 1 {
+	if n := atOnce(t, passkey.ErrRefused, func() error { _, err := c.passkeySignIn(ch, answer); return err }); n != 1 {
 		t.Errorf("%d sign-ins", n)
 	}
 }
@@ -276,9 +288,9 @@ func TestAChallengeIsAnsweredOnce(t *testing.T) {
 func TestASiteWithoutANameHasNoPasskeys(t *testing.T) {
 	t.Parallel()
 	for url, want := range map[string]bool{"http://127.0.0.1:8080": false, "http://[::1]:8080": false, "http://localhost:8080": true, "https://partner.example": true} {
-		w, err := passkey.New(url)
-		if err != nil || (w != nil) != want {
-			t.Errorf("%s: %v %v", url, w != nil, err)
+		ring, err := passkey.NewRing(url, passkey.Tables{})
+		if err != nil || ring.Offered() != want {
+			t.Errorf("%s: %v %v", url, ring.Offered(), err)
 		}
 	}
 }
@@ -288,7 +300,7 @@ func TestAClientHasAtMostTwentyPasskeys(t *testing.T) {
 	t.Parallel()
 	c := newCounter(t)
 	id := create(t, c.Accounts, c.DB, demo).ID
-	results := make(chan error, maxPasskeys+4)
+	results := make(chan error, passkey.Max+4)
 	var adds []func() error
 	for range cap(results) {
 		a, ch := newAuthenticator(t), c.challenge(id)
@@ -303,12 +315,12 @@ func TestAClientHasAtMostTwentyPasskeys(t *testing.T) {
 		switch err := <-results; {
 		case err == nil:
 			added++
-		case !errors.Is(err, ErrTooMany):
+		case !errors.Is(err, passkey.ErrTooMany):
 			t.Errorf("refused otherwise: %v", err)
 		}
 	}
-	if list, err := c.Passkeys(t.Context(), c.DB.Read(), id); err != nil || len(list) != maxPasskeys || added != maxPasskeys {
-		t.Errorf("%d were added, %d are there (%v), want %d", added, len(list), err, maxPasskeys)
+	if list, err := c.Passkeys(t.Context(), c.DB.Read(), id); err != nil || len(list) != passkey.Max || added != passkey.Max {
+		t.Errorf("%d were added, %d are there (%v), want %d", added, len(list), err, passkey.Max)
 	}
 }
 

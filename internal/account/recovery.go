@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"partnerd/internal/passkey"
 	"partnerd/internal/postgres"
 )
 
@@ -26,24 +27,8 @@ func (r Recovery) Ends(id string, since, now time.Time) bool {
 	return slices.Contains(r.Ticked, id) || !slices.Contains(r.Shown, id) && Suspect(since, now)
 }
 
-// endPasskeys deletes the client's challenges first: a passkey that is being added is either seen here or not added.
 func (s *SelfService) endPasskeys(ctx context.Context, tx postgres.Tx, clientID string, r Recovery) error {
-	if err := deleteChallenges(ctx, tx, clientID); err != nil {
-		return err
-	}
-	keys, err := s.Passkeys(ctx, tx, clientID)
-	if err != nil {
-		return err
-	}
-	for _, k := range keys {
-		if !r.Ends(k.ID, k.CreatedAt, tx.Now) {
-			continue
-		}
-		if _, err := deletePasskey(ctx, tx, clientID, k.ID); err != nil {
-			return err
-		}
-	}
-	return nil
+	return s.passkeys.RemoveThose(ctx, tx, clientID, func(k passkey.Passkey) bool { return r.Ends(k.ID, k.CreatedAt, tx.Now) })
 }
 
 // VerifiedNumber is the phone number on which lawyers call a client.

@@ -39,7 +39,6 @@ var (
 	ErrTooMany   = errors.New("too many messages were sent; try again later")
 	ErrNoMobile  = fmt.Errorf("%w: the number cannot receive text messages", ErrInvalid)
 	ErrCountry   = fmt.Errorf("%w: numbers of this country cannot be verified", ErrInvalid)
-	ErrPasskey   = passkey.ErrRefused
 )
 
 // Numbers says which phone numbers clients may verify, and how many codes may be sent.
@@ -81,7 +80,7 @@ type SelfService struct {
 	deps     SelfServiceDeps
 	keys     *vault.Keys
 	texts    text.Catalogue
-	passkeys *passkey.Site // nil when the site has no name that passkeys could be bound to
+	passkeys *passkey.Ring
 }
 
 const (
@@ -103,7 +102,7 @@ func NewSelfService(d SelfServiceDeps) (*SelfService, error) {
 		d.Numbers.PerDay = CodesPerDay
 	}
 	s := &SelfService{deps: d, keys: vault.New(d.Box), texts: texts}
-	if s.passkeys, err = passkey.New(d.BaseURL); err != nil {
+	if s.passkeys, err = passkey.NewRing(d.BaseURL, passkeyTables); err != nil {
 		return nil, err
 	}
 	queue.Handle(d.Queue, signUpJob, s.sealedJob(signUpJob, s.mailSignUp))

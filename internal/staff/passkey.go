@@ -2,136 +2,77 @@ package staff
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
-	"strings"
-	"time"
 
-	"golang.org/x/text/unicode/norm"
-
-	"partnerd/internal/id"
 	"partnerd/internal/passkey"
 	"partnerd/internal/postgres"
 	"partnerd/internal/text"
 )
 
-const (
-	challengeLifetime = 10 * time.Minute
-	maxPasskeys       = 20
-	maxPasskeyName    = 60 // code points
-)
-
-// Faults of passkeys.
-var (
-	ErrPasskey = passkey.ErrRefused
-	ErrTooMany = errors.New("the person has as many passkeys as there may be")
-)
-
-// Passkey is a key pair on a device of the person, of which we hold the public half.
-type Passkey struct {
-	ID         string
-	Name       string // given by the person, 1 to 60 code points
-	CreatedAt  time.Time
-	LastUsedAt *time.Time
+// passkeyRow is a row of staff_passkeys.
+type passkeyRow struct {
+	passkey.Row
+	StaffID string `gorm:"column:staff_id"`
 }
 
-// Challenge is what a browser is asked to sign. Token comes back with the answer, which counts once.
-type Challenge struct {
-	Token   string
-	Options json.RawMessage // of navigator.credentials, with bytes as base64url
+// TableName implements [schema.Tabler].
+func (passkeyRow) TableName() string { return "staff_passkeys" }
+
+// challengeRow is a row of staff_challenges.
+type challengeRow struct {
+	passkey.ChallengeRow
+	StaffID string `gorm:"column:staff_id;serializer:zeronull"` // none for a sign-in
 }
+
+// TableName implements [schema.Tabler].
+func (challengeRow) TableName() string { return "staff_challenges" }
+
+var passkeyTables = passkey.Tables{Passkeys: passkeyRow{}.TableName(), Challenges: challengeRow{}.TableName(), Person: "staff_id"}
 
 // HasPasskeys tells whether this deployment can offer them.
-func (s *Service) HasPasskeys() bool { return s.passkeys != nil }
+func (s *Service) HasPasskeys() bool { return s.passkeys.Offered() }
 
-// BeginPasskey makes a challenge to register a passkey. It returns [ErrTooMany] when the person has 20.
-func (s *Service) BeginPasskey(ctx context.Context, tx postgres.Tx, staffID string) (Challenge, error) {
+// BeginPasskey makes a challenge to register a passkey. It returns [passkey.ErrTooMany].
+func (s *Service) BeginPasskey(ctx context.Context, tx postgres.Tx, staffID string) (passkey.Challenge, error) {
 	r, err := personByID(ctx, tx, staffID)
 	if err != nil {
-		return Challenge{}, err
+		return passkey.Challenge{}, err
 	}
-	h, err := holder(ctx, tx, r)
-	if err != nil {
-		return Challenge{}, err
-	}
-	if len(h.Kept) >= maxPasskeys {
-		return Challenge{}, ErrTooMany
-	}
-	q, err := s.passkeys.Register(h)
-	if err != nil {
-		return Challenge{}, err
-	}
-	return challenge(ctx, tx, staffID, q)
+	return s.passkeys.Begin(ctx, tx, r.holder())
 }
 
-// AddPasskey judges the browser's answer to [Service.BeginPasskey], keeps the passkey and tells the person. It returns
-// [ErrPasskey], [ErrInvalid], or [ErrTooMany] when the person has 20; after each tx must be rolled back.
+// AddPasskey judges the browser's answer to [Service.BeginPasskey], keeps the passkey and tells the person. It returns the faults of
+// [passkey.Ring.Add], after which tx must be rolled back.
 func (s *Service) AddPasskey(ctx context.Context, tx postgres.Tx, staffID, token, name string, answer []byte) error {
-	name = norm.NFC.String(strings.TrimSpace(name))
-	if !text.IsName(name, maxPasskeyName) {
-		return fmt.Errorf("%w: the name must have 1 to %d characters, none of them a control character", ErrInvalid, maxPasskeyName)
-	}
 	r, err := lockPerson(ctx, tx, staffID)
 	if err != nil {
 		return err
 	}
-	asked, err := takeChallenge(ctx, tx, id.DigestOf(token), staffID)
-	if err != nil {
-		return err
-	}
-	h, err := holder(ctx, tx, r)
-	if err != nil {
-		return err
-	}
-	if len(h.Kept) >= maxPasskeys {
-		return ErrTooMany
-	}
-	key, err := s.passkeys.Registered(h, asked, answer)
-	if err != nil {
-		return err
-	}
-	err = insertPasskey(ctx, tx, passkeyRow{ID: tx.NewID(id.Passkey), StaffID: staffID, CredentialID: key.CredentialID, Credential: key.Kept, Name: name})
-	if err != nil {
+	if err := s.passkeys.Add(ctx, tx, r.holder(), token, name, answer); err != nil {
 		return err
 	}
 	return s.notify(ctx, tx, r, "passkey.added")
 }
 
 // BeginPasskeySignIn makes a challenge for a sign-in without a name: the passkey says whose it is.
-func (s *Service) BeginPasskeySignIn(ctx context.Context, tx postgres.Tx) (Challenge, error) {
-	q, err := s.passkeys.SignIn()
-	if err != nil {
-		return Challenge{}, err
-	}
-	return challenge(ctx, tx, "", q)
+func (s *Service) BeginPasskeySignIn(ctx context.Context, tx postgres.Tx) (passkey.Challenge, error) {
+	return s.passkeys.BeginSignIn(ctx, tx)
 }
 
 // PasskeySignIn judges the browser's answer to [Service.BeginPasskeySignIn] and opens a complete session: the passkey has verified
-// its user. It returns [ErrPasskey], also for who is disabled; the challenge is spent then too, so tx should commit.
+// its user. It returns [passkey.ErrRefused], also for who is disabled; the challenge is spent then too, so tx should commit.
 func (s *Service) PasskeySignIn(ctx context.Context, tx postgres.Tx, token string, answer []byte, d Device) (session string, p Person, err error) {
-	asked, err := takeChallenge(ctx, tx, id.DigestOf(token), "")
-	if err != nil {
-		return "", Person{}, err
-	}
 	var r staffRow
-	key, err := s.passkeys.SignedIn(asked, answer, func(holderID string) (passkey.Holder, error) {
-		if !text.IsName(holderID, 100) { // an identifier is not longer
-			return passkey.Holder{}, ErrPasskey
+	passkeyID, err := s.passkeys.SignIn(ctx, tx, token, answer, func(staffID string) (passkey.Person, error) {
+		if !text.IsName(staffID, 100) { // an identifier is not longer
+			return passkey.Person{}, passkey.ErrRefused
 		}
 		var err error
-		if r, err = lockPerson(ctx, tx, holderID); errors.Is(err, ErrNotFound) || err == nil && r.person().State != Active {
-			err = ErrPasskey
+		if r, err = lockPerson(ctx, tx, staffID); errors.Is(err, ErrNotFound) || err == nil && r.person().State != Active {
+			err = passkey.ErrRefused
 		}
-		if err != nil {
-			return passkey.Holder{}, err
-		}
-		return holder(ctx, tx, r)
+		return r.holder(), err
 	})
-	if err != nil {
-		return "", Person{}, err
-	}
-	passkeyID, err := updatePasskey(ctx, tx, key)
 	if err != nil {
 		return "", Person{}, err
 	}
@@ -140,16 +81,8 @@ func (s *Service) PasskeySignIn(ctx context.Context, tx postgres.Tx, token strin
 }
 
 // Passkeys lists a person's passkeys, the oldest first.
-func (s *Service) Passkeys(ctx context.Context, tx postgres.Tx, staffID string) ([]Passkey, error) {
-	rows, err := listPasskeys(ctx, tx, staffID)
-	if err != nil {
-		return nil, err
-	}
-	out := make([]Passkey, len(rows))
-	for i, r := range rows {
-		out[i] = Passkey{ID: r.ID, Name: r.Name, CreatedAt: r.CreatedAt, LastUsedAt: r.LastUsedAt}
-	}
-	return out, nil
+func (s *Service) Passkeys(ctx context.Context, tx postgres.Tx, staffID string) ([]passkey.Passkey, error) {
+	return s.passkeys.List(ctx, tx, staffID)
 }
 
 // RemovePasskey forgets one of a person's passkeys, which ends the sessions that it opened, and tells the person. One that is
@@ -159,23 +92,13 @@ func (s *Service) RemovePasskey(ctx context.Context, tx postgres.Tx, staffID, pa
 	if err != nil {
 		return err
 	}
-	removed, err := deletePasskey(ctx, tx, staffID, passkeyID)
+	removed, err := s.passkeys.Remove(ctx, tx, staffID, passkeyID)
 	if err != nil || !removed {
 		return err
 	}
 	return s.notify(ctx, tx, r, "passkey.removed")
 }
 
-func challenge(ctx context.Context, tx postgres.Tx, staffID string, q passkey.Question) (Challenge, error) {
-	c := Challenge{Token: tx.NewSecret("chl"), Options: q.Options}
-	return c, insertChallenge(ctx, tx, challengeRow{TokenHash: id.DigestOf(c.Token), StaffID: staffID, Challenge: q.Challenge, ExpiresAt: tx.Now.Add(challengeLifetime)})
-}
-
-func holder(ctx context.Context, tx postgres.Tx, r staffRow) (passkey.Holder, error) {
-	h := passkey.Holder{ID: r.ID, Email: r.Email, Name: r.Name}
-	rows, err := listPasskeys(ctx, tx, r.ID)
-	for _, k := range rows {
-		h.Kept = append(h.Kept, k.Credential)
-	}
-	return h, err
+func (r staffRow) holder() passkey.Person {
+	return passkey.Person{ID: r.ID, Email: r.Email, Name: r.Name}
 }

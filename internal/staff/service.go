@@ -36,7 +36,7 @@ type Service struct {
 	deps  Deps
 	texts text.Catalogue
 
-	passkeys *passkey.Site // nil when the site has no name that passkeys could be bound to
+	passkeys *passkey.Ring
 }
 
 // New makes the service.
@@ -46,7 +46,7 @@ func New(d Deps) (*Service, error) {
 		return nil, err
 	}
 	s := &Service{deps: d, texts: texts}
-	if s.passkeys, err = passkey.New(d.BaseURL); err != nil {
+	if s.passkeys, err = passkey.NewRing(d.BaseURL, passkeyTables); err != nil {
 		return nil, err
 	}
 	queue.Handle(d.Queue, resetJob, s.mailReset)
@@ -159,7 +159,7 @@ func (s *Service) endAll(ctx context.Context, tx postgres.Tx, staffID string) er
 	if err := deleteRecoveryCodes(ctx, tx, staffID); err != nil {
 		return err
 	}
-	if err := deletePasskeys(ctx, tx, staffID); err != nil {
+	if err := s.passkeys.RemoveThose(ctx, tx, staffID, func(passkey.Passkey) bool { return true }); err != nil {
 		return err
 	}
 	return endLinks(ctx, tx, staffID)

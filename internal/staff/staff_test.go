@@ -16,6 +16,7 @@ import (
 	"partnerd/internal/dbtest"
 	"partnerd/internal/id"
 	"partnerd/internal/mail"
+	"partnerd/internal/passkey"
 	"partnerd/internal/postgres"
 	"partnerd/internal/queue"
 	"partnerd/internal/seal/sealtest"
@@ -449,7 +450,7 @@ func TestAChallengeIsOfOnePerson(t *testing.T) {
 	h := newHouse(t)
 	m := h.join()
 	var other Person
-	var asked Challenge
+	var asked passkey.Challenge
 	h.ok(func(tx postgres.Tx) (err error) {
 		if other, _, err = h.Invite(t.Context(), tx, NewPerson{Kind: Operator, Email: "p@partners.example", Name: "P", Language: "en", Roles: []Role{Support}}); err != nil {
 			return err
@@ -468,7 +469,7 @@ func TestAChallengeIsOfOnePerson(t *testing.T) {
 		},
 	} {
 		h.ok(func(tx postgres.Tx) error {
-			if err := try(tx); !errors.Is(err, ErrPasskey) {
+			if err := try(tx); !errors.Is(err, passkey.ErrRefused) {
 				t.Errorf("%s: %v", name, err)
 			}
 			return nil

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -8,6 +9,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"partnerd/internal/account"
+	"partnerd/internal/passkey"
 	"partnerd/internal/postgres"
 )
 
@@ -74,7 +76,7 @@ func (p *Pages) passkeyLogin(c echo.Context) error {
 	var refused error
 	err := p.deps.DB.InTx(ctx, func(tx postgres.Tx) (err error) {
 		client, by.passkeyID, err = p.deps.SelfService.PasskeySignIn(ctx, tx, form.Get("token"), []byte(form.Get("answer")))
-		if refused = nil; errors.Is(err, account.ErrPasskey) {
+		if refused = nil; errors.Is(err, passkey.ErrRefused) {
 			refused, err = err, nil // the challenge is spent all the same
 		}
 		return err
@@ -90,21 +92,16 @@ func (p *Pages) passkeyLogin(c echo.Context) error {
 }
 
 func (p *Pages) newPasskeyForm(c echo.Context, client *account.Client) error {
-	return p.showNewPasskey(c, http.StatusOK, client, "", "")
+	return p.showNewPasskey(c, client, passkeyFault{status: http.StatusOK})
 }
 
-func (p *Pages) showNewPasskey(c echo.Context, status int, client *account.Client, fault, nameFault string) error {
-	name := field{ID: "name", Label: "passkey.name", Type: "text", Autocomplete: "off", Hint: "passkey.name.hint", Fault: nameFault, Focus: nameFault != ""}
-	v := passkeyView{Heading: "passkey.new.title", Lead: "passkey.new.lead", Button: "passkey.new.submit", Do: "create", Action: "/account/security/passkeys",
-		Fields: []field{name}, Error: fault, Back: link{"/account/security", "passkey.new.back"}}
+func (p *Pages) showNewPasskey(c echo.Context, client *account.Client, fault passkeyFault) error {
 	ctx := c.Request().Context()
 	challenge, err := p.deps.SelfService.BeginPasskey(ctx, p.deps.DB.Read(), client.ID)
-	if errors.Is(err, account.ErrTooMany) {
-		v.Error, status = "passkey.enough", http.StatusConflict
-	} else if err != nil {
+	v, status, err := newPasskey("/account/security", challenge, err, fault)
+	if err != nil {
 		return err
 	}
-	v.Token, v.Options = challenge.Token, string(challenge.Options)
 	return p.showPasskey(c, status, client, v)
 }
 
@@ -113,18 +110,45 @@ func (p *Pages) addPasskey(c echo.Context, client *account.Client) error {
 	err := p.deps.DB.InTx(ctx, func(tx postgres.Tx) error {
 		return p.deps.SelfService.AddPasskey(ctx, tx, client.ID, form.Get("token"), form.Get("name"), []byte(form.Get("answer")), p.language(c))
 	})
-	switch {
-	case errors.Is(err, account.ErrInvalid):
-		return p.showNewPasskey(c, http.StatusUnprocessableEntity, client, "", "passkey.name.missing")
-	case errors.Is(err, account.ErrTooMany):
-		return p.showNewPasskey(c, http.StatusConflict, client, "", "")
-	case errors.Is(err, account.ErrPasskey):
-		p.deps.Logger.InfoContext(ctx, "passkey refused", "reason", err)
-		return p.showNewPasskey(c, http.StatusUnprocessableEntity, client, "passkey.refused", "")
-	case err != nil:
+	if fault, refused := p.passkeyFault(ctx, err); refused {
+		return p.showNewPasskey(c, client, fault)
+	}
+	if err != nil {
 		return fmt.Errorf("add passkey: %w", err)
 	}
 	return c.Redirect(http.StatusSeeOther, "/account/security?done=passkey")
+}
+
+// passkeyFault is with what the page to add a passkey is shown again.
+type passkeyFault struct {
+	status     int
+	page, name string // keys, of what is wrong with the answer and with the name
+}
+
+// passkeyFault tells what is wrong with what a person sent to add a passkey.
+func (p *Pages) passkeyFault(ctx context.Context, err error) (f passkeyFault, refused bool) {
+	switch {
+	case errors.Is(err, passkey.ErrName):
+		return passkeyFault{status: http.StatusUnprocessableEntity, name: "passkey.name.missing"}, true
+	case errors.Is(err, passkey.ErrTooMany):
+		return passkeyFault{status: http.StatusConflict, page: "passkey.enough"}, true
+	case errors.Is(err, passkey.ErrRefused):
+		p.deps.Logger.InfoContext(ctx, "passkey refused", "reason", err)
+		return passkeyFault{status: http.StatusUnprocessableEntity, page: "passkey.refused"}, true
+	}
+	return passkeyFault{}, false
+}
+
+// newPasskey is the page on which a person adds a passkey to those of the page at home. begun is what came of making the challenge.
+func newPasskey(home string, challenge passkey.Challenge, begun error, fault passkeyFault) (v passkeyView, status int, err error) {
+	if errors.Is(begun, passkey.ErrTooMany) {
+		fault = passkeyFault{status: http.StatusConflict, page: "passkey.enough"}
+	} else if begun != nil {
+		return v, 0, begun
+	}
+	name := field{ID: "name", Label: "passkey.name", Type: "text", Autocomplete: "off", Hint: "passkey.name.hint", Fault: fault.name, Focus: fault.name != ""}
+	return passkeyView{Heading: "passkey.new.title", Lead: "passkey.new.lead", Button: "passkey.new.submit", Do: "create", Action: home + "/passkeys",
+		Fields: []field{name}, Error: fault.page, Back: link{home, "passkey.new.back"}, Token: challenge.Token, Options: string(challenge.Options)}, fault.status, nil
 }
 
 func (p *Pages) removePasskey(c echo.Context, client *account.Client) error {

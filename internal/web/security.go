@@ -10,6 +10,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"partnerd/internal/account"
+	"partnerd/internal/passkey"
 	"partnerd/internal/postgres"
 )
 
@@ -17,7 +18,7 @@ const passwordsPerMinute = 10 // tries at the present password, of one client
 
 type securityView struct {
 	Fields      []field // of the password form
-	Passkeys    []account.Passkey
+	Passkeys    []passkey.Passkey
 	HasPasskeys bool
 	Sessions    []sessionView
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"partnerd/internal/passkey"
 	"partnerd/internal/postgres"
 	"partnerd/internal/staff"
 )
@@ -32,7 +33,7 @@ type staffSecurityView struct {
 	Password    []field
 	Code        field // for new recovery codes
 	CodesLeft   int64
-	Passkeys    []staff.Passkey
+	Passkeys    []passkey.Passkey
 	HasPasskeys bool
 	Sessions    []staffSessionView
 	Languages   []languageChoice
@@ -150,20 +151,15 @@ func (p *Pages) endOtherStaffSessions(c echo.Context, s staff.Session) error {
 }
 
 func (p *Pages) newStaffPasskeyForm(c echo.Context, s staff.Session) error {
-	return p.showNewStaffPasskey(c, http.StatusOK, s, "", "")
+	return p.showNewStaffPasskey(c, s, passkeyFault{status: http.StatusOK})
 }
 
-func (p *Pages) showNewStaffPasskey(c echo.Context, status int, s staff.Session, fault, nameFault string) error {
-	name := field{ID: "name", Label: "passkey.name", Type: "text", Autocomplete: "off", Hint: "passkey.name.hint", Fault: nameFault, Focus: nameFault != ""}
-	v := passkeyView{Heading: "passkey.new.title", Lead: "passkey.new.lead", Button: "passkey.new.submit", Do: "create", Action: staffSafety + "/passkeys",
-		Fields: []field{name}, Error: fault, Back: link{staffSafety, "passkey.new.back"}}
+func (p *Pages) showNewStaffPasskey(c echo.Context, s staff.Session, fault passkeyFault) error {
 	challenge, err := p.deps.Staff.BeginPasskey(c.Request().Context(), p.deps.DB.Read(), s.Person.ID)
-	if errors.Is(err, staff.ErrTooMany) {
-		v.Error, status = "passkey.enough", http.StatusConflict
-	} else if err != nil {
+	v, status, err := newPasskey(staffSafety, challenge, err, fault)
+	if err != nil {
 		return err
 	}
-	v.Token, v.Options = challenge.Token, string(challenge.Options)
 	return p.renderPasskey(c, status, view{Staff: &s.Person, CSRF: p.staffCSRF(c)}, v)
 }
 
@@ -172,15 +168,10 @@ func (p *Pages) addStaffPasskey(c echo.Context, s staff.Session) error {
 	err := p.deps.DB.InTx(ctx, func(tx postgres.Tx) error {
 		return p.deps.Staff.AddPasskey(ctx, tx, s.Person.ID, form.Get("token"), form.Get("name"), []byte(form.Get("answer")))
 	})
-	switch {
-	case errors.Is(err, staff.ErrInvalid):
-		return p.showNewStaffPasskey(c, http.StatusUnprocessableEntity, s, "", "passkey.name.missing")
-	case errors.Is(err, staff.ErrTooMany):
-		return p.showNewStaffPasskey(c, http.StatusConflict, s, "", "")
-	case errors.Is(err, staff.ErrPasskey):
-		p.deps.Logger.InfoContext(ctx, "passkey refused", "reason", err)
-		return p.showNewStaffPasskey(c, http.StatusUnprocessableEntity, s, "passkey.refused", "")
-	case err != nil:
+	if fault, refused := p.passkeyFault(ctx, err); refused {
+		return p.showNewStaffPasskey(c, s, fault)
+	}
+	if err != nil {
 		return fmt.Errorf("add passkey: %w", err)
 	}
 	return c.Redirect(http.StatusSeeOther, staffSafety+"?done=passkey")

@@ -10,6 +10,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"partnerd/internal/passkey"
 	"partnerd/internal/postgres"
 	"partnerd/internal/staff"
 )
@@ -482,7 +483,7 @@ func (p *Pages) staffPasskey(c echo.Context) error {
 			return err
 		}
 		token, person, err = p.deps.Staff.PasskeySignIn(ctx, tx, form.Get("token"), []byte(form.Get("answer")), deviceOf(c))
-		if refused = nil; errors.Is(err, staff.ErrPasskey) {
+		if refused = nil; errors.Is(err, passkey.ErrRefused) {
 			refused, err = err, nil // the challenge is spent all the same
 		}
 		return err

@@ -1,5 +1,5 @@
-// Package passkey speaks WebAuthn for those who keep passkeys of people: it makes the questions that a browser puts to a
-// device, and judges the answers. Whoever asks keeps the challenge meanwhile, and lets it be answered once.
+// Package passkey keeps passkeys of people and signs them in by WebAuthn: it makes the challenges that a browser puts to a device, and
+// judges the answers. Each kind of people has a [Ring] in tables of its own.
 package passkey
 
 import (
@@ -14,14 +14,11 @@ import (
 	"github.com/go-webauthn/webauthn/webauthn"
 )
 
-// ErrRefused says that an answer does not belong to the challenge, or to no passkey of the person.
-var ErrRefused = errors.New("the passkey was not accepted")
+// site is what passkeys are bound to: the name of a site. Each verifies its user.
+type site struct{ w *webauthn.WebAuthn }
 
-// Site is what passkeys are bound to: the name of a site. Each verifies its user.
-type Site struct{ w *webauthn.WebAuthn }
-
-// New returns nil for a site that has no name because its address is one of the network: it cannot offer passkeys.
-func New(baseURL string) (*Site, error) {
+// newSite returns nil for a site that has no name because its address is one of the network: it cannot offer passkeys.
+func newSite(baseURL string) (*site, error) {
 	u, err := url.Parse(baseURL)
 	if err != nil {
 		return nil, fmt.Errorf("read base URL: %w", err)
@@ -38,40 +35,40 @@ func New(baseURL string) (*Site, error) {
 	if err != nil {
 		return nil, fmt.Errorf("set up passkeys: %w", err)
 	}
-	return &Site{w}, nil
+	return &site{w}, nil
 }
 
-// Holder is whose passkeys there are.
-type Holder struct {
-	ID, Email, Name string
-	Kept            []json.RawMessage // of the passkeys
+// holder is a person with what is kept of his passkeys.
+type holder struct {
+	Person
+	kept []json.RawMessage
 }
 
-// Question is what a browser is asked: Options of navigator.credentials, with bytes as base64url, and the Challenge that the
+// question is what a browser is asked: options of navigator.credentials, with bytes as base64url, and the challenge that the
 // answer is judged by.
-type Question struct{ Options, Challenge json.RawMessage }
+type question struct{ options, challenge json.RawMessage }
 
-// Answered is a passkey that answered.
-type Answered struct {
-	CredentialID []byte
-	Kept         json.RawMessage // public key, counter and flags, to be kept from now on
+// answered is a passkey that answered.
+type answered struct {
+	credentialID []byte
+	credential   json.RawMessage // public key, counter and flags, to be kept from now on
 }
 
-// Register asks for a new passkey.
-func (s *Site) Register(h Holder) (Question, error) {
+// register asks for a new passkey.
+func (s *site) register(h holder) (question, error) {
 	u, err := userOf(h)
 	if err != nil {
-		return Question{}, err
+		return question{}, err
 	}
 	options, session, err := s.w.BeginRegistration(u, webauthn.WithExclusions(webauthn.Credentials(u.credentials).CredentialDescriptors()))
 	if err != nil {
-		return Question{}, fmt.Errorf("begin passkey: %w", err)
+		return question{}, fmt.Errorf("begin passkey: %w", err)
 	}
-	return question(options.Response, session)
+	return ask(options.Response, session)
 }
 
-// Registered judges the answer to [Site.Register]. It returns [ErrRefused].
-func (s *Site) Registered(h Holder, challenge json.RawMessage, answer []byte) (a Answered, err error) {
+// registered judges the answer to register. It returns [ErrRefused].
+func (s *site) registered(h holder, challenge json.RawMessage, answer []byte) (a answered, err error) {
 	session, err := sessionOf(challenge)
 	if err != nil {
 		return a, err
@@ -88,21 +85,21 @@ func (s *Site) Registered(h Holder, challenge json.RawMessage, answer []byte) (a
 	if err != nil {
 		return a, fmt.Errorf("%w: %w", ErrRefused, err)
 	}
-	return answered(credential)
+	return kept(credential)
 }
 
-// SignIn asks for a passkey of anybody: it says itself whose it is.
-func (s *Site) SignIn() (Question, error) {
+// signIn asks for a passkey of anybody: it says itself whose it is.
+func (s *site) signIn() (question, error) {
 	options, session, err := s.w.BeginDiscoverableLogin(webauthn.WithUserVerification(protocol.VerificationRequired))
 	if err != nil {
-		return Question{}, fmt.Errorf("begin sign-in with passkey: %w", err)
+		return question{}, fmt.Errorf("begin sign-in with passkey: %w", err)
 	}
-	return question(options.Response, session)
+	return ask(options.Response, session)
 }
 
-// SignedIn judges the answer to [Site.SignIn]. find returns the holder of an identifier, or [ErrRefused] when nobody of that
+// signedIn judges the answer to signIn. find returns the person of an identifier, or [ErrRefused] when nobody of that
 // identifier may sign in; any other error of it is returned as it is.
-func (s *Site) SignedIn(challenge json.RawMessage, answer []byte, find func(holderID string) (Holder, error)) (a Answered, err error) {
+func (s *site) signedIn(challenge json.RawMessage, answer []byte, find func(personID string) (holder, error)) (a answered, err error) {
 	session, err := sessionOf(challenge)
 	if err != nil {
 		return a, err
@@ -133,15 +130,15 @@ func (s *Site) SignedIn(challenge json.RawMessage, answer []byte, find func(hold
 	case credential.Authenticator.CloneWarning:
 		return a, fmt.Errorf("%w: its counter went back, as that of a copy does", ErrRefused)
 	}
-	return answered(credential)
+	return kept(credential)
 }
 
-func question(options any, session *webauthn.SessionData) (q Question, err error) {
-	if q.Options, err = json.Marshal(options); err != nil {
+func ask(options any, session *webauthn.SessionData) (q question, err error) {
+	if q.options, err = json.Marshal(options); err != nil {
 		return q, fmt.Errorf("write challenge: %w", err)
 	}
-	session.Expires = time.Time{} // whoever keeps the challenge ends it, by the database's clock
-	if q.Challenge, err = json.Marshal(session); err != nil {
+	session.Expires = time.Time{} // the row of the challenge ends it, by the database's clock
+	if q.challenge, err = json.Marshal(session); err != nil {
 		return q, fmt.Errorf("write challenge: %w", err)
 	}
 	return q, nil
@@ -154,17 +151,17 @@ func sessionOf(challenge json.RawMessage) (session webauthn.SessionData, err err
 	return session, nil
 }
 
-func answered(credential *webauthn.Credential) (Answered, error) {
+func kept(credential *webauthn.Credential) (answered, error) {
 	raw, err := json.Marshal(credential)
 	if err != nil {
-		return Answered{}, fmt.Errorf("write passkey: %w", err)
+		return answered{}, fmt.Errorf("write passkey: %w", err)
 	}
-	return Answered{credential.ID, raw}, nil
+	return answered{credential.ID, raw}, nil
 }
 
 // user is a holder as package webauthn sees one.
 type user struct {
-	holder      Holder
+	holder      holder
 	credentials []webauthn.Credential
 }
 
@@ -173,9 +170,9 @@ func (u user) WebAuthnName() string                       { return u.holder.Emai
 func (u user) WebAuthnDisplayName() string                { return u.holder.Name }
 func (u user) WebAuthnCredentials() []webauthn.Credential { return u.credentials }
 
-func userOf(h Holder) (user, error) {
-	u := user{h, make([]webauthn.Credential, len(h.Kept))}
-	for i, raw := range h.Kept {
+func userOf(h holder) (user, error) {
+	u := user{h, make([]webauthn.Credential, len(h.kept))}
+	for i, raw := range h.kept {
 		if err := json.Unmarshal(raw, &u.credentials[i]); err != nil {
 			return user{}, fmt.Errorf("read passkey: %w", err)
 		}

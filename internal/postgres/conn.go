@@ -219,23 +219,17 @@ func (c *conn) end() {
 	c.held = nil
 }
 
-func (l *line) commit(ctx context.Context, c *pgx.Conn) error {
-	if l.counted() {
-		if err := l.flush(ctx, c); err != nil {
-			return err
-		}
+// onConn runs f on the connection below c.
+func onConn(c *sql.Conn, f func(*conn) error) error {
+	var inner error
+	err := c.Raw(func(driver any) error {
+		inner = f(driver.(*conn))
+		return nil // an error here would make database/sql discard the connection
+	})
+	if err != nil {
+		return err
 	}
-	var tag pgconn.CommandTag
-	var err error
-	if l.holds() {
-		tag, err = l.exec(ctx, c, "commit", nil)
-	} else {
-		tag, err = c.Exec(ctx, "commit")
-	}
-	if err == nil && tag.String() == "ROLLBACK" { // what the server makes of it after a statement that failed
-		return pgx.ErrTxCommitRollback
-	}
-	return err
+	return inner
 }
 
 // rows are what a statement returns, with the values that pgx's connections of database/sql have

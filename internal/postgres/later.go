@@ -143,15 +143,22 @@ func (l *line) exec(ctx context.Context, c *pgx.Conn, query string, args []any) 
 	return tag, err
 }
 
-// onConn runs f on the connection below c.
-func onConn(c *sql.Conn, f func(*conn) error) error {
-	var inner error
-	err := c.Raw(func(driver any) error {
-		inner = f(driver.(*conn))
-		return nil // an error here would make database/sql discard the connection
-	})
-	if err != nil {
-		return err
+// commit sends what waits with the end of the transaction where only its errors matter.
+func (l *line) commit(ctx context.Context, c *pgx.Conn) error {
+	if l.counted() {
+		if err := l.flush(ctx, c); err != nil {
+			return err
+		}
 	}
-	return inner
+	var tag pgconn.CommandTag
+	var err error
+	if l.holds() {
+		tag, err = l.exec(ctx, c, "commit", nil)
+	} else {
+		tag, err = c.Exec(ctx, "commit")
+	}
+	if err == nil && tag.String() == "ROLLBACK" { // what the server makes of it after a statement that failed
+		return pgx.ErrTxCommitRollback
+	}
+	return err
 }

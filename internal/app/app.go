@@ -268,7 +268,7 @@ func (a *App) wire(ctx context.Context, k keys) (err error) {
 	a.purgeEvery("the log of uses", 24*time.Hour, a.Access.Purge)
 	a.Requests = requestlog.New(a.DB, a.Metrics)
 	a.purgeEvery("the log of requests", time.Hour, a.Requests.Purge)
-	a.Metrics.MustRegister(partitions{a.DB})
+	a.Metrics.MustRegister(partitions{a.DB}, late{a.DB})
 	a.Idempotency = idempotency.New(a.DB, k.box)
 	a.purgeEvery("full rate buckets", time.Hour, func(ctx context.Context) (int, error) { return ratelimit.Purge(ctx, a.DB.Read()) })
 	a.purgeEvery("idempotency keys", time.Hour, a.Idempotency.Purge)

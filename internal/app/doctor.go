@@ -52,9 +52,7 @@ const (
 	certificate   = 21 * 24 * time.Hour // left of a certificate: less is a warning, a third of it a failure
 	lagWarn       = 30 * time.Second
 	longest       = 10 * time.Minute // that a transaction is open
-	lateWarn      = 5 * time.Minute  // of the queue: mail and purges
-	lateFail      = time.Hour
-	supportedFrom = 140000 // server_version_num
+	supportedFrom = 140000           // server_version_num
 )
 
 // Examine looks at a deployment from outside and inside, and changes nothing but that it starts a private cluster, as
@@ -292,18 +290,8 @@ func (e *examination) housekeeping(h postgres.Health) {
 	case !h.Archiving && !e.Sandbox():
 		e.warn("archive", "the log is not archived: only the last dump can be restored", "Set archive_mode, see Backups in README.md.")
 	}
-	found := "nothing waits for a worker"
-	if h.JobsLate > 0 {
-		found = "the oldest job (mail, purges) has waited for " + h.JobsLate.Round(time.Second).String()
-	}
-	const do = "Look whether a partnerd serve or work runs, and in its log for the job that fails. Until then what should be deleted stays."
-	switch {
-	case h.JobsLate > lateFail:
-		e.fail("jobs", found, do)
-	case h.JobsLate > lateWarn:
-		e.warn("jobs", found, do)
-	case len(e.found) == before:
-		e.ok("housekeeping", "vacuum and archive run; "+found)
+	if len(e.found) == before {
+		e.ok("housekeeping", "vacuum and archive run")
 	}
 }
 
@@ -338,6 +326,7 @@ func (e *examination) sealed(ctx context.Context, program string, box *seal.Box)
 		e.fail("restore", err.Error(), "partnerd serve and work refuse it until then.")
 	}
 	e.partitions(ctx, db.Read())
+	e.late(ctx, db.Read())
 	if box == nil {
 		e.warn("signing keys", "not tried, because there is no master key that can be used", "See to the master key, and run the doctor again.")
 		return

@@ -32,7 +32,6 @@ type Health struct {
 	Deserted    bool          // commits wait for a standby, and there is none
 	Archiving   bool          // the log is kept for a restore to a point in time
 	ArchiveFail bool          // and the last try failed
-	JobsLate    time.Duration // for how long the oldest job of the queue has waited for a worker
 }
 
 // Examine looks at the database at url, that of the program's role. It changes nothing.
@@ -60,7 +59,7 @@ func Examine(ctx context.Context, url string) (h Health, err error) {
 }
 
 func (h *Health) examine(ctx context.Context, tx pgx.Tx) error {
-	var longest, lag, late float64
+	var longest, lag float64
 	err := tx.QueryRow(ctx, `SELECT current_setting('server_version_num')::int, pg_is_in_recovery(), current_user, current_setting('max_connections')::int,
 		current_setting('autovacuum')::bool AND current_setting('track_counts')::bool, current_setting('archive_mode') <> 'off',
 		(SELECT age(datfrozenxid) / 2147483648.0 FROM pg_database WHERE datname = current_database()),
@@ -99,14 +98,8 @@ func (h *Health) examine(ctx context.Context, tx pgx.Tx) error {
 				h.Missing = append(h.Missing, g.Table)
 			}
 		}
-		if slices.Contains(h.Missing, "river.river_job") {
-			return nil
-		}
 	}
-	err = tx.QueryRow(ctx, `SELECT coalesce(extract(epoch FROM now() - min(scheduled_at)), 0)::float8 FROM river.river_job
-		WHERE state IN ('available', 'scheduled', 'retryable') AND scheduled_at < now()`).Scan(&late)
-	h.JobsLate = seconds(late)
-	return err
+	return nil
 }
 
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }

@@ -1,0 +1,96 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"partnerd/internal/consultation"
+	"partnerd/internal/payment"
+	"partnerd/internal/postgres"
+	"partnerd/internal/queue"
+	"partnerd/internal/telephony"
+)
+
+const lateTimeout = 2 * time.Second
+
+var lateMetric = prometheus.NewDesc("partnerd_oldest_due_seconds", "For how long the oldest of what is due, and nobody has begun, has been due; 0 when nothing is.", []string{"queue"}, nil)
+
+// dues are what this program does when it is due, beside webhooks, which tell of themselves; with how late of each is a warning of the
+// doctor, and a failure.
+var dues = []struct {
+	queue      string
+	what       string
+	oldest     func(ctx context.Context, tx postgres.Tx) (*time.Time, error)
+	warn, fail time.Duration
+}{
+	{"jobs", "job (mail, text messages, purges)", queue.OldestDue, 5 * time.Minute, time.Hour},
+	{"timers", "timer of a consultation", consultation.OldestDue, time.Minute, 5 * time.Minute},
+	{"calls", "command to the provider of calls", telephony.OldestDue, time.Minute, 5 * time.Minute},
+	{"refunds", "refund of a top-up", payment.OldestDue, 5 * time.Minute, time.Hour},
+}
+
+// lateBy is for how long what is due since then has been due.
+func lateBy(since *time.Time, now time.Time) time.Duration {
+	if since == nil {
+		return 0
+	}
+	return max(now.Sub(*since), 0)
+}
+
+// late asks at each scrape, so that every replica reports the same.
+type late struct{ db *postgres.DB }
+
+// Describe implements prometheus.Collector.
+func (late) Describe(out chan<- *prometheus.Desc) { out <- lateMetric }
+
+// Collect implements prometheus.Collector.
+func (l late) Collect(out chan<- prometheus.Metric) {
+	ctx, cancel := context.WithTimeout(context.Background(), lateTimeout)
+	defer cancel()
+	tx := l.db.Read()
+	for _, d := range dues {
+		since, err := d.oldest(ctx, tx)
+		if err != nil {
+			out <- prometheus.NewInvalidMetric(lateMetric, err)
+			return
+		}
+		out <- prometheus.MustNewConstMetric(lateMetric, prometheus.GaugeValue, lateBy(since, tx.Now).Seconds(), d.queue)
+	}
+}
+
+// late looks whether somebody does what is due.
+func (e *examination) late(ctx context.Context, tx postgres.Tx) {
+	var said []string
+	level := OK
+	for _, d := range dues {
+		since, err := d.oldest(ctx, tx)
+		if err != nil {
+			e.warn("jobs", err.Error(), "Run partnerd migrations up first, or look at the database.")
+			return
+		}
+		by := lateBy(since, tx.Now)
+		if by < d.warn {
+			continue
+		}
+		said = append(said, fmt.Sprintf("the oldest %s has waited for %s", d.what, by.Round(time.Second)))
+		if by >= d.fail {
+			level = Fail
+		} else if level == OK {
+			level = Warn
+		}
+	}
+	found := strings.Join(said, "; ")
+	const do = "Look whether a partnerd serve or work runs, and in its log for what fails. Until then mail stays, searches do not end and calls are not cut."
+	switch level {
+	case Fail:
+		e.fail("jobs", found, do)
+	case Warn:
+		e.warn("jobs", found, do)
+	default:
+		e.ok("jobs", "nothing that is due waits for a process that works")
+	}
+}

@@ -86,7 +86,14 @@ func TestTheManifestsFitTheProgram(t *testing.T) {
 		t.Fatal(err)
 	}
 	var composed struct {
-		Services map[string]struct{ Tmpfs []string }
+		Services map[string]struct {
+			Tmpfs       []string
+			Command     []string
+			NetworkMode string `yaml:"network_mode"`
+			Environment map[string]string
+			Volumes     []string
+		}
+		Volumes map[string]any
 	}
 	if err := yaml.Unmarshal(raw, &composed); err != nil {
 		t.Fatal(err)
@@ -96,6 +103,21 @@ func TestTheManifestsFitTheProgram(t *testing.T) {
 			if !strings.HasPrefix(mount, "/") {
 				t.Errorf("%s mounts %q", name, mount)
 			}
+		}
+		for _, mount := range s.Volumes {
+			volume, _, _ := strings.Cut(mount, ":")
+			if _, ok := composed.Volumes[volume]; !ok && !strings.HasPrefix(volume, "./") {
+				t.Errorf("%s mounts %q, and there is no such volume", name, mount)
+			}
+		}
+		if !slices.Equal(s.Command, []string{"work"}) {
+			continue
+		}
+		// It sends the mail, and to a server on its own loopback alone without TLS.
+		beside := composed.Services[strings.TrimPrefix(s.NetworkMode, "service:")]
+		_, port, _ := strings.Cut(beside.Environment["MP_SMTP_BIND_ADDR"], ":")
+		if port == "" || s.Environment["PARTNERD_MAIL_SERVER"] != "smtp://localhost:"+port || beside.Environment["MP_SMTP_BIND_ADDR"] != "127.0.0.1:"+port {
+			t.Errorf("%s hands its mail to %q, and beside it, in %q, is %+v", name, s.Environment["PARTNERD_MAIL_SERVER"], s.NetworkMode, beside)
 		}
 	}
 	if len(composed.Services["serve"].Tmpfs) == 0 {

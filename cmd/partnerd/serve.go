@@ -90,8 +90,11 @@ func invitations(a *app.App, invited []app.Invitation) {
 		where := i.Link
 		if where == "" || !isTerminal(os.Stdout) {
 			where = "the newest mail to " + i.Person.Email
-			if a.Config.MailServer == "" {
+			switch {
+			case a.Config.MailServer == "":
 				where += " in " + filepath.Join(a.Config.DataDir, "mail")
+			case a.Config.MailLeaves(): // and none to the domain example does
+				where = "the link that this prints: partnerd operator reinvite " + i.Person.ID + " --reason …"
 			}
 		}
 		fmt.Fprintf(os.Stdout, "\n  %s: choose a password and a second factor with\n                   %s\n", i.Person.Name, where)

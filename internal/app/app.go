@@ -251,7 +251,7 @@ func (a *App) wire(ctx context.Context, k keys) (err error) {
 	if cfg.Sandbox() {
 		a.Inbox = sandbox.NewInbox(a.DB, k.box, a.Accounts)
 		a.purgeEvery("messages to test clients", time.Hour, a.Inbox.Purge)
-		sender = a.Inbox.Mail(sender, cfg.MailServer != "")
+		sender = a.Inbox.Mail(sender, cfg.MailLeaves())
 	}
 	a.Mail = mail.New(a.Queue, k.box, sender)
 	a.Applications = application.New()
@@ -407,6 +407,10 @@ func (a *App) purgeEvery(what string, interval time.Duration, purge func(context
 		return err
 	})
 }
+
+// MailLeaves tells whether the mail server is another machine's, and so may send into the world; one on this machine catches what a sandbox
+// sends, or knows itself what it cannot deliver.
+func (c *Config) MailLeaves() bool { return c.MailServer != "" && !deployment.IsLocal(c.MailServer) }
 
 // sender is how mail leaves.
 func (a *App) sender() (mail.Sender, error) {

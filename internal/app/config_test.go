@@ -276,6 +276,16 @@ func TestLiveIsCareful(t *testing.T) {
 	}
 }
 
+// A sandbox keeps what it mails to the domain example from a server that may send it into the world, and not from one on this machine.
+func TestMailLeavesByAnotherMachine(t *testing.T) {
+	t.Parallel()
+	for server, want := range map[string]bool{"": false, "smtp://localhost:1025": false, "smtp://127.0.0.1:25": false, "smtp://[::1]:25": false, "smtp://u:p@mail.example:587": true, "smtps://10.0.0.1": true} {
+		if cfg := (Config{MailServer: server}); cfg.MailLeaves() != want {
+			t.Errorf("%s: %t", server, !want)
+		}
+	}
+}
+
 // Webhooks go to this machine where it is the visitor's, unless something else was said; live never sends them there.
 func TestWebhooksToThisMachine(t *testing.T) {
 	t.Parallel()

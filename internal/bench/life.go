@@ -3,11 +3,8 @@ package bench
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"net"
 	"net/http"
 	"os"
 	"regexp"
@@ -178,22 +175,14 @@ type lifeReceiver struct {
 }
 
 func (l *lifeReceiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
-	now := time.Now()
-	body, err := io.ReadAll(req.Body)
+	n, err := takeNotice(req, l.secret)
 	if err != nil {
-		return
-	}
-	var event struct {
-		Type string
-		Data struct{ ID string }
-	}
-	if webhook.Verify(l.secret, req.Header.Get(webhook.HeaderSignature), body, now) != nil || json.Unmarshal(body, &event) != nil {
 		l.wrong.Add(1)
 		w.WriteHeader(http.StatusBadRequest)
 		return
 	}
-	if _, twice := l.arrived.LoadOrStore(event.Data.ID+"/"+req.Header.Get(webhook.HeaderSequence), now); !twice && event.Type == string(webhook.Completed) {
-		l.finished.Add(now.Sub(l.began))
+	if _, twice := l.arrived.LoadOrStore(n.id, n.at); !twice && n.kind == webhook.Completed {
+		l.finished.Add(n.at.Sub(l.began))
 		l.done.Add(1)
 	}
 	w.WriteHeader(http.StatusNoContent)
@@ -202,15 +191,13 @@ func (l *lifeReceiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 // receive answers the events of the rig's application until the rig is closed.
 func (r *matchRig) receive(ctx context.Context) (*lifeReceiver, error) {
 	l := &lifeReceiver{began: time.Now()}
-	listener, err := net.Listen("tcp4", "127.0.0.1:0")
+	base, end, err := listen(l)
 	if err != nil {
 		return nil, err
 	}
-	server := &http.Server{Handler: l, ReadHeaderTimeout: time.Minute}
-	go func() { _ = server.Serve(listener) }() // ends with its Close
-	r.onClose(func() { server.Close() })
+	r.onClose(end)
 	made, err := r.app.CreateApplication(ctx, application.NewApplication{
-		Name: "Demo CRM", RedirectURIs: []string{"http://localhost/callback"}, Scopes: application.AllScopes}, "http://"+listener.Addr().String()+"/")
+		Name: "Demo CRM", RedirectURIs: []string{"http://localhost/callback"}, Scopes: application.AllScopes}, base+"/")
 	if err != nil {
 		return nil, err
 	}

@@ -1,13 +1,10 @@
 package bench
 
 import (
-	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"strconv"
 	"sync/atomic"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/protobuf/encoding/protowire"
@@ -18,27 +15,23 @@ import (
 // sink takes traces by OTLP over HTTP and keeps nothing but their number. It works in the process that loads, so what it costs is in the
 // figures of the machine and not in those of a program that is a process of its own.
 type sink struct {
-	share  float64 // of the traces, that are recorded
-	url    string
-	spans  atomic.Int64
-	server *http.Server
+	share float64 // of the traces, that are recorded
+	url   string
+	spans atomic.Int64
+	end   func()
 }
 
 // newSink listens until close.
 func newSink(share float64) (*sink, error) {
-	listener, err := net.Listen("tcp4", "127.0.0.1:0")
-	if err != nil {
-		return nil, fmt.Errorf("take traces: %w", err)
-	}
-	s := &sink{share: share, url: "http://" + listener.Addr().String() + "/v1/traces"}
-	s.server = &http.Server{Handler: s, ReadHeaderTimeout: time.Minute}
-	go func() { _ = s.server.Serve(listener) }() // ends with close
-	return s, nil
+	s := &sink{share: share}
+	base, end, err := listen(s)
+	s.url, s.end = base+"/v1/traces", end
+	return s, err
 }
 
 func (s *sink) close() {
 	if s != nil {
-		s.server.Close()
+		s.end()
 	}
 }
 

@@ -2,11 +2,9 @@ package bench
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"strings"
 	"sync"
@@ -69,10 +67,11 @@ func (r *hookRig) fill(ctx context.Context, apps, consultations int, hung []int)
 		return err
 	}
 	r.svc = webhook.New(r.db, r.box, webhook.Config{Sandbox: true, AllowLoopback: true})
-	base, err := r.listen(ctx)
+	base, end, err := listen(http.HandlerFunc(r.receive))
 	if err != nil {
 		return err
 	}
+	r.closers = append(r.closers, end)
 	for i := range apps {
 		app := fmt.Sprintf("app_bench_%04d", i)
 		err := r.db.InTx(ctx, func(tx postgres.Tx) error {
@@ -112,25 +111,11 @@ func (r *hookRig) consultations(ctx context.Context, n int) error {
 	return err
 }
 
-// listen answers every endpoint: at once, or not at all.
-func (r *hookRig) listen(ctx context.Context) (base string, err error) {
-	l, err := net.Listen("tcp4", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	server := &http.Server{Handler: http.HandlerFunc(r.receive), ReadHeaderTimeout: time.Minute, BaseContext: func(net.Listener) context.Context { return ctx }}
-	go func() { _ = server.Serve(l) }() // ends with its Close
-	r.closers = append(r.closers, func() { server.Close() })
-	return "http://" + l.Addr().String(), nil
-}
-
+// receive answers every endpoint: at once, or not at all.
 func (r *hookRig) receive(w http.ResponseWriter, req *http.Request) {
 	app := strings.TrimPrefix(req.URL.Path, "/")
-	body, err := io.ReadAll(req.Body)
-	if err != nil {
-		return
-	}
 	if r.hung[app] {
+		_, _ = io.Copy(io.Discard, req.Body) // the server sees that the sender hangs up only then
 		<-req.Context().Done()
 		return
 	}
@@ -138,16 +123,13 @@ func (r *hookRig) receive(w http.ResponseWriter, req *http.Request) {
 		w.WriteHeader(http.StatusServiceUnavailable)
 		return
 	}
-	now := time.Now()
-	var event struct {
-		Data struct{ ID string }
-	}
-	if webhook.Verify(r.secrets[app], req.Header.Get(webhook.HeaderSignature), body, now) != nil || json.Unmarshal(body, &event) != nil {
+	n, err := takeNotice(req, r.secrets[app])
+	if err != nil {
 		r.wrong.Add(1)
 		w.WriteHeader(http.StatusBadRequest)
 		return
 	}
-	if _, twice := r.received.LoadOrStore(event.Data.ID+"/"+req.Header.Get(webhook.HeaderSequence), now); twice {
+	if _, twice := r.received.LoadOrStore(n.id, n.at); twice {
 		r.wrong.Add(1)
 	} else {
 		r.arrived.Add(1)

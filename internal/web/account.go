@@ -191,5 +191,15 @@ func (p *Pages) confirm(c echo.Context, status int, client *account.Client, v co
 	return p.render(c, status, "confirm", view{Title: title, Client: client, CSRF: p.csrf(c), Narrow: true, Data: v})
 }
 
-// texts of a consultation's status depend on where it stands.
-func statusKey(s consultation.Status) string { return "status." + string(s) }
+// endsOfExpired are the reasons for which a consultation expires: the client is told which, because most are not that nobody was found.
+var endsOfExpired = []consultation.Reason{consultation.GuaranteeMissed, consultation.ClientNotReached, consultation.PhoneLost, consultation.WrongPerson,
+	consultation.TooShort, consultation.TechnicalFault, consultation.NoteMissing, consultation.WithdrawnFrom}
+
+// statusKey is the text of where a consultation stands.
+func statusKey(s consultation.Status, why consultation.Reason) string {
+	key := "status." + string(s)
+	if s == consultation.Expired && slices.Contains(endsOfExpired, why) {
+		key += "." + string(why)
+	}
+	return key
+}

@@ -15,6 +15,7 @@ import (
 	"partnerd/internal/access"
 	"partnerd/internal/account"
 	"partnerd/internal/consultation"
+	"partnerd/internal/dbtest"
 	"partnerd/internal/money"
 	"partnerd/internal/payment"
 	"partnerd/internal/postgres"
@@ -429,6 +430,28 @@ func TestConsultationsShowTheirStateAndCanBeCancelled(t *testing.T) {
 	}
 	b.get("/account/wallet").want(t, 200, "€50.00", "Consultation: nothing charged, reservation given back")
 	b.get(path+"/cancel").want(t, 200, "can no longer be cancelled")
+}
+
+// A client who was called in vain is not told that nobody was found.
+func TestAnExpiredConsultationSaysWhy(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	path := "/account/consultations/" + f.start().ID
+	b := f.browser().signIn("client@example.com")
+	for why, texts := range map[consultation.Reason][2]string{
+		consultation.ClientNotReached: {"You could not be reached in three attempts; nothing was charged", "Vous n’avez pas pu être joint en trois tentatives"},
+		consultation.GuaranteeMissed:  {"No lawyer could be found; nothing was charged", "Aucun avocat n’a pu être trouvé"},
+		consultation.TooShort:         {"The call was too short to help; nothing was charged", "L’appel a été trop court pour être utile"},
+	} {
+		f.tx(func(tx postgres.Tx) {
+			if err := dbtest.Exec(t.Context(), tx, "UPDATE consultations SET status = 'EXPIRED', timer_at = NULL, expired_at = now(), end_reason = $1", string(why)); err != nil {
+				t.Fatal(err)
+			}
+		})
+		b.get(path+"?lang=en").want(t, 200, texts[0])
+		b.get(path+"?lang=fr").want(t, 200, texts[1])
+		b.get("/account/consultations").want(t, 200, texts[1])
+	}
 }
 
 func TestWithdrawalIsConfirmedAndAcknowledgedByMail(t *testing.T) {

@@ -122,7 +122,7 @@ func (p *Pages) ownConsultation(c echo.Context, client *account.Client, id strin
 }
 
 func (p *Pages) viewConsultation(ctx context.Context, tx postgres.Tx, lang string, item consultation.Consultation) (consultationView, error) {
-	v := consultationView{Consultation: item, StatusText: statusKey(item.Status), Open: !item.Status.Terminal(), Cancellable: item.Status.Cancellable()}
+	v := consultationView{Consultation: item, StatusText: statusKey(item.Status, item.EndReason), Open: !item.Status.Terminal(), Cancellable: item.Status.Cancellable()}
 	app, err := p.deps.Applications.Get(ctx, tx, item.ApplicationID)
 	if err != nil {
 		return v, fmt.Errorf("read application: %w", err)

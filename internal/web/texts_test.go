@@ -56,7 +56,10 @@ func usedKeys(t *testing.T) map[string]bool {
 		}
 	}
 	for _, s := range consultation.Statuses()[1:] {
-		used[statusKey(s)] = true
+		used[statusKey(s, "")] = true
+	}
+	for _, why := range endsOfExpired {
+		used[statusKey(consultation.Expired, why)] = true
 	}
 	for _, m := range []wallet.Type{wallet.TopUp, wallet.Capture, wallet.Refund, wallet.Adjustment} {
 		used["movement."+string(m)] = true

@@ -50,7 +50,8 @@ func TestAPartnerSeesWhatHeAsked(t *testing.T) {
 	before, _ := w.asked(t, a, "", 1)
 
 	other.get(t, "/api/v1/me").is(t, "another application", http.StatusOK, "")
-	w.postToken(t, a.refreshForm("unknown")).is(t, "a stale token", http.StatusBadRequest, "invalid_grant")
+	stale := w.postToken(t, a.refreshForm("unknown"))
+	stale.is(t, "a stale token", http.StatusBadRequest, "invalid_grant")
 	w.postToken(t, a.refreshForm("unknown", "client_secret", "wrong")).is(t, "not the application", http.StatusUnauthorized, "invalid_client")
 	w.send(t, http.MethodGet, "/api/v1/me", nil, "Authorization", "Bearer nothing").is(t, "not a token", http.StatusUnauthorized, "UNAUTHORIZED")
 	s.get(t, "/api/v1/me?secret=query")
@@ -92,6 +93,11 @@ func TestAPartnerSeesWhatHeAsked(t *testing.T) {
 	one.into(t, &detail)
 	if len(detail.Issues) != 1 || detail.Issues[0].Path != "subject" || detail.Body["description"] != "(21 characters)" || detail.Body["withdrawalWaiverAcknowledged"] != true {
 		t.Errorf("detail %s", one)
+	}
+	var grant platform.RequestDetail
+	w.send(t, http.MethodGet, requestsPath+"/"+stale.Header.Get("X-Request-Id"), nil, "Authorization", a.basic()).into(t, &grant)
+	if len(grant.Issues) != 1 || grant.Issues[0].Path != "refresh_token" || strings.Contains(string(stale.Body), grant.Issues[0].Message) {
+		t.Errorf("why the token is stale: %+v", grant.Issues)
 	}
 	raw, err := json.Marshal(items)
 	w.must(t, err)

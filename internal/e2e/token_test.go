@@ -98,8 +98,8 @@ func TestASuspendedApplicationsConsultationFinishes(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.get(t, "/api/v1/me").is(t, "access token", http.StatusUnauthorized, "UNAUTHORIZED")
-	w.postToken(t, p.refreshForm(s.token.RefreshToken)).is(t, "refresh", http.StatusBadRequest, "invalid_grant")
-	w.postToken(t, p.codeForm(code)).is(t, "code", http.StatusBadRequest, "invalid_grant")
+	w.postToken(t, p.refreshForm(s.token.RefreshToken)).is(t, "refresh", http.StatusUnauthorized, "invalid_client")
+	w.postToken(t, p.codeForm(code)).is(t, "code", http.StatusUnauthorized, "invalid_client")
 
 	w.call(t, lawyer, consultation.ID)
 	w.must(t, w.Consultations.EndCall(t.Context(), w.lease(t, lawyer), consultation.ID))

@@ -79,6 +79,9 @@ func (s *Server) countTokenFailure(c echo.Context, applicationID string, err err
 		return err
 	}
 	ctx := c.Request().Context()
+	if requestOf(ctx).Principal.ApplicationID != "" { // its credentials were right: it is suspended
+		return challenge(c, refused)
+	}
 	network, quota, now := requestOf(ctx).network(), s.deps.Quotas.TokenFailurePerMinute, s.deps.DB.Clock().Now()
 	buckets := []ratelimit.Bucket{{Key: "token from " + network, PerMinute: quota}}
 	if len(applicationID) <= maxApplicationID {

@@ -155,7 +155,11 @@ func (s *Server) writeOAuthError(c echo.Context, err error, p *problem.Error) er
 	case p.Kind == problem.RateLimited, p.Kind == problem.Unavailable:
 		code = "temporarily_unavailable"
 	}
-	requestOf(c.Request().Context()).refusal.Code = code
+	r := requestOf(c.Request().Context())
+	r.refusal.Code = code
+	if oe != nil && oe.Fault.Why != "" {
+		r.refusal.Issues = []problem.Issue{{Path: oe.Fault.Parameter, Code: "invalid_value", Message: oe.Fault.Why}}
+	}
 	neverStore(c)
 	return writeJSON(c, status, models.OAuthError{Error: models.OAuthErrorCode(code), Code: models.OAuthErrorCode(code), ErrorDescription: description, Message: description})
 }

@@ -27,7 +27,8 @@ type request struct {
 	body         map[string]any // when it was read and is JSON
 }
 
-// refusal is what an answer that is an error says; OAuth's errors have no issues.
+// refusal is what an answer that is an error says, and what only the people of the application read of it: why a
+// code or a refresh token was refused.
 type refusal struct {
 	Code   string          `json:"code"`
 	Issues []problem.Issue `json:"issues"`

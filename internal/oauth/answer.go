@@ -9,8 +9,6 @@ import (
 	"net/url"
 	"time"
 
-	library "github.com/go-oauth2/oauth2/v4/errors"
-
 	"partnerd/internal/application"
 	"partnerd/internal/id"
 	"partnerd/internal/postgres"
@@ -74,7 +72,7 @@ func (s *Service) earlierAnswer(ctx context.Context, x *exchange) (r TokenRespon
 		return r, false, err
 	}
 	if !alive {
-		return r, false, library.ErrInvalidGrant
+		return r, false, x.refuse(x.presents, whyEnded)
 	}
 	if _, err = s.verify(ctx, r.AccessToken, x.tx.Now); errors.Is(err, errToken) {
 		err = s.mintAgain(ctx, x, &r, said, live.Allowed)
@@ -87,7 +85,7 @@ func (s *Service) earlierAnswer(ctx context.Context, x *exchange) (r TokenRespon
 func (s *Service) mintAgain(ctx context.Context, x *exchange, r *TokenResponse, said claims, allowed []application.Scope) error {
 	scopes, err := application.ParseScopes(said.Scope)
 	if scopes = application.Common(scopes, allowed); err != nil || len(scopes) == 0 {
-		return library.ErrInvalidGrant
+		return x.refuse(x.presents, whyNoScope)
 	}
 	r.Scope = application.FormatScopes(scopes)
 	if r.AccessToken, err = s.mint(x.tx, x.key, grantRow{ID: said.GrantID, ClientID: said.ClientID, ApplicationID: said.ApplicationID, AgedUs: said.AgedUs}, r.Scope); err != nil {

@@ -122,7 +122,7 @@ func TestAnAnswerNeedsTheSameApplication(t *testing.T) {
 	w.refusedOnce(t, "no secret", repeat("client_secret", "-"), 401, CodeInvalidClient)
 	w.refusedOnce(t, "another application", repeat("client_id", w.other.ID, "client_secret", w.otherSecret), 400, CodeInvalidGrant)
 	w.tx(t, func(tx postgres.Tx) error { return w.applications.SetSuspended(t.Context(), tx, w.app.ID, true) })
-	w.refusedOnce(t, "suspended", form, 400, CodeInvalidGrant)
+	w.refusedOnce(t, "suspended", form, 401, CodeInvalidClient)
 	var fresh string
 	w.tx(t, func(tx postgres.Tx) (err error) {
 		if err := w.applications.SetSuspended(t.Context(), tx, w.app.ID, false); err != nil {

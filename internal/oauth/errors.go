@@ -29,17 +29,18 @@ type Error struct {
 	Status      int
 	Code        string
 	Description string // English, for developers; printable ASCII without quotes
+	Fault       Fault  // of invalid_grant, for the people of the application alone
 }
+
+// Fault says which parameter was refused and why, in English. It is not in the answer: whoever came by a token would learn from
+// it whether the token was ever good. Zero for none.
+type Fault struct{ Parameter, Why string }
 
 // Error implements error.
 func (e *Error) Error() string { return e.Code + ": " + e.Description }
 
 func invalidRequest(description string) *Error {
 	return &Error{Status: 400, Code: CodeInvalidRequest, Description: description}
-}
-
-func invalidGrant(description string) *Error {
-	return &Error{Status: 400, Code: CodeInvalidGrant, Description: description}
 }
 
 func invalidClient() *Error {
@@ -79,7 +80,7 @@ const (
 
 // tokenError turns what the library reports into what the contract promises: the library answers invalid_grant with
 // 401 and several client mistakes with 500. Faults that are not the caller's pass unchanged.
-func tokenError(err error, form url.Values) error {
+func tokenError(err error, form url.Values, fault Fault) error {
 	grantType := form.Get("grant_type")
 	description := descriptionCode
 	if grantType == GrantRefresh {
@@ -95,10 +96,13 @@ func tokenError(err error, form url.Values) error {
 	case isAny(err, library.ErrInvalidRequest, library.ErrUnsupportedGrantType, library.ErrUnauthorizedClient):
 		return invalidRequest(missing(form))
 	case isAny(err, errSuspended):
-		return invalidGrant("The application is suspended.")
+		// Its links stay as they are. Of invalid_grant partners are told to throw their tokens away.
+		return &Error{Status: 401, Code: CodeInvalidClient, Description: "The application is suspended."}
+	case isAny(err, library.ErrInvalidRedirectURI):
+		return &Error{Status: 400, Code: CodeInvalidGrant, Description: description, Fault: Fault{"redirect_uri", "Is not registered for the application."}}
 	case isAny(err, library.ErrInvalidGrant, library.ErrInvalidAuthorizeCode, library.ErrInvalidRefreshToken, library.ErrExpiredRefreshToken,
-		library.ErrInvalidRedirectURI, library.ErrMissingCodeVerifier, library.ErrMissingCodeChallenge, library.ErrInvalidCodeChallenge):
-		return invalidGrant(description)
+		library.ErrMissingCodeVerifier, library.ErrMissingCodeChallenge, library.ErrInvalidCodeChallenge):
+		return &Error{Status: 400, Code: CodeInvalidGrant, Description: description, Fault: fault}
 	case postgres.IsLockTimeout(err):
 		return problem.ErrUnavailable
 	}

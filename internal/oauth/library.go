@@ -65,6 +65,7 @@ var errSuspended = errors.New("application is suspended")
 type exchange struct {
 	tx          postgres.Tx
 	key         signingKey
+	presents    string // name of the parameter that has the code or refresh token
 	redirectURI string // as presented
 	verifier    string // as presented
 	application application.Application
@@ -74,6 +75,20 @@ type exchange struct {
 	refreshing  bool
 	retry       *retry // nil without an Idempotency-Key
 	replayed    string // grant whose code or refresh token was presented a second time
+	fault       Fault  // why the code or refresh token is refused
+}
+
+// Why a code or a refresh token is refused, where both can be. One of another application is unknown.
+const (
+	whyUnknown = "Is unknown: cut off, of another environment or application, or over for long."
+	whyEnded   = "The link has ended."
+	whyNoScope = "The application has none of the link's scopes any more."
+)
+
+// refuse notes what is wrong with a parameter, and returns what the library takes for invalid_grant.
+func (x *exchange) refuse(parameter, why string) error {
+	x.fault = Fault{parameter, why}
+	return library.ErrInvalidGrant
 }
 
 type exchangeKey struct{}
@@ -171,24 +186,26 @@ func (libraryTokens) GetByCode(ctx context.Context, code string) (oauth2.TokenIn
 	x := exchangeOf(ctx)
 	x.presented = id.DigestOf(code)
 	c, g, err := lockCode(ctx, x.tx, x.presented)
-	if postgres.IsNotFound(err) {
-		return nil, library.ErrInvalidAuthorizeCode
-	}
-	if err != nil {
+	switch {
+	case postgres.IsNotFound(err):
+		return nil, x.refuse(x.presents, whyUnknown)
+	case err != nil:
 		return nil, err
-	}
-	if g.Grant.ApplicationID != x.application.ID || c.RedirectURI != x.redirectURI || !verifierFits(c.CodeChallenge, x.verifier) {
-		return nil, library.ErrInvalidAuthorizeCode
-	}
-	if c.UsedAt != nil {
+	case g.Grant.ApplicationID != x.application.ID:
+		return nil, x.refuse(x.presents, whyUnknown)
+	case c.RedirectURI != x.redirectURI:
+		return nil, x.refuse("redirect_uri", "Is not the one of the authorization request.")
+	case !verifierFits(c.CodeChallenge, x.verifier):
+		return nil, x.refuse("code_verifier", "Does not fit the code_challenge of the authorization request.")
+	case c.UsedAt != nil:
 		x.replayed = g.Grant.ID
-		return nil, library.ErrInvalidAuthorizeCode
-	}
-	if !x.tx.Now.Before(c.ExpiresAt) || g.Grant.RevokedAt != nil || g.ClientDisabled {
-		return nil, library.ErrInvalidAuthorizeCode
-	}
-	if !x.take(g.Grant) {
-		return nil, library.ErrInvalidAuthorizeCode
+		return nil, x.refuse(x.presents, "Was used before. What its first use gave is revoked.")
+	case g.Grant.RevokedAt != nil, g.ClientDisabled:
+		return nil, x.refuse(x.presents, whyEnded)
+	case !x.tx.Now.Before(c.ExpiresAt):
+		return nil, x.refuse(x.presents, "Has expired.")
+	case !x.take(g.Grant):
+		return nil, x.refuse(x.presents, whyNoScope)
 	}
 	info := models.NewToken()
 	info.SetClientID(x.grant.ApplicationID)
@@ -211,24 +228,22 @@ func (libraryTokens) GetByRefresh(ctx context.Context, refresh string) (oauth2.T
 	x := exchangeOf(ctx)
 	x.presented, x.refreshing = id.DigestOf(refresh), true
 	r, g, err := lockRefreshToken(ctx, x.tx, x.presented)
-	if postgres.IsNotFound(err) {
-		return nil, library.ErrInvalidRefreshToken
-	}
-	if err != nil {
+	switch {
+	case postgres.IsNotFound(err):
+		return nil, x.refuse(x.presents, whyUnknown)
+	case err != nil:
 		return nil, err
-	}
-	if g.Grant.ApplicationID != x.application.ID {
-		return nil, library.ErrInvalidRefreshToken
-	}
-	if r.UsedAt != nil {
+	case g.Grant.ApplicationID != x.application.ID:
+		return nil, x.refuse(x.presents, whyUnknown)
+	case r.UsedAt != nil:
 		x.replayed = g.Grant.ID
-		return nil, library.ErrInvalidRefreshToken
-	}
-	if !x.tx.Now.Before(r.ExpiresAt) || g.Grant.RevokedAt != nil || g.ClientDisabled {
-		return nil, library.ErrInvalidRefreshToken
-	}
-	if !x.take(g.Grant) {
-		return nil, library.ErrInvalidRefreshToken
+		return nil, x.refuse(x.presents, "Was used before. The link has ended by that, if it had not before.")
+	case g.Grant.RevokedAt != nil, g.ClientDisabled:
+		return nil, x.refuse(x.presents, whyEnded)
+	case !x.tx.Now.Before(r.ExpiresAt):
+		return nil, x.refuse(x.presents, "Has expired.")
+	case !x.take(g.Grant):
+		return nil, x.refuse(x.presents, whyNoScope)
 	}
 	info := models.NewToken()
 	info.SetClientID(x.grant.ApplicationID)
@@ -246,13 +261,13 @@ func (libraryTokens) Create(ctx context.Context, info oauth2.TokenInfo) error {
 		digest := id.DigestOf(token)
 		refresh = &digest
 	}
-	use, spent := redeemCode, library.ErrInvalidAuthorizeCode
+	use := redeemCode
 	if x.refreshing {
-		use, spent = rotateRefreshToken, library.ErrInvalidRefreshToken
+		use = rotateRefreshToken
 	}
 	used, err := use(ctx, x.tx, x.presented, refresh)
 	if err == nil && !used {
-		err = spent
+		err = x.refuse(x.presents, whyEnded)
 	}
 	return err
 }

@@ -31,8 +31,12 @@ type TokenResponse struct {
 // within [AnswerRetention], which is no replay (trap T24). Another form under the key is refused with invalid_request.
 func (s *Service) Token(ctx context.Context, form url.Values, idempotencyKey string) (TokenResponse, error) {
 	grantType := form.Get("grant_type")
+	var presents string
 	switch grantType {
-	case grantCode, GrantRefresh:
+	case grantCode:
+		presents = "code"
+	case GrantRefresh:
+		presents = "refresh_token"
 	case "":
 		return TokenResponse{}, invalidRequest("grant_type is required.")
 	default:
@@ -44,10 +48,11 @@ func (s *Service) Token(ctx context.Context, form url.Values, idempotencyKey str
 	}
 	var response TokenResponse
 	var replayed, applicationID string
+	var fault Fault
 	err = s.db.InTx(ctx, func(tx postgres.Tx) (err error) {
-		x := &exchange{tx: tx, key: signer, retry: newRetry(idempotencyKey, form), redirectURI: form.Get("redirect_uri"), verifier: form.Get("code_verifier")}
+		x := &exchange{tx: tx, key: signer, presents: presents, retry: newRetry(idempotencyKey, form), redirectURI: form.Get("redirect_uri"), verifier: form.Get("code_verifier")}
 		response, err = s.runLibrary(ctx, x, form)
-		replayed, applicationID = x.replayed, x.application.ID
+		replayed, applicationID, fault = x.replayed, x.application.ID, x.fault
 		return err
 	})
 	if replayed != "" {
@@ -56,7 +61,7 @@ func (s *Service) Token(ctx context.Context, form url.Values, idempotencyKey str
 		}
 	}
 	if err != nil {
-		return TokenResponse{ApplicationID: applicationID}, tokenError(err, form)
+		return TokenResponse{ApplicationID: applicationID}, tokenError(err, form, fault)
 	}
 	response.ApplicationID = applicationID
 	return response, nil

@@ -1,6 +1,7 @@
 package oauth
 
 import (
+	"errors"
 	"net/url"
 	"strings"
 	"testing"
@@ -94,6 +95,35 @@ func TestCodeBelongsToItsApplication(t *testing.T) {
 	w.token(t, w.codeForm(code))
 }
 
+// The people of an application learn why a code or a token of theirs was refused, and nothing of another application's.
+func TestARefusalOfAGrantSaysWhyToTheApplication(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	why := func(form url.Values, parameter, text string) {
+		t.Helper()
+		_, err := w.svc.Token(t.Context(), form, "")
+		var e *Error
+		if !errors.As(err, &e) || e.Code != CodeInvalidGrant || e.Fault.Parameter != parameter || !strings.Contains(e.Fault.Why, text) || strings.Contains(e.Description, e.Fault.Why) {
+			t.Errorf("%s %q: %+v", parameter, text, e)
+		}
+	}
+	code := w.code(t)
+	why(w.codeForm(code, "client_id", w.other.ID, "client_secret", w.otherSecret), "code", "unknown")
+	why(w.codeForm("cod_nothing"), "code", "unknown")
+	why(w.codeForm(code, "redirect_uri", "https://elsewhere.example/"), "redirect_uri", "not registered")
+	why(w.codeForm(code, "code_verifier", strings.Repeat("x", 43)), "code_verifier", "code_challenge")
+	got := w.token(t, w.codeForm(code))
+	why(w.refreshForm("rt_nothing"), "refresh_token", "unknown")
+	why(w.refreshForm(got.RefreshToken, "client_id", w.other.ID, "client_secret", w.otherSecret), "refresh_token", "unknown")
+	next := w.token(t, w.refreshForm(got.RefreshToken))
+	why(w.refreshForm(got.RefreshToken), "refresh_token", "used before")
+	why(w.refreshForm(next.RefreshToken), "refresh_token", "ended")
+	late := w.code(t)
+	why(w.codeForm(code), "code", "used before")
+	w.clk.Advance(CodeLifetime)
+	why(w.codeForm(late), "code", "expired")
+}
+
 func TestRefreshTokenNeedsOfflineAccess(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -160,25 +190,25 @@ func TestSuspensionStopsCodesRefreshesAndAccess(t *testing.T) {
 	suspend := func(off bool) {
 		w.tx(t, func(tx postgres.Tx) error { return w.applications.SetSuspended(t.Context(), tx, w.app.ID, off) })
 	}
-	stopped := func(what string) {
+	stopped := func(what string, status int, answer string) {
 		t.Helper()
-		w.refused(t, what+": code", w.codeForm(code), 400, CodeInvalidGrant)
-		w.refused(t, what+": refresh", w.refreshForm(got.RefreshToken), 400, CodeInvalidGrant)
+		w.refused(t, what+": code", w.codeForm(code), status, answer)
+		w.refused(t, what+": refresh", w.refreshForm(got.RefreshToken), status, answer)
 		if w.alive(t, got.AccessToken) {
 			t.Errorf("%s: the access token is accepted", what)
 		}
 	}
 	suspend(true)
-	stopped("application suspended")
+	stopped("application suspended", 401, CodeInvalidClient) // of invalid_grant partners throw their tokens away
 	suspend(false)
 	if !w.alive(t, got.AccessToken) {
 		t.Error("suspended and let in again: the access token is refused")
 	}
 	got = w.token(t, w.refreshForm(got.RefreshToken))
 	w.disable(t, true)
-	stopped("client disabled")
+	stopped("client disabled", 400, CodeInvalidGrant)
 	w.disable(t, false)
-	stopped("client disabled and enabled again")
+	stopped("client disabled and enabled again", 400, CodeInvalidGrant)
 	if scopes, err := w.svc.Remembered(t.Context(), w.db.Read(), w.client.ID, w.app.ID); len(scopes) != 0 || err != nil {
 		t.Errorf("remembered %v %v", scopes, err)
 	}

@@ -158,7 +158,9 @@ type ClientInterface interface {
 	// `invalid_grant`; using a code twice also ends what its first use produced. A spent refresh token is `invalid_grant`
 	// and ends the session, see the notes above. That is also how the losing one of two requests with the same code or
 	// refresh token ends, when they are sent at the same time without an `Idempotency-Key`: it cannot be told from theft,
-	// and what the winning one received stops working. A failed client authentication spends nothing.
+	// and what the winning one received stops working. Why a code or a token was refused is in the log of your requests
+	// (`getRequest` of the Platform API). A failed client authentication spends nothing, and neither does a suspended
+	// application: its links are kept, and the answer is `invalid_client`.
 	//
 	// Send an `Idempotency-Key` and a lost answer costs nothing: for 60 seconds, the same parameters from the same application
 	// under the same key get the same answer, with `Idempotent-Replayed: true`, and spend nothing again, unless the session has
@@ -188,7 +190,9 @@ type ClientInterface interface {
 	// `invalid_grant`; using a code twice also ends what its first use produced. A spent refresh token is `invalid_grant`
 	// and ends the session, see the notes above. That is also how the losing one of two requests with the same code or
 	// refresh token ends, when they are sent at the same time without an `Idempotency-Key`: it cannot be told from theft,
-	// and what the winning one received stops working. A failed client authentication spends nothing.
+	// and what the winning one received stops working. Why a code or a token was refused is in the log of your requests
+	// (`getRequest` of the Platform API). A failed client authentication spends nothing, and neither does a suspended
+	// application: its links are kept, and the answer is `invalid_client`.
 	//
 	// Send an `Idempotency-Key` and a lost answer costs nothing: for 60 seconds, the same parameters from the same application
 	// under the same key get the same answer, with `Idempotent-Replayed: true`, and spend nothing again, unless the session has
@@ -461,7 +465,9 @@ func (c *Client) RevokeTokenWithFormdataBody(ctx context.Context, body RevokeTok
 // `invalid_grant`; using a code twice also ends what its first use produced. A spent refresh token is `invalid_grant`
 // and ends the session, see the notes above. That is also how the losing one of two requests with the same code or
 // refresh token ends, when they are sent at the same time without an `Idempotency-Key`: it cannot be told from theft,
-// and what the winning one received stops working. A failed client authentication spends nothing.
+// and what the winning one received stops working. Why a code or a token was refused is in the log of your requests
+// (`getRequest` of the Platform API). A failed client authentication spends nothing, and neither does a suspended
+// application: its links are kept, and the answer is `invalid_client`.
 //
 // Send an `Idempotency-Key` and a lost answer costs nothing: for 60 seconds, the same parameters from the same application
 // under the same key get the same answer, with `Idempotent-Replayed: true`, and spend nothing again, unless the session has
@@ -501,7 +507,9 @@ func (c *Client) IssueTokenWithBody(ctx context.Context, params *IssueTokenParam
 // `invalid_grant`; using a code twice also ends what its first use produced. A spent refresh token is `invalid_grant`
 // and ends the session, see the notes above. That is also how the losing one of two requests with the same code or
 // refresh token ends, when they are sent at the same time without an `Idempotency-Key`: it cannot be told from theft,
-// and what the winning one received stops working. A failed client authentication spends nothing.
+// and what the winning one received stops working. Why a code or a token was refused is in the log of your requests
+// (`getRequest` of the Platform API). A failed client authentication spends nothing, and neither does a suspended
+// application: its links are kept, and the answer is `invalid_client`.
 //
 // Send an `Idempotency-Key` and a lost answer costs nothing: for 60 seconds, the same parameters from the same application
 // under the same key get the same answer, with `Idempotent-Replayed: true`, and spend nothing again, unless the session has
@@ -1740,7 +1748,9 @@ type ClientWithResponsesInterface interface {
 	// `invalid_grant`; using a code twice also ends what its first use produced. A spent refresh token is `invalid_grant`
 	// and ends the session, see the notes above. That is also how the losing one of two requests with the same code or
 	// refresh token ends, when they are sent at the same time without an `Idempotency-Key`: it cannot be told from theft,
-	// and what the winning one received stops working. A failed client authentication spends nothing.
+	// and what the winning one received stops working. Why a code or a token was refused is in the log of your requests
+	// (`getRequest` of the Platform API). A failed client authentication spends nothing, and neither does a suspended
+	// application: its links are kept, and the answer is `invalid_client`.
 	//
 	// Send an `Idempotency-Key` and a lost answer costs nothing: for 60 seconds, the same parameters from the same application
 	// under the same key get the same answer, with `Idempotent-Replayed: true`, and spend nothing again, unless the session has
@@ -1770,7 +1780,9 @@ type ClientWithResponsesInterface interface {
 	// `invalid_grant`; using a code twice also ends what its first use produced. A spent refresh token is `invalid_grant`
 	// and ends the session, see the notes above. That is also how the losing one of two requests with the same code or
 	// refresh token ends, when they are sent at the same time without an `Idempotency-Key`: it cannot be told from theft,
-	// and what the winning one received stops working. A failed client authentication spends nothing.
+	// and what the winning one received stops working. Why a code or a token was refused is in the log of your requests
+	// (`getRequest` of the Platform API). A failed client authentication spends nothing, and neither does a suspended
+	// application: its links are kept, and the answer is `invalid_client`.
 	//
 	// Send an `Idempotency-Key` and a lost answer costs nothing: for 60 seconds, the same parameters from the same application
 	// under the same key get the same answer, with `Idempotent-Replayed: true`, and spend nothing again, unless the session has
@@ -4412,7 +4424,9 @@ func (c *ClientWithResponses) RevokeTokenWithFormdataBodyWithResponse(ctx contex
 // `invalid_grant`; using a code twice also ends what its first use produced. A spent refresh token is `invalid_grant`
 // and ends the session, see the notes above. That is also how the losing one of two requests with the same code or
 // refresh token ends, when they are sent at the same time without an `Idempotency-Key`: it cannot be told from theft,
-// and what the winning one received stops working. A failed client authentication spends nothing.
+// and what the winning one received stops working. Why a code or a token was refused is in the log of your requests
+// (`getRequest` of the Platform API). A failed client authentication spends nothing, and neither does a suspended
+// application: its links are kept, and the answer is `invalid_client`.
 //
 // Send an `Idempotency-Key` and a lost answer costs nothing: for 60 seconds, the same parameters from the same application
 // under the same key get the same answer, with `Idempotent-Replayed: true`, and spend nothing again, unless the session has
@@ -4448,7 +4462,9 @@ func (c *ClientWithResponses) IssueTokenWithBodyWithResponse(ctx context.Context
 // `invalid_grant`; using a code twice also ends what its first use produced. A spent refresh token is `invalid_grant`
 // and ends the session, see the notes above. That is also how the losing one of two requests with the same code or
 // refresh token ends, when they are sent at the same time without an `Idempotency-Key`: it cannot be told from theft,
-// and what the winning one received stops working. A failed client authentication spends nothing.
+// and what the winning one received stops working. Why a code or a token was refused is in the log of your requests
+// (`getRequest` of the Platform API). A failed client authentication spends nothing, and neither does a suspended
+// application: its links are kept, and the answer is `invalid_client`.
 //
 // Send an `Idempotency-Key` and a lost answer costs nothing: for 60 seconds, the same parameters from the same application
 // under the same key get the same answer, with `Idempotent-Replayed: true`, and spend nothing again, unless the session has

@@ -919,7 +919,8 @@ type RequestDetail struct {
 	// IdempotencyKey Whether an `Idempotency-Key` came with it.
 	IdempotencyKey bool `json:"idempotencyKey"`
 
-	// Issues What the answer said of the fields; empty when it said nothing.
+	// Issues What the answer said of the fields; empty when it said nothing. Of an `invalid_grant` it is why the code or the refresh
+	// token was refused, which the answer itself does not say.
 	Issues []Issue `json:"issues"`
 
 	// Method Method of the request.

@@ -475,3 +475,7 @@ func (c *Config) checkMoney(r *refusals) {
 	test := strings.HasPrefix(c.StripeSecretKey, "sk_test_") || strings.HasPrefix(c.StripeSecretKey, "rk_test_")
 	r.want(c.StripeSecretKey == "" || test == c.Sandbox(), "PARTNERD_STRIPE_SECRET_KEY", "a sandbox takes a test key of Stripe, live takes none of those")
 }
+
+// MailLeaves tells whether the mail server is another machine's, and so may send into the world; one on this machine catches what a sandbox
+// sends, or knows itself what it cannot deliver.
+func (c *Config) MailLeaves() bool { return c.MailServer != "" && !deployment.IsLocal(c.MailServer) }

@@ -83,8 +83,11 @@ func (*conn) Prepare(string) (driver.Stmt, error) { return nil, errOnlyInTx }
 // Begin implements [driver.Conn].
 func (*conn) Begin() (driver.Tx, error) { return nil, errOnlyInTx }
 
-// Close implements [driver.Conn].
-func (*conn) Close() error { return nil }
+// Close implements [driver.Conn]. A panic in [Tx.Pgx] has database/sql close the connection before [DB.InTx] can end its transaction.
+func (c *conn) Close() error {
+	c.end()
+	return nil
+}
 
 // CheckNamedValue implements [driver.NamedValueChecker]: pgx takes values as they are.
 func (*conn) CheckNamedValue(*driver.NamedValue) error { return nil }

@@ -3,12 +3,14 @@ package postgres_test
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"reflect"
 	"slices"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/stdlib"
 
 	"partnerd/internal/postgres"
@@ -258,3 +260,53 @@ func TestATransactionEndsWithItsContext(t *testing.T) {
 		t.Errorf("%d words", n)
 	}
 }
+
+// TestAPanicGivesTheConnectionBack, wherever in a transaction it comes from, and what was written is undone.
+func TestAPanicGivesTheConnectionBack(t *testing.T) {
+	t.Parallel()
+	db, _ := words(t) // two connections
+	for where, f := range map[string]func(ctx context.Context, tx postgres.Tx){
+		"in the function": func(context.Context, postgres.Tx) { panic("fault") },
+		"in a library": func(ctx context.Context, tx postgres.Tx) {
+			_ = tx.Pgx(ctx, func(pgx.Tx) error { panic("fault") })
+		},
+		"in a value": func(ctx context.Context, tx postgres.Tx) {
+			_ = second(tx.Exec(ctx, changeWord, "a", faulty{}))
+		},
+		"while rows are read": func(ctx context.Context, tx postgres.Tx) {
+			_ = tx.Rows(ctx, postgres.SQL(postgres.Backend, "SELECT generate_series(1, 100000)"), func(*sql.Rows) error { panic("fault") })
+		},
+	} {
+		for range 5 {
+			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+			func() {
+				defer func() {
+					if recover() == nil {
+						t.Errorf("%s: no panic", where)
+					}
+				}()
+				err := db.InTx(ctx, func(tx postgres.Tx) error {
+					if _, err := tx.Exec(ctx, insertWord, "a", "one"); err != nil {
+						return err
+					}
+					f(ctx, tx)
+					return nil
+				})
+				t.Errorf("%s: %v", where, err)
+			}()
+			cancel()
+		}
+		if held := db.Pool().Stat().AcquiredConns(); held != 0 {
+			t.Fatalf("%s: %d connections are held after all transactions have ended", where, held)
+		}
+		if n := count(t, db); n != 0 {
+			t.Errorf("%s: %d words", where, n)
+		}
+	}
+}
+
+// faulty is a value that cannot say what it is.
+type faulty struct{}
+
+// Value implements [driver.Valuer].
+func (faulty) Value() (driver.Value, error) { panic("fault") }

@@ -19,7 +19,7 @@ import (
 // as [Service.Approve] and [Service.Token] do it. It is for whoever may answer for both, as a sandbox may for its test clients. Scopes
 // are within the application's. Problem: NOT_FOUND for a client who is shut out.
 func (s *Service) Agreed(ctx context.Context, app application.Application, clientID string, scopes []application.Scope) (TokenResponse, error) {
-	signer, err := s.keys.signer(ctx)
+	keys, signer, err := s.keys.signer(ctx)
 	if err != nil {
 		return TokenResponse{}, err
 	}
@@ -40,7 +40,7 @@ func (s *Service) Agreed(ctx context.Context, app application.Application, clien
 		if code == "" {
 			return problem.ErrNotFound
 		}
-		x := &exchange{tx: tx, key: signer, redirectURI: r.RedirectURI, verifier: verifier, application: app, secret: id.DigestOf(secret)}
+		x := &exchange{tx: tx, keys: keys, key: signer, redirectURI: r.RedirectURI, verifier: verifier, application: app, secret: id.DigestOf(secret)}
 		response, err = s.exchange(withExchange(ctx, x), oauth2.AuthorizationCode, &oauth2.TokenGenerateRequest{ClientID: app.ID, ClientSecret: secret,
 			RedirectURI: r.RedirectURI, Code: code, CodeVerifier: verifier})
 		return err

@@ -15,6 +15,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"partnerd/internal/application"
+	"partnerd/internal/dbtest"
 	"partnerd/internal/postgres"
 )
 
@@ -267,6 +268,39 @@ func TestARetiredKeyDoesNotLoseTheSessionOfARetry(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.refusedOnce(t, "after the session ended", form, 400, CodeInvalidGrant)
+}
+
+// TestARepetitionNeedsOneConnection, also when the keys that are known are old: with a second one, as many repetitions at once as there are
+// connections would wait for each other.
+func TestARepetitionNeedsOneConnection(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	form := w.refreshForm(w.link(t).RefreshToken)
+	first := w.once(t, form)
+	w.tx(t, func(tx postgres.Tx) error {
+		old, err := w.svc.SigningKeys(t.Context(), tx)
+		if err != nil {
+			return err
+		}
+		if err := w.svc.RetireSigningKey(t.Context(), tx, old[0].ID); err != nil {
+			return err
+		}
+		return dbtest.Exec(t.Context(), tx, `UPDATE signing_keys SET retired_at = $1 WHERE kid = $2`, tx.Now.Add(keysPatient), old[0].ID)
+	})
+	single, err := postgres.Open(t.Context(), w.db.Pool().Config().ConnString(), postgres.Options{MaxConns: 1, Clock: w.clk, Test: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(single.Close)
+	w.db = single
+	w.svc = w.replica(t)
+	w.clk.Advance(keysFresh - time.Millisecond) // the keys are not read anew, and the one that signed is retired
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	again, err := w.svc.Token(ctx, form, key)
+	if err != nil || !again.Replayed || again.AccessToken == first.AccessToken || again.RefreshToken != first.RefreshToken {
+		t.Errorf("%+v became %+v, %v", first, again, err)
+	}
 }
 
 // failing makes the statement text fail, as if the database had gone away, while it is armed.

@@ -58,16 +58,16 @@ func (s *Service) mint(tx postgres.Tx, key signingKey, g grantRow, scope string)
 	return string(signed), nil
 }
 
-// claimsOf reads a token that is known to be ours, because nobody else can have written it where it comes from.
-func claimsOf(token string) (c claims, err error) {
+// claimsOf reads a token that is known to be ours, because nobody else can have written it where it comes from, and by which key it is.
+func claimsOf(token string) (c claims, kid string, err error) {
 	m, err := jws.Parse([]byte(token), jws.WithCompact())
 	if err == nil {
 		err = json.Unmarshal(m.Payload(), &c)
 	}
 	if err != nil {
-		return claims{}, fmt.Errorf("read access token: %w", err)
+		return claims{}, "", fmt.Errorf("read access token: %w", err)
 	}
-	return c, nil
+	return c, m.Signatures()[0].ProtectedHeaders().KeyID(), nil
 }
 
 // errToken is every way in which a token can be wrong.

@@ -86,7 +86,7 @@ func TestForgedTokensAreRefused(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	good := w.link(t).AccessToken
-	key, err := w.svc.keys.signer(t.Context())
+	_, key, err := w.svc.keys.signer(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

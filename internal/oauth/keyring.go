@@ -216,13 +216,14 @@ func (k *keyring) reread(ctx context.Context, age time.Duration) (*keyset, error
 	return k.current.Load(), nil
 }
 
-// signer returns the key that signs now.
-func (k *keyring) signer(ctx context.Context) (signingKey, error) {
+// signer returns the keys, and that which signs now.
+func (k *keyring) signer(ctx context.Context) (*keyset, signingKey, error) {
 	set, err := k.set(ctx)
 	if err != nil {
-		return signingKey{}, err
+		return nil, signingKey{}, err
 	}
-	return set.signer(k.db.Clock().Now())
+	key, err := set.signer(k.db.Clock().Now())
+	return set, key, err
 }
 
 // find returns the key that kid names. Another replica may have made it a moment ago, so an unknown one is looked up in

@@ -31,7 +31,7 @@ func TestReplicasThatStartTogetherMakeOneKey(t *testing.T) {
 					t.Error(err)
 					return
 				}
-				key, err := s.keys.signer(t.Context())
+				_, key, err := s.keys.signer(t.Context())
 				if err != nil {
 					t.Error(err)
 				}

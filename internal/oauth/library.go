@@ -64,10 +64,11 @@ var errSuspended = errors.New("application is suspended")
 // exchange is one request to the token endpoint inside its transaction: what the library's callbacks share.
 type exchange struct {
 	tx          postgres.Tx
-	key         signingKey
-	presents    string // name of the parameter that has the code or refresh token
-	redirectURI string // as presented
-	verifier    string // as presented
+	keys        *keyset    // as they were before the transaction: who holds one connection must not wait for another
+	key         signingKey // of them, that signs
+	presents    string     // name of the parameter that has the code or refresh token
+	redirectURI string     // as presented
+	verifier    string     // as presented
 	application application.Application
 	secret      id.Digest // that authenticated the application
 	grant       grantRow  // locked

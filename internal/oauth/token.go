@@ -42,7 +42,7 @@ func (s *Service) Token(ctx context.Context, form url.Values, idempotencyKey str
 	default:
 		return TokenResponse{}, invalidRequest("unsupported_grant_type: grant_type must be authorization_code or refresh_token.")
 	}
-	signer, err := s.keys.signer(ctx)
+	keys, signer, err := s.keys.signer(ctx)
 	if err != nil {
 		return TokenResponse{}, err
 	}
@@ -50,7 +50,7 @@ func (s *Service) Token(ctx context.Context, form url.Values, idempotencyKey str
 	var replayed, applicationID string
 	var fault Fault
 	err = s.db.InTx(ctx, func(tx postgres.Tx) (err error) {
-		x := &exchange{tx: tx, key: signer, presents: presents, retry: newRetry(idempotencyKey, form), redirectURI: form.Get("redirect_uri"), verifier: form.Get("code_verifier")}
+		x := &exchange{tx: tx, keys: keys, key: signer, presents: presents, retry: newRetry(idempotencyKey, form), redirectURI: form.Get("redirect_uri"), verifier: form.Get("code_verifier")}
 		response, err = s.runLibrary(ctx, x, form)
 		replayed, applicationID, fault = x.replayed, x.application.ID, x.fault
 		return err

@@ -46,13 +46,16 @@ func (o ofConsultation) show(c consultation.Consultation, proposed money.Cents, 
 		}
 		return t.Format(stamp)
 	}
-	duration := "-"
+	call := "none"
+	if c.CallStartedAt != nil {
+		call = at(c.CallStartedAt) + " to " + at(c.CallEndedAt)
+	}
 	if c.DurationSec != nil {
-		duration = fmt.Sprintf("%d s", *c.DurationSec)
+		call += fmt.Sprintf(", %d s", *c.DurationSec)
 	}
 	lines := []string{"id           " + c.ID, "status       " + string(c.Status), "client       " + c.ClientID, "application  " + c.ApplicationID,
 		"lawyer       " + none(c.LawyerID), "competence   " + c.Competence + " in " + c.Language, "created      " + c.CreatedAt.Format(stamp),
-		"call         " + at(c.CallStartedAt) + " to " + at(c.CallEndedAt) + ", " + duration, "reason       " + none(string(c.EndReason)),
+		"call         " + call, "reason       " + none(string(c.EndReason)),
 		"price        " + c.Price.Format("en") + ", given back " + c.Refunded.Format("en")}
 	if proposed > 0 {
 		lines = append(lines, "withdrawal   declared during the call: "+proposed.Format("en")+" go back, in proportion to what was not delivered")

@@ -41,7 +41,7 @@ func (c *ledgerVerifyCmd) Run(ctx context.Context, cfg *app.Config) error {
 			"outstandingCents": check.Outstanding, "volumeCents": check.Volume, "heads": fmt.Sprintf("%x", check.Heads)}
 		if len(check.Findings) > 0 {
 			_ = c.print(result, check.Findings...)
-			return fmt.Errorf("the books have %d faults", len(check.Findings))
+			return fmt.Errorf("faults in the books: %d", len(check.Findings))
 		}
 		return c.print(result, fmt.Sprintf("The books agree: %d transactions, %s in clients' wallets, seal %x.",
 			check.Transactions, check.Outstanding.Format("en"), check.Heads))

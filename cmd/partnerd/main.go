@@ -20,7 +20,7 @@ import (
 )
 
 type cli struct {
-	app.Config `embed:""`
+	app.Config `embed:"" group:"Settings, also from the environment"`
 
 	Version kong.VersionFlag `help:"Print the version, which is that of the commit."`
 

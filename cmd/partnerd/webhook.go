@@ -233,13 +233,13 @@ func (c *webhookRedeliverCmd) sendRange(ctx context.Context, a *app.App) error {
 	for {
 		n, next, err := a.Operator.RedeliverRange(ctx, act{By: c.By, Reason: c.Reason}.by(), c.Application, f)
 		if errors.Is(err, problem.ErrRateLimited) && total > 0 {
-			return fmt.Errorf("%d deliveries will be sent; for the rest, go on later with --from %s: %w", total, f.After.CreatedAt.Format(time.RFC3339Nano), err)
+			return fmt.Errorf("deliveries that will be sent: %d; for the rest, go on later with --from %s: %w", total, f.After.CreatedAt.Format(time.RFC3339Nano), err)
 		}
 		if err != nil {
 			return err
 		}
 		if total += n; next == nil {
-			return c.print(map[string]any{"count": total}, strconv.Itoa(total)+" deliveries will be sent")
+			return c.print(map[string]any{"count": total}, "deliveries that will be sent: "+strconv.Itoa(total))
 		}
 		f.After = *next
 	}

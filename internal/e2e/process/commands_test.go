@@ -159,7 +159,7 @@ func TestCommandsDoNotMakeAnInstallationToLookAt(t *testing.T) {
 		"database of others":  {append(keys, "PARTNERD_DATABASE_URL="+bare.String()), "PARTNERD_DATABASE_URL"},
 	} {
 		in := &installation{dir: filepath.Join(t.TempDir(), "data")}
-		in.env = append([]string{"PATH=" + os.Getenv("PATH"), "PARTNERD_DATA_DIR=" + in.dir}, c.env...)
+		in.env = append([]string{"PATH=" + os.Getenv("PATH"), "PARTNERD_ENV=sandbox", "PARTNERD_DATA_DIR=" + in.dir}, c.env...)
 		for _, command := range []string{"ledger verify", "app list", "app show app_1", "wallet statement --client cli_1 --month 2026-03", "key list"} {
 			r := in.cli(t, strings.Fields(command)...)
 			if r.code == 0 || !strings.Contains(r.stderr, c.names) || strings.Contains(r.stderr, "SQLSTATE") {

@@ -191,6 +191,31 @@ func (w *world) noticeSecret(t testing.TB) string {
 	return deriveFromMaster(t, w, "payment notices")
 }
 
+// H24: a partner who puts one fault right does not meet the next: all of them are named at once.
+func TestEveryFaultOfATopUpIsNamed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	s := w.link(t, w.partner(t, "CRM A"), w.client(t, "c1", true, 0))
+	for _, c := range []struct {
+		body object
+		want string
+	}{
+		{object{"amountCents": 1, "returnUrl": "javascript:alert(1)"}, "amountCents too_small, returnUrl invalid_url"},
+		{object{"amountCents": 1, "returnUrl": 2}, "amountCents too_small, returnUrl invalid_type"},
+		{object{"amountCents": 2000, "returnUrl": "http://crm.example/"}, "returnUrl invalid_url"},
+		{object{"returnUrl": "https://crm.example/"}, "amountCents required"},
+	} {
+		r := s.do(t, http.MethodPost, "/api/v1/wallet/topup-session", c.body)
+		r.is(t, fmt.Sprint(c.body), http.StatusUnprocessableEntity, "VALIDATION_ERROR")
+		if got := strings.Join(r.issues(), ", "); got != c.want {
+			t.Errorf("%v: %s", c.body, r)
+		}
+	}
+	if r := s.get(t, "/api/v1/consultations?createdAfter=2026-06-01T10:30:00+02:00"); r.Status != http.StatusBadRequest || !strings.Contains(string(r.Body), "%2B") {
+		t.Errorf("a + that means a space: %s", r)
+	}
+}
+
 // H29: 100 000 cents at once are the most, and 200 000 in the wallet, when the session is made and when it is paid.
 func TestTheWalletHasACeiling(t *testing.T) {
 	t.Parallel()

@@ -70,6 +70,9 @@ func describe(k jsonschema.ErrorKind) (code, message string) {
 		if k.Want == "uri" {
 			return problem.IssueInvalidURL, "Must be an absolute URL."
 		}
+		if k.Want == "date-time" {
+			return problem.IssueInvalidValue, "Must be a time of RFC 3339 with its zone, such as 2026-06-01T08:30:00Z. In a query a + is written %2B."
+		}
 		return problem.IssueInvalidValue, "Must have the format " + k.Want + "."
 	default:
 		return problem.IssueInvalidValue, "Is not acceptable."

@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"regexp"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -414,12 +415,16 @@ func (s *Server) checkBody(op *operation) echo.MiddlewareFunc {
 			if refusal == nil {
 				var issues []problem.Issue
 				value, issues = op.body.check(raw, value)
-				// The contract cannot say which codes there are, because the catalog changes.
+				// The contract cannot say which codes there are, because the catalog changes, nor where a browser may return to.
 				unlisted, err := s.deps.Catalog.Unlisted(ctx, s.deps.DB.Read(), textOf(value, "competence"), textOf(value, "language"))
 				if err != nil {
 					return err
 				}
-				if issues = append(issues, unlisted...); len(issues) > 0 {
+				issues = append(issues, unlisted...)
+				if !slices.ContainsFunc(issues, func(i problem.Issue) bool { return i.Path == "returnUrl" }) {
+					issues = append(issues, s.deps.Payments.UnusableReturn(textOf(value, "returnUrl"))...)
+				}
+				if len(issues) > 0 {
 					refusal = problem.ErrValidation.With(issues...)
 				}
 			}

@@ -15,13 +15,17 @@ import (
 const maxReturnURL = 2048 // bytes; a URL is ASCII
 
 func checkCreate(c CreateCommand, cfg Config) []problem.Issue {
-	issues := checkAmount(c.Amount, cfg)
-	if len(c.ReturnURL) > maxReturnURL {
-		issues = append(issues, problem.Issue{Path: "returnUrl", Code: problem.IssueTooLong, Message: fmt.Sprintf("Must have at most %d characters.", maxReturnURL)})
-	} else if fault := returnURLFault(c.ReturnURL, cfg.Sandbox); fault != "" {
-		issues = append(issues, problem.Issue{Path: "returnUrl", Code: problem.IssueInvalidURL, Message: fault})
+	return append(checkAmount(c.Amount, cfg), checkReturn(c.ReturnURL, cfg)...)
+}
+
+func checkReturn(raw string, cfg Config) []problem.Issue {
+	if len(raw) > maxReturnURL {
+		return []problem.Issue{{Path: "returnUrl", Code: problem.IssueTooLong, Message: fmt.Sprintf("Must have at most %d characters.", maxReturnURL)}}
 	}
-	return issues
+	if fault := returnURLFault(raw, cfg.Sandbox); fault != "" {
+		return []problem.Issue{{Path: "returnUrl", Code: problem.IssueInvalidURL, Message: fault}}
+	}
+	return nil
 }
 
 func checkAmount(amount money.Cents, cfg Config) (issues []problem.Issue) {

@@ -64,6 +64,15 @@ func (s *Service) provider(name string) Provider {
 // Available tells whether there is a provider that takes the money of new sessions.
 func (s *Service) Available() bool { return s.active() != nil }
 
+// UnusableReturn is what Create would say of the return URL of a request, which may be nil: whoever refuses the request for something
+// else says this with it.
+func (s *Service) UnusableReturn(raw *string) []problem.Issue {
+	if raw == nil {
+		return nil
+	}
+	return checkReturn(*raw, s.cfg)
+}
+
 // Create makes a session that can be paid for one hour (specification section 4.2). Problems: VALIDATION_ERROR with
 // issues at amountCents and returnUrl, WALLET_LIMIT_EXCEEDED, UNAVAILABLE where there is no provider.
 func (s *Service) Create(ctx context.Context, tx postgres.Tx, c CreateCommand) (Session, error) {

@@ -2,6 +2,8 @@ package conformance
 
 import (
 	"context"
+	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -59,6 +61,33 @@ type Item struct {
 	Title string `json:"title"`
 	Done  bool   `json:"done"`
 	Saw   string `json:"saw"` // what was measured, or what is missing
+	Found string `json:"-"`   // the same as a word of [Findings]; empty with Check
+	Of    string `json:"-"`   // what that is about: an address, an instant, types of events, what a check found; often empty
+	Check string `json:"-"`   // name of the check that failed
+}
+
+// findings are what an item can say, and about what.
+var findings = map[string]string{
+	"all_https": "All of them.", "sandbox_redirect": "%s is for a sandbox only.",
+	"contact": "%s", "no_contact": "The application has no contact address.",
+	"endpoint": "%s", "no_endpoint": "No URL is set.", "endpoint_disabled": "It was disabled at %s.",
+	"sandbox_endpoint": "%s is for a sandbox only: live posts to https.",
+	"examined":         "Examined at %s.", "not_examined": "The endpoint was not examined since its URL was set.",
+	"events": "The events of every end were delivered.", "events_missing": "Not delivered from a consultation yet: %s.",
+	"seen": "Seen within the last 30 days.", "refresh_unseen": "Not seen within the last 30 days: access tokens last 15 minutes.",
+	"retry_unseen": "Not seen within the last 30 days: send one creation twice with one key, as after an answer that was lost.",
+}
+
+// Findings are the words of [Item.Found], sorted.
+func Findings() []string { return slices.Sorted(maps.Keys(findings)) }
+
+// found is an item of what was seen of something.
+func found(name, title string, done bool, finding, of string) Item {
+	i := Item{Name: name, Title: title, Done: done, Saw: findings[finding], Found: finding, Of: of}
+	if of != "" {
+		i.Saw = fmt.Sprintf(i.Saw, of)
+	}
+	return i
 }
 
 // Checklist measures an application. Problem: NOT_FOUND.
@@ -94,8 +123,8 @@ func (s *Service) Checklist(ctx context.Context, tx postgres.Tx, applicationID s
 		examined(report, "unknown", "Types and fields that are new are taken", "unknown-type", "unknown-field"),
 		examined(report, "gone", "410 is never answered, and every answer comes in time", "not-gone", "in-time"),
 		eventsItem(delivered),
-		{"refresh", "A refresh token was exchanged", refreshed, choose(refreshed, "Seen within the last 30 days.", "Not seen within the last 30 days: access tokens last 15 minutes.")},
-		{"retry", "A creation was sent again with its Idempotency-Key", replayed, choose(replayed, "Seen within the last 30 days.", "Not seen within the last 30 days: send one creation twice with one key, as after an answer that was lost.")},
+		found("refresh", "A refresh token was exchanged", refreshed, choose(refreshed, "seen", "refresh_unseen"), ""),
+		found("retry", "A creation was sent again with its Idempotency-Key", replayed, choose(replayed, "seen", "retry_unseen"), ""),
 	}
 	return items, nil
 }
@@ -108,46 +137,42 @@ func choose(ok bool, yes, no string) string {
 }
 
 func redirectItem(app application.Application) Item {
-	bad := slices.IndexFunc(app.RedirectURIs, func(u string) bool { return !strings.HasPrefix(u, "https://") })
-	item := Item{"redirect", "Redirect URIs are https", bad < 0, "All of them."}
-	if bad >= 0 {
-		item.Saw = app.RedirectURIs[bad] + " is for a sandbox only."
+	const name, title = "redirect", "Redirect URIs are https"
+	if bad := slices.IndexFunc(app.RedirectURIs, func(u string) bool { return !strings.HasPrefix(u, "https://") }); bad >= 0 {
+		return found(name, title, false, "sandbox_redirect", app.RedirectURIs[bad])
 	}
-	return item
+	return found(name, title, true, "all_https", "")
 }
 
 func contactItem(app application.Application) Item {
-	return Item{"contact", "Somebody is told when deliveries fail", app.ContactEmail != "", choose(app.ContactEmail != "", app.ContactEmail, "The application has no contact address.")}
+	told := app.ContactEmail != ""
+	return found("contact", "Somebody is told when deliveries fail", told, choose(told, "contact", "no_contact"), app.ContactEmail)
 }
 
 func endpointItem(e webhook.Endpoint) Item {
-	item := Item{Name: "endpoint", Title: "The webhook endpoint is there", Done: e.URL != "" && e.DisabledAt == nil, Saw: e.URL}
+	const name, title = "endpoint", "The webhook endpoint is there"
 	switch {
 	case e.URL == "":
-		item.Saw = "No URL is set."
+		return found(name, title, false, "no_endpoint", "")
 	case e.DisabledAt != nil:
-		item.Saw = "It was disabled at " + e.DisabledAt.UTC().Format(time.RFC3339) + "."
+		return found(name, title, false, "endpoint_disabled", e.DisabledAt.UTC().Format(time.RFC3339))
 	case !strings.HasPrefix(e.URL, "https://"):
-		item.Done, item.Saw = false, e.URL+" is for a sandbox only: live posts to https."
+		return found(name, title, false, "sandbox_endpoint", e.URL)
 	}
-	return item
+	return found(name, title, true, "endpoint", e.URL)
 }
 
 // examined is done when the last examination passed all these checks.
 func examined(r *Report, name, title string, checks ...string) Item {
-	item := Item{Name: name, Title: title}
 	if r == nil {
-		item.Saw = "The endpoint was not examined since its URL was set."
-		return item
+		return found(name, title, false, "not_examined", "")
 	}
 	for _, x := range r.Results {
 		if slices.Contains(checks, x.Name) && !x.Passed {
-			item.Saw = x.Title + ": " + x.Fault
-			return item
+			return Item{Name: name, Title: title, Saw: x.Title + ": " + x.Fault, Of: x.Fault, Check: x.Name}
 		}
 	}
-	item.Done, item.Saw = true, "Examined at "+r.At.UTC().Format(time.RFC3339)+"."
-	return item
+	return found(name, title, true, "examined", r.At.UTC().Format(time.RFC3339))
 }
 
 // wanted are the events that every integration meets.
@@ -160,6 +185,5 @@ func eventsItem(delivered []webhook.Type) Item {
 			missing = append(missing, string(t))
 		}
 	}
-	return Item{"events", "Consultations were played to each of their ends", len(missing) == 0,
-		choose(len(missing) == 0, "The events of every end were delivered.", "Not delivered from a consultation yet: "+strings.Join(missing, ", ")+".")}
+	return found("events", "Consultations were played to each of their ends", len(missing) == 0, choose(len(missing) == 0, "events", "events_missing"), strings.Join(missing, ", "))
 }

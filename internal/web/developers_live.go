@@ -7,6 +7,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"partnerd/internal/conformance"
 	"partnerd/internal/portal"
 	"partnerd/internal/postgres"
 	"partnerd/internal/ratelimit"
@@ -22,7 +23,7 @@ func (p *Pages) devLive(c echo.Context, s staff.Session, m portal.Membership) er
 	}
 	list := opsBlock{Title: "dev.checklist", Hint: "dev.checklist.hint", Head: []string{"dev.col.item", "ops.col.status", "dev.col.saw"}, Table: true, Links: p.devLinks(m, "", "examine")}
 	for _, i := range items {
-		list.Rows = append(list.Rows, []opsCell{worded("dev.item." + i.Name), yes("dev.item.done", "dev.item.todo", i.Done), plain(i.Saw)})
+		list.Rows = append(list.Rows, []opsCell{worded("dev.item." + i.Name), yes("dev.item.done", "dev.item.todo", i.Done), sawCell(i)})
 	}
 	blocks := []opsBlock{list}
 	report, err := p.deps.Conformance.Last(ctx, tx, m.Application.ID)
@@ -42,6 +43,17 @@ func (p *Pages) devLive(c echo.Context, s staff.Session, m portal.Membership) er
 		blocks = append(blocks, b, checks)
 	}
 	return p.dev(c, s, opsPage{Heading: "dev.section.live", Code: m.Application.Name, Blocks: blocks})
+}
+
+// sawCell is what was seen of an item. What a receiver did wrong is said in English, as its developers' logs are.
+func sawCell(i conformance.Item) opsCell {
+	switch {
+	case i.Check != "":
+		return opsCell{Key: "dev.exam." + i.Check, Also: i.Of}
+	case i.Of != "":
+		return worded("dev.saw."+i.Found, i.Of)
+	}
+	return worded("dev.saw." + i.Found)
 }
 
 // devLiveActs are the acts of the pages about going live and, where there is one, about the clock of a sandbox.

@@ -92,7 +92,7 @@ func (p *Pages) devWebhooks(c echo.Context, s staff.Session, m portal.Membership
 		address = code(endpoint.URL)
 	}
 	state := opsBlock{Title: "dev.endpoint", Facts: []opsFact{{"ops.field.webhook", address}, {"ops.hooks.disabled", maybeAt(endpoint.DisabledAt)}, {"ops.hooks.why", code(endpoint.DisabledReason)},
-		{"ops.hooks.failing", maybeAt(endpoint.FailingSince)}, {"ops.hooks.rate", worded("ops.percent", health.Rate())}, {"ops.hooks.failed", plain(strconv.Itoa(health.Failed))},
+		{"ops.hooks.failing", maybeAt(endpoint.FailingSince)}, {"ops.hooks.rate", rateCell(health)}, {"ops.hooks.failed", plain(strconv.Itoa(health.Failed))},
 		{"ops.hooks.pending", plain(strconv.Itoa(health.Pending))}, {"ops.hooks.oldest", maybeAt(health.Oldest)}, {"dev.field.events", enabledCell(endpoint.EnabledEvents)}}, Links: p.devLinks(m, "", "hook-url", "hook-test", "hook-events")}
 	if endpoint.DisabledAt != nil {
 		state.Links = append(state.Links, p.devLinks(m, "", "hook-enable")...)

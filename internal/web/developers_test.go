@@ -116,6 +116,16 @@ func TestEveryMemberSeesAndDoesWhatTheTableSays(t *testing.T) {
 }
 
 // Nobody but the people of partners gets in, and they get in nowhere else.
+// What is missing before going live is said in the language of the page, not in that of the API.
+func TestWhatWasSeenIsSaidInTheLanguageOfThePage(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	live := f.portalOf()(devPath(":app", "live"), "")
+	w := f.member(portal.Viewer)
+	w.get(live+"?lang=fr").want(t, 200, "Le point de réception n’a pas été examiné", "Pas vu dans les 30 derniers jours", "Pas encore remis depuis une consultation\u00a0: consultation.created")
+	w.get(live+"?lang=en").want(t, 200, "The endpoint was not examined", "Not delivered from a consultation yet: consultation.created")
+}
+
 func TestKindsKeepToTheirPages(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

@@ -25,6 +25,7 @@ import (
 	"partnerd/internal/problem"
 	"partnerd/internal/staff"
 	"partnerd/internal/wallet"
+	"partnerd/internal/webhook"
 )
 
 // everybody are all operators.
@@ -133,6 +134,15 @@ func coded(s string, also ...string) opsCell {
 	}
 	return opsCell{Key: "ops.code." + s, Also: strings.Join(also, " ")}
 }
+
+// rateCell is the share of deliveries that arrived; nothing when none was made.
+func rateCell(h webhook.Health) opsCell {
+	if h.Delivered+h.Failed == 0 {
+		return opsCell{}
+	}
+	return worded("ops.percent", h.Rate())
+}
+
 func worded(key string, args ...any) opsCell { return opsCell{Key: key, Args: args} }
 func at(t time.Time) opsCell                 { return opsCell{At: &t} }
 func exactly(t time.Time) opsCell            { return opsCell{At: &t, Exact: true} }

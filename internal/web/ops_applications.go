@@ -84,7 +84,7 @@ func (p *Pages) hookBlocks(ctx context.Context, tx postgres.Tx, s staff.Session,
 		host = u.Scheme + "://" + u.Host // the rest may hold a token
 	}
 	state := opsBlock{Title: "ops.hooks", Facts: []opsFact{{"ops.hooks.host", code(host)}, {"ops.hooks.disabled", maybeAt(endpoint.DisabledAt)}, {"ops.hooks.why", code(endpoint.DisabledReason)},
-		{"ops.hooks.failing", maybeAt(endpoint.FailingSince)}, {"ops.hooks.rate", worded("ops.percent", health.Rate())}, {"ops.hooks.failed", plain(strconv.Itoa(health.Failed))},
+		{"ops.hooks.failing", maybeAt(endpoint.FailingSince)}, {"ops.hooks.rate", rateCell(health)}, {"ops.hooks.failed", plain(strconv.Itoa(health.Failed))},
 		{"ops.hooks.pending", plain(strconv.Itoa(health.Pending))}, {"ops.hooks.oldest", maybeAt(health.Oldest)}}}
 	state.Links = p.links(s, applicationID, "enable-webhooks", "redeliver-one", "redeliver")
 	list, _, err := p.deps.Webhooks.Deliveries(ctx, tx, applicationID, webhook.DeliveryFilter{Limit: 20})

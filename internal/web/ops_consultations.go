@@ -81,7 +81,7 @@ func (p *Pages) opsConsultation(c echo.Context, s staff.Session) error {
 		{"ops.col.status", coded(string(got.Status))}, {"ops.col.application", linked(opsPath("applications", got.ApplicationID), got.Application.Name)},
 		{"ops.col.client", subjectCell(got.ClientID)}, {"ops.col.reference", plain(got.ExternalRef)}, {"ops.col.pair", code(got.Competence + " " + got.Language)},
 		{"ops.col.price", plain(got.Price.Format(lang))}, {"ops.col.lawyer", p.lawyerCell(got, got.LawyerID)}, {"ops.col.due", maybeAt(got.CallbackDueAt)},
-		{"ops.col.call", maybeAt(got.CallStartedAt)}, {"ops.col.ended", code(string(got.EndReason))},
+		{"ops.col.call", maybeAt(got.CallStartedAt)}, {"ops.col.ended", endCell(got.EndReason)},
 	}
 	if got.DurationSec != nil {
 		facts = append(facts, opsFact{"ops.col.duration", worded("ops.seconds", *got.DurationSec)})
@@ -128,6 +128,14 @@ func (p *Pages) lawyerCell(got operator.Case, lawyerID string) opsCell {
 		return opsCell{Text: l.Name, URL: opsPath("lawyers", lawyerID)}
 	}
 	return code(lawyerID)
+}
+
+// endCell says why a consultation ended without being completed.
+func endCell(why consultation.Reason) opsCell {
+	if why == "" {
+		return opsCell{}
+	}
+	return worded("ops.end." + string(why))
 }
 
 // because says why a lawyer was asked; of the oldest offers it is not known.

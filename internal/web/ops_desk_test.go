@@ -272,6 +272,28 @@ func TestEveryActOfTheDeskIsRecordedOnce(t *testing.T) {
 }
 
 // The chain of the audit, which grows for ever, is followed when somebody asks for it, and not with each look at the page.
+// An operator reads why a consultation ended, and nothing of deliveries that there were none of.
+func TestWhyAConsultationEndedIsSaidInWords(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	id := f.start().ID
+	f.tx(func(tx postgres.Tx) {
+		if err := dbtest.Exec(t.Context(), tx, "UPDATE consultations SET status = 'EXPIRED', timer_at = NULL, expired_at = now(), end_reason = 'client_not_reached' WHERE id = $1", id); err != nil {
+			t.Fatal(err)
+		}
+	})
+	w := f.operator(staff.Support)
+	w.get(opsPath("consultations", id)+"?lang=fr").want(t, 200, "client non joint")
+	p := w.get(opsPath("consultations", id) + "?lang=en")
+	p.want(t, 200, "the client was not reached")
+	if strings.Contains(p.body, "client_not_reached") {
+		t.Error("the code is shown")
+	}
+	if p = w.get(opsPath("applications", f.app.ID)); p.StatusCode != 200 || strings.Contains(p.body, "100%") {
+		t.Errorf("everything was delivered of nothing: %d", p.StatusCode)
+	}
+}
+
 func TestTheChainIsFollowedWhenAskedFor(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

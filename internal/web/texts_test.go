@@ -61,6 +61,9 @@ func usedKeys(t *testing.T) map[string]bool {
 	for _, why := range endsOfExpired {
 		used[statusKey(consultation.Expired, why)] = true
 	}
+	for _, why := range append(slices.Clone(endsOfExpired), consultation.CancelledByPartner, consultation.CancelledByClient, consultation.CancelledByUs) {
+		used[endCell(why).Key] = true
+	}
 	for _, m := range []wallet.Type{wallet.TopUp, wallet.Capture, wallet.Refund, wallet.Adjustment} {
 		used["movement."+string(m)] = true
 	}
@@ -99,6 +102,9 @@ func usedKeys(t *testing.T) map[string]bool {
 		if r.Section == r.Path {
 			used["dev.section."+cmp.Or(strings.TrimPrefix(strings.TrimPrefix(r.Path, devPath(":app")), "/"), "overview")] = true
 		}
+	}
+	for _, found := range conformance.Findings() {
+		used["dev.saw."+found] = true
 	}
 	for _, r := range portal.Roles() {
 		used["dev.role."+string(r)] = true

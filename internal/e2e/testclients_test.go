@@ -94,6 +94,9 @@ func TestClientsAndLinksByAPI(t *testing.T) {
 	w.play(t, a, http.MethodDelete, testClients+"/"+ready.ID, nil).is(t, "delete", http.StatusOK, "")
 	s.get(t, "/api/v1/me").is(t, "after it is deleted", http.StatusUnauthorized, "UNAUTHORIZED")
 	w.play(t, a, http.MethodDelete, testClients+"/"+ready.ID, nil).is(t, "delete again", http.StatusNotFound, "NOT_FOUND")
+	if n := w.queryInt(t, `SELECT count(*) FROM audit_entries WHERE action = 'client.delete' AND subject = $1 AND actor = $2`, ready.ID, "application:"+a.ClientID); n != 1 {
+		t.Errorf("%d entries of the audit say who deleted it", n)
+	}
 	if got := listed(a); !slices.Equal(got, []string{bare.ID}) {
 		t.Errorf("listed then %v", got)
 	}

@@ -79,7 +79,7 @@ func testClientView(c sandbox.TestClient) models.TestClient {
 
 // DeleteClient answers DELETE /api/platform/v1/sandbox/clients/{clientId}.
 func (s player) DeleteClient(ctx context.Context, r server.DeleteClientRequestObject) (server.DeleteClientResponseObject, error) {
-	if err := s.deps.TestClients.Delete(ctx, requestOf(ctx).Principal.ApplicationID, r.ClientID); err != nil {
+	if err := s.deps.TestClients.Delete(ctx, actorOf(ctx), requestOf(ctx).Principal.ApplicationID, r.ClientID); err != nil {
 		return nil, err
 	}
 	return server.DeleteClient200JSONResponse{Body: models.DeletedTestClient{ID: r.ClientID}}, nil

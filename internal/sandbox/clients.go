@@ -124,8 +124,8 @@ func (c *Clients) List(ctx context.Context, tx postgres.Tx, applicationID string
 }
 
 // Delete shuts a test client out of pages and API, ends its links, and drops what was sent to it. What was begun for it is finished.
-// Problem: NOT_FOUND.
-func (c *Clients) Delete(ctx context.Context, applicationID, clientID string) error {
+// by is who does it, for the audit. Problem: NOT_FOUND.
+func (c *Clients) Delete(ctx context.Context, by, applicationID, clientID string) error {
 	return c.deps.DB.InTx(ctx, func(tx postgres.Tx) error {
 		if err := c.own(ctx, tx, applicationID, clientID); err != nil {
 			return err
@@ -136,7 +136,14 @@ func (c *Clients) Delete(ctx context.Context, applicationID, clientID string) er
 		if _, err := c.deps.OAuth.UnlinkAll(ctx, tx, clientID, oauth.ReasonOperator); err != nil {
 			return err
 		}
-		return deleteClient(ctx, tx, clientID)
+		deleted, err := deleteClient(ctx, tx, clientID)
+		if err != nil {
+			return err
+		}
+		if !deleted { // somebody else was faster
+			return problem.ErrNotFound
+		}
+		return audit.Record(ctx, tx, audit.Entry{Actor: by, Action: "client.delete", Subject: clientID, Reason: "A test client of a sandbox."})
 	})
 }
 

@@ -54,13 +54,14 @@ func listClients(ctx context.Context, tx postgres.Tx, applicationID string) (lis
 	return list, nil
 }
 
-// deleteClient forgets whose test client it was, and what was sent to it.
-func deleteClient(ctx context.Context, tx postgres.Tx, clientID string) error {
-	if _, err := gorm.G[clientRow](tx.Gorm(ctx)).Where("client_id = ?", clientID).Delete(ctx); err != nil {
-		return fmt.Errorf("delete test client: %w", err)
+// deleteClient forgets whose test client it was, and what was sent to it. It reports false when it was nobody's any more.
+func deleteClient(ctx context.Context, tx postgres.Tx, clientID string) (bool, error) {
+	n, err := gorm.G[clientRow](tx.Gorm(ctx)).Where("client_id = ?", clientID).Delete(ctx)
+	if err != nil {
+		return false, fmt.Errorf("delete test client: %w", err)
 	}
 	if _, err := gorm.G[messageRow](tx.Gorm(ctx)).Where("client_id = ?", clientID).Delete(ctx); err != nil {
-		return fmt.Errorf("delete messages: %w", err)
+		return false, fmt.Errorf("delete messages: %w", err)
 	}
-	return nil
+	return n > 0, nil
 }

@@ -182,7 +182,7 @@ func (p *Pages) devSandboxActs() []devAct {
 				return []opsField{{Label: "ops.col.name", Type: "shown", Value: one.Name}}, err
 			},
 			Do: func(ctx context.Context, c devCall) (devDone, error) {
-				return devDone{}, g.Clients.Delete(ctx, c.Of.ID, c.Subject)
+				return devDone{}, g.Clients.Delete(ctx, c.By.StaffID, c.Of.ID, c.Subject)
 			}},
 		{Name: "lawyer-new", Path: page("lawyers", "new"), Need: portal.Developer, Back: page("lawyers"),
 			Fields: func(ctx context.Context, tx postgres.Tx, c devCall) ([]opsField, error) {

@@ -135,6 +135,8 @@ func TestTheFiguresOfEveryWalletFollowFromItsSeal(t *testing.T) {
 		"number":    {`UPDATE wallets SET entry_seq = entry_seq - 1 WHERE client_id = 'cli_1'`, `UPDATE wallets SET entry_seq = entry_seq + 1 WHERE client_id = 'cli_1'`, "wallet cli_1: counts"},
 		"hash":      {`UPDATE wallets SET entry_hash = '\x00' || entry_hash WHERE client_id = 'cli_2'`, `UPDATE wallets SET entry_hash = substr(entry_hash, 2) WHERE client_id = 'cli_2'`, "wallet cli_2: its newest transaction is not the one it remembers"},
 		"seal":      {`UPDATE ledger_seals SET available_cents = available_cents + 1 WHERE client_id = 'cli_2'`, `UPDATE ledger_seals SET available_cents = available_cents - 1 WHERE client_id = 'cli_2'`, "wallet cli_2: "},
+		"both": {`WITH w AS (UPDATE wallets SET available_cents = available_cents + 1 WHERE client_id = 'cli_2') UPDATE ledger_seals SET available_cents = available_cents + 1 WHERE client_id = 'cli_2'`,
+			`WITH w AS (UPDATE wallets SET available_cents = available_cents - 1 WHERE client_id = 'cli_2') UPDATE ledger_seals SET available_cents = available_cents - 1 WHERE client_id = 'cli_2'`, "wallet cli_2: was sealed at number"},
 	} {
 		f.corrupt(c.do)
 		for _, found := range []books.Check{f.examine(), f.examineAll()} {

@@ -107,9 +107,13 @@ type Fresh struct {
 	TopUps        []string
 }
 
-// VerifyFresh examines what the ledger got since it was sealed last, like [Verify], and that the figures of every wallet follow from its
+// VerifyFresh examines what the ledger got since it was sealed last, like [Verify], that every seal says what the ledger had there, and that the figures of every wallet follow from its
 // seal and that. When nothing is wrong it is sealed as well: the caller undoes that when something else is. Callers come one by one.
 func VerifyFresh(ctx context.Context, tx postgres.Tx) (f Fresh, err error) {
+	// The program may write seals, as it may wallets, and not what is booked: both could be changed in step.
+	if f.Findings, err = brokenSeals(ctx, tx); err != nil {
+		return Fresh{}, err
+	}
 	lines, err := postgres.Query[struct{ Kind, Text string }](ctx, tx, freshSQL)
 	if err != nil {
 		return Fresh{}, fmt.Errorf("verify what is new in the ledger: %w", err)
@@ -129,7 +133,7 @@ func VerifyFresh(ctx context.Context, tx postgres.Tx) (f Fresh, err error) {
 
 var (
 	brokenSealsSQL = postgres.SQL(postgres.Report, `SELECT format('wallet %s: was sealed at number %s with %s available and %s held, the ledger says otherwise', s.client_id, s.seq, s.available_cents, s.held_cents)
-		FROM ledger_seals s LEFT JOIN ledger_transactions t ON t.client_id = s.client_id AND t.seq = s.seq
+		FROM ledger_seals s LEFT JOIN LATERAL (SELECT * FROM ledger_transactions t WHERE t.client_id = s.client_id AND t.seq = s.seq OFFSET 0) t ON true
 		WHERE t.hash IS DISTINCT FROM s.hash OR t.available_after_cents <> s.available_cents OR t.balance_after_cents <> s.available_cents + s.held_cents LIMIT 1000`)
 
 	// What a transaction says was there afterwards is what [Verify] compares with all postings up to it.
@@ -143,11 +147,19 @@ var (
 // Seal says which seals do not agree with the ledger, and seals every wallet at its newest transaction. The caller examines everything
 // afterwards, with [Verify], and undoes it when something is wrong: what is booked meanwhile is examined and not sealed.
 func Seal(ctx context.Context, tx postgres.Tx) (findings []string, err error) {
-	if findings, err = postgres.Query[string](ctx, tx, brokenSealsSQL); err != nil {
-		return nil, fmt.Errorf("compare the seals: %w", err)
+	if findings, err = brokenSeals(ctx, tx); err != nil {
+		return nil, err
 	}
 	if _, err := tx.Exec(ctx, sealSQL); err != nil {
 		return nil, fmt.Errorf("seal the ledger: %w", err)
+	}
+	return findings, nil
+}
+
+func brokenSeals(ctx context.Context, tx postgres.Tx) ([]string, error) {
+	findings, err := postgres.Query[string](ctx, tx, brokenSealsSQL)
+	if err != nil {
+		return nil, fmt.Errorf("compare the seals: %w", err)
 	}
 	return findings, nil
 }

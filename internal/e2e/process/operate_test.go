@@ -42,7 +42,7 @@ func TestRunningServersFollowTheCommands(t *testing.T) {
 	if !state.Suspended || status(a) != http.StatusUnauthorized || status(b) != http.StatusUnauthorized {
 		t.Error("a suspended application is let in")
 	}
-	if x := refresh(b, partner.app.ClientSecret); x.status != http.StatusBadRequest {
+	if x := refresh(b, partner.app.ClientSecret); x.status != http.StatusUnauthorized {
 		t.Errorf("a suspended application refreshes: %d", x.status)
 	}
 	in.ask(t, &state, "app", "resume", app, "--reason", "Sorry", "--json")

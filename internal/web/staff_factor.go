@@ -1,0 +1,84 @@
+package web
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/labstack/echo/v4"
+
+	"partnerd/internal/postgres"
+	"partnerd/internal/staff"
+)
+
+type factorView struct {
+	staff.Factor
+	Fields []field
+	Fault  bool
+}
+
+// Side is how wide the picture is, with the margin that readers of QR codes need.
+func (v factorView) Side() int { return v.Size + 8 }
+
+func (p *Pages) factorForm(c echo.Context) error { return p.showFactor(c, http.StatusOK, "") }
+
+func (p *Pages) showFactor(c echo.Context, status int, fault string) error {
+	ctx := c.Request().Context()
+	v := factorView{Fields: []field{codeField("staff.factor.code", "")}, Fault: fault != ""}
+	err := p.deps.DB.InTx(ctx, func(tx postgres.Tx) (err error) {
+		v.Factor, _, err = p.deps.Staff.SetUpFactor(ctx, tx, p.staffToken(c))
+		return err
+	})
+	if errors.Is(err, staff.ErrNoSession) {
+		return c.Redirect(http.StatusSeeOther, staffLogin)
+	}
+	if err != nil {
+		return fmt.Errorf("set up the second factor: %w", err)
+	}
+	title := "staff.factor.title"
+	if v.Fields[0].Fault, v.Fields[0].Focus = fault, v.Fault; v.Fault {
+		title = "staff.factor.title.error"
+	}
+	return p.render(c, status, "staff_factor", view{Title: title, CSRF: p.staffCSRF(c), Narrow: true, Data: v})
+}
+
+func (p *Pages) confirmFactor(c echo.Context) error {
+	person, err := p.pendingStaff(c)
+	if err != nil || person == nil {
+		return err
+	}
+	if !p.ownStaffForm(c) {
+		return statusError(http.StatusForbidden)
+	}
+	var token string
+	var codes []string
+	wait, err := p.withCode(c, person.ID, func(ctx context.Context, tx postgres.Tx) (err error) {
+		token, _, codes, err = p.deps.Staff.ConfirmFactor(ctx, tx, p.staffToken(c), c.Request().PostForm.Get("code"), deviceOf(c))
+		return err
+	})
+	switch {
+	case wait > 0:
+		return tooMany(c, wait)
+	case errors.Is(err, staff.ErrCode):
+		return p.showFactor(c, http.StatusUnprocessableEntity, "staff.code.wrong")
+	case errors.Is(err, staff.ErrNoSession):
+		return c.Redirect(http.StatusSeeOther, staffLogin)
+	case err != nil:
+		return fmt.Errorf("confirm the second factor: %w", err)
+	}
+	if err := p.signStaffIn(c, *person, token); err != nil {
+		return err
+	}
+	return p.showCodes(c, deskOf(*person), codes)
+}
+
+type codesView struct {
+	Codes []string
+	Next  string
+}
+
+// showCodes shows recovery codes, which nobody sees again.
+func (p *Pages) showCodes(c echo.Context, next string, codes []string) error {
+	return p.render(c, http.StatusOK, "staff_codes", view{Title: "staff.codes.title", Narrow: true, Once: true, Data: codesView{codes, next}})
+}

@@ -48,12 +48,13 @@ type Checkout struct {
 	URL string // where the client pays; empty: on our own page
 }
 
-// RefundRequest asks a provider to give money back. The same ID twice gives it back once.
+// RefundRequest asks a provider to give money back. The same ID twice gives it back once, however much later.
 type RefundRequest struct {
 	ID         string
 	PaymentRef string // what the provider's notice called the payment
 	TopUpID    string
 	Amount     money.Cents
+	Again      bool // it was asked for before, and may have arrived
 }
 
 // builtin is the provider of a sandbox. Its checkout page is ours (package web), its notices come from package sandbox.

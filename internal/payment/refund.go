@@ -160,7 +160,7 @@ func (s *Service) sendRefund(ctx context.Context, tx postgres.Tx, r dueRefund) e
 	if p == nil {
 		return postponeRefund(ctx, tx, r.ID, "the provider "+r.Provider+" is not configured", refundPause(r.Attempts))
 	}
-	ref, err := p.Refund(ctx, RefundRequest{ID: r.ID, PaymentRef: r.PaymentRef, TopUpID: r.TopUpID, Amount: r.AmountCents})
+	ref, err := p.Refund(ctx, RefundRequest{ID: r.ID, PaymentRef: r.PaymentRef, TopUpID: r.TopUpID, Amount: r.AmountCents, Again: r.Attempts > 1})
 	switch {
 	case ctx.Err() != nil:
 		return nil // the lease brings it back

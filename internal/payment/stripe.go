@@ -106,14 +106,35 @@ func (s *Stripe) Expire(ctx context.Context, ref string) error {
 	return stripeFault("expire Stripe checkout", err)
 }
 
-// Refund implements [Provider] by POST /v1/refunds.
+// Refund implements [Provider] by POST /v1/refunds. Stripe keeps the key of a request for a day at least, so what may have arrived is looked
+// for before.
 func (s *Stripe) Refund(ctx context.Context, r RefundRequest) (string, error) {
+	if r.Again {
+		if refund, err := s.refundOf(ctx, r); err != nil || refund != nil {
+			return refundRef(refund, err)
+		}
+	}
 	p := &stripe.RefundCreateParams{
 		PaymentIntent: stripe.String(r.PaymentRef), Amount: stripe.Int64(int64(r.Amount)),
 		Reason: stripe.String(string(stripe.RefundReasonRequestedByCustomer)), Metadata: map[string]string{topUpMetadata: r.TopUpID, refundMetadata: r.ID},
 	}
 	p.SetIdempotencyKey(r.ID)
-	refund, err := s.client.V1Refunds.Create(ctx, p)
+	return refundRef(s.client.V1Refunds.Create(ctx, p))
+}
+
+// refundOf is the refund that came of a request, nil for none, by GET /v1/refunds.
+func (s *Stripe) refundOf(ctx context.Context, r RefundRequest) (*stripe.Refund, error) {
+	p := &stripe.RefundListParams{PaymentIntent: stripe.String(r.PaymentRef)}
+	p.Limit = stripe.Int64(100)
+	for refund, err := range s.client.V1Refunds.List(ctx, p).All(ctx) {
+		if err != nil || refund.Metadata[refundMetadata] == r.ID {
+			return refund, err
+		}
+	}
+	return nil, nil
+}
+
+func refundRef(refund *stripe.Refund, err error) (string, error) {
 	if err != nil {
 		return "", stripeFault("refund at Stripe", err)
 	}

@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -63,7 +64,19 @@ type standIn struct {
 	byKey    map[string]answer
 	requests []string // path and idempotency key
 	refunded map[string]int64
+	refunds  []stripeRefund
 	fail     []int // statuses of the next answers, before anything is looked at
+	lose     bool  // what is done, the answers to it are lost
+}
+
+type stripeRefund struct {
+	ID       string            `json:"id"`
+	Object   string            `json:"object"`
+	Amount   int64             `json:"amount"`
+	Currency string            `json:"currency"`
+	Intent   string            `json:"payment_intent"`
+	Status   string            `json:"status"`
+	Metadata map[string]string `json:"metadata"`
 }
 
 type stripeSession struct {
@@ -99,6 +112,10 @@ func (s *standIn) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s.checkHeader(r)
+	if r.Method == http.MethodGet {
+		s.list(w, r)
+		return
+	}
 	path, id := r.URL.Path, ""
 	if m := expirePath.FindStringSubmatch(path); m != nil {
 		path, id = "/v1/checkout/sessions/{id}/expire", m[1]
@@ -113,14 +130,64 @@ func (s *standIn) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		w.Header().Set("Idempotent-Replayed", "true")
-		write(w, stored.status, stored.body)
+		s.give(w, stored.status, stored.body)
 		return
 	}
 	status, body := s.answer(path, id, r.PostForm)
 	if key != "" && status < 300 {
 		s.byKey[key] = answer{r.PostForm.Encode(), status, body}
 	}
+	s.give(w, status, body)
+}
+
+func (s *standIn) give(w http.ResponseWriter, status int, body string) {
+	if s.lose {
+		panic(http.ErrAbortHandler)
+	}
 	write(w, status, body)
+}
+
+// list answers GET /v1/refunds, the newest first and a page at a time, as far as it is used.
+func (s *standIn) list(w http.ResponseWriter, r *http.Request) {
+	q := r.URL.Query()
+	limit, err := strconv.Atoi(q.Get("limit"))
+	if r.URL.Path != "/v1/refunds" || !amount.MatchString(q.Get("limit")) || err != nil || limit > 100 || q.Get("payment_intent") == "" {
+		s.t.Errorf("stand-in: GET %s", r.URL)
+	}
+	page, more, begun := []stripeRefund{}, false, q.Get("starting_after") == ""
+	for _, refund := range slices.Backward(s.refunds) {
+		switch {
+		case refund.Intent != q.Get("payment_intent"):
+		case !begun:
+			begun = refund.ID == q.Get("starting_after")
+		case len(page) == limit:
+			more = true
+		default:
+			page = append(page, refund)
+		}
+	}
+	raw, err := json.Marshal(map[string]any{"object": "list", "url": "/v1/refunds", "has_more": more, "data": page})
+	if err != nil {
+		s.t.Error(err)
+	}
+	write(w, http.StatusOK, string(raw))
+}
+
+// loses has the answers to what is done be lost, or not any more.
+func (s *standIn) loses(answers bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lose = answers
+}
+
+// aDayLater has dropped the keys of idempotency, as Stripe may, and made n refunds of a cent by hand.
+func (s *standIn) aDayLater(intent string, n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	clear(s.byKey)
+	for i := range n {
+		s.refunds = append(s.refunds, stripeRefund{fmt.Sprintf("re_hand_%d", i), "refund", 1, "eur", intent, "succeeded", nil})
+	}
 }
 
 func write(w http.ResponseWriter, status int, body string) {
@@ -131,9 +198,10 @@ func write(w http.ResponseWriter, status int, body string) {
 }
 
 func (s *standIn) checkHeader(r *http.Request) {
-	if r.Method != http.MethodPost || r.Header.Get("Authorization") != "Bearer "+stripeKey || r.Header.Get("Stripe-Version") != stripe.APIVersion ||
-		r.Header.Get("Content-Type") != "application/x-www-form-urlencoded" || len(r.Header.Get("Idempotency-Key")) > 255 ||
-		r.Header.Get("Idempotency-Key") == "" || !strings.HasPrefix(r.Header.Get("User-Agent"), "Stripe/v1 GoBindings/") {
+	key := r.Header.Get("Idempotency-Key")
+	if r.Method != http.MethodPost && r.Method != http.MethodGet || r.Header.Get("Authorization") != "Bearer "+stripeKey ||
+		r.Header.Get("Stripe-Version") != stripe.APIVersion || len(key) > 255 || (key == "") != (r.Method == http.MethodGet) ||
+		r.Method == http.MethodPost && r.Header.Get("Content-Type") != "application/x-www-form-urlencoded" || !strings.HasPrefix(r.Header.Get("User-Agent"), "Stripe/v1 GoBindings/") {
 		s.t.Errorf("stand-in: %s %s with header %v", r.Method, r.URL.Path, r.Header)
 	}
 }
@@ -188,7 +256,14 @@ func (s *standIn) answer(path, id string, f url.Values) (int, string) {
 				return refusal("charge_already_refunded", "Charge has already been refunded.")
 			}
 			s.refunded[intent] += cents
-			return http.StatusOK, fmt.Sprintf(`{"id": "re_%d", "object": "refund", "amount": %d, "currency": "eur", "payment_intent": %q, "status": "succeeded"}`, len(s.byKey)+1, cents, intent)
+			refund := stripeRefund{fmt.Sprintf("re_%d", len(s.refunds)+1), "refund", cents, "eur", intent, "succeeded",
+				map[string]string{"topup_id": f.Get("metadata[topup_id]"), "refund_id": f.Get("metadata[refund_id]")}}
+			s.refunds = append(s.refunds, refund)
+			raw, err := json.Marshal(refund)
+			if err != nil {
+				s.t.Error(err)
+			}
+			return http.StatusOK, string(raw)
 		}
 		return refusal("resource_missing", "No such payment_intent: '"+intent+"'")
 	}

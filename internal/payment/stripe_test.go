@@ -393,6 +393,33 @@ func TestRefundAtStripe(t *testing.T) {
 	}
 }
 
+// What Stripe did before its answer was lost is found there, also once it has forgotten the key of the request, and by the page of a list
+// that it stands on.
+func TestARefundWhoseAnswerWasLostIsGivenOnce(t *testing.T) {
+	t.Parallel()
+	f, s := withStripe(t)
+	session := f.session(50_000)
+	f.open(session.ID)
+	if err := f.post(s.pay(s.only(), "evt_1")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.refund(RefundCommand{Amount: 2000}); err != nil {
+		t.Fatal(err)
+	}
+	s.loses(true)
+	f.sendRefunds(1)
+	s.loses(false)
+	if f.refunds() != "2000 PENDING 1" || s.refunded["pi_1"] != 2000 {
+		t.Fatalf("the answer was lost: %q, at Stripe %v", f.refunds(), s.refunded)
+	}
+	s.aDayLater("pi_1", 150)
+	f.clock.Advance(25 * time.Hour)
+	f.sendRefunds(1)
+	if f.refunds() != "2000 SENT 2" || s.refunded["pi_1"] != 2000 {
+		t.Errorf("%q, at Stripe %v", f.refunds(), s.refunded)
+	}
+}
+
 // Concurrent requests give no cent back twice.
 func TestParallelRefundsOfTopUps(t *testing.T) {
 	t.Parallel()

@@ -107,8 +107,8 @@ type Fresh struct {
 	TopUps        []string
 }
 
-// VerifyFresh examines what the ledger got since it was sealed last, like [Verify], that every seal says what the ledger had there, and that the figures of every wallet follow from its
-// seal and that. When nothing is wrong it is sealed as well: the caller undoes that when something else is. Callers come one by one.
+// VerifyFresh examines what the ledger got since it was sealed last, like [Verify], that every seal says what the ledger had there, and
+// that the figures of every wallet follow from its seal and that. When nothing is wrong it is sealed as well: the caller undoes that when something else is. Callers come one by one.
 func VerifyFresh(ctx context.Context, tx postgres.Tx) (f Fresh, err error) {
 	// The program may write seals, as it may wallets, and not what is booked: both could be changed in step.
 	if f.Findings, err = brokenSeals(ctx, tx); err != nil {

@@ -1169,6 +1169,7 @@ CREATE INDEX topup_sessions_payment ON public.topup_sessions USING btree (provid
 
 CREATE TABLE twilio_legs (
     answered_at timestamp with time zone,
+    application text,
     bridged_at timestamp with time zone,
     call_id text NOT NULL,
     command_id text NOT NULL,

@@ -91,7 +91,7 @@ type Config struct {
 	PhoneCountries []string `env:"PARTNERD_PHONE_COUNTRIES" help:"Countries (ISO 3166 codes) whose phone numbers clients may verify. Default: the European Economic Area."`
 	PhoneCodes     *int     `env:"PARTNERD_PHONE_CODES" default:"5000" help:"Codes texted to phones a day, all clients together, from 1 to 10000000; a bound on what strangers can make text messages cost."`
 
-	ServiceName string `env:"PARTNERD_SERVICE_NAME" default:"partnerd" help:"What people read that the service is called, on every page."`
+	ServiceName string `env:"PARTNERD_SERVICE_NAME" default:"partnerd" help:"What the service is called on every page, in emails, text messages and phone calls."`
 	LogoFile    string `name:"service-logo" env:"PARTNERD_SERVICE_LOGO" type:"path" help:"Picture beside that name, a PNG or SVG of at most 64 KiB. Empty: none."`
 	Contact     string `name:"service-contact" env:"PARTNERD_CONTACT" help:"Whom partners and clients write to, like mailto:help@partners.example or https://…; on every page and in the contracts. Empty: nobody is named."`
 	LegalDir    string `env:"PARTNERD_LEGAL_DIR" type:"path" help:"Folder of the operator's legal pages: notice, terms and privacy, each as <page>.en.md and <page>.fr.md. Empty: there are none."`

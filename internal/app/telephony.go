@@ -53,7 +53,8 @@ func (a *App) telephony() (telephony.Adapter, error) {
 	}
 	var err error
 	a.Twilio, err = twilio.New(a.DB, twilio.Config{AccountSID: c.TwilioAccountSID, AuthToken: c.TwilioAuthToken, APIKey: c.TwilioAPIKey, APISecret: c.TwilioAPISecret,
-		CallerID: c.TwilioCallerID, Region: c.TwilioRegion, URL: c.TwilioURL, BaseURL: strings.TrimRight(c.BaseURL, "/"), Tracer: a.telemetry.Tracer()}, a.Logger)
+		CallerID: c.TwilioCallerID, Region: c.TwilioRegion, URL: c.TwilioURL, BaseURL: strings.TrimRight(c.BaseURL, "/"),
+		Service: c.ServiceName, Tracer: a.telemetry.Tracer()}, a.Logger)
 	if err != nil {
 		return nil, err
 	}

@@ -165,3 +165,4 @@ type numbersOf struct{ lawyer, client string }
 func (n numbersOf) LawyerNumber(context.Context, string) (string, error) { return n.lawyer, nil }
 func (n numbersOf) ClientNumber(context.Context, string) (string, error) { return n.client, nil }
 func (numbersOf) LawyerLanguage(context.Context, string) (string, error) { return "", nil }
+func (numbersOf) Application(context.Context, string) (string, error)    { return "CRM", nil }

@@ -56,6 +56,7 @@ func (a *App) wire(ctx context.Context, k keys) (err error) {
 		sender = a.Inbox.Mail(sender, cfg.MailLeaves())
 	}
 	a.Mail = mail.New(a.Queue, k.box, sender)
+	a.Mail.Service = cfg.ServiceName
 	a.Applications = application.New()
 	a.Catalog = catalog.New()
 	a.Wallet = wallet.New()
@@ -109,7 +110,7 @@ func (a *App) wire(ctx context.Context, k keys) (err error) {
 		a.Lawyers.OnlyChecked()
 	}
 	a.Matching = matching.New(a.Lawyers)
-	people := &people{db: a.DB, lawyers: a.Lawyers, staff: a.Staff}
+	people := &people{db: a.DB, lawyers: a.Lawyers, staff: a.Staff, applications: a.Applications}
 	provider, err := a.telephony()
 	if err != nil {
 		return err
@@ -187,7 +188,7 @@ func (a *App) purgeEvery(what string, interval time.Duration, purge func(context
 // sender is how mail leaves.
 func (a *App) sender() (mail.Sender, error) {
 	if a.Config.MailServer != "" {
-		return mail.NewSMTP(a.Config.MailServer, a.Config.MailFrom, a.telemetry.Tracer())
+		return mail.NewSMTP(a.Config.MailServer, mail.From(a.Config.MailFrom, a.Config.ServiceName), a.telemetry.Tracer())
 	}
 	if a.Config.Sandbox() {
 		return mail.Folder{Dir: a.Config.path("mail"), Logger: a.Logger}, nil
@@ -210,6 +211,7 @@ type people struct {
 	db            *postgres.DB
 	lawyers       *lawyer.Service
 	staff         *staff.Service
+	applications  *application.Service
 	consultations *consultation.Service // set once it exists: it needs telephony, which needs this
 }
 
@@ -230,6 +232,16 @@ func (p *people) LawyerLanguage(ctx context.Context, lawyerID string) (string, e
 		return "", nil
 	}
 	return strings.ToUpper(who.Language), err // the catalog's code is that of the pages, in capitals
+}
+
+// Application implements telephony.People.
+func (p *people) Application(ctx context.Context, consultationID string) (string, error) {
+	applicationID, err := p.consultations.ApplicationOf(ctx, consultationID)
+	if err != nil {
+		return "", err
+	}
+	app, err := p.applications.Get(ctx, p.db.Read(), applicationID)
+	return app.Name, err
 }
 
 // noMail keeps mail in the queue until a server is set.

@@ -145,6 +145,11 @@ func (s *Service) ClientNumber(ctx context.Context, consultationID string) (stri
 	return string(phone), err
 }
 
+// ApplicationOf returns the application through which a consultation was requested, whoever it belongs to.
+func (s *Service) ApplicationOf(ctx context.Context, consultationID string) (applicationID string, err error) {
+	return applicationOf(ctx, s.deps.DB.Read(), consultationID)
+}
+
 func (s *Service) open(r openRow) (Consultation, error) {
 	c := fromRow(r.Row)
 	if c.ErasedAt != nil {

@@ -313,6 +313,11 @@ func phoneToDial(ctx context.Context, tx postgres.Tx, consultationID string) (op
 	return r, err
 }
 
+func applicationOf(ctx context.Context, tx postgres.Tx, consultationID string) (string, error) {
+	r, err := one[row](tx.Gorm(ctx).Table("consultations").Select("application_id").Where("id = ?", consultationID))
+	return r.ApplicationID, err
+}
+
 // callOfNobody finds a call on the line of c's client that is not over though it should be: an earlier one of c, which is
 // about to be dialled, or one of a consultation that has left its lawyer.
 func callOfNobody(ctx context.Context, tx postgres.Tx, c Consultation) (callID string, found bool, err error) {

@@ -9,11 +9,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	netmail "net/mail"
 	"net/textproto"
 	"net/url"
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
 
 	gomail "github.com/wneessen/go-mail"
@@ -23,6 +25,7 @@ import (
 	"partnerd/internal/queue"
 	"partnerd/internal/seal"
 	"partnerd/internal/telemetry"
+	"partnerd/internal/text"
 )
 
 // Message is a plain text mail.
@@ -41,12 +44,26 @@ const (
 	jobName     = "mail"
 	place       = "mail.message"
 	sendTimeout = 30 * time.Second
+	signature   = "\n\n-- \n{service}\n"
 )
+
+// From is the sender of mail as readers see it: an address without a name gets the service's.
+func From(address, service string) string {
+	a, err := netmail.ParseAddress(address)
+	if err != nil || a.Name != "" {
+		return address
+	}
+	a.Name = service
+	return a.String()
+}
 
 // Service writes mails into transactions.
 type Service struct {
 	queue *queue.Queue
 	box   *seal.Box
+
+	// Service is what the service is called in every mail; empty: [text.Product]. Set it before anything is sent.
+	Service string
 }
 
 // New makes the service and tells the queue how to send.
@@ -67,9 +84,11 @@ func New(q *queue.Queue, box *seal.Box, sender Sender) *Service {
 	return &Service{queue: q, box: box}
 }
 
-// Send lets m be sent once the transaction has committed. The message is sealed while it waits, because it may hold a
-// link that signs somebody in.
+// Send lets m be sent once the transaction has committed. The service's name is put into it and under it, so that
+// readers know who writes. The message is sealed while it waits, because it may hold a link that signs somebody in.
 func (s *Service) Send(ctx context.Context, tx postgres.Tx, m Message) error {
+	m.Subject = text.Named(m.Subject, s.Service)
+	m.Text = text.Named(strings.TrimRight(m.Text, "\n")+signature, s.Service)
 	raw, err := json.Marshal(m)
 	if err != nil {
 		return fmt.Errorf("write mail: %w", err)
@@ -93,8 +112,8 @@ func (f Folder) Send(_ context.Context, m Message) error {
 		return fmt.Errorf("make mail folder: %w", err)
 	}
 	name := filepath.Join(f.Dir, clock.System{}.Now().Format("20060102T150405.000000")+"-"+rand.Text()[:6]+".eml")
-	text := "To: " + m.To + "\r\nSubject: " + m.Subject + "\r\nContent-Type: text/plain; charset=utf-8\r\n\r\n" + m.Text
-	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+	file := "To: " + m.To + "\r\nSubject: " + m.Subject + "\r\nContent-Type: text/plain; charset=utf-8\r\n\r\n" + m.Text
+	if err := os.WriteFile(name, []byte(file), 0o600); err != nil {
 		return fmt.Errorf("write mail: %w", err)
 	}
 	f.Logger.Info("mail kept in the sandbox's folder", "subject", m.Subject, "file", name)

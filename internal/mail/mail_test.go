@@ -36,8 +36,9 @@ func TestAMailIsSentAfterItsTransactionAndWaitsSealed(t *testing.T) {
 	}
 	dir := filepath.Join(t.TempDir(), "mail")
 	s := mail.New(q, box, mail.Folder{Dir: dir, Logger: log})
+	s.Service = "Allo Droit"
 	err = db.InTx(t.Context(), func(tx postgres.Tx) error {
-		return s.Send(t.Context(), tx, mail.Message{To: "a@client.example", Subject: "Héllo", Text: "The link is CANARY."})
+		return s.Send(t.Context(), tx, mail.Message{To: "a@client.example", Subject: "Héllo from {service}", Text: "The link is CANARY."})
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -63,6 +64,20 @@ func TestAMailIsSentAfterItsTransactionAndWaitsSealed(t *testing.T) {
 	raw, err := os.ReadFile(files[0])
 	if err != nil || !strings.Contains(string(raw), "To: a@client.example") || !strings.Contains(string(raw), "The link is CANARY.") {
 		t.Errorf("mail: %s %v", raw, err)
+	}
+	if !strings.Contains(string(raw), "Subject: Héllo from Allo Droit\r\n") || !strings.HasSuffix(string(raw), "\n-- \nAllo Droit\n") {
+		t.Errorf("the mail does not say who writes: %s", raw)
+	}
+}
+
+func TestTheSenderOfMailHasTheServicesName(t *testing.T) {
+	t.Parallel()
+	for address, want := range map[string]string{
+		"no-reply@partner.example": `"Allo Droit" <no-reply@partner.example>`, "Help <help@partner.example>": "Help <help@partner.example>", "nonsense": "nonsense",
+	} {
+		if got := mail.From(address, "Allo Droit"); got != want {
+			t.Errorf("From(%q) = %s", address, got)
+		}
 	}
 }
 

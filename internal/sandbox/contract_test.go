@@ -51,6 +51,7 @@ type twoPeople struct{}
 func (twoPeople) ClientNumber(context.Context, string) (string, error)   { return theClient, nil }
 func (twoPeople) LawyerNumber(context.Context, string) (string, error)   { return theLawyer, nil }
 func (twoPeople) LawyerLanguage(context.Context, string) (string, error) { return "EN", nil }
+func (twoPeople) Application(context.Context, string) (string, error)    { return "CRM", nil }
 
 func openSwitchboard(t *testing.T, connect func(*switchboard) provider) *switchboard {
 	t.Helper()
@@ -252,7 +253,7 @@ func connectTwilio(s *switchboard, script twiliotest.Script, log *slog.Logger, t
 	ours := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { answerNotice(s.T, driver, w, r) }))
 	s.Cleanup(ours.Close)
 	var err error
-	driver, err = twilio.New(s.db, twilio.Config{AccountSID: twilioAccount, AuthToken: twilioToken, CallerID: theCaller, URL: remote.URL, BaseURL: ours.URL}, log)
+	driver, err = twilio.New(s.db, twilio.Config{AccountSID: twilioAccount, AuthToken: twilioToken, CallerID: theCaller, URL: remote.URL, BaseURL: ours.URL, Service: "Allo Droit"}, log)
 	if err != nil {
 		s.Fatal(err)
 	}

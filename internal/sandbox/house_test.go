@@ -87,6 +87,7 @@ func (n people) LawyerNumber(ctx context.Context, id string) (string, error) {
 	return n.h.lawyers.Phone(ctx, n.h.db.Read(), id)
 }
 func (n people) LawyerLanguage(context.Context, string) (string, error) { return "", nil } // nobody signs in
+func (n people) Application(context.Context, string) (string, error)    { return "CRM", nil }
 
 func must[T any](t *testing.T) func(v T, err error) T {
 	return func(v T, err error) T {

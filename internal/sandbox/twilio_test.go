@@ -201,10 +201,10 @@ func TestWhatTheProviderIsTold(t *testing.T) {
 		t.Fatalf("%d legs", len(calls))
 	}
 	lawyer, client := calls[0], calls[1]
-	if lawyer.To != theLawyer || client.To != theClient || len(lawyer.Said) != 1 || lawyer.Said[0] != "Press 1 to be connected to your client." {
+	if lawyer.To != theLawyer || client.To != theClient || len(lawyer.Said) != 1 || lawyer.Said[0] != "This is Allo Droit, about a consultation requested via CRM. Press 1 to be connected to your client." {
 		t.Errorf("dialled %s, who heard %q, then %s", lawyer.To, lawyer.Said, client.To)
 	}
-	if len(client.Said) != 1 || client.Said[0] != "Un avocat vous appelle. Appuyez sur 1 pour lui parler." {
+	if len(client.Said) != 1 || client.Said[0] != "Ici Allo Droit. Un avocat vous appelle au sujet de votre consultation demandée via CRM. Appuyez sur 1 pour lui parler." {
 		t.Errorf("the client heard %q", client.Said)
 	}
 	all := strings.Join(append(lawyer.Documents, client.Documents...), "\n")

@@ -19,6 +19,7 @@ import (
 	"partnerd/internal/postgres"
 	"partnerd/internal/queue"
 	"partnerd/internal/seal"
+	"partnerd/internal/text"
 )
 
 // Message is a short text for one phone.
@@ -55,6 +56,9 @@ type Service struct {
 	box    *seal.Box
 	sender Sender
 	log    *slog.Logger
+
+	// Service is what the service is called in every message; empty: [text.Product]. Set it before anything is sent.
+	Service string
 }
 
 type job struct {
@@ -64,13 +68,14 @@ type job struct {
 
 // New makes the service and tells the queue how to send.
 func New(db *postgres.DB, q *queue.Queue, box *seal.Box, sender Sender, log *slog.Logger) *Service {
-	s := &Service{db, q, box, sender, log}
+	s := &Service{db: db, queue: q, box: box, sender: sender, log: log}
 	queue.Handle(q, jobName, s.send)
 	return s
 }
 
-// Send lets m be sent once the transaction has committed. It is sealed while it waits.
+// Send lets m, with the service's name in it, be sent once the transaction has committed. It is sealed while it waits.
 func (s *Service) Send(ctx context.Context, tx postgres.Tx, m Message) error {
+	m.Text = text.Named(m.Text, s.Service)
 	raw, err := json.Marshal(m)
 	if err != nil {
 		return fmt.Errorf("write text message: %w", err)

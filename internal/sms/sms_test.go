@@ -61,8 +61,9 @@ func run(t *testing.T, s sms.Sender, lifetime time.Duration) (*sms.Service, *pos
 		t.Fatal(err)
 	}
 	service := sms.New(db, q, box, s, log)
+	service.Service = "Allo Droit"
 	err = db.InTx(t.Context(), func(tx postgres.Tx) error {
-		return service.Send(t.Context(), tx, sms.Message{To: "+33639980002", Text: "code 123456", ExpiresAt: tx.Now.Add(lifetime)})
+		return service.Send(t.Context(), tx, sms.Message{To: "+33639980002", Text: "code 123456 of {service}", ExpiresAt: tx.Now.Add(lifetime)})
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -108,7 +109,7 @@ func TestACertainFailureIsTriedAgainAndTheMessageSentOnce(t *testing.T) {
 	service, db, clk := run(t, s, time.Hour)
 	wait(t, "not sent", s.done)
 	finished(t, db)
-	if s.tries != 2 || len(s.sent) != 1 || s.sent[0].To != "+33639980002" {
+	if s.tries != 2 || len(s.sent) != 1 || s.sent[0].To != "+33639980002" || !strings.HasSuffix(s.sent[0].Text, "Allo Droit") {
 		t.Errorf("%d tries, sent %+v", s.tries, s.sent)
 	}
 	clk.Advance(25 * time.Hour)

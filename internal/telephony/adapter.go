@@ -11,6 +11,8 @@ type People interface {
 	LawyerNumber(ctx context.Context, lawyerID string) (string, error)
 	// LawyerLanguage is the catalog code of the language in which a lawyer is spoken to; empty when that is not known.
 	LawyerLanguage(ctx context.Context, lawyerID string) (string, error)
+	// Application is the name of the application through which a consultation was requested.
+	Application(ctx context.Context, consultationID string) (string, error)
 }
 
 // Adapter is a telephony provider. Every command carries an id; a command that is repeated with the same id must have
@@ -51,16 +53,17 @@ type Bridge struct {
 // Prompts that a provider plays.
 const (
 	PromptLawyer          = "lawyer"           // to the lawyer: press 1 to be connected
-	PromptConfirm         = "confirm"          // a lawyer is calling; press 1 to speak
+	PromptConfirm         = "confirm"          // to the client: a lawyer is calling; press 1 to speak
 	PromptConfirmRecorded = "confirm_recorded" // the same, and the call will be recorded
 )
 
-// Play plays a prompt to one leg.
+// Play plays a prompt to one leg. It says who calls: the service, and the application.
 type Play struct {
 	Command
-	Role     Role
-	Prompt   string
-	Language string // catalog code
+	Role        Role
+	Prompt      string
+	Language    string // catalog code
+	Application string // name of the application through which the consultation was requested
 }
 
 // Collect waits for digits from one leg and reports LEG_DIGITS, with none when the time is over.

@@ -152,11 +152,7 @@ func (s *Service) send(ctx context.Context, c command) error {
 	case cmdBridge:
 		return s.adapter.Bridge(ctx, Bridge{Command: id, Role: cmp.Or(c.args.Role, Client), MaxDuration: time.Duration(c.args.MaxDurationSec) * time.Second})
 	case cmdPlay:
-		language, err := s.languageOf(ctx, c)
-		if err != nil {
-			return err
-		}
-		return s.adapter.Play(ctx, Play{Command: id, Role: c.args.Role, Prompt: c.args.Prompt, Language: language})
+		return s.play(ctx, id, c)
 	case cmdCollect:
 		return s.adapter.Collect(ctx, Collect{Command: id, Role: c.args.Role, Digits: 1, Timeout: ConfirmTimeout})
 	case cmdStartRecording:
@@ -167,6 +163,18 @@ func (s *Service) send(ctx context.Context, c command) error {
 		return s.adapter.Hangup(ctx, Hangup{Command: id, Reason: c.args.Reason})
 	}
 	return fmt.Errorf("unknown command %q", c.kind)
+}
+
+func (s *Service) play(ctx context.Context, id Command, c command) error {
+	language, err := s.languageOf(ctx, c)
+	if err != nil {
+		return err
+	}
+	application, err := s.people.Application(ctx, c.consultationID)
+	if err != nil {
+		return fmt.Errorf("look up the application of the consultation: %w", err)
+	}
+	return s.adapter.Play(ctx, Play{Command: id, Role: c.args.Role, Prompt: c.args.Prompt, Language: language, Application: application})
 }
 
 // languageOf is the language in which a command speaks: the client's is the one of his consultation.

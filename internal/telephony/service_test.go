@@ -68,6 +68,7 @@ type people struct{}
 func (people) ClientNumber(context.Context, string) (string, error)   { return clientNumber, nil }
 func (people) LawyerNumber(context.Context, string) (string, error)   { return lawyerNumber, nil }
 func (people) LawyerLanguage(context.Context, string) (string, error) { return "EN", nil }
+func (people) Application(context.Context, string) (string, error)    { return "CRM", nil }
 
 type fixture struct {
 	*testing.T

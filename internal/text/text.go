@@ -3,10 +3,12 @@
 package text
 
 import (
+	"cmp"
 	_ "embed" // the catalogues are part of the program
 	"encoding/json"
 	"fmt"
 	"regexp"
+	"strings"
 )
 
 // Languages of the product; the first serves people who prefer none of them.
@@ -18,7 +20,18 @@ type Catalogue map[string]map[string]string
 //go:embed messages.json
 var messages []byte
 
-// Messages are the wordings of mails and text messages.
+// Product is what the service is called where its operators have given it no name.
+const Product = "partnerd"
+
+// serviceMark stands for the service's name in the wordings of mails and text messages.
+const serviceMark = "{service}"
+
+// Named puts the service's name into a message; an empty one is [Product].
+func Named(message, service string) string {
+	return strings.ReplaceAll(message, serviceMark, cmp.Or(service, Product))
+}
+
+// Messages are the wordings of mails and text messages. Whoever sends one puts the service's name in, see [Named].
 func Messages() (Catalogue, error) { return Parse(messages) }
 
 // Parse reads a catalogue from JSON: {"key": {"en": "…", "fr": "…"}}. French wordings are written with plain spaces and

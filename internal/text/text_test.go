@@ -30,6 +30,25 @@ func TestEveryMessageExistsInEveryLanguageWithTheSameArguments(t *testing.T) {
 	}
 }
 
+// TestMessagesCallTheServiceByItsName: operators name the service, and people do not know the product.
+func TestMessagesCallTheServiceByItsName(t *testing.T) {
+	t.Parallel()
+	c, err := Messages()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for key, wordings := range c {
+		for lang, wording := range wordings {
+			if said := Named(wording, "Allo Droit"); strings.Contains(strings.ToLower(said), Product) || strings.Contains(said, serviceMark) {
+				t.Errorf("%s in %q: %s", key, lang, said)
+			}
+		}
+	}
+	if s := Named(c["phone.code"]["en"], ""); !strings.Contains(s, "your "+Product+" code") {
+		t.Error(s)
+	}
+}
+
 func TestAMissingTextIsAnError(t *testing.T) {
 	t.Parallel()
 	c := Catalogue{"a": {"en": "x %s"}}

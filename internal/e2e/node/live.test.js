@@ -26,12 +26,12 @@ after(async () => {
 
 const words = {
   en: {
-    client: 'Ada Client', lawyer: 'Maître Lee Martin', unchecked: 'has not been checked', told: ['accepted', 'charged'], confirmed: 'confirmed', speaks: 'EN', competence: 'IP', hears: 'A lawyer is calling you. Press 1 to speak.', asked: 'Press 1 to be connected to your client.',
+    client: 'Ada Client', lawyer: 'Maître Lee Martin', unchecked: 'has not been checked', told: ['accepted', 'charged'], confirmed: 'confirmed', speaks: 'EN', competence: 'IP', hears: 'This is partnerd. A lawyer is calling you about your consultation requested via Cabinet en. Press 1 to speak.', asked: 'This is partnerd, about a consultation requested via Cabinet en. Press 1 to be connected to your client.',
     subject: 'A logo was copied', description: 'The competitor Zephyrine & Sons uses our owl.', clientPhone: '+33639980021', lawyerPhone: '+33142685321',
     note: 'The owl was drawn by her cousin Tourmaline.', canaries: ['Zephyrine', 'Tourmaline'], preview: 'A letter before action was advised.'
   },
   fr: {
-    client: 'Zoé Client', lawyer: 'Maître Léa Durand', unchecked: 'n’a pas été vérifiée', told: ['acceptée', 'débit'], confirmed: 'confirmée', speaks: 'FR', competence: 'HOUSING', hears: 'Un avocat vous appelle. Appuyez sur 1 pour lui parler.', asked: 'Appuyez sur 1 pour être mis en relation avec votre client.',
+    client: 'Zoé Client', lawyer: 'Maître Léa Durand', unchecked: 'n’a pas été vérifiée', told: ['acceptée', 'débit'], confirmed: 'confirmée', speaks: 'FR', competence: 'HOUSING', hears: 'Ici partnerd. Un avocat vous appelle au sujet de votre consultation demandée via Cabinet fr. Appuyez sur 1 pour lui parler.', asked: 'Ici partnerd, pour une consultation demandée via Cabinet fr. Appuyez sur 1 pour être mis en relation avec votre client.',
     subject: 'Dépôt de garantie non rendu', description: 'Le bailleur Quetzalcoatl garde tout.', clientPhone: '+33639980022', lawyerPhone: '+33142685322',
     note: 'Il a perdu l’état des lieux chez Popocatepetl.', canaries: ['Quetzalcoatl', 'Popocatepetl'], preview: 'Une mise en demeure a été conseillée.'
   }

@@ -29,6 +29,7 @@ type Config struct {
 	Region     string            // "edge.region", like dublin.ie1: where the provider keeps and mixes calls; empty for the United States
 	URL        string            // of the interface, instead of the provider's own; empty for that
 	BaseURL    string            // public address of this program
+	Service    string            // what the service is called in what people hear
 	Tracer     *telemetry.Tracer // of requests to the provider; nil for none
 
 	base *url.URL
@@ -254,7 +255,7 @@ func (d *Driver) adopt(ctx context.Context, l leg, sid string) error {
 func (d *Driver) Play(ctx context.Context, cmd telephony.Play) error {
 	_, err := d.change(ctx, cmd.CallID, func(_ postgres.Tx, legs []leg) {
 		if l := current(legs, cmd.Role); l != nil && !talks(legs, *l) {
-			l.Prompt, l.Language = cmd.Prompt, cmd.Language
+			l.Prompt, l.Language, l.Application = cmd.Prompt, cmd.Language, cmd.Application
 		}
 	})
 	return err

@@ -3,24 +3,41 @@ package twilio
 import (
 	"encoding/xml"
 	"fmt"
+	"strings"
 	"time"
 
 	"partnerd/internal/telephony"
 )
 
-// What is said, in the languages of the catalog. Whoever has another language hears English.
+// What is said, in the languages of the catalog. Whoever has another language hears English. {service} is who calls, {via} names the
+// application where one is known.
 type voice struct {
 	tag     string // of <Say language>
 	lawyer  string // telephony.PromptLawyer
 	confirm string // telephony.PromptConfirm
+	via     string // takes the name of the application
 }
 
 var voices = map[string]voice{
-	"FR": {"fr-FR", "Appuyez sur 1 pour être mis en relation avec votre client.", "Un avocat vous appelle. Appuyez sur 1 pour lui parler."},
-	"EN": {"en-GB", "Press 1 to be connected to your client.", "A lawyer is calling you. Press 1 to speak."},
-	"ES": {"es-ES", "Pulse 1 para que le pongamos en contacto con su cliente.", "Le llama un abogado. Pulse 1 para hablar."},
-	"AR": {"arb", "اضغط على الرقم واحد لتوصيلك بموكلك.", "محامٍ يتصل بك. اضغط على الرقم واحد للتحدث."},
-	"PT": {"pt-PT", "Prima 1 para ser ligado ao seu cliente.", "Um advogado está a ligar-lhe. Prima 1 para falar."},
+	"FR": {"fr-FR", "Ici {service}, pour une consultation{via}. Appuyez sur 1 pour être mis en relation avec votre client.",
+		"Ici {service}. Un avocat vous appelle au sujet de votre consultation{via}. Appuyez sur 1 pour lui parler.", " demandée via %s"},
+	"EN": {"en-GB", "This is {service}, about a consultation{via}. Press 1 to be connected to your client.",
+		"This is {service}. A lawyer is calling you about your consultation{via}. Press 1 to speak.", " requested via %s"},
+	"ES": {"es-ES", "Le llama {service} por una consulta{via}. Pulse 1 para que le pongamos en contacto con su cliente.",
+		"Le llama {service}. Un abogado quiere hablar con usted sobre su consulta{via}. Pulse 1 para hablar.", " solicitada a través de %s"},
+	"AR": {"arb", "معكم {service} بشأن استشارة{via}. اضغط على الرقم واحد لتوصيلك بموكلك.",
+		"معكم {service}. محامٍ يتصل بك بشأن استشارتك{via}. اضغط على الرقم واحد للتحدث.", " عبر %s"},
+	"PT": {"pt-PT", "Aqui {service}, sobre uma consulta{via}. Prima 1 para ser ligado ao seu cliente.",
+		"Aqui {service}. Um advogado está a ligar-lhe sobre a sua consulta{via}. Prima 1 para falar.", " pedida através de %s"},
+}
+
+// said puts the names into one of the texts.
+func (v voice) said(text, service, application string) string {
+	via := ""
+	if application != "" {
+		via = fmt.Sprintf(v.via, application)
+	}
+	return strings.NewReplacer("{service}", service, "{via}", via).Replace(text)
 }
 
 // response is a document that tells the provider what to do on one leg.
@@ -118,5 +135,5 @@ func (d *Driver) question(l leg, digits int, timeout time.Duration) response {
 		text = v.lawyer
 	}
 	return response{Gather: &gather{Input: "dtmf", NumDigits: digits, Timeout: int(timeout / time.Second), ActionOnEmptyResult: true,
-		Action: d.callback(l.CommandID, kindDigits), Method: "POST", Say: say{v.tag, text}}}
+		Action: d.callback(l.CommandID, kindDigits), Method: "POST", Say: say{v.tag, v.said(text, d.cfg.Service, l.Application)}}}
 }

@@ -7,7 +7,8 @@
 //   - Nobody is given a password: an invitation is mailed, whose link works once, for [InvitationLifetime]. Who comes to the
 //     portal by a link of package portal chooses his at once ([Service.Register]).
 //   - A session is complete with password and second factor, or with a passkey that verified its user. One of the password
-//     alone can only show the second factor, or set up the first one; each step has a token of its own.
+//     alone can only show the second factor, or set up the first one; each step has a token of its own, and each session that sets
+//     one up a secret of its own.
 //   - A code of the device is accepted once, also under parallel tries: the person's row is locked and remembers the last
 //     period. A recovery code, a link and the challenge of a passkey work once, too.
 //   - Passwords are argon2id hashes; tokens and recovery codes, which have 256 and 80 random bits, are stored as SHA-256; the

@@ -147,11 +147,6 @@ func (s *Service) useLink(ctx context.Context, tx postgres.Tx, kind, token, plai
 	if err := s.setPassword(ctx, tx, r, plain, ""); err != nil {
 		return r, "", err
 	}
-	if r.TOTPConfirmedAt == nil { // who began to set it up may have been somebody else
-		if err := update(ctx, tx, r.ID, staffRow{}, "totp_sealed"); err != nil {
-			return r, "", err
-		}
-	}
 	session, err = openSession(ctx, tx, r, sessionRow{}, d)
 	return r, session, err
 }

@@ -137,8 +137,9 @@ func (s *Service) useCode(ctx context.Context, tx postgres.Tx, r staffRow, code 
 	return s.notify(ctx, tx, r, "recovery")
 }
 
-// SetUpFactor returns what sets up the device of a person whose session waits for the first second factor: until a code of
-// it is confirmed, always the same. It returns [ErrNoSession], also for a person who has a second factor.
+// SetUpFactor returns what sets up the device of a person whose session waits for the first second factor. Each such session has
+// a secret of its own: whoever else knew the password saw another one. It returns [ErrNoSession], also for a person who has a
+// second factor.
 func (s *Service) SetUpFactor(ctx context.Context, tx postgres.Tx, token string) (Factor, Person, error) {
 	r, err := s.lockHalf(ctx, tx, token)
 	if err != nil {
@@ -147,20 +148,7 @@ func (s *Service) SetUpFactor(ctx context.Context, tx postgres.Tx, token string)
 	if r.TOTPConfirmedAt != nil {
 		return Factor{}, Person{}, ErrNoSession
 	}
-	secret := newSecret()
-	if r.TOTPSealed != nil {
-		if secret, err = s.deps.Box.Open(totpPlace(r.ID), r.TOTPSealed); err != nil {
-			return Factor{}, Person{}, err
-		}
-	} else {
-		if r.TOTPSealed, err = s.deps.Box.Seal(totpPlace(r.ID), secret); err != nil {
-			return Factor{}, Person{}, err
-		}
-		if err := update(ctx, tx, r.ID, r, "totp_sealed"); err != nil {
-			return Factor{}, Person{}, err
-		}
-	}
-	key, err := addressOf(secret, r.Email)
+	key, err := addressOf(secretOf(token), r.Email)
 	if err != nil {
 		return Factor{}, Person{}, err
 	}
@@ -168,27 +156,27 @@ func (s *Service) SetUpFactor(ctx context.Context, tx postgres.Tx, token string)
 	return f, r.person(), err
 }
 
-// ConfirmFactor ends a session that waits for the first second factor, given a code of the device, and returns the token of
-// a complete one and the recovery codes, which are shown once. It returns [ErrCode] or [ErrNoSession] as [Service.EnterCode]
-// does; tx must be rolled back then.
+// ConfirmFactor ends a session that waits for the first second factor, given a code of the device that was set up in it, and
+// returns the token of a complete one and the recovery codes, which are shown once. It returns [ErrCode] or [ErrNoSession] as
+// [Service.EnterCode] does; tx must be rolled back then.
 func (s *Service) ConfirmFactor(ctx context.Context, tx postgres.Tx, token, code string, d Device) (full string, p Person, recovery []string, err error) {
 	r, err := s.takeHalf(ctx, tx, token)
 	if err != nil {
 		return "", p, nil, err
 	}
-	if r.TOTPConfirmedAt != nil || r.TOTPSealed == nil {
+	if r.TOTPConfirmedAt != nil {
 		return "", p, nil, ErrNoSession
 	}
-	secret, err := s.deps.Box.Open(totpPlace(r.ID), r.TOTPSealed)
-	if err != nil {
-		return "", p, nil, err
-	}
+	secret := secretOf(token)
 	var ok bool
 	if r.TOTPStep, ok = acceptedStep(secret, withoutSpaces(code), r.TOTPStep, tx.Now); !ok {
 		return "", p, nil, ErrCode
 	}
+	if r.TOTPSealed, err = s.deps.Box.Seal(totpPlace(r.ID), secret); err != nil {
+		return "", p, nil, err
+	}
 	r.TOTPConfirmedAt = &tx.Now
-	if err := update(ctx, tx, r.ID, r, "totp_step", "totp_confirmed_at"); err != nil {
+	if err := update(ctx, tx, r.ID, r, "totp_sealed", "totp_step", "totp_confirmed_at"); err != nil {
 		return "", p, nil, err
 	}
 	if recovery, err = newRecoveryCodes(ctx, tx, r.ID); err != nil {

@@ -405,6 +405,61 @@ func TestAnUnconfirmedFactorOpensNothing(t *testing.T) {
 	}
 }
 
+// Whoever knew the password first, and saw a secret, knows nothing of the one that the owner sets up in another session.
+func TestEachSessionSetsUpASecretOfItsOwn(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	var owner member
+	var half, invitation string
+	owner.Person, invitation = h.invite()
+	h.ok(func(tx postgres.Tx) (err error) {
+		half, err = h.AcceptInvitation(t.Context(), tx, invitation, phrase, Device{})
+		return err
+	})
+	stranger := owner
+	theirs, err := h.half(stranger)
+	if err != nil {
+		t.Fatal(err)
+	}
+	setUp := func(half string) (secret string) {
+		h.ok(func(tx postgres.Tx) error {
+			f, _, err := h.SetUpFactor(t.Context(), tx, half)
+			secret = strings.ReplaceAll(f.Secret, " ", "")
+			return err
+		})
+		return secret
+	}
+	confirm := func(half, code string) error {
+		return h.tx(func(tx postgres.Tx) error {
+			_, _, _, err := h.ConfirmFactor(t.Context(), tx, half, code, Device{})
+			return err
+		})
+	}
+	owner.secret, stranger.secret = setUp(half), setUp(theirs)
+	if owner.secret == stranger.secret {
+		t.Fatal("both sessions show one secret")
+	}
+	if err := confirm(half, stranger.code(h)); !errors.Is(err, ErrCode) {
+		t.Errorf("a code of the other session's secret: %v", err)
+	}
+	if err := confirm(half, owner.code(h)); err != nil {
+		t.Fatal(err)
+	}
+	h.clock.Advance(time.Minute)
+	if err := confirm(theirs, stranger.code(h)); !errors.Is(err, ErrNoSession) {
+		t.Errorf("a second device: %v", err)
+	}
+	for name, m := range map[string]member{"owner": owner, "stranger": stranger} {
+		half, err := h.half(m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := h.enter(half, m.code(h)); (err == nil) != (name == "owner") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 // A link to reset is mailed to who can use it, five times an hour, whoever asks for it.
 func TestResetsAreMailedSparingly(t *testing.T) {
 	t.Parallel()

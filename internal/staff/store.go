@@ -22,7 +22,7 @@ type staffRow struct {
 	Language        string               `gorm:"column:language"`
 	Roles           postgres.Array[Role] `gorm:"column:roles"`
 	PasswordHash    string               `gorm:"column:password_hash"` // empty until the invitation is used
-	TOTPSealed      []byte               `gorm:"column:totp_sealed"`   // secret of the codes
+	TOTPSealed      []byte               `gorm:"column:totp_sealed"`   // secret of the codes; nil until one is confirmed
 	TOTPStep        int64                `gorm:"column:totp_step"`     // the last period of 30 s whose code was accepted, or that came before
 	TOTPConfirmedAt *time.Time           `gorm:"column:totp_confirmed_at"`
 	CreatedAt       time.Time            `gorm:"column:created_at;autoCreateTime:false"`

@@ -1,7 +1,9 @@
 package staff
 
 import (
+	"crypto/hmac"
 	"crypto/rand"
+	"crypto/sha256"
 	"encoding/base32"
 	"fmt"
 	"slices"
@@ -36,11 +38,12 @@ func acceptedStep(secret []byte, code string, last int64, now time.Time) (int64,
 
 const issuer = "partnerd" // as a device names us
 
-// newSecret makes what a device computes its codes from: 160 bits.
-func newSecret() []byte {
-	secret := make([]byte, 20)
-	rand.Read(secret)
-	return secret
+// secretOf is what a device that is set up in the session of token computes its codes from: 160 bits. Only the browser of the
+// session knows the token, so nothing has to be kept until a code is confirmed, and the page shows the same again.
+func secretOf(token string) []byte {
+	mac := hmac.New(sha256.New, []byte(token))
+	mac.Write([]byte("second factor"))
+	return mac.Sum(nil)[:20]
 }
 
 // addressOf tells a device the secret.

@@ -232,6 +232,8 @@ func (s *Service) send(ctx context.Context, tx postgres.Tx, to staffRow, key str
 	return s.deps.Mail.Send(ctx, tx, mail.Message{To: to.Email, Subject: subject, Text: body})
 }
 
+const noticeTime = "2006-01-02 15:04 UTC"
+
 // notify tells a person that something about the way to sign in changed.
 func (s *Service) notify(ctx context.Context, tx postgres.Tx, to staffRow, what string) error {
 	event, err := s.texts.Get(to.Language, "staff.notice."+what)
@@ -242,7 +244,7 @@ func (s *Service) notify(ctx context.Context, tx postgres.Tx, to staffRow, what 
 	if err != nil {
 		return err
 	}
-	body, err := s.texts.Get(to.Language, "staff.notice.text", to.Name, event, tx.Now.Format("2006-01-02 15:04 UTC"), s.deps.BaseURL+"/staff/security")
+	body, err := s.texts.Get(to.Language, "staff.notice.text", to.Name, event, tx.Now.Format(noticeTime), s.deps.BaseURL+"/staff/security")
 	if err != nil {
 		return err
 	}

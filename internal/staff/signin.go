@@ -85,6 +85,16 @@ func (s *Service) EnterCode(ctx context.Context, tx postgres.Tx, token, code str
 	return full, r.person(), err
 }
 
+// TellWrongCodes mails a person that somebody at a device knows the password and enters wrong codes.
+func (s *Service) TellWrongCodes(ctx context.Context, tx postgres.Tx, staffID string, d Device) error {
+	r, err := personByID(ctx, tx, staffID)
+	if err != nil {
+		return err
+	}
+	return s.send(ctx, tx, r, "staff.wrong", r.Name, tx.Now.Format(noticeTime), text.Printable(d.Address),
+		s.deps.BaseURL+"/staff/password/forgot", s.deps.BaseURL+"/staff/security")
+}
+
 // lockHalf locks the person of a session that waits for the second factor.
 func (s *Service) lockHalf(ctx context.Context, tx postgres.Tx, token string) (staffRow, error) {
 	waiting, err := sessionOf(ctx, tx, id.DigestOf(token), false)
@@ -186,6 +196,12 @@ func (s *Service) ConfirmFactor(ctx context.Context, tx postgres.Tx, token, code
 		return "", p, nil, err
 	}
 	return full, r.person(), recovery, s.notify(ctx, tx, r, "factor")
+}
+
+// IsRecoveryCode tells whether typed has the form of a recovery code, which has too many random bits to be guessed.
+func IsRecoveryCode(typed string) bool {
+	_, ok := recoveryDigest(typed)
+	return ok
 }
 
 // RecoveryCodesLeft tells how many recovery codes of a person can still be used.

@@ -100,8 +100,12 @@ func from(c echo.Context, what string, perMinute int) try {
 	return try{what + " address " + ratelimit.Network(c.RealIP()), perMinute}
 }
 
-func tooMany(c echo.Context, wait time.Duration) error {
+func setRetryAfter(c echo.Context, wait time.Duration) {
 	c.Response().Header().Set("Retry-After", fmt.Sprint(int(math.Ceil(wait.Seconds()))))
+}
+
+func tooMany(c echo.Context, wait time.Duration) error {
+	setRetryAfter(c, wait)
 	return statusError(http.StatusTooManyRequests)
 }
 

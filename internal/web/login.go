@@ -75,11 +75,11 @@ func (p *Pages) login(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	wait, err := p.guess(ctx, g)
+	d, err := p.guess(ctx, g)
 	if err != nil {
 		return err
 	}
-	if wait > 0 {
+	if wait := d.RetryAfter; wait > 0 {
 		v.Error, v.Wait = "login.throttled", int(math.Ceil(wait.Seconds()))
 		c.Response().Header().Set("Retry-After", fmt.Sprint(v.Wait))
 		if wait > 2*time.Minute {
@@ -143,17 +143,27 @@ func (p *Pages) signIn(c echo.Context, client account.Client, next string, by pr
 }
 
 // loginGuess counts against the address that a try comes from and the account it is for, known or not. A browser that has
-// signed in to the account before is counted by itself instead, so that strangers cannot keep the owner out.
+// signed in to the account before is counted by itself instead, so that strangers cannot keep the owner out, also those who share
+// the network.
 func (p *Pages) loginGuess(c echo.Context, email string) (guess, error) {
-	account := "login account " + digest(email)
 	browser, ok, err := p.deps.Accounts.Knows(c.Request().Context(), p.deps.DB.Read(), p.cookie(c, knownCookie), email)
 	if err != nil {
 		return guess{}, fmt.Errorf("recognise the browser: %w", err)
 	}
 	if ok {
-		account = "login browser " + browser + " " + digest(email)
+		return p.knownGuess("login browser " + browser + " " + digest(email)), nil
 	}
-	return guess{tries: []try{from(c, "login", p.deps.LoginPerAddress), {account, p.deps.LoginPerAccount}}, key: account, quota: guessQuota}, nil
+	return p.strangeGuess(c, "login account "+digest(email)), nil
+}
+
+// knownGuess is one from a browser that the account knows.
+func (p *Pages) knownGuess(browser string) guess {
+	return guess{[]try{{browser, p.deps.LoginPerAccount}}, browser}
+}
+
+// strangeGuess is one from any other browser.
+func (p *Pages) strangeGuess(c echo.Context, account string) guess {
+	return guess{[]try{from(c, "login", p.deps.LoginPerAddress), {account, p.deps.LoginPerAccount}}, account}
 }
 
 // logout ends the session and goes to next, which the consent page uses to ask for another account.

@@ -103,13 +103,16 @@ func (p *Pages) sendCode(c echo.Context, client *account.Client) error {
 	if err != nil {
 		return p.showPhone(c, http.StatusUnprocessableEntity, client, number, phoneFaults{number: "phone.invalid"})
 	}
-	if wait := p.attempt(c.Request().Context(), from(c, "code", codesPerAddress), try{"code to " + id.DigestOf(e164).String(), codesPerNumber}); wait > 0 {
+	ctx, texts := c.Request().Context(), try{"code to " + id.DigestOf(e164).String(), codesPerNumber}
+	if wait := p.attempt(ctx, from(c, "code", codesPerAddress), texts); wait > 0 {
 		return tooMany(c, wait)
 	}
-	ctx := c.Request().Context()
 	wait, err := p.withPresent(c, client, func(tx postgres.Tx) error {
 		return p.deps.SelfService.SendCode(ctx, tx, client.ID, number, c.Request().PostForm.Get("present"), p.language(c))
 	})
+	if err != nil || wait > 0 { // nothing is sent, and whoever has the number is not kept from it
+		p.takeBack(ctx, []try{texts})
+	}
 	switch {
 	case wait > 0:
 		return tooMany(c, wait)

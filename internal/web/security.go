@@ -63,19 +63,9 @@ func presentPasswordField(fault string) field {
 // open must not be enough. Wrong passwords are counted for the client, whatever they are asked for, and wait is how long
 // no other one is looked at; change reports them as [account.ErrBadCredentials].
 func (p *Pages) withPresent(c echo.Context, client *account.Client, change func(tx postgres.Tx) error) (wait time.Duration, err error) {
-	ctx, key := c.Request().Context(), "password of "+client.ID
-	g := guess{tries: []try{{key, passwordsPerMinute}}, key: key, quota: guessQuota}
-	if wait, err = p.guess(ctx, g); err != nil || wait > 0 {
-		return wait, err
-	}
-	err = p.deps.DB.InTx(ctx, change)
-	if errors.Is(err, account.ErrBadCredentials) {
-		return 0, err
-	}
-	if forgiven := p.forgive(ctx, g); forgiven != nil { // the password was right, or was not looked at
-		return 0, forgiven
-	}
-	return 0, err
+	key := "password of " + client.ID
+	d, err := p.judge(c.Request().Context(), guess{[]try{{key, passwordsPerMinute}}, key}, []error{account.ErrBadCredentials}, change)
+	return d.RetryAfter, err
 }
 
 func (p *Pages) changePassword(c echo.Context, client *account.Client) error {

@@ -1,7 +1,6 @@
 package web
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -51,15 +50,14 @@ func (p *Pages) confirmFactor(c echo.Context) error {
 	if !p.ownStaffForm(c) {
 		return statusError(http.StatusForbidden)
 	}
+	ctx := c.Request().Context()
 	var token string
 	var codes []string
-	wait, err := p.withCode(c, person.ID, func(ctx context.Context, tx postgres.Tx) (err error) {
+	err = p.deps.DB.InTx(ctx, func(tx postgres.Tx) (err error) { // nobody guesses codes of a secret that the session shows
 		token, _, codes, err = p.deps.Staff.ConfirmFactor(ctx, tx, p.staffToken(c), c.Request().PostForm.Get("code"), deviceOf(c))
 		return err
 	})
 	switch {
-	case wait > 0:
-		return tooMany(c, wait)
 	case errors.Is(err, staff.ErrCode):
 		return p.showFactor(c, http.StatusUnprocessableEntity, "staff.code.wrong")
 	case errors.Is(err, staff.ErrNoSession):

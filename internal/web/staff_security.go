@@ -1,7 +1,6 @@
 package web
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -91,7 +90,8 @@ func (p *Pages) showStaffSecurity(c echo.Context, status int, s staff.Session, f
 
 func (p *Pages) changeStaffPassword(c echo.Context, s staff.Session) error {
 	form := c.Request().PostForm
-	wait, err := p.withCode(c, s.Person.ID, func(ctx context.Context, tx postgres.Tx) error {
+	ctx := c.Request().Context()
+	wait, err := p.withSecret(c, "present", s.Person.ID, func(tx postgres.Tx) error {
 		return p.deps.Staff.ChangePassword(ctx, tx, s.Person.ID, form.Get("present"), form.Get("password"), s.ID)
 	})
 	switch {
@@ -108,8 +108,9 @@ func (p *Pages) changeStaffPassword(c echo.Context, s staff.Session) error {
 }
 
 func (p *Pages) renewCodes(c echo.Context, s staff.Session) error {
+	ctx := c.Request().Context()
 	var codes []string
-	wait, err := p.withCode(c, s.Person.ID, func(ctx context.Context, tx postgres.Tx) (err error) {
+	wait, err := p.withSecret(c, "renewal", s.Person.ID, func(tx postgres.Tx) (err error) {
 		codes, err = p.deps.Staff.RenewRecoveryCodes(ctx, tx, s.Person.ID, c.Request().PostForm.Get("code"))
 		return err
 	})

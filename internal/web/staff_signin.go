@@ -1,7 +1,6 @@
 package web
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -12,6 +11,7 @@ import (
 
 	"partnerd/internal/passkey"
 	"partnerd/internal/postgres"
+	"partnerd/internal/ratelimit"
 	"partnerd/internal/staff"
 )
 
@@ -108,12 +108,12 @@ func (p *Pages) staffLogin(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	wait, err := p.guess(ctx, g)
+	d, err := p.guess(ctx, g)
 	if err != nil {
 		return err
 	}
-	if wait > 0 {
-		return tooMany(c, wait)
+	if d.RetryAfter > 0 {
+		return tooMany(c, d.RetryAfter)
 	}
 	proof, err := p.deps.Staff.CheckPassword(ctx, p.deps.DB.Read(), email, form.Get("password"))
 	if errors.Is(err, staff.ErrBadCredentials) {
@@ -150,24 +150,28 @@ func (p *Pages) staffRefused(c echo.Context, v formView) error {
 
 // staffGuess is [Pages.loginGuess] for the people who work here.
 func (p *Pages) staffGuess(c echo.Context, email string) (guess, error) {
-	account := "staff account " + digest(email)
 	browser, ok, err := p.deps.Staff.Knows(c.Request().Context(), p.deps.DB.Read(), p.cookie(c, knownStaffCookie), email)
 	if err != nil {
 		return guess{}, fmt.Errorf("recognise the browser: %w", err)
 	}
 	if ok {
-		account = "staff browser " + browser
+		return p.knownGuess("staff browser " + browser), nil
 	}
-	return guess{tries: []try{from(c, "login", p.deps.LoginPerAddress), {account, p.deps.LoginPerAccount}}, key: account, quota: guessQuota}, nil
+	return p.strangeGuess(c, "staff account "+digest(email)), nil
 }
 
 func deviceOf(c echo.Context) staff.Device {
 	return staff.Device{UserAgent: c.Request().UserAgent(), Address: c.RealIP()}
 }
 
-func staffCodeView(next string) formView {
-	return formView{Heading: "staff.code.title", Lead: "staff.code.lead", Action: "/staff/login/code", Button: "login.submit", Hidden: map[string]string{"next": next},
-		Fields: []field{codeField("staff.code", "staff.code.hint")}, Links: []link{{staffLogin, "forgot.back"}}}
+func (p *Pages) staffCodeView(next string) formView {
+	v := formView{Heading: "staff.code.title", Lead: "staff.code.lead", Action: "/staff/login/code", Button: "login.submit",
+		Hidden: map[string]string{"next": next}, Fields: []field{codeField("staff.code", "staff.code.hint")}}
+	if p.deps.Staff.HasPasskeys() {
+		v.Links = append(v.Links, link{"/staff/login/passkey?next=" + queryEscape(next), "login.passkey"})
+	}
+	v.Links = append(v.Links, link{staffLogin, "forgot.back"})
+	return v
 }
 
 func codeField(label, hint string) field {
@@ -191,7 +195,7 @@ func (p *Pages) staffCodeForm(c echo.Context) error {
 	if !person.SecondFactor {
 		return c.Redirect(http.StatusSeeOther, "/staff/login/factor")
 	}
-	return p.showStaffForm(c, http.StatusOK, staffCodeView(safeNext(c.QueryParam("next"))))
+	return p.showStaffForm(c, http.StatusOK, p.staffCodeView(safeNext(c.QueryParam("next"))))
 }
 
 func (p *Pages) staffCode(c echo.Context) error {
@@ -200,20 +204,27 @@ func (p *Pages) staffCode(c echo.Context) error {
 		return err
 	}
 	form := c.Request().PostForm
-	v := staffCodeView(safeNext(form.Get("next")))
+	v := p.staffCodeView(safeNext(form.Get("next")))
 	if !p.ownStaffForm(c) {
 		v.Error = "login.stale"
 		return p.showStaffForm(c, http.StatusForbidden, v)
 	}
+	code, ctx := form.Get("code"), c.Request().Context()
+	g := p.codeGuess(c, person.ID, code)
 	var token string
-	wait, err := p.withCode(c, person.ID, func(ctx context.Context, tx postgres.Tx) (err error) {
-		token, _, err = p.deps.Staff.EnterCode(ctx, tx, p.staffToken(c), form.Get("code"), deviceOf(c))
+	d, err := p.judge(ctx, g, []error{staff.ErrCode}, func(tx postgres.Tx) (err error) {
+		token, _, err = p.deps.Staff.EnterCode(ctx, tx, p.staffToken(c), code, deviceOf(c))
 		return err
 	})
 	switch {
-	case wait > 0:
-		return tooMany(c, wait)
+	case d.RetryAfter > 0:
+		v.Error = "staff.code.held"
+		setRetryAfter(c, d.RetryAfter)
+		return p.showStaffForm(c, http.StatusTooManyRequests, v)
 	case errors.Is(err, staff.ErrCode):
+		if err := p.tellWrongCodes(c, person.ID, g, d); err != nil {
+			return err
+		}
 		v.Fields[0].Fault, v.Fields[0].Focus = "staff.code.wrong", true
 		return p.showStaffForm(c, http.StatusUnprocessableEntity, v)
 	case errors.Is(err, staff.ErrNoSession):
@@ -227,22 +238,45 @@ func (p *Pages) staffCode(c echo.Context) error {
 	return c.Redirect(http.StatusSeeOther, staffNext(form.Get("next"), *person))
 }
 
-// withCode does in a transaction what a code is shown for. Wrong ones are counted for the person, whatever they are asked for,
-// and wait is how long no other one is looked at.
-func (p *Pages) withCode(c echo.Context, staffID string, do func(ctx context.Context, tx postgres.Tx) error) (wait time.Duration, err error) {
-	ctx, key := c.Request().Context(), "staff code "+staffID
-	g := guess{tries: []try{{key, passwordsPerMinute}}, key: key, quota: guessQuota}
-	if wait, err = p.guess(ctx, g); err != nil || wait > 0 {
-		return wait, err
+// codeGuess is a code of somebody who has shown the password, and may be a stranger who knows it: so a browser that the person knows
+// is counted by itself, and a recovery code, which nobody guesses, is looked at however many codes of the device were wrong.
+func (p *Pages) codeGuess(c echo.Context, staffID, code string) guess {
+	if staff.IsRecoveryCode(code) {
+		return guess{tries: []try{from(c, "recovery", p.deps.LoginPerAddress)}}
 	}
-	err = p.deps.DB.InTx(ctx, func(tx postgres.Tx) error { return do(ctx, tx) })
-	if errors.Is(err, staff.ErrCode) || errors.Is(err, staff.ErrBadCredentials) {
-		return 0, err
+	if browser, ok := p.deps.Staff.KnowsPerson(p.deps.DB.Read(), p.cookie(c, knownStaffCookie), staffID); ok {
+		return p.knownGuess("staff code browser " + browser)
 	}
-	if forgiven := p.forgive(ctx, g); forgiven != nil {
-		return 0, forgiven
+	key := "staff code " + staffID
+	return guess{[]try{{key, passwordsPerMinute}}, key}
+}
+
+const wrongCodesToTell = 3 // that are remembered
+
+// toldQuota is how often a person is told of wrong codes that are counted under one key.
+var toldQuota = ratelimit.Quota{Burst: 1, Interval: 24 * time.Hour}
+
+// tellWrongCodes mails the person that somebody knows the password, once it is more than a slip.
+func (p *Pages) tellWrongCodes(c echo.Context, staffID string, g guess, d ratelimit.Decision) error {
+	if d.Limit-d.Remaining < wrongCodesToTell {
+		return nil
 	}
-	return 0, err
+	ctx := c.Request().Context()
+	return p.deps.DB.InTx(ctx, func(tx postgres.Tx) error {
+		told, err := ratelimit.Take(ctx, tx, "told of "+g.key, toldQuota)
+		if err != nil || !told.Allowed {
+			return err
+		}
+		return p.deps.Staff.TellWrongCodes(ctx, tx, staffID, deviceOf(c))
+	})
+}
+
+// withSecret has do judge what somebody who is signed in shows once more. Each purpose is counted by itself, and apart from the
+// sign-in, so that whoever fills one of these buckets closes no other way.
+func (p *Pages) withSecret(c echo.Context, purpose, staffID string, do func(tx postgres.Tx) error) (wait time.Duration, err error) {
+	key := "staff " + purpose + " " + staffID
+	d, err := p.judge(c.Request().Context(), guess{[]try{{key, passwordsPerMinute}}, key}, []error{staff.ErrCode, staff.ErrBadCredentials}, do)
+	return d.RetryAfter, err
 }
 
 // signStaffIn gives the browser the token of a complete session, and the person's language.

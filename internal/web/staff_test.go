@@ -6,6 +6,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"github.com/pquerna/otp/totp"
 
 	"partnerd/internal/dbtest"
+	"partnerd/internal/mail"
 	"partnerd/internal/postgres"
 	"partnerd/internal/staff"
 )
@@ -237,19 +239,101 @@ func TestASignInLeadsToADeskOnly(t *testing.T) {
 	}
 }
 
-// Recovery codes and those of the device share one count, whatever session they are tried in.
+// Codes of the device are counted for the person, whatever session and process they are tried in.
 func TestCodesAreGuessedOfAPersonNotOfASession(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, func(d *Deps) { d.LoginPerAccount, d.LoginPerAddress = 1000, 1000 })
+	f := newFixture(t, generous)
 	w := f.operator(staff.Admin)
-	for i := range guessQuota.Burst {
+	f.clock.Advance(time.Minute)
+	for range guessQuota.Burst {
 		b := f.browser()
 		w.password(b, staffPassword).wantRedirect(t, http.StatusSeeOther, "/staff/login/code?next=%2Fops")
-		w.enter(b, []string{"000000", "0000-0000-0000-0000"}[i%2]).want(t, 422)
+		w.enter(b, "000000").want(t, 422)
 	}
 	b := f.replica()
 	w.password(b, staffPassword)
-	w.enter(b, w.codes[0]).want(t, http.StatusTooManyRequests)
+	p := w.enter(b, w.code())
+	p.want(t, http.StatusTooManyRequests, "Too many wrong codes were entered. Enter a recovery code", `action="/staff/login/code"`)
+	if p.Header.Get("Retry-After") != "3600" {
+		t.Errorf("Retry-After %q", p.Header.Get("Retry-After"))
+	}
+}
+
+// Somebody who knows the password only closes no way in to the owner, who is told of it once a day.
+func TestWhoKnowsThePasswordOnlyKeepsNobodyOut(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, generous).work()
+	w := f.operator(staff.Admin)
+	w.post("/staff/logout", w.get("/ops").form("/staff/logout"))
+	f.clock.Advance(time.Minute)
+	stranger := f.browser()
+	w.password(stranger, staffPassword).wantRedirect(t, http.StatusSeeOther, "/staff/login/code?next=%2Fops")
+	for range guessQuota.Burst {
+		w.enter(stranger, "000000").want(t, 422, "wrong or was used")
+	}
+	w.enter(stranger, w.code()).want(t, http.StatusTooManyRequests)
+	told := f.letter(w.email, "Someone knows your password")
+	for _, part := range []string{"2026-06-01 08:31 UTC, from the address 127.0.0.1", f.base + "/staff/password/forgot", f.base + "/staff/security"} {
+		if !strings.Contains(told.Text, part) {
+			t.Errorf("the mail lacks %q: %s", part, told.Text)
+		}
+	}
+
+	w.password(w.browser, staffPassword) // known, and so counted apart
+	w.enter(w.browser, w.code()).wantRedirect(t, http.StatusSeeOther, "/ops")
+	fresh := f.browser()
+	w.password(fresh, staffPassword)
+	w.enter(fresh, "0000-0000-0000-0000").want(t, 422)
+	w.enter(fresh, w.codes[0]).wantRedirect(t, http.StatusSeeOther, "/ops")
+
+	f.clock.Advance(time.Minute)
+	renewal := w.get("/staff/security").form("/staff/security/codes")
+	renewal.Set("code", w.code())
+	w.post("/staff/security/codes", renewal).want(t, 200, "Your recovery codes")
+	f.letter(w.email, "recovery codes were replaced")
+	f.outbox.mu.Lock()
+	sent := slices.Clone(f.outbox.mails)
+	f.outbox.mu.Unlock()
+	if slices.ContainsFunc(sent, func(m mail.Message) bool { return m.Subject == told.Subject }) {
+		t.Error("told again within a day")
+	}
+	change := w.get("/staff/security").form("/staff/security/password")
+	change.Set("present", staffPassword)
+	change.Set("password", "another phrase for the desk")
+	w.post("/staff/security/password", change).wantRedirect(t, http.StatusSeeOther, "/staff/security?done=password")
+	w.post("/staff/logout", w.get("/ops").form("/staff/logout"))
+	f.clock.Advance(time.Minute)
+	w.password(w.browser, "another phrase for the desk")
+	w.enter(w.browser, w.code()).wantRedirect(t, http.StatusSeeOther, "/ops") // known still, after the password that it was known by
+}
+
+// What a signed-in person shows once more is counted by its purpose, and closes nothing else.
+func TestEachSecretThatIsShownOnceMoreIsCountedByItself(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, generous)
+	w := f.operator(staff.Admin)
+	f.clock.Advance(time.Minute)
+	show := func(action string, values ...string) page {
+		form := w.get("/staff/security").form(action)
+		for i := 0; i < len(values); i += 2 {
+			form.Set(values[i], values[i+1])
+		}
+		return w.post(action, form)
+	}
+	for range guessQuota.Burst {
+		show("/staff/security/password", "present", "a wrong phrase for it", "password", "another phrase for the desk").want(t, 422)
+	}
+	show("/staff/security/password", "present", staffPassword, "password", "another phrase for the desk").want(t, http.StatusTooManyRequests)
+	for range guessQuota.Burst - 1 {
+		show("/staff/security/codes", "code", "000000").want(t, 422)
+	}
+	show("/staff/security/codes", "code", w.code()).want(t, 200, "Your recovery codes")
+	show("/staff/security/codes", "code", "000000").want(t, 422)
+	show("/staff/security/codes", "code", "000000").want(t, http.StatusTooManyRequests)
+	f.clock.Advance(time.Minute)
+	b := f.browser()
+	w.password(b, staffPassword)
+	w.enter(b, w.code()).wantRedirect(t, http.StatusSeeOther, "/ops")
 }
 
 // Nothing that a page shows of a person, and no token in its address, is kept by browsers or told to other sites.
@@ -281,7 +365,26 @@ func TestGuessingKeepsNoWorkerOut(t *testing.T) {
 	for range guessQuota.Burst {
 		w.enter(w.browser, "000000").want(t, 422)
 	}
-	w.enter(w.browser, w.codes[0]).want(t, http.StatusTooManyRequests)
+	f.clock.Advance(time.Minute)
+	w.enter(w.browser, w.code()).want(t, http.StatusTooManyRequests)
+	f.clock.Advance(time.Hour)
+	w.password(w.browser, staffPassword)
+	w.enter(w.browser, w.code()).wantRedirect(t, http.StatusSeeOther, "/ops")
+}
+
+// Whoever shares the network and guesses keeps no browser out that is known.
+func TestGuessingFromOneNetworkKeepsNoKnownBrowserOut(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, func(d *Deps) { d.LoginPerAddress = 2 })
+	w, client := f.operator(staff.Admin), f.browser().signIn("client@example.com")
+	w.post("/staff/logout", w.get("/ops").form("/staff/logout"))
+	client.post("/logout", client.get("/account").form("/logout"))
+	for _, email := range []string{"a@example.com", "b@example.com"} {
+		f.browser().try(email, "guess").want(t, 422)
+	}
+	f.browser().try("c@example.com", "guess").want(t, http.StatusTooManyRequests)
+	w.password(w.browser, staffPassword).wantRedirect(t, http.StatusSeeOther, "/staff/login/code?next=%2Fops")
+	client.signIn("client@example.com")
 }
 
 func TestWorkersLookAfterTheirSignIn(t *testing.T) {

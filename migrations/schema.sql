@@ -132,6 +132,7 @@ CREATE TABLE call_events (
     event_id text NOT NULL,
     fitted boolean NOT NULL,
     kind text NOT NULL,
+    role text,
     CONSTRAINT call_events_call_id_fkey FOREIGN KEY (call_id) REFERENCES calls(id),
     CONSTRAINT call_events_pkey PRIMARY KEY (call_id, event_id)
 );

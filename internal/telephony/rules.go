@@ -310,11 +310,11 @@ func (m *machine) talkOver() {
 func by(r Role) string {
 	switch r {
 	case Lawyer:
-		return "by_lawyer"
+		return byLawyer
 	case Client:
-		return "by_client"
+		return byClient
 	default:
-		return "by_provider"
+		return byProvider
 	}
 }
 

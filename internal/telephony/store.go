@@ -47,6 +47,7 @@ type eventRow struct {
 	Kind    EventKind `gorm:"column:kind"`
 	At      time.Time `gorm:"column:at"` // when it happened, by the provider's clock
 	Fitted  bool      `gorm:"column:fitted"`
+	Role    Role      `gorm:"column:role;serializer:zeronull"` // whose line; empty for both, and in rows before schema 65
 }
 
 // TableName implements [schema.Tabler].
@@ -123,7 +124,7 @@ func history(ctx context.Context, tx postgres.Tx, consultationID string) ([]Told
 	}
 	for _, e := range events {
 		told := &list[at[e.CallID]]
-		told.Events = append(told.Events, Report{e.Kind, e.At, e.Fitted})
+		told.Events = append(told.Events, Report{e.Kind, e.Role, e.At, e.Fitted})
 	}
 	for _, told := range list { // providers tell whole seconds, in which much happens
 		slices.SortStableFunc(told.Events, func(a, b Report) int {
@@ -181,21 +182,23 @@ func lineMarks(ctx context.Context, tx postgres.Tx, callID string) ([]mark, erro
 	return marks, nil
 }
 
-var insertEventSQL = postgres.SQL(postgres.Hot, "INSERT INTO call_events (call_id, event_id, kind, at, fitted) VALUES ($1, $2, $3, $4, $5)")
+var insertEventSQL = postgres.SQL(postgres.Hot, `INSERT INTO call_events (call_id, event_id, kind, at, fitted, role)
+	VALUES ($1, $2, $3, $4, $5, nullif($6, ''))`)
 
 func insertEvent(ctx context.Context, tx postgres.Tx, e Event, fits bool) error {
-	_, err := tx.Later(postgres.Called("insert call event")).Exec(ctx, insertEventSQL, e.CallID, e.ID, e.Kind, e.At, fits)
+	_, err := tx.Later(postgres.Called("insert call event")).Exec(ctx, insertEventSQL, e.CallID, e.ID, e.Kind, e.At, fits, e.about())
 	return err
 }
 
 var hearSQL = postgres.SQL(postgres.Batch, `WITH call AS (UPDATE calls SET last_event_at = greatest(last_event_at, $3) WHERE id = $1 RETURNING id, lawyer_id, started_at),
-	heard AS (INSERT INTO call_events (call_id, event_id, kind, at, fitted) SELECT id, $2, $4, greatest(least($5::timestamptz, $3), started_at), false FROM call
+	heard AS (INSERT INTO call_events (call_id, event_id, kind, at, fitted, role)
+		SELECT id, $2, $4, greatest(least($5::timestamptz, $3), started_at), false, nullif($6, '') FROM call
 		ON CONFLICT (call_id, event_id) DO NOTHING)
 	SELECT lawyer_id FROM call`)
 
 // hear keeps an event that changes nothing, and notes that the call is not silent; or [ErrNoCall].
 func hear(ctx context.Context, tx postgres.Tx, e Event) (lawyerID string, err error) {
-	lawyerID, found, err := postgres.One[string](ctx, tx, hearSQL, e.CallID, e.ID, tx.Now, e.Kind, e.At)
+	lawyerID, found, err := postgres.One[string](ctx, tx, hearSQL, e.CallID, e.ID, tx.Now, e.Kind, e.At, e.about())
 	switch {
 	case err != nil:
 		return "", fmt.Errorf("keep call event: %w", err)

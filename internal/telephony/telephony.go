@@ -1,6 +1,7 @@
 package telephony
 
 import (
+	"cmp"
 	"errors"
 	"time"
 )
@@ -65,6 +66,18 @@ const (
 	Timeout      = "timeout" // given to End: the provider went silent while the call was set up
 )
 
+// Who ended a call that was held.
+const (
+	byLawyer   = "by_lawyer"
+	byClient   = "by_client"
+	byProvider = "by_provider"
+)
+
+// Reasons lists why a leg or a call can have ended.
+func Reasons() []string {
+	return []string{Busy, NoAnswer, Invalid, Carrier, Voicemail, NotConfirmed, HungUp, Timeout, byLawyer, byClient, byProvider}
+}
+
 // Event is one report of a provider, verified. A repetition has the same ID.
 type Event struct {
 	ID          string    `json:"id"` // unique within its call
@@ -78,6 +91,9 @@ type Event struct {
 	Ref         string    `json:"ref,omitempty"`         // of RECORDING_READY: where the provider keeps it
 	At          time.Time `json:"at"`                    // when it happened, by the provider's clock
 }
+
+// about is whose line the event is about: of [LegsParted] and [CallOver], who hung up.
+func (e Event) about() Role { return cmp.Or(e.Role, e.By) }
 
 // OutcomeKind is what an event means for the consultation.
 type OutcomeKind string
@@ -129,6 +145,7 @@ type Told struct {
 // Report is an event as it is kept.
 type Report struct {
 	Kind   EventKind
+	Role   Role      // whose line it is about, or who hung up; empty for both and for the provider
 	At     time.Time // by the provider's clock
 	Fitted bool      // it meant something when it came
 }

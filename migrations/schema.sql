@@ -552,6 +552,7 @@ CREATE TABLE lawyers (
     application_id text,
     bar text,
     bar_checked_until timestamp with time zone,
+    bar_key text,
     bar_number text,
     created_at timestamp with time zone NOT NULL,
     email text NOT NULL,
@@ -576,6 +577,7 @@ CREATE TABLE lawyers (
     CONSTRAINT lawyers_state_check CHECK ((state = ANY (ARRAY['OFFLINE'::text, 'AVAILABLE'::text, 'OFFERED'::text, 'BUSY'::text, 'WRAP_UP'::text, 'AWAY'::text])))
 );
 CREATE INDEX lawyers_of_application ON public.lawyers USING btree (application_id) WHERE (application_id IS NOT NULL);
+CREATE UNIQUE INDEX lawyers_bar_key ON public.lawyers USING btree (bar_key);
 CREATE UNIQUE INDEX lawyers_email_key ON public.lawyers USING btree (lower(email));
 
 CREATE TABLE ledger_checks (

@@ -58,8 +58,9 @@ type lawyerCheckCmd struct {
 	output
 	act
 	ID     string `arg:"" help:"Identifier of the lawyer."`
-	Bar    string `required:"" help:"Bar where he is entered, for example Paris."`
-	Number string `required:"" help:"His number there."`
+	Bar    string `required:"" help:"Bar where the lawyer is registered, for example Paris."`
+	Number string `required:"" help:"Number at that bar."`
+	Other  bool   `name:"other-bar" help:"Accept a bar that is not in the list of French bars."`
 	Until  string `required:"" help:"Last day on which the check counts (YYYY-MM-DD), 399 days at most."`
 }
 
@@ -69,7 +70,7 @@ func (c *lawyerCheckCmd) Run(ctx context.Context, cfg *app.Config) error {
 		return fmt.Errorf("--until: %q is not a day like 2027-06-30", c.Until)
 	}
 	return with(ctx, cfg, func(a *app.App) error {
-		if err := a.Operator.CheckLawyer(ctx, c.by(), c.ID, lawyer.Registration{Bar: c.Bar, Number: c.Number, CheckedUntil: day.AddDate(0, 0, 1)}); err != nil {
+		if err := a.Operator.CheckLawyer(ctx, c.by(), c.ID, lawyer.Registration{Bar: c.Bar, Number: c.Number, CheckedUntil: day.AddDate(0, 0, 1), OtherBar: c.Other}); err != nil {
 			return err
 		}
 		return c.print(map[string]any{"id": c.ID, "checkedUntil": c.Until}, "The check counts until "+c.Until+".")

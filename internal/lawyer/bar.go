@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -15,39 +16,75 @@ import (
 type Registration struct {
 	Bar, Number  string    // empty when nobody has said
 	CheckedUntil time.Time // zero when it was never checked
+	OtherBar     bool      // the bar is not one of [Bars], and whoever checked knows that
 }
 
 // Checked tells whether the check counts at now.
 func (r Registration) Checked(now time.Time) bool { return now.Before(r.CheckedUntil) }
 
+// LastDay is the last day on which the check counts, at midnight UTC.
+func (r Registration) LastDay() time.Time {
+	return r.CheckedUntil.Add(-time.Nanosecond).UTC().Truncate(24 * time.Hour)
+}
+
 const (
-	maxBar       = 100                  // code points of a bar's name, and of a number
+	maxBar       = 100                  // code points of a bar's name
 	LongestCheck = 400 * 24 * time.Hour // for which an entry counts as checked
 )
 
 // ErrUnchecked refuses duty where only checked lawyers may work ([Service.OnlyChecked]).
 var ErrUnchecked = errors.New("the lawyer's entry at the bar is not checked, or was too long ago")
 
+// Errors of [Service.SetRegistration].
+var (
+	ErrUnknownBar = errors.New("no bar of this name is known")
+	ErrBarTaken   = errors.New("this number at this bar belongs to another lawyer")
+	ErrBarNumber  = errors.New("a bar number has up to 20 letters, digits, spaces, dots, slashes and hyphens")
+)
+
+var barNumber = regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z ./-]{0,19}$`)
+
 // OnlyChecked has lawyers go on duty only while their entry at the bar is checked. It is set once, before anything happens.
 func (s *Service) OnlyChecked() { s.onlyChecked = true }
 
-// SetRegistration records where a lawyer is entered and until when the check counts: from now on, and at most for [LongestCheck].
-// Who is on duty stays there. It returns [ErrInvalid] or [ErrNotFound].
+// SetRegistration records where a lawyer is registered and until when the check counts: from now on, and at most for [LongestCheck].
+// The bar is written as [Bars] has it. A lawyer who is on duty stays there. It returns [ErrInvalid], [ErrUnknownBar], [ErrBarNumber],
+// [ErrBarTaken] or [ErrNotFound].
 func (s *Service) SetRegistration(ctx context.Context, tx postgres.Tx, lawyerID string, r Registration) error {
 	r.Bar, r.Number = strings.TrimSpace(r.Bar), strings.TrimSpace(r.Number)
 	switch {
-	case !fits(r.Bar) || !fits(r.Number):
-		return fmt.Errorf("%w: the bar and the number there have 1 to %d printable characters", ErrInvalid, maxBar)
+	case !fits(r.Bar):
+		return fmt.Errorf("%w: the name of a bar has 1 to %d printable characters", ErrInvalid, maxBar)
+	case !barNumber.MatchString(r.Number):
+		return ErrBarNumber
 	case !r.Checked(tx.Now) || r.CheckedUntil.Sub(tx.Now) > LongestCheck:
 		return fmt.Errorf("%w: a check counts until a day to come, %d days at most", ErrInvalid, int(LongestCheck.Hours()/24))
 	}
+	if known, ok := barByKey[barKey(r.Bar)]; ok {
+		r.Bar = known
+	} else if !r.OtherBar {
+		return ErrUnknownBar
+	}
 	s.Changed(tx, lawyerID)
-	return write(ctx, tx, lawyerID, lawyerRow{Bar: r.Bar, BarNumber: r.Number, BarCheckedUntil: &r.CheckedUntil}, "bar", "bar_number", "bar_checked_until")
+	err := write(ctx, tx, lawyerID, lawyerRow{Bar: r.Bar, BarNumber: r.Number, BarKey: barKey(r.Bar) + "/" + barKey(r.Number), BarCheckedUntil: &r.CheckedUntil},
+		"bar", "bar_number", "bar_key", "bar_checked_until")
+	if postgres.IsUnique(err, "lawyers_bar_key") {
+		return ErrBarTaken
+	}
+	return err
 }
 
 // Registration returns where a lawyer is entered, or [ErrNotFound].
 func (s *Service) Registration(ctx context.Context, tx postgres.Tx, lawyerID string) (Registration, error) {
 	return registration(ctx, tx, lawyerID)
+}
+
+// SameNumber returns another lawyer with the same number at whichever bar, false when there is none.
+func (s *Service) SameNumber(ctx context.Context, tx postgres.Tx, lawyerID, number string) (name, bar string, found bool, err error) {
+	if number == "" {
+		return "", "", false, nil
+	}
+	return sameNumber(ctx, tx, lawyerID, number)
 }
 
 func fits(s string) bool {

@@ -2,6 +2,8 @@ package lawyer_test
 
 import (
 	"errors"
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -40,10 +42,24 @@ func TestOnlyCheckedLawyersGoOnDuty(t *testing.T) {
 	for _, bad := range []struct {
 		bar, number string
 		d           time.Duration
-	}{{"", "P1", time.Hour}, {"Paris", " ", time.Hour}, {"Paris\n", "P\x00", time.Hour}, {"Paris", "P1", 0}, {"Paris", "P1", -time.Hour}, {"Paris", "P1", lawyer.LongestCheck + time.Second}} {
+	}{{"", "P1", time.Hour}, {"Paris", "P1", 0}, {"Paris", "P1", -time.Hour}, {"Paris", "P1", lawyer.LongestCheck + time.Second}} {
 		if err := set(bad.bar, bad.number, bad.d); !errors.Is(err, lawyer.ErrInvalid) {
 			t.Errorf("%+v: %v", bad, err)
 		}
+	}
+	for _, number := range []string{" ", "P\x00", "P1\u202e", strings.Repeat("1", 21)} {
+		if err := set("Paris", number, time.Hour); !errors.Is(err, lawyer.ErrBarNumber) {
+			t.Errorf("number %q: %v", number, err)
+		}
+	}
+	if err := set("Atlantis", "P1", time.Hour); !errors.Is(err, lawyer.ErrUnknownBar) {
+		t.Errorf("unknown bar: %v", err)
+	}
+	if err := set(" saint etienne ", "P1", time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	if r, err := s.Registration(t.Context(), db.Read(), l); err != nil || r.Bar != "Saint-Étienne" {
+		t.Errorf("%+v %v", r, err)
 	}
 	if err := set(" Paris ", "P1", time.Hour); err != nil {
 		t.Fatal(err)
@@ -65,5 +81,41 @@ func TestOnlyCheckedLawyersGoOnDuty(t *testing.T) {
 		return s.SetRegistration(t.Context(), tx, "law_none", lawyer.Registration{Bar: "Paris", Number: "P1", CheckedUntil: tx.Now.Add(time.Hour)})
 	}); !errors.Is(err, lawyer.ErrNotFound) {
 		t.Errorf("nobody: %v", err)
+	}
+}
+
+// One number at one bar belongs to one lawyer, however it is written and whoever is first.
+func TestANumberAtABarBelongsToOneLawyer(t *testing.T) {
+	t.Parallel()
+	db, s := dbtest.New(t), service(t)
+	const n = 6
+	ids := make([]string, n)
+	for i := range ids {
+		made, err := create(t, db, s, func() lawyer.NewLawyer { l := valid(); l.Email = fmt.Sprintf("l%d@bar.example", i); return l }())
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids[i] = made.ID
+	}
+	errs := make(chan error, n)
+	for i, id := range ids {
+		go func() {
+			errs <- db.InTx(t.Context(), func(tx postgres.Tx) error {
+				r := lawyer.Registration{Bar: "paris", Number: []string{"P 12", "p12", "P-12"}[i%3], CheckedUntil: tx.Now.Add(time.Hour)}
+				return s.SetRegistration(t.Context(), tx, id, r)
+			})
+		}()
+	}
+	taken := 0
+	for range ids {
+		switch err := <-errs; {
+		case errors.Is(err, lawyer.ErrBarTaken):
+			taken++
+		case err != nil:
+			t.Error(err)
+		}
+	}
+	if taken != n-1 {
+		t.Errorf("%d of %d were refused", taken, n)
 	}
 }

@@ -31,6 +31,7 @@ type lawyerRow struct {
 
 	Bar             string     `gorm:"column:bar;serializer:zeronull"`
 	BarNumber       string     `gorm:"column:bar_number;serializer:zeronull"`
+	BarKey          string     `gorm:"column:bar_key;serializer:zeronull"` // of both, unique; empty until the first check that wrote it
 	BarCheckedUntil *time.Time `gorm:"column:bar_checked_until"`
 
 	ApplicationID string `gorm:"column:application_id;serializer:zeronull"` // whose consultations alone he serves, in a sandbox
@@ -59,7 +60,7 @@ type seenRow struct {
 	HeartbeatAt *time.Time
 }
 
-var columns = postgres.Columns[lawyerRow]("l", "password_hash", "phone_sealed", "time_zone", "on_call", "bar", "bar_number", "bar_checked_until")
+var columns = postgres.Columns[lawyerRow]("l", "password_hash", "phone_sealed", "time_zone", "on_call", "bar", "bar_number", "bar_key", "bar_checked_until")
 
 func fromRow(r seenRow) Lawyer {
 	l := Lawyer{ID: r.Row.ID, Email: r.Row.Email, Name: r.Row.Name, State: r.Row.State, Simulated: r.Row.Simulated,
@@ -67,7 +68,7 @@ func fromRow(r seenRow) Lawyer {
 	if r.Row.IdleSince != nil {
 		l.IdleSince = *r.Row.IdleSince
 	}
-	if r.HeartbeatAt != nil {
+	if r.HeartbeatAt != nil && r.HeartbeatAt.After(ended) {
 		l.HeartbeatAt = *r.HeartbeatAt
 	}
 	return l
@@ -218,6 +219,17 @@ func simulated(ctx context.Context, tx postgres.Tx) (ids []string, err error) {
 		return nil, fmt.Errorf("list simulated lawyers: %w", err)
 	}
 	return ids, nil
+}
+
+func sameNumber(ctx context.Context, tx postgres.Tx, lawyerID, number string) (name, bar string, found bool, err error) {
+	l, err := gorm.G[lawyerRow](tx.Gorm(ctx)).Select("name", "bar").Where("bar_number = ? AND id <> ?", number, lawyerID).Order("id").Take(ctx)
+	if postgres.IsNotFound(err) {
+		return "", "", false, nil
+	}
+	if err != nil {
+		return "", "", false, fmt.Errorf("look for the number at the bar: %w", err)
+	}
+	return l.Name, l.Bar, true, nil
 }
 
 func registration(ctx context.Context, tx postgres.Tx, lawyerID string) (r Registration, err error) {

@@ -132,6 +132,12 @@ const (
 	Unavailable        Reason = "unavailable"
 )
 
+// LawyersReasons lists why a lawyer can decline an offer or give a consultation back.
+func LawyersReasons() []Reason { return []Reason{ConflictOfInterest, NotMyField, Unavailable, busy} }
+
+// busy is a reason to decline an offer only.
+const busy Reason = "busy"
+
 // Position is a place in a list: just after the item that it names.
 type Position struct {
 	CreatedAt time.Time

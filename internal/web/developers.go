@@ -151,7 +151,7 @@ func (p *Pages) showDev(c echo.Context, status int, s staff.Session, name, title
 	}
 	for _, a := range p.devActs() {
 		if a.Name == c.QueryParam("done") {
-			v.Done = "dev.do." + a.Name
+			v.Done = "dev.do." + a.Name + ".done"
 		}
 	}
 	return p.renderStaff(c, status, s, name, v)

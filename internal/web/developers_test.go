@@ -242,7 +242,7 @@ func TestAnApplicationByOneself(t *testing.T) {
 	}
 	act("edit", "name", "Better CRM", "redirects", "https://crm.example/cb", "contact", "dev@crm.example").wantRedirect(t, http.StatusSeeOther, devPath(app)+"?done=edit")
 	act("edit", "redirects", " ").want(t, 422, "redirect URIs are needed")
-	w.get(devPath(app)+"?done=edit").want(t, 200, "Better CRM", "Done: Change the settings")
+	w.get(devPath(app)+"?done=edit").want(t, 200, "Better CRM", "The settings were saved.")
 
 	sent := act("webhooks/test", "type", string(webhook.Completed))
 	if sent.StatusCode != http.StatusSeeOther {

@@ -72,6 +72,7 @@ type opsField struct {
 	Value             string
 	Options           []opsOption
 	Optional          bool
+	Known             []string // values that the browser suggests
 }
 
 type opsOption struct {
@@ -83,6 +84,7 @@ type opsOption struct {
 // opsPage is a page made of blocks.
 type opsPage struct {
 	Heading string
+	Name    string // whose page it is, after the heading; empty when the identifier says it all
 	Code    string // identifier, after the heading
 	Search  []opsField
 	Blocks  []opsBlock
@@ -111,9 +113,11 @@ type opsCell struct {
 	Args      []any
 	URL       string
 	Code      bool
-	Also      string // a code after the wording
+	Also      string   // a code after the wording
+	More      *opsCell // more words after the wording
 	At        *time.Time
 	Exact     bool // At is told to the second
+	Day       bool // At is told by its day alone
 }
 
 type opsLink struct {
@@ -165,12 +169,27 @@ func (p *Pages) registerOps(e *echo.Echo, read []string) {
 		}))
 	}
 	for _, a := range p.opsActs() {
-		e.Match(read, a.Path, p.withOperator(a.Roles, func(c echo.Context, s staff.Session) error { return p.askAct(c, s, a) }))
-		e.POST(a.Path, p.withOperator(a.Roles, func(c echo.Context, s staff.Session) error { return p.doAct(c, s, a) }))
+		in := func(h func(echo.Context, staff.Session, opsAct) error) echo.HandlerFunc {
+			return p.withOperator(a.Roles, func(c echo.Context, s staff.Session) error {
+				c.Set(opsSectionKey, sectionOf(a.Path))
+				return h(c, s, a)
+			})
+		}
+		e.Match(read, a.Path, in(p.askAct))
+		e.POST(a.Path, in(p.doAct))
 	}
 }
 
 const opsSectionKey = "ops section"
+
+// sectionOf is the part of the desk where an act belongs; proposals are decided on the board.
+func sectionOf(path string) string {
+	section := strings.Split(strings.TrimPrefix(path, operatorDesk+"/"), "/")[0]
+	if section == "proposals" {
+		return operatorDesk
+	}
+	return opsPath(section)
+}
 
 // opsMissing makes a page of what there is not "not found".
 func opsMissing(err error) error {
@@ -197,7 +216,7 @@ func (p *Pages) showOps(c echo.Context, status int, s staff.Session, name, title
 	}
 	for _, a := range p.opsActs() {
 		if a.Name == c.QueryParam("done") {
-			v.Done = "ops.do." + a.Name
+			v.Done = "ops.do." + a.Name + ".done"
 		}
 	}
 	if c.QueryParam("done") == "proposed" {
@@ -221,6 +240,7 @@ func (p *Pages) links(s staff.Session, subject string, names ...string) (list []
 // opsActView is the page of an act.
 type opsActView struct {
 	Act     string // key of its name
+	Name    string // of the subject; empty when the identifier says it all
 	Subject string
 	Action  string
 	Back    string
@@ -245,6 +265,11 @@ func (p *Pages) showAct(c echo.Context, status int, s staff.Session, a opsAct, v
 	ctx, tx := c.Request().Context(), p.deps.DB.Read()
 	v.Act, v.Subject, v.Action, v.Back, v.Danger = "ops.do."+a.Name, subject, c.Request().URL.Path, a.Back(subject), a.Danger
 	v.Entry = tx.NewID(id.Audit)
+	name, err := p.titleOf(ctx, tx, subject)
+	if err != nil {
+		return opsMissing(err)
+	}
+	v.Name = name
 	if a.Fields != nil {
 		fields, err := a.Fields(ctx, tx, opsCall{Subject: subject, Lang: p.language(c)})
 		if err != nil {
@@ -326,6 +351,7 @@ var opsFaults = []struct {
 	{wallet.ErrTooMuch, "ops.fault.toomuch"}, {wallet.ErrInsufficientFunds, "ops.fault.funds"}, {errAmount, "ops.fault.amount"},
 	{staff.ErrEmailTaken, "ops.fault.email"}, {lawyer.ErrEmailTaken, "ops.fault.email"}, {staff.ErrLastAdmin, "ops.fault.admin"},
 	{consultation.ErrNotAssignable, "ops.fault.assign"}, {consultation.ErrLawyerUnable, "ops.fault.unable"}, {lawyer.ErrNotFound, "ops.fault.nolawyer"}, {lawyer.ErrSuspended, "ops.fault.suspended"},
+	{lawyer.ErrUnknownBar, "ops.fault.bar"}, {lawyer.ErrBarTaken, "ops.fault.bartaken"}, {lawyer.ErrBarNumber, "ops.fault.barnumber"},
 	{portal.ErrInvalid, "dev.fault.person"}, {portal.ErrMember, "dev.fault.member"}, {portal.ErrTooMany, "dev.fault.many"},
 	{errInput, "ops.fault.input"},
 }

@@ -131,7 +131,8 @@ func (p *Pages) opsActs() []opsAct {
 				if err != nil {
 					return opsDone{}, errInput
 				}
-				return opsDone{}, refusing(o.CheckLawyer(ctx, c.By, c.Subject, lawyer.Registration{Bar: c.Form.Get("bar"), Number: c.Form.Get("number"), CheckedUntil: day.AddDate(0, 0, 1)}), lawyer.ErrInvalid)
+				return opsDone{}, refusing(o.CheckLawyer(ctx, c.By, c.Subject, lawyer.Registration{Bar: c.Form.Get("bar"), Number: c.Form.Get("number"),
+					CheckedUntil: day.AddDate(0, 0, 1), OtherBar: c.Form.Get("otherbar") == "yes"}), lawyer.ErrInvalid)
 			}},
 		{Name: "send-home", Path: at("lawyers", "home"), Roles: only(staff.Support, staff.Security), Danger: true, Back: lawyers, Do: one(o.SendHome)},
 		{Name: "suspend-lawyer", Path: at("lawyers", "suspend"), Roles: only(staff.Support, staff.Security), Danger: true, Back: lawyers,
@@ -170,6 +171,10 @@ func (p *Pages) opsActs() []opsAct {
 			Do: func(ctx context.Context, c opsCall) (opsDone, error) {
 				_, link, err := o.InviteMember(ctx, c.By, c.Subject, c.Form.Get("email"), portal.Role(c.Form.Get("role")), c.Form.Get("tongue"))
 				return invitation(link, opsPath("applications", c.Subject)+"?done=invite-member"), err
+			}},
+		{Name: "webhook-url", Path: at("applications", "webhook-url"), Roles: only(staff.Security), Back: applications, Fields: p.webhookFields,
+			Do: func(ctx context.Context, c opsCall) (opsDone, error) {
+				return opsDone{}, o.SetWebhookURL(ctx, c.By, c.Subject, strings.TrimSpace(c.Form.Get("url")), true)
 			}},
 		{Name: "enable-webhooks", Path: at("applications", "webhooks"), Roles: only(staff.Support, staff.Security), Back: applications, Do: one(o.EnableWebhooks)},
 		{Name: "redeliver-one", Path: at("applications", "redeliver-one"), Roles: only(staff.Support, staff.Security), Back: applications,
@@ -358,7 +363,8 @@ func (p *Pages) dutyFields(ctx context.Context, tx postgres.Tx, c opsCall) ([]op
 func (p *Pages) checkFields(ctx context.Context, tx postgres.Tx, c opsCall) ([]opsField, error) {
 	r, err := p.deps.Lawyers.Registration(ctx, tx, c.Subject)
 	return []opsField{
-		{Name: "bar", Label: "ops.field.bar", Hint: "ops.field.bar.hint", Type: "text", Value: r.Bar},
+		{Name: "bar", Label: "ops.field.bar", Hint: "ops.field.bar.hint", Type: "text", Value: r.Bar, Known: lawyer.Bars()},
+		{Name: "otherbar", Label: "ops.field.otherbar", Type: "checks", Options: []opsOption{{Value: "yes", Text: "ops.field.otherbar.yes", Key: true}}},
 		{Name: "number", Label: "ops.field.barnumber", Type: "text", Value: r.Number},
 		{Name: "until", Label: "ops.field.checked", Hint: "ops.field.checked.hint", Type: "date", Value: tx.Now.AddDate(1, 0, 0).Format(time.DateOnly)},
 	}, err
@@ -413,6 +419,12 @@ func (p *Pages) skillChoices(ctx context.Context, tx postgres.Tx, lang string, h
 func (p *Pages) newApplicationFields(context.Context, postgres.Tx, opsCall) ([]opsField, error) {
 	return append(settingsFields(application.Application{Scopes: application.AllScopes}),
 		opsField{Name: "webhook", Label: "ops.field.webhook", Type: "url", Optional: true}), nil
+}
+
+// webhookFields show where webhooks go now: whoever may set the URL may read it, although it can hold a token.
+func (p *Pages) webhookFields(ctx context.Context, tx postgres.Tx, c opsCall) ([]opsField, error) {
+	e, err := p.deps.Webhooks.Endpoint(ctx, tx, c.Subject)
+	return []opsField{{Name: "url", Label: "ops.field.webhook", Hint: "ops.field.webhook.empty", Type: "url", Value: e.URL, Optional: true}}, err
 }
 
 func (p *Pages) applicationFields(ctx context.Context, tx postgres.Tx, c opsCall) ([]opsField, error) {

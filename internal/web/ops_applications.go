@@ -64,7 +64,7 @@ func (p *Pages) opsApplication(c echo.Context, s staff.Session) error {
 	for _, m := range members {
 		people.Rows = append(people.Rows, []opsCell{{Text: m.Name, URL: opsPath("people", m.StaffID)}, roleCell(m.Role), at(m.Since)})
 	}
-	return p.ops(c, s, opsPage{Heading: "ops.app", Code: a.ID, Blocks: append(append([]opsBlock{top, people}, hooks...), entries)})
+	return p.ops(c, s, opsPage{Heading: "ops.app", Name: a.Name, Code: a.ID, Blocks: append(append([]opsBlock{top, people}, hooks...), entries)})
 }
 
 func (p *Pages) hookBlocks(ctx context.Context, tx postgres.Tx, s staff.Session, applicationID string) ([]opsBlock, error) {
@@ -86,7 +86,7 @@ func (p *Pages) hookBlocks(ctx context.Context, tx postgres.Tx, s staff.Session,
 	state := opsBlock{Title: "ops.hooks", Facts: []opsFact{{"ops.hooks.host", code(host)}, {"ops.hooks.disabled", maybeAt(endpoint.DisabledAt)}, {"ops.hooks.why", code(endpoint.DisabledReason)},
 		{"ops.hooks.failing", maybeAt(endpoint.FailingSince)}, {"ops.hooks.rate", rateCell(health)}, {"ops.hooks.failed", plain(strconv.Itoa(health.Failed))},
 		{"ops.hooks.pending", plain(strconv.Itoa(health.Pending))}, {"ops.hooks.oldest", maybeAt(health.Oldest)}}}
-	state.Links = p.links(s, applicationID, "enable-webhooks", "redeliver-one", "redeliver")
+	state.Links = p.links(s, applicationID, "webhook-url", "enable-webhooks", "redeliver-one", "redeliver")
 	list, _, err := p.deps.Webhooks.Deliveries(ctx, tx, applicationID, webhook.DeliveryFilter{Limit: 20})
 	log := opsBlock{Title: "ops.deliveries", Head: []string{"ops.col.when", "ops.col.kind", "ops.col.status", "ops.col.attempts", "ops.col.next"}, Table: true}
 	for _, d := range list {

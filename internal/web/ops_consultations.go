@@ -77,9 +77,13 @@ func (p *Pages) opsConsultation(c echo.Context, s staff.Session) error {
 	if err != nil {
 		return err
 	}
+	words, err := p.words(ctx, p.deps.DB.Read(), lang)
+	if err != nil {
+		return err
+	}
 	facts := []opsFact{
 		{"ops.col.status", coded(string(got.Status))}, {"ops.col.application", linked(opsPath("applications", got.ApplicationID), got.Application.Name)},
-		{"ops.col.client", subjectCell(got.ClientID)}, {"ops.col.reference", plain(got.ExternalRef)}, {"ops.col.pair", code(got.Competence + " " + got.Language)},
+		{"ops.col.client", subjectCell(got.ClientID)}, {"ops.col.reference", plain(got.ExternalRef)}, {"ops.col.pair", inWords(words, got.Competence, got.Language)},
 		{"ops.col.price", plain(got.Price.Format(lang))}, {"ops.col.lawyer", p.lawyerCell(got, got.LawyerID)}, {"ops.col.due", maybeAt(got.CallbackDueAt)},
 		{"ops.col.call", maybeAt(got.CallStartedAt)}, {"ops.col.ended", endCell(got.EndReason)},
 	}
@@ -92,7 +96,15 @@ func (p *Pages) opsConsultation(c echo.Context, s staff.Session) error {
 	if got.Withdrawal != nil {
 		facts = append(facts, opsFact{"ops.col.withdrawal", at(got.Withdrawal.DeclaredAt)}, opsFact{"ops.col.owed", plain(got.Proposed.Format(lang))})
 	}
-	top := opsBlock{Title: "ops.case", Hint: "ops.case.hint", Facts: facts, Links: p.links(s, got.ID, actsFor(got.Consultation)...)}
+	top := opsBlock{Title: "ops.case", Hint: "ops.case.hint", Facts: facts, Links: p.links(s, got.ID, actsFor(got, p.deps.DB.Read().Now)...)}
+	if open, waits := got.OpenProposal(p.deps.DB.Read().Now); waits {
+		who, err := p.nameOf(ctx, p.deps.DB.Read(), map[string]string{}, open.By)
+		if err != nil {
+			return err
+		}
+		top.Alert, top.Args = "ops.case.proposed", []any{open.Amount.Format(lang), who}
+		top.Links = append(top.Links, p.decisions(s, open)...)
+	}
 	if s.Person.May(staff.Support, staff.Security) {
 		top.Links = append(top.Links, opsLink{URL: opsPath("consultations", got.ID, "proof.json"), Key: "ops.proof"})
 	}
@@ -103,8 +115,17 @@ func (p *Pages) opsConsultation(c echo.Context, s staff.Session) error {
 	return p.ops(c, s, opsPage{Heading: "ops.consultation", Code: got.ID, Blocks: []opsBlock{top, why(p, got), timeline}})
 }
 
-// actsFor are the acts that the state table allows.
-func actsFor(c consultation.Consultation) (names []string) {
+// decisions are what the person may decide of an open proposal: their own they can only take back.
+func (p *Pages) decisions(s staff.Session, open operator.Proposal) []opsLink {
+	if open.By == s.Person.ID {
+		return p.links(s, open.ID, "refuse")
+	}
+	return p.links(s, open.ID, "confirm", "refuse")
+}
+
+// actsFor are the acts that the state table allows; money that waits for a second person is not proposed twice.
+func actsFor(c operator.Case, now time.Time) (names []string) {
+	_, proposed := c.OpenProposal(now)
 	switch {
 	case c.Status == consultation.Matching || c.Status == consultation.PendingCallback:
 		names = append(names, "assign", "cancel")
@@ -113,7 +134,7 @@ func actsFor(c consultation.Consultation) (names []string) {
 	case c.Status == consultation.CallEnded:
 		names = append(names, "close")
 	case c.Status == consultation.Completed:
-		if c.RefundedAt == nil {
+		if c.RefundedAt == nil && !proposed {
 			names = append(names, "refund")
 		}
 		if c.ErasedAt == nil {
@@ -154,7 +175,7 @@ func why(p *Pages, got operator.Case) opsBlock {
 		if o.QueuePlace > 0 {
 			place = worded("ops.place", o.QueuePlace, o.QueueSeen, int(o.Idle/time.Second))
 		}
-		b.Rows = append(b.Rows, []opsCell{at(o.CreatedAt), p.lawyerCell(got, o.LawyerID), because(o.Why), place, coded(string(o.State), o.Reason)})
+		b.Rows = append(b.Rows, []opsCell{at(o.CreatedAt), p.lawyerCell(got, o.LawyerID), because(o.Why), place, answerCell(string(o.State), o.Reason)})
 	}
 	return b
 }
@@ -185,19 +206,19 @@ func (p *Pages) timeline(ctx context.Context, got operator.Case, lang string) (o
 	for _, o := range got.Offers {
 		add(o.CreatedAt, "offer", p.lawyerCell(got, o.LawyerID), because(o.Why))
 		if o.EndedAt != nil {
-			add(*o.EndedAt, "answer", p.lawyerCell(got, o.LawyerID), coded(string(o.State), o.Reason))
+			add(*o.EndedAt, "answer", p.lawyerCell(got, o.LawyerID), answerCell(string(o.State), o.Reason))
 		}
 		if o.ReturnedAt != nil {
-			add(*o.ReturnedAt, "returned", p.lawyerCell(got, o.LawyerID), code(o.Reason))
+			add(*o.ReturnedAt, "returned", p.lawyerCell(got, o.LawyerID), reasonCell(o.Reason))
 		}
 	}
 	for _, call := range got.Calls {
 		add(call.StartedAt, "call", code(call.ID), worded("ops.attempt", call.Attempt))
 		for _, e := range call.Events {
-			add(e.At, "report", coded(string(e.Kind)), worded("ops.attempt", call.Attempt))
+			add(e.At, "report", lineCell(e), worded("ops.attempt", call.Attempt))
 		}
 		if call.EndedAt != nil {
-			add(*call.EndedAt, "callend", coded(string(call.Outcome), call.Reason), worded("ops.attempt", call.Attempt))
+			add(*call.EndedAt, "callend", answerCell(string(call.Outcome), call.Reason), worded("ops.attempt", call.Attempt))
 		}
 	}
 	for _, m := range got.Money {

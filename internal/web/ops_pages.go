@@ -10,6 +10,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"partnerd/internal/lawyer"
 	"partnerd/internal/postgres"
 	"partnerd/internal/staff"
 )
@@ -53,15 +54,17 @@ func (p *Pages) opsBoard(c echo.Context, s staff.Session) error {
 		return err
 	}
 	board := opsBlock{Title: "ops.board.promised", Head: []string{"ops.col.due", "ops.col.left", "ops.col.consultation", "ops.col.status", "ops.col.lawyer"}, Table: true}
-	late := 0
+	late, known := 0, map[string]lawyer.Lawyer{}
 	for _, item := range promised {
 		left := item.CallbackDueAt.Sub(tx.Now)
-		cell := worded("ops.minutes", int(left/time.Minute))
 		if left < promiseAlarm {
 			late++
-			cell = worded("ops.minutes.alarm", int(left/time.Minute))
 		}
-		board.Rows = append(board.Rows, []opsCell{at(*item.CallbackDueAt), cell, p.caseCell(item.ID), coded(string(item.Status)), code(item.LawyerID)})
+		who, err := p.lawyerName(ctx, tx, known, item.LawyerID)
+		if err != nil {
+			return err
+		}
+		board.Rows = append(board.Rows, []opsCell{at(*item.CallbackDueAt), leftCell(left, left < promiseAlarm), p.caseCell(item.ID), coded(string(item.Status)), who})
 	}
 	if late > 0 {
 		board.Alert, board.Args = "ops.board.alarm", []any{late}
@@ -72,7 +75,11 @@ func (p *Pages) opsBoard(c echo.Context, s staff.Session) error {
 	}
 	notes := opsBlock{Title: "ops.notes", Head: []string{"ops.col.consultation", "ops.col.lawyer", "ops.notes.since", "ops.notes.until"}, Table: true}
 	for _, item := range missing {
-		notes.Rows = append(notes.Rows, []opsCell{p.caseCell(item.ID), code(item.LawyerID), maybeAt(item.CallEndedAt), at(item.NoteDueAt())})
+		who, err := p.lawyerName(ctx, tx, known, item.LawyerID)
+		if err != nil {
+			return err
+		}
+		notes.Rows = append(notes.Rows, []opsCell{p.caseCell(item.ID), who, maybeAt(item.CallEndedAt), at(item.NoteDueAt())})
 	}
 	proposals, err := p.proposalBlock(ctx, tx, c, s)
 	if err != nil {

@@ -131,9 +131,13 @@ func (p *Pages) opsLawyer(c echo.Context, s staff.Session) error {
 	if err != nil {
 		return err
 	}
+	words, err := p.words(ctx, tx, p.language(c))
+	if err != nil {
+		return err
+	}
 	facts := []opsFact{{"ops.col.name", plain(l.Name)}, {"ops.field.email", plain(l.Email)}, {"ops.col.status", coded(string(l.State))},
 		{"ops.col.work", yes("ops.lawyer.barred", "ops.lawyer.free", l.Suspended)}, {"ops.col.since", at(l.CreatedAt)},
-		{"ops.field.competences", code(strings.Join(skills.Competences, " "))}, {"ops.field.languages", code(strings.Join(skills.Languages, " "))}}
+		{"ops.field.competences", inWords(words, skills.Competences...)}, {"ops.field.languages", inWords(words, skills.Languages...)}}
 	signin := worded("ops.lawyer.uninvited")
 	person, err := p.deps.Staff.OfLawyer(ctx, tx, l.ID)
 	switch {
@@ -149,7 +153,13 @@ func (p *Pages) opsLawyer(c echo.Context, s staff.Session) error {
 	}
 	checked := worded("ops.lawyer.unchecked")
 	if entry.Checked(tx.Now) {
-		checked = at(entry.CheckedUntil)
+		checked = dayCell(entry.LastDay())
+	}
+	data := opsBlock{Title: "ops.lawyer.data"}
+	if name, bar, found, err := p.deps.Lawyers.SameNumber(ctx, tx, l.ID, entry.Number); err != nil {
+		return err
+	} else if found {
+		data.Alert, data.Args = "ops.lawyer.twin", []any{name, bar}
 	}
 	facts = append(facts, opsFact{"ops.field.bar", plain(entry.Bar)}, opsFact{"ops.field.barnumber", plain(entry.Number)}, opsFact{"ops.field.checked", checked})
 	duty, err := p.deps.Lawyers.Duty(ctx, tx, l.ID)
@@ -165,11 +175,12 @@ func (p *Pages) opsLawyer(c echo.Context, s staff.Session) error {
 	if !l.Simulated {
 		acts = append(acts, "reinvite-lawyer")
 	}
+	data.Facts, data.Links = facts, p.links(s, l.ID, acts...)
 	work := opsBlock{Title: "ops.lawyer.hands", Head: []string{"ops.col.consultation", "ops.col.status", "ops.col.when"}, Table: true}
 	for _, item := range hands {
 		work.Rows = append(work.Rows, []opsCell{p.caseCell(item.ID), coded(string(item.Status)), maybeAt(item.AssignedAt)})
 	}
-	return p.ops(c, s, opsPage{Heading: "ops.lawyer", Code: l.ID, Blocks: []opsBlock{{Title: "ops.lawyer.data", Facts: facts, Links: p.links(s, l.ID, acts...)}, work, entries}})
+	return p.ops(c, s, opsPage{Heading: "ops.lawyer", Name: l.Name, Code: l.ID, Blocks: []opsBlock{data, work, entries}})
 }
 
 func (p *Pages) opsPeople(c echo.Context, s staff.Session) error {
@@ -211,5 +222,5 @@ func (p *Pages) opsPerson(c echo.Context, s staff.Session) error {
 	if person.Kind == staff.Operator {
 		top.Links = append(p.links(s, person.ID, "roles"), top.Links...)
 	}
-	return p.ops(c, s, opsPage{Heading: "ops.person", Code: person.ID, Blocks: []opsBlock{top, entries}})
+	return p.ops(c, s, opsPage{Heading: "ops.person", Name: person.Name, Code: person.ID, Blocks: []opsBlock{top, entries}})
 }

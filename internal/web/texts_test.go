@@ -23,6 +23,7 @@ import (
 	"partnerd/internal/sandbox"
 	"partnerd/internal/staff"
 	"partnerd/internal/status"
+	"partnerd/internal/telephony"
 	"partnerd/internal/wallet"
 	"partnerd/internal/webhook"
 )
@@ -77,8 +78,10 @@ func usedKeys(t *testing.T) map[string]bool {
 		used[key+".title"], used[key+".text"] = true, true
 	}
 	maps.Copy(used, namedKeys(t))
+	maps.Copy(used, reasonKeys)
+	used["ops.line.of."+string(telephony.Lawyer)], used["ops.line.of."+string(telephony.Client)] = true, true
 	for _, act := range (&Pages{}).opsActs() {
-		used["ops.do."+act.Name], used["ops.do."+act.Name+".text"] = true, true
+		used["ops.do."+act.Name], used["ops.do."+act.Name+".text"], used["ops.do."+act.Name+".done"] = true, true, true
 	}
 	for _, r := range (&Pages{}).opsReads() {
 		if r.Section == r.Path {
@@ -96,7 +99,7 @@ func usedKeys(t *testing.T) map[string]bool {
 		used["legal."+page] = true
 	}
 	for _, act := range ofSandbox().devActs() {
-		used["dev.do."+act.Name], used["dev.do."+act.Name+".text"] = true, true
+		used["dev.do."+act.Name], used["dev.do."+act.Name+".text"], used["dev.do."+act.Name+".done"] = true, true, true
 	}
 	for _, r := range ofSandbox().devReads() {
 		if r.Section == r.Path {

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strings"
 	"sync"
 	"time"
@@ -148,8 +149,22 @@ func functions(lang string, texts text.Catalogue, stylePath string, s site) temp
 		"percent": func(p float64) string { return formatPercent(lang, p) },
 		"lag":     func(ms *float64) string { return formatCount(lang, int64(*ms)) + "\u00a0ms" },
 		"lower":   func(minutes int) int { return minutes - max(5, minutes/100) }, // a few minutes may be counted late
+		"long":    identifierForm.MatchString,
+		"breaks":  breaks,
 		"ym":      func(t time.Time) string { return t.UTC().Format("2006-01") },
 	}
+}
+
+// identifierForm is that of identifiers, which may be broken anywhere.
+var identifierForm = regexp.MustCompile(`^[a-z]{2,4}_(test_)?[0-9a-z]{20,}$`)
+
+// breaks lets a line end after the dots and underscores of a code, so that a narrow column does not cut its words.
+func breaks(s string) template.HTML {
+	escaped := template.HTMLEscapeString(s)
+	if identifierForm.MatchString(s) || strings.Contains(s, " ") {
+		return template.HTML(escaped) //nolint:gosec // escaped
+	}
+	return template.HTML(strings.NewReplacer(".", ".<wbr>", "_", "_<wbr>").Replace(escaped)) //nolint:gosec // escaped
 }
 
 // deskAct is a form with one button.

@@ -124,7 +124,8 @@ func (s *Service) CancelCheckout(ctx context.Context, sessionID string) error {
 	if err != nil {
 		return err
 	}
-	if session.Status != Open || pending {
+	// One that has run out here may still be paid at its provider.
+	if session.Status != Open && session.Status != Expired || pending {
 		return ErrSessionClosed
 	}
 	if p := s.provider(session.Provider); p != nil && session.ProviderRef != "" {

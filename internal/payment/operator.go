@@ -31,6 +31,21 @@ func (s *Service) UnderWay(ctx context.Context, tx postgres.Tx, clientID string)
 	return some, nil
 }
 
+// OpenTopUp is a top-up that may still be paid.
+type OpenTopUp struct {
+	Session
+	Pending bool // it was paid, and its money is on the way: it cannot be cancelled
+}
+
+// OpenTopUps lists the client's top-ups that may still be paid, newest first.
+func (s *Service) OpenTopUps(ctx context.Context, tx postgres.Tx, clientID string) ([]OpenTopUp, error) {
+	list, err := openTopUps(ctx, tx, clientID)
+	if err != nil {
+		return nil, fmt.Errorf("list open top-ups: %w", err)
+	}
+	return list, nil
+}
+
 // Incidents lists the newest incidents first.
 func (s *Service) Incidents(ctx context.Context, tx postgres.Tx, limit int) ([]Incident, error) {
 	list, err := incidents(ctx, tx, limit)

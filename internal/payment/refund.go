@@ -28,6 +28,7 @@ type RefundCommand struct {
 	ClientID string
 	TopUpID  string      // one session; empty: every one that qualifies
 	Amount   money.Cents // of that session, or of all together, newest first; 0: all that is unused
+	AnyAge   bool        // also of top-ups that were paid longer than [RefundDays] ago
 	Actor    string      // who asks, for the audit
 	Reason   string
 }
@@ -52,15 +53,15 @@ func refundableUntil(paid time.Time) time.Time {
 }
 
 // unused divides the available money among top-ups, newest first: what was spent is taken to be the oldest money. Only
-// those that can still be withdrawn from are returned. A movement that is not a top-up belongs to none of them.
-func unused(newestFirst []topUp, available money.Cents, now time.Time) (parts []RefundPart) {
+// those that can still be withdrawn from are returned, with anyAge all. A movement that is not a top-up belongs to none of them.
+func unused(newestFirst []topUp, available money.Cents, now time.Time, anyAge bool) (parts []RefundPart) {
 	for _, t := range newestFirst {
 		left := min(t.Amount-t.Refunded, available)
 		if left <= 0 {
 			continue
 		}
 		available -= left
-		if now.Before(refundableUntil(t.PaidAt)) {
+		if anyAge || now.Before(refundableUntil(t.PaidAt)) {
 			parts = append(parts, RefundPart{TopUpID: t.ID, Amount: left})
 		}
 	}
@@ -106,11 +107,43 @@ func (s *Service) Refund(ctx context.Context, tx postgres.Tx, c RefundCommand) (
 	if err != nil {
 		return nil, err
 	}
-	parts, err := choose(c, unused(paid, b.Available, tx.Now))
+	parts, err := choose(c, unused(paid, b.Available, tx.Now, c.AnyAge))
 	if err != nil {
 		return nil, err
 	}
 	return s.sendBack(ctx, tx, c, parts)
+}
+
+// Returnable is how much of the client's available money came from top-ups of any age, and can be sent back to its source.
+func (s *Service) Returnable(ctx context.Context, tx postgres.Tx, clientID string) (sum money.Cents, err error) {
+	paid, err := paidTopUps(ctx, tx, clientID)
+	if err != nil {
+		return 0, fmt.Errorf("read top-ups: %w", err)
+	}
+	b, err := s.wallet.Balance(ctx, tx, clientID)
+	if err != nil {
+		return 0, err
+	}
+	for _, p := range unused(paid, b.Available, tx.Now, true) {
+		sum += p.Amount
+	}
+	return sum, nil
+}
+
+// Return is money that has left the wallet on its way back to its source.
+type Return struct {
+	Amount money.Cents
+	Failed bool // it was refused there: a person has to look
+	Since  time.Time
+}
+
+// Returning lists what of the client's money has not reached its source, newest first.
+func (s *Service) Returning(ctx context.Context, tx postgres.Tx, clientID string) ([]Return, error) {
+	list, err := returning(ctx, tx, clientID)
+	if err != nil {
+		return nil, fmt.Errorf("list money on its way back: %w", err)
+	}
+	return list, nil
 }
 
 // sendBack takes the parts out of the wallet, which has them, and puts them on their way.

@@ -46,9 +46,13 @@ func lockPaid(ctx context.Context, tx postgres.Tx, clientID string) ([]topUp, er
 	if err != nil {
 		return nil, err
 	}
+	return paidTopUps(ctx, tx, clientID)
+}
+
+func paidTopUps(ctx context.Context, tx postgres.Tx, clientID string) ([]topUp, error) {
 	refunded := tx.Gorm(ctx).Model(&refundRow{}).Select("coalesce(sum(topup_refunds.amount_cents), 0)::bigint").Where("topup_id = s.id")
 	var list []topUp
-	err = tx.Gorm(ctx).Table("topup_sessions s").Where("s.client_id = ? AND s.status = ?", clientID, Paid).Order("s.ended_at DESC, s.id DESC").
+	err := tx.Gorm(ctx).Table("topup_sessions s").Where("s.client_id = ? AND s.status = ?", clientID, Paid).Order("s.ended_at DESC, s.id DESC").
 		Select("s.id, s.amount_cents AS amount, s.ended_at AS paid_at, s.reversed_cents + s.uncovered_cents + (?) AS refunded", refunded).Find(&list).Error
 	return list, err
 }
@@ -121,6 +125,16 @@ func failRefund(ctx context.Context, tx postgres.Tx, sessionID, refundID, ref st
 func refundedBefore(ctx context.Context, tx postgres.Tx, sessionID string, before time.Time) (cents money.Cents, err error) {
 	err = tx.Gorm(ctx).Model(&refundRow{}).Select("coalesce(sum(amount_cents), 0)::bigint").Where("topup_id = ? AND created_at <= ?", sessionID, before).Scan(&cents).Error
 	return cents, err
+}
+
+func returning(ctx context.Context, tx postgres.Tx, clientID string) ([]Return, error) {
+	topUps := tx.Gorm(ctx).Model(&sessionRow{}).Select("id").Where("client_id = ?", clientID)
+	rows, err := gorm.G[refundRow](tx.Gorm(ctx)).Where("topup_id IN (?) AND state <> ?", topUps, refundSent).Order("created_at DESC, id").Find(ctx)
+	list := make([]Return, len(rows))
+	for i, r := range rows {
+		list[i] = Return{Amount: r.AmountCents, Failed: r.State == refundFailed, Since: r.CreatedAt}
+	}
+	return list, err
 }
 
 func openRefunds(ctx context.Context, tx postgres.Tx, limit int) ([]RefundState, error) {

@@ -31,7 +31,7 @@ func TestUnusedTopUps(t *testing.T) {
 		"too old, behind a newer": {[]topUp{top("b", 2000, 0, day(20)), top("a", 2000, 0, day(0))}, 4000, day(21), "b 2000"},
 	} {
 		got := ""
-		for i, p := range unused(c.topUps, moneyOf(c.available), c.now) {
+		for i, p := range unused(c.topUps, moneyOf(c.available), c.now, false) {
 			if i > 0 {
 				got += ", "
 			}

@@ -3,6 +3,7 @@ package payment
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"gorm.io/gorm"
@@ -147,9 +148,26 @@ func eraseReturnURLs(ctx context.Context, tx postgres.Tx, clientID string) error
 // mayBePaid is the condition that a session is not decided and may still turn out to be paid: before its hour is over, as
 // long as the provider's page lets it be paid, and when the money is on its way. What the sandbox was told to take is.
 func mayBePaid(ctx context.Context, tx postgres.Tx) *gorm.DB {
-	return tx.Gorm(ctx).Where(`status = ? AND (expires_at > ? OR opened_at > ? OR opened_at IS NOT NULL AND provider = ?
-		OR EXISTS (SELECT FROM payment_notices n WHERE n.topup_id = topup_sessions.id AND n.outcome = ?))`,
-		Open, tx.Now, tx.Now.Add(-shortestCheckout), SandboxProvider, Awaited)
+	payable := tx.Gorm(ctx).Where("expires_at > ? OR opened_at > ?", tx.Now, tx.Now.Add(-shortestCheckout)).Or(onItsWay(ctx, tx))
+	return tx.Gorm(ctx).Where("status = ?", Open).Where(payable)
+}
+
+// openTopUps lists those of a client, with those whose money is on its way marked.
+func openTopUps(ctx context.Context, tx postgres.Tx, clientID string) ([]OpenTopUp, error) {
+	ofClient := func() *gorm.DB {
+		return tx.Gorm(ctx).Model(&sessionRow{}).Where("client_id = ?", clientID).Where(mayBePaid(ctx, tx))
+	}
+	var rows []sessionRow
+	if err := ofClient().Order("created_at DESC, id").Find(&rows).Error; err != nil {
+		return nil, err
+	}
+	var pending []string
+	err := ofClient().Where(onItsWay(ctx, tx)).Pluck("id", &pending).Error
+	list := make([]OpenTopUp, len(rows))
+	for i, r := range rows {
+		list[i] = OpenTopUp{r.session(tx.Now), slices.Contains(pending, r.ID)}
+	}
+	return list, err
 }
 
 // underWay tells whether one of the client's sessions may still be paid, or a refund has not reached its source.
@@ -167,10 +185,16 @@ func begunElsewhere(ctx context.Context, tx postgres.Tx, session Session) (cents
 	return cents, err
 }
 
+// onItsWay is the condition that a session was paid and its money has not come: its provider said so, or the sandbox was told to
+// take it.
+func onItsWay(ctx context.Context, tx postgres.Tx) *gorm.DB {
+	return tx.Gorm(ctx).Where(`opened_at IS NOT NULL AND provider = ?
+		OR EXISTS (SELECT FROM payment_notices n WHERE n.topup_id = topup_sessions.id AND n.outcome = ?)`, SandboxProvider, Awaited)
+}
+
 func isPending(ctx context.Context, tx postgres.Tx, sessionID string) (bool, error) {
 	var n int64
-	err := tx.Gorm(ctx).Model(&noticeRow{}).Joins("JOIN topup_sessions s ON s.id = payment_notices.topup_id AND s.status = ?", Open).
-		Where("payment_notices.topup_id = ? AND payment_notices.outcome = ?", sessionID, Awaited).Count(&n).Error
+	err := tx.Gorm(ctx).Model(&sessionRow{}).Where("id = ? AND status = ?", sessionID, Open).Where(onItsWay(ctx, tx)).Count(&n).Error
 	return n > 0, err
 }
 

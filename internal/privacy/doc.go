@@ -10,7 +10,7 @@
 //     also in webhook bodies, their endpoints' answers, returnUrl, stored responses, answers about waits; of an Idempotency-Key the proof has
 //     only the SHA-256, and it keeps address and user agent of the partner's server. It needs the present
 //     password, and is refused while a consultation is open, money is left, held or on its way, or an earlier e-mail
-//     address can take the account back.
+//     address can take the account back. Everything that stands in the way is told at once ([Refused]).
 //
 // Does not do: retention periods, the pages.
 package privacy

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -392,36 +393,59 @@ func TestAnErasedAddressIsFreeAndNobodySignsInAgain(t *testing.T) {
 	}
 }
 
-func TestErasureIsRefusedWhileSomethingIsOpen(t *testing.T) {
+func TestErasureIsRefusedWithEverythingThatStandsInTheWay(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	ctx := t.Context()
-	refused := func(want error) {
+	refused := func(want ...Kind) Refused {
 		t.Helper()
-		if err := h.erase(); !errors.Is(err, want) {
+		kinds := func(all Refused) (kinds []Kind) {
+			for _, o := range all {
+				kinds = append(kinds, o.Kind)
+			}
+			return kinds
+		}
+		var all Refused
+		if err := h.erase(); !errors.As(err, &all) || !slices.Equal(kinds(all), want) {
 			t.Errorf("erasure: %v, want %v", err, want)
 		}
-		if err := h.Obstacle(ctx, h.db.Read(), h.client.ID); !errors.Is(err, want) {
-			t.Errorf("obstacle: %v, want %v", err, want)
+		if all, err := h.Obstacles(ctx, h.db.Read(), h.client.ID); err != nil || !slices.Equal(kinds(all), want) {
+			t.Errorf("obstacles: %v %v, want %v", all, err, want)
 		}
 		if c, err := h.Accounts.Get(ctx, h.db.Read(), h.client.ID); err != nil || c.Email != h.client.Email {
 			t.Errorf("the client is half erased: %+v %v", c, err)
 		}
+		return all
 	}
-	refused(ErrMoney)
+	refused(MoneyLeft)
 	var c consultation.Consultation
-	h.tx(func(tx postgres.Tx) (err error) { c, err = h.Consultations.Create(ctx, tx, h.command()); return err })
-	refused(ErrOpenConsultations)
+	var session payment.Session
+	h.tx(func(tx postgres.Tx) (err error) {
+		if c, err = h.Consultations.Create(ctx, tx, h.command()); err != nil {
+			return err
+		}
+		if err := h.Wallet.Adjust(ctx, tx, h.client.ID, 3000, "goodwill"); err != nil {
+			return err
+		}
+		session, err = h.Payments.Create(ctx, tx, payment.CreateCommand{ClientID: h.client.ID, ApplicationID: h.app.ID, Amount: 2000, ReturnURL: "https://crm.example/r"})
+		return err
+	})
+	all := refused(OpenConsultations, MoneyLeft, TopUpOpen)
+	if all[1].Amount != 3000 || all[1].Returnable != 0 { // it came from no top-up, and so has no source
+		t.Errorf("the money: %+v", all[1])
+	}
 	h.tx(func(tx postgres.Tx) error {
 		_, err := h.Consultations.CancelForClient(ctx, tx, h.client.ID, c.ID)
 		return err
 	})
+	h.must(h.Payments.CancelCheckout(ctx, session.ID))
 	h.spend()
-	session, err := h.Payments.Create(ctx, h.db.Read(), payment.CreateCommand{ClientID: h.client.ID, ApplicationID: h.app.ID, Amount: 2000, ReturnURL: "https://crm.example/r"})
-	h.must(err)
-	refused(ErrPayment)
-	h.clock.Advance(session.ExpiresAt.Sub(h.clock.Now()))
 	h.must(h.erase())
+}
+
+func refusedFor(err error, k Kind) bool {
+	var all Refused
+	return errors.As(err, &all) && all.Has(k)
 }
 
 // A payment that nobody expects any more may be told at the very moment of the erasure. Either the erasure sees the money
@@ -458,7 +482,7 @@ func TestErasureAgainstAPayment(t *testing.T) {
 		h.must(err)
 		switch {
 		case erased == nil && c.Disabled && b.Balance == 0 && len(incidents) == 1 && incidents[0].Outcome == payment.CreditedToClosed && len(refunds) == 1:
-		case errors.Is(erased, ErrMoney) && !c.Disabled && b.Balance == 2000 && len(incidents) == 0 && len(refunds) == 0:
+		case refusedFor(erased, MoneyLeft) && !c.Disabled && b.Balance == 2000 && len(incidents) == 0 && len(refunds) == 0:
 		default:
 			t.Errorf("erasure %v, client %+v, wallet %+v, incidents %+v, refunds %+v", erased, c, b, incidents, refunds)
 		}

@@ -17,13 +17,6 @@ import (
 	"partnerd/internal/wallet"
 )
 
-// Why an erasure is refused.
-var (
-	ErrOpenConsultations = errors.New("consultations are open")
-	ErrMoney             = errors.New("money is left in the wallet, or reserved")
-	ErrPayment           = errors.New("a payment is under way")
-)
-
 // Deps are what a [Service] works with.
 type Deps struct {
 	Accounts      *account.Service
@@ -49,37 +42,8 @@ func New(d Deps) (*Service, error) {
 	return &Service{d, texts}, err
 }
 
-// Obstacle returns why the client cannot be erased now, or nil: one of the faults above or an [account.TakeBackError].
-func (s *Service) Obstacle(ctx context.Context, tx postgres.Tx, clientID string) error {
-	if err := s.deps.Accounts.TakeBackOpen(ctx, tx, clientID); err != nil {
-		return err
-	}
-	open, err := s.deps.Consultations.OpenOf(ctx, tx, clientID)
-	if err != nil {
-		return err
-	}
-	if open > 0 {
-		return ErrOpenConsultations
-	}
-	b, err := s.deps.Wallet.Balance(ctx, tx, clientID)
-	if err != nil {
-		return err
-	}
-	if b.Balance != 0 || b.Held != 0 {
-		return ErrMoney
-	}
-	paying, err := s.deps.Payments.UnderWay(ctx, tx, clientID)
-	if err != nil {
-		return err
-	}
-	if paying {
-		return ErrPayment
-	}
-	return nil
-}
-
 // Erase erases the client, who shows the present password, and sends a receipt to the address that is no longer known. It
-// returns [account.ErrBadCredentials] or one of the obstacles; tx must be rolled back then.
+// returns [account.ErrBadCredentials] or what is [Refused]; tx must be rolled back then.
 func (s *Service) Erase(ctx context.Context, tx postgres.Tx, clientID, present, lang string) error {
 	if err := s.deps.Accounts.ConfirmPassword(ctx, tx, clientID, present); err != nil { // locks the client: nothing new can begin
 		return err
@@ -92,7 +56,7 @@ func (s *Service) Erase(ctx context.Context, tx postgres.Tx, clientID, present, 
 }
 
 // EraseAgain erases a client whose erasure was lost with a database that had to be restored to an earlier instant: without password and
-// receipt, which were given then. It returns one of the obstacles, or [problem.ErrNotFound] for a client who is unknown, disabled or erased;
+// receipt, which were given then. It returns what is [Refused], or [problem.ErrNotFound] for a client who is unknown, disabled or erased;
 // tx must be rolled back then.
 func (s *Service) EraseAgain(ctx context.Context, tx postgres.Tx, clientID string) error {
 	_, err := s.erase(ctx, tx, clientID)
@@ -101,10 +65,13 @@ func (s *Service) EraseAgain(ctx context.Context, tx postgres.Tx, clientID strin
 
 func (s *Service) erase(ctx context.Context, tx postgres.Tx, clientID string) (was account.Client, err error) {
 	was, err = s.deps.Accounts.Erase(ctx, tx, clientID)
-	if err != nil {
+	if open := new(account.TakeBackError); err != nil && !errors.As(err, open) { // which is told with what else is in the way
 		return was, err
 	}
-	if err := s.Obstacle(ctx, tx, clientID); err != nil {
+	if refused := s.refusal(ctx, tx, clientID); refused != nil {
+		return was, refused
+	}
+	if err != nil {
 		return was, err
 	}
 	if _, err := s.deps.OAuth.UnlinkAll(ctx, tx, clientID, oauth.ReasonErasure); err != nil {

@@ -125,8 +125,8 @@ func Settle(ctx context.Context, db, lost *postgres.DB, erasures *privacy.Servic
 }
 
 func obstacle(err error) bool {
-	takeBack := account.TakeBackError{}
-	return errors.Is(err, privacy.ErrOpenConsultations) || errors.Is(err, privacy.ErrMoney) || errors.Is(err, privacy.ErrPayment) || errors.As(err, &takeBack)
+	var refused privacy.Refused
+	return errors.As(err, &refused)
 }
 
 func readLater(ctx context.Context, tx, lost postgres.Tx, since time.Time) (l later, err error) {

@@ -160,7 +160,7 @@ var doneTexts = map[string]string{
 	"app": "apps.done", "app-cancel": "apps.done.cancelled", "password": "security.password.done", "passkey": "security.passkey.done",
 	"passkey-gone": "security.passkey.gone", "session": "security.session.done", "sessions": "security.sessions.done", "phone": "phone.done",
 	"phone-gone": "phone.gone", "zone": "phone.zone.done", "cancelled": "consultation.done.cancelled", "withdrawn": "consultation.done.withdrawn", "refund": "wallet.refund.done",
-	"welcome": "overview.welcome", "sent": "phone.sent", "email": "email.done", "undone": "undo.done",
+	"topup-cancelled": "wallet.topup.cancelled", "topup-over": "wallet.topup.over", "welcome": "overview.welcome", "sent": "phone.sent", "email": "email.done", "undone": "undo.done",
 }
 
 func doneText(c echo.Context) string {
@@ -182,7 +182,6 @@ type confirmView struct {
 	Back    string
 	Fields  []field
 	Refused string // key of why it cannot be done; there is no form then
-	Reasons []any  // what the text of Refused names
 }
 
 type fact struct{ Label, Value string }

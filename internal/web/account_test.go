@@ -545,17 +545,17 @@ func TestExportAndErasureOnThePage(t *testing.T) {
 	post := func() page {
 		return b.post("/account/privacy/erase", url.Values{"csrf": {csrfToken(b.cookie(sessionCookie))}, "present": {testPassword}})
 	}
-	b.get("/account/privacy").want(t, 200, "while a consultation is under way")
-	post().want(t, http.StatusConflict, "while a consultation is under way")
+	b.get("/account/privacy").want(t, 200, "A consultation is under way")
+	post().want(t, http.StatusConflict, "A consultation is under way")
 	b.send("/account/consultations/"+c.ID+"/cancel", "/account/consultations/"+c.ID+"/cancel")
-	post().want(t, http.StatusConflict, "still money in your wallet")
+	post().want(t, http.StatusConflict, "did not come from a top-up")
 	f.tx(func(tx postgres.Tx) {
 		if err := f.wallet.Adjust(t.Context(), tx, f.client.ID, -5000, "spent"); err != nil {
 			t.Fatal(err)
 		}
 	})
 	open := f.newCheckout(2000)
-	post().want(t, http.StatusConflict, "A top-up is under way")
+	post().want(t, http.StatusConflict, "A top-up may still be paid")
 	f.clock.Advance(open.ExpiresAt.Sub(f.clock.Now()))
 	b.signInAt("/login?again=1", "client@example.com")
 	b.get("/account/privacy/erase").want(t, 200, "client@example.com", "cannot be undone", `autocomplete="current-password"`, "/password/forgot")

@@ -67,12 +67,21 @@ func (p *Pages) decideExternal(c echo.Context, s payment.Session) error {
 	if c.Request().PostForm.Get("action") != "cancel" {
 		return statusError(http.StatusBadRequest)
 	}
-	err := p.deps.Payments.CancelCheckout(c.Request().Context(), s.ID)
-	if errors.Is(err, problem.ErrUnavailable) {
-		return statusError(http.StatusServiceUnavailable)
-	}
-	if err != nil && !errors.Is(err, payment.ErrSessionClosed) {
-		return fmt.Errorf("cancel checkout: %w", err)
+	if err := p.endCheckout(c, s.ID); err != nil && !errors.Is(err, payment.ErrSessionClosed) {
+		return err
 	}
 	return c.Redirect(http.StatusSeeOther, "/checkout/"+s.ID+"?"+payment.DoneParameter+"="+payment.DoneCancelled)
+}
+
+// endCheckout ends a session that is not paid, at its provider too. It returns [payment.ErrSessionClosed] for one that is over, or being
+// paid.
+func (p *Pages) endCheckout(c echo.Context, sessionID string) error {
+	err := p.deps.Payments.CancelCheckout(c.Request().Context(), sessionID)
+	switch {
+	case err == nil, errors.Is(err, payment.ErrSessionClosed):
+		return err
+	case errors.Is(err, problem.ErrUnavailable):
+		return statusError(http.StatusServiceUnavailable)
+	}
+	return fmt.Errorf("cancel checkout: %w", err)
 }

@@ -224,6 +224,7 @@ func (p *Pages) registerAccount(e *echo.Echo, read []string) {
 	e.POST("/account/phone/zone", p.fresh(p.setZone))
 	e.Match(read, "/account/wallet", p.mine(p.wallet))
 	e.POST("/account/wallet/topup", p.mine(p.topUp))
+	e.POST("/account/wallet/topups/:id/cancel", p.mine(p.cancelTopUp))
 	e.Match(read, "/account/wallet/statement/:month", p.mine(p.statement))
 	e.Match(read, "/account/wallet/refund", p.fresh(p.refundForm))
 	e.POST("/account/wallet/refund", p.fresh(p.refund))
@@ -238,6 +239,7 @@ func (p *Pages) registerAccount(e *echo.Echo, read []string) {
 	e.Match(read, "/account/privacy/export", p.fresh(p.export))
 	e.Match(read, "/account/privacy/erase", p.fresh(p.eraseForm))
 	e.POST("/account/privacy/erase", p.fresh(p.erase))
+	e.POST("/account/privacy/return", p.fresh(p.returnMoney))
 }
 
 // What bounds the body of a form, in bytes: that of a note, which is longer than any other, and of all others.

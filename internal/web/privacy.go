@@ -17,32 +17,16 @@ import (
 
 // privacyView tells why an account cannot be erased now.
 type privacyView struct {
-	Obstacle string // key; empty when it can be
-	Reasons  []any  // what the text of Obstacle names
+	Obstacles []obstacleView // none when it can be
+	Refused   bool           // the client has just asked for it
 }
 
 func (p *Pages) privacy(c echo.Context, client *account.Client) error {
-	v, err := p.obstacle(c, p.deps.Privacy.Obstacle(c.Request().Context(), p.deps.DB.Read(), client.ID))
+	all, err := p.deps.Privacy.Obstacles(c.Request().Context(), p.deps.DB.Read(), client.ID)
 	if err != nil {
 		return err
 	}
-	return p.showAccount(c, http.StatusOK, client, "privacy", "privacy.title", v)
-}
-
-// obstacle says what stands in the way of an erasure, or returns err when it is something else.
-func (p *Pages) obstacle(c echo.Context, err error) (privacyView, error) {
-	var open account.TakeBackError
-	switch {
-	case errors.As(err, &open):
-		return privacyView{"erase.takeback", []any{formatDate(p.language(c), open.Until)}}, nil
-	case errors.Is(err, privacy.ErrOpenConsultations):
-		return privacyView{Obstacle: "erase.open"}, nil
-	case errors.Is(err, privacy.ErrMoney):
-		return privacyView{Obstacle: "erase.money"}, nil
-	case errors.Is(err, privacy.ErrPayment):
-		return privacyView{Obstacle: "erase.payment"}, nil
-	}
-	return privacyView{}, err
+	return p.showAccount(c, http.StatusOK, client, "privacy", "privacy.title", p.obstacles(c, all))
 }
 
 // export hands the client everything of theirs as one file.
@@ -65,17 +49,26 @@ func (p *Pages) export(c echo.Context, client *account.Client) error {
 }
 
 func (p *Pages) eraseForm(c echo.Context, client *account.Client) error {
-	v, err := p.obstacle(c, p.deps.Privacy.Obstacle(c.Request().Context(), p.deps.DB.Read(), client.ID))
+	all, err := p.deps.Privacy.Obstacles(c.Request().Context(), p.deps.DB.Read(), client.ID)
 	if err != nil {
 		return err
 	}
-	return p.showErase(c, http.StatusOK, client, v, "")
+	if len(all) > 0 {
+		return p.refuseErasure(c, http.StatusOK, client, all)
+	}
+	return p.showErase(c, http.StatusOK, client, "")
 }
 
-func (p *Pages) showErase(c echo.Context, status int, client *account.Client, v privacyView, presentFault string) error {
+// refuseErasure shows everything that stands in the way.
+func (p *Pages) refuseErasure(c echo.Context, status int, client *account.Client, all privacy.Refused) error {
+	v := p.obstacles(c, all)
+	v.Refused = true
+	return p.showAccount(c, status, client, "privacy", "privacy.title", v)
+}
+
+func (p *Pages) showErase(c echo.Context, status int, client *account.Client, presentFault string) error {
 	return p.confirm(c, status, client, confirmView{Heading: "erase.title", Text: "erase.text", Args: []any{client.Email}, Action: "/account/privacy/erase",
-		Button: "erase.submit", Danger: true, Back: "/account/privacy", Fields: []field{presentPasswordField(presentFault)},
-		Refused: v.Obstacle, Reasons: v.Reasons})
+		Button: "erase.submit", Danger: true, Back: "/account/privacy", Fields: []field{presentPasswordField(presentFault)}})
 }
 
 // erase destroys the account and ends the session with it.
@@ -88,14 +81,14 @@ func (p *Pages) erase(c echo.Context, client *account.Client) error {
 		return tooMany(c, wait)
 	}
 	if errors.Is(err, account.ErrBadCredentials) {
-		return p.showErase(c, http.StatusUnprocessableEntity, client, privacyView{}, "security.password.wrong")
+		return p.showErase(c, http.StatusUnprocessableEntity, client, "security.password.wrong")
 	}
-	v, err := p.obstacle(c, err)
+	var refused privacy.Refused
+	if errors.As(err, &refused) {
+		return p.refuseErasure(c, http.StatusConflict, client, refused)
+	}
 	if err != nil {
 		return fmt.Errorf("erase: %w", err)
-	}
-	if v.Obstacle != "" {
-		return p.showErase(c, http.StatusConflict, client, v, "")
 	}
 	for _, name := range []string{sessionCookie, knownCookie} {
 		p.setCookie(c, name, "")

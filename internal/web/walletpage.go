@@ -40,6 +40,9 @@ type walletView struct {
 	Older   string // address of the next page
 	Newest  bool   // this is the first page
 	Months  []time.Time
+
+	TopUps    []topUpView      // that may still be paid
+	Returning []payment.Return // what has not reached its source
 }
 
 // topUps are the amounts offered on the wallet's page: the price of 1, 2, 3, 5 and 10 consultations, as far as one may pay in.
@@ -83,6 +86,12 @@ func (p *Pages) showWallet(c echo.Context, status int, client *account.Client, f
 	}
 	if more {
 		v.Older = fmt.Sprint("/account/wallet?before=", items[len(items)-1].Seq)
+	}
+	if v.TopUps, err = p.openTopUps(c, client); err != nil {
+		return err
+	}
+	if v.Returning, err = p.deps.Payments.Returning(ctx, tx, client.ID); err != nil {
+		return err
 	}
 	v.Months = months(client.CreatedAt, tx.Now)
 	title := "wallet.page.title"

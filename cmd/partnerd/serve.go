@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 
 	"partnerd/internal/app"
+	"partnerd/internal/staff"
 )
 
 type serveCmd struct {
@@ -94,7 +95,11 @@ func invitations(a *app.App, invited []app.Invitation) {
 			case a.Config.MailServer == "":
 				where += " in " + filepath.Join(a.Config.DataDir, "mail")
 			case a.Config.MailLeaves(): // and none to the domain example does
-				where = "the link that this prints: partnerd operator reinvite " + i.Person.ID + " --reason …"
+				again := "operator reinvite " + i.Person.ID
+				if i.Person.Kind == staff.Lawyer {
+					again = "lawyer reinvite " + i.Person.LawyerID
+				}
+				where = "the link that this prints: partnerd " + again + " --reason …"
 			}
 		}
 		fmt.Fprintf(os.Stdout, "\n  %s: choose a password and a second factor with\n                   %s\n", i.Person.Name, where)

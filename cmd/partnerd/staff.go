@@ -56,16 +56,12 @@ type operatorReinviteCmd struct {
 }
 
 func (c *operatorReinviteCmd) Run(ctx context.Context, cfg *app.Config) error {
-	return reinvite(ctx, cfg, c.output, c.act, c.ID, "")
-}
-
-func reinvite(ctx context.Context, cfg *app.Config, o output, by act, whom, language string) error {
 	return with(ctx, cfg, func(a *app.App) error {
-		p, link, err := a.Operator.Reinvite(ctx, by.by(), whom, language)
+		p, link, err := a.Operator.RecoverPerson(ctx, c.by(), c.ID)
 		if err != nil {
 			return err
 		}
-		return o.invited(p.ID, link)
+		return c.invited(p.ID, link)
 	})
 }
 
@@ -135,5 +131,11 @@ type lawyerReinviteCmd struct {
 }
 
 func (c *lawyerReinviteCmd) Run(ctx context.Context, cfg *app.Config) error {
-	return reinvite(ctx, cfg, c.output, c.act, c.ID, c.Correspond)
+	return with(ctx, cfg, func(a *app.App) error {
+		p, link, err := a.Operator.ReinviteLawyer(ctx, c.by(), c.ID, c.Correspond)
+		if err != nil {
+			return err
+		}
+		return c.invited(p.ID, link)
+	})
 }

@@ -74,7 +74,7 @@ func TestActsOfOperatorsAreAudited(t *testing.T) {
 			_, _, err := o.InviteLawyer(ctx, by, lawyer.NewLawyer{Email: "m@bar.example", Name: "A Lawyer", Phone: "+33199000002", Competences: []string{"TAX"}, Languages: []string{"FR"}}, "fr")
 			return err
 		},
-		"staff.reinvite": func(by operator.Act) error { _, _, err := o.Reinvite(ctx, by, p.ID, ""); return err },
+		"staff.reinvite": func(by operator.Act) error { _, _, err := o.ReinvitePerson(ctx, by, p.ID); return err },
 		"staff.disable":  func(by operator.Act) error { return o.DisablePerson(ctx, by, p.ID) },
 		"lawyer.suspend": func(by operator.Act) error { _, err := o.SuspendLawyer(ctx, by, l.ID); return err },
 		"lawyer.resume":  func(by operator.Act) error { return o.ResumeLawyer(ctx, by, l.ID) },
@@ -123,14 +123,14 @@ func TestActsOfOperatorsAreAudited(t *testing.T) {
 		}
 	}
 	for name, err := range map[string]error{
-		"reinvite": func() error { _, _, err := o.Reinvite(ctx, by, "stf_none", "fr"); return err }(), "disable": o.DisablePerson(ctx, by, "stf_none"),
+		"reinvite": func() error { _, _, err := o.ReinvitePerson(ctx, by, "stf_none"); return err }(), "disable": o.DisablePerson(ctx, by, "stf_none"),
 	} {
 		if !errors.Is(err, staff.ErrNotFound) {
 			t.Errorf("%s of nobody: %v", name, err)
 		}
 	}
 	o.Sandbox = false
-	if _, link, err := o.Reinvite(ctx, by, l.ID, "fr"); err != nil || link != "" {
+	if _, link, err := o.ReinviteLawyer(ctx, by, l.ID, "fr"); err != nil || link != "" {
 		t.Errorf("a lawyer who was never invited, in live: link %q, %v", link, err)
 	}
 	n := account.NewClient{Email: "b@client.example", Password: "for the tests only, please", Name: "B", Phone: "+33639980002", PhoneVerified: true}

@@ -59,6 +59,10 @@ func (a *App) seedPerson(ctx context.Context, email string, invite func() (strin
 	if lasts, err := a.Staff.InvitationLasts(ctx, a.DB.Read(), p.ID); err != nil || lasts {
 		return "", err
 	}
-	_, link, err = a.Operator.Reinvite(ctx, byProgram, p.ID, p.Language)
+	if p.Kind == staff.Lawyer {
+		_, link, err = a.Operator.ReinviteLawyer(ctx, byProgram, p.LawyerID, p.Language)
+	} else {
+		_, link, err = a.Operator.ReinvitePerson(ctx, byProgram, p.ID)
+	}
 	return link, err
 }

@@ -1,6 +1,7 @@
 package operator
 
 import (
+	"cmp"
 	"context"
 	"errors"
 
@@ -43,20 +44,45 @@ func (s *Service) InviteLawyer(ctx context.Context, by Act, n lawyer.NewLawyer, 
 	return l, s.shown(link), err
 }
 
-// Reinvite ends everything with which a person signs in and mails a new invitation: see [staff.Service.Reinvite]. whom is the
-// identifier of a person or of a lawyer, who need not have been invited before; language is that of his first invitation. The link
-// is as that of [Service.InviteOperator]. Faults: [staff.ErrNotFound], [lawyer.ErrNotFound].
-func (s *Service) Reinvite(ctx context.Context, by Act, whom, language string) (p staff.Person, link string, err error) {
+// ReinvitePerson ends everything with which an operator or a person of a partner signs in, and mails a new invitation: see
+// [staff.Service.Reinvite]. The link is as that of [Service.InviteOperator]. Faults: [staff.ErrNotFound], also for the person
+// of a lawyer, and [staff.ErrLastAdmin].
+func (s *Service) ReinvitePerson(ctx context.Context, by Act, staffID string) (p staff.Person, link string, err error) {
+	return s.reinvite(ctx, by, staffID, s.Staff.KeepAnAdmin)
+}
+
+// RecoverPerson is [Service.ReinvitePerson] for the last admin too: whoever has the machine brings them back.
+func (s *Service) RecoverPerson(ctx context.Context, by Act, staffID string) (p staff.Person, link string, err error) {
+	return s.reinvite(ctx, by, staffID, func(context.Context, postgres.Tx, string) error { return nil })
+}
+
+func (s *Service) reinvite(ctx context.Context, by Act, staffID string,
+	allowed func(context.Context, postgres.Tx, string) error) (p staff.Person, link string, err error) {
 	err = s.DB.InTx(ctx, func(tx postgres.Tx) error {
-		p, err = s.Staff.OfLawyer(ctx, tx, whom)
+		if _, err := s.Person(ctx, tx, staffID); err != nil {
+			return err
+		}
+		if err := allowed(ctx, tx, staffID); err != nil {
+			return err
+		}
+		if p, link, err = s.Staff.Reinvite(ctx, tx, staffID); err != nil {
+			return err
+		}
+		return by.Record(ctx, tx, "staff.reinvite", p.ID, nil)
+	})
+	return p, s.shown(link), err
+}
+
+// ReinviteLawyer is [Service.ReinvitePerson] for a lawyer, by the identifier of the lawyer, who need not have been invited
+// before: language is that of a first invitation. Faults: [staff.ErrNotFound], also for a simulated lawyer.
+func (s *Service) ReinviteLawyer(ctx context.Context, by Act, lawyerID, language string) (p staff.Person, link string, err error) {
+	err = s.DB.InTx(ctx, func(tx postgres.Tx) error {
+		p, err = s.Staff.OfLawyer(ctx, tx, lawyerID)
 		switch {
 		case err == nil:
 			p, link, err = s.Staff.Reinvite(ctx, tx, p.ID)
-		case !errors.Is(err, staff.ErrNotFound):
-		default:
-			if p, link, err = s.Staff.Reinvite(ctx, tx, whom); errors.Is(err, staff.ErrNotFound) {
-				p, link, err = s.inviteKnownLawyer(ctx, tx, whom, language)
-			}
+		case errors.Is(err, staff.ErrNotFound):
+			p, link, err = s.inviteKnownLawyer(ctx, tx, lawyerID, language)
 		}
 		if err != nil {
 			return err
@@ -64,6 +90,16 @@ func (s *Service) Reinvite(ctx context.Context, by Act, whom, language string) (
 		return by.Record(ctx, tx, "staff.reinvite", p.ID, nil)
 	})
 	return p, s.shown(link), err
+}
+
+// Person returns an operator or a person of a partner, or [staff.ErrNotFound], also for the person of a lawyer: what is done
+// to a lawyer names the lawyer.
+func (s *Service) Person(ctx context.Context, tx postgres.Tx, staffID string) (staff.Person, error) {
+	p, err := s.Staff.Get(ctx, tx, staffID)
+	if err == nil && p.Kind == staff.Lawyer {
+		return staff.Person{}, staff.ErrNotFound
+	}
+	return p, err
 }
 
 func (s *Service) inviteKnownLawyer(ctx context.Context, tx postgres.Tx, lawyerID, language string) (staff.Person, string, error) {
@@ -81,10 +117,13 @@ func personOf(l lawyer.Lawyer, language string) staff.NewPerson {
 	return staff.NewPerson{Kind: staff.Lawyer, LawyerID: l.ID, Email: l.Email, Name: l.Name, Language: language}
 }
 
-// DisablePerson keeps an operator, or a lawyer's person, out and ends the sessions; not the last admin. It takes no work from a lawyer: see
-// [Service.SuspendLawyer]. Faults: [staff.ErrNotFound], [staff.ErrLastAdmin].
+// DisablePerson keeps an operator or a person of a partner out and ends the sessions; not the last admin. Faults:
+// [staff.ErrNotFound], also for the person of a lawyer, whom [Service.SuspendLawyer] keeps out; [staff.ErrLastAdmin].
 func (s *Service) DisablePerson(ctx context.Context, by Act, staffID string) error {
 	return s.DB.InTx(ctx, func(tx postgres.Tx) error {
+		if _, err := s.Person(ctx, tx, staffID); err != nil {
+			return err
+		}
 		if _, err := s.Staff.Disable(ctx, tx, staffID); err != nil {
 			return err
 		}
@@ -92,9 +131,12 @@ func (s *Service) DisablePerson(ctx context.Context, by Act, staffID string) err
 	})
 }
 
-// SetRoles replaces what an operator may do; see [staff.Service.SetRoles].
+// SetRoles replaces what an operator may do; see [staff.Service.SetRoles]. Anybody else has no roles: [staff.ErrNotFound].
 func (s *Service) SetRoles(ctx context.Context, by Act, staffID string, roles []staff.Role) error {
 	return s.DB.InTx(ctx, func(tx postgres.Tx) error {
+		if p, err := s.Staff.Get(ctx, tx, staffID); err != nil || p.Kind != staff.Operator {
+			return cmp.Or(err, staff.ErrNotFound)
+		}
 		before, after, err := s.Staff.SetRoles(ctx, tx, staffID, roles)
 		if err != nil {
 			return err

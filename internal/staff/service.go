@@ -104,7 +104,7 @@ func (s *Service) InvitationLasts(ctx context.Context, tx postgres.Tx, staffID s
 // [ErrNotFound], [ErrInvalid], or [ErrLastAdmin].
 func (s *Service) SetRoles(ctx context.Context, tx postgres.Tx, staffID string, roles []Role) (before, after Person, err error) {
 	if !slices.Contains(roles, Admin) {
-		if err := keepAnAdmin(ctx, tx, staffID); err != nil {
+		if err := s.KeepAnAdmin(ctx, tx, staffID); err != nil {
 			return before, after, err
 		}
 	}
@@ -121,9 +121,9 @@ func (s *Service) SetRoles(ctx context.Context, tx postgres.Tx, staffID string, 
 	return before, r.person(), update(ctx, tx, r.ID, r, "roles")
 }
 
-// keepAnAdmin is [ErrLastAdmin] when nobody would be one without this person: who is only invited may never come. Whoever else takes a right away waits, and sees what
-// is left then. It comes before the lock of the person.
-func keepAnAdmin(ctx context.Context, tx postgres.Tx, staffID string) error {
+// KeepAnAdmin is [ErrLastAdmin] if no admin could sign in without this person: a person who is only invited may never come. Others who
+// take a right away at the same time wait, and see what is left then. It comes before the lock of the person.
+func (s *Service) KeepAnAdmin(ctx context.Context, tx postgres.Tx, staffID string) error {
 	admins, err := lockAdmins(ctx, tx)
 	if err != nil {
 		return err
@@ -137,7 +137,7 @@ func keepAnAdmin(ctx context.Context, tx postgres.Tx, staffID string) error {
 // Disable keeps a person out and ends his sessions and what was mailed to him. He comes back by [Service.Reinvite]. It returns
 // [ErrNotFound], or [ErrLastAdmin].
 func (s *Service) Disable(ctx context.Context, tx postgres.Tx, staffID string) (Person, error) {
-	if err := keepAnAdmin(ctx, tx, staffID); err != nil {
+	if err := s.KeepAnAdmin(ctx, tx, staffID); err != nil {
 		return Person{}, err
 	}
 	r, err := lockPerson(ctx, tx, staffID)

@@ -45,6 +45,7 @@ type opsRead struct {
 type opsAct struct {
 	Name, Path string
 	Roles      []staff.Role
+	Fresh      bool // it opens something or moves money: a person who signed in a while ago signs in again
 	Danger     bool // it ends something or moves money
 	Fields     func(ctx context.Context, tx postgres.Tx, c opsCall) ([]opsField, error)
 	Do         func(ctx context.Context, c opsCall) (opsDone, error)
@@ -161,34 +162,81 @@ type opsSection struct {
 func (p *Pages) registerOps(e *echo.Echo, read []string) {
 	for _, r := range p.opsReads() {
 		e.Match(read, r.Path, p.withOperator(r.Roles, func(c echo.Context, s staff.Session) error {
-			if !sane(c.QueryParams()) || c.Param("id") != "" && !identifier.MatchString(c.Param("id")) {
+			if !sane(c.QueryParams()) {
 				return statusError(http.StatusNotFound)
+			}
+			if err := p.knownSubject(c, r.Path); err != nil {
+				return err
 			}
 			c.Set(opsSectionKey, r.Section)
 			return opsMissing(r.Show(c, s))
 		}))
 	}
 	for _, a := range p.opsActs() {
-		in := func(h func(echo.Context, staff.Session, opsAct) error) echo.HandlerFunc {
-			return p.withOperator(a.Roles, func(c echo.Context, s staff.Session) error {
-				c.Set(opsSectionKey, sectionOf(a.Path))
-				return h(c, s, a)
-			})
-		}
-		e.Match(read, a.Path, in(p.askAct))
-		e.POST(a.Path, in(p.doAct))
+		e.Match(read, a.Path, p.withOpsAct(a, p.askAct))
+		e.POST(a.Path, p.withOpsAct(a, p.doAct))
 	}
+}
+
+// withOpsAct is [Pages.withOperator] for an act: on a subject of its section, and after a fresh sign-in where it takes one.
+func (p *Pages) withOpsAct(a opsAct, h func(echo.Context, staff.Session, opsAct) error) echo.HandlerFunc {
+	return p.withOperator(a.Roles, func(c echo.Context, s staff.Session) error {
+		if err := p.knownSubject(c, a.Path); err != nil {
+			return err
+		}
+		c.Set(opsSectionKey, sectionOf(a.Path))
+		if a.Fresh && !s.Fresh(p.deps.DB.Clock().Now()) {
+			return p.signInAgain(c, c.Request().URL.Path)
+		}
+		return h(c, s, a)
+	})
+}
+
+// knownSubject is "not found" unless the identifier in the address belongs to the section of the path: whoever may act on a
+// lawyer must not reach an operator by the lawyers' address.
+func (p *Pages) knownSubject(c echo.Context, path string) (err error) {
+	subject := c.Param("id")
+	if !strings.Contains(path, ":id") {
+		return nil
+	}
+	if !identifier.MatchString(subject) {
+		return statusError(http.StatusNotFound)
+	}
+	ctx, tx := c.Request().Context(), p.deps.DB.Read()
+	switch section := opsSectionOf(path); section {
+	case "consultations":
+		_, err = p.deps.Consultations.Peek(ctx, tx, subject)
+	case "clients":
+		_, err = p.deps.Accounts.Get(ctx, tx, subject)
+	case "lawyers":
+		_, err = p.deps.Lawyers.Get(ctx, tx, subject)
+	case "applications":
+		_, err = p.deps.Applications.Get(ctx, tx, subject)
+	case "people":
+		_, err = p.deps.Operator.Person(ctx, tx, subject)
+	case "proposals":
+		_, err = p.deps.Operator.Proposal(ctx, tx, subject)
+	case "deliveries": // of an application: its page looks for both
+	default:
+		err = fmt.Errorf("nobody knows what %s is about", path)
+	}
+	return opsMissing(err)
+}
+
+// opsSectionOf is the part of the desk to which an address belongs.
+func opsSectionOf(path string) string {
+	section, _, _ := strings.Cut(strings.TrimPrefix(path, operatorDesk+"/"), "/")
+	return section
 }
 
 const opsSectionKey = "ops section"
 
 // sectionOf is the part of the desk where an act belongs; proposals are decided on the board.
 func sectionOf(path string) string {
-	section := strings.Split(strings.TrimPrefix(path, operatorDesk+"/"), "/")[0]
-	if section == "proposals" {
-		return operatorDesk
+	if section := opsSectionOf(path); section != "proposals" {
+		return opsPath(section)
 	}
-	return opsPath(section)
+	return operatorDesk
 }
 
 // opsMissing makes a page of what there is not "not found".
@@ -259,9 +307,6 @@ func (p *Pages) askAct(c echo.Context, s staff.Session, a opsAct) error {
 
 func (p *Pages) showAct(c echo.Context, status int, s staff.Session, a opsAct, v opsActView) error {
 	subject := c.Param("id")
-	if subject != "" && !identifier.MatchString(subject) {
-		return statusError(http.StatusNotFound)
-	}
 	ctx, tx := c.Request().Context(), p.deps.DB.Read()
 	v.Act, v.Subject, v.Action, v.Back, v.Danger = "ops.do."+a.Name, subject, c.Request().URL.Path, a.Back(subject), a.Danger
 	v.Entry = tx.NewID(id.Audit)
@@ -299,9 +344,6 @@ const maxReason = 500
 func (p *Pages) doAct(c echo.Context, s staff.Session, a opsAct) error {
 	form := c.Request().PostForm
 	subject := c.Param("id")
-	if subject != "" && !identifier.MatchString(subject) {
-		return statusError(http.StatusNotFound)
-	}
 	call := opsCall{Subject: subject, Lang: p.language(c), Form: form,
 		By: operator.Act{Actor: s.Person.ID, Reason: strings.TrimSpace(form.Get("reason")), Entry: form.Get("entry")}}
 	if !auditEntry.MatchString(call.By.Entry) {

@@ -113,7 +113,7 @@ func (p *Pages) opsActs() []opsAct {
 			}},
 
 		{Name: "invite-lawyer", Path: opsPath("lawyers", "invite"), Roles: only(staff.Security), Back: backToSection("lawyers"), Fields: p.newLawyerFields, Do: p.inviteLawyer},
-		{Name: "reinvite-lawyer", Path: at("lawyers", "reinvite"), Roles: only(staff.Security), Danger: true, Back: lawyers, Do: p.reinvite},
+		{Name: "reinvite-lawyer", Path: at("lawyers", "reinvite"), Roles: only(staff.Security), Danger: true, Back: lawyers, Do: p.reinviteLawyer},
 		{Name: "skills", Path: at("lawyers", "skills"), Roles: only(staff.Support, staff.Security), Back: lawyers, Fields: p.skillFields,
 			Do: func(ctx context.Context, c opsCall) (opsDone, error) {
 				err := o.SetLawyerSkills(ctx, c.By, c.Subject, lawyer.Skills{Competences: c.Form["competences"], Languages: c.Form["languages"]})
@@ -302,6 +302,9 @@ func rolesField(has []staff.Role) opsField {
 
 func (p *Pages) roleFields(ctx context.Context, tx postgres.Tx, c opsCall) ([]opsField, error) {
 	person, err := p.deps.Staff.Get(ctx, tx, c.Subject)
+	if err == nil && person.Kind != staff.Operator {
+		err = staff.ErrNotFound
+	}
 	return []opsField{rolesField(person.Roles)}, err
 }
 
@@ -326,12 +329,13 @@ func (p *Pages) inviteOperator(ctx context.Context, c opsCall) (opsDone, error) 
 }
 
 func (p *Pages) reinvite(ctx context.Context, c opsCall) (opsDone, error) {
-	person, link, err := p.deps.Operator.Reinvite(ctx, c.By, c.Subject, c.Lang)
-	to := opsPath("people", c.Subject) + "?done=reinvite"
-	if person.Kind == staff.Lawyer {
-		to = opsPath("lawyers", c.Subject) + "?done=reinvite-lawyer"
-	}
-	return invitation(link, to), err
+	_, link, err := p.deps.Operator.ReinvitePerson(ctx, c.By, c.Subject)
+	return invitation(link, opsPath("people", c.Subject)+"?done=reinvite"), err
+}
+
+func (p *Pages) reinviteLawyer(ctx context.Context, c opsCall) (opsDone, error) {
+	_, link, err := p.deps.Operator.ReinviteLawyer(ctx, c.By, c.Subject, c.Lang)
+	return invitation(link, opsPath("lawyers", c.Subject)+"?done=reinvite-lawyer"), err
 }
 
 func (p *Pages) newLawyerFields(ctx context.Context, tx postgres.Tx, c opsCall) ([]opsField, error) {

@@ -145,6 +145,21 @@ func TestOperatorsTableIsWrittenDown(t *testing.T) {
 	}
 }
 
+// actValues are what the form of each act is sent with, but for the reason.
+func actValues() map[string]url.Values {
+	return map[string]url.Values{
+		"close": {"why": {"wrong_person"}}, "refund": {"amount": {"7,50"}}, "adjust": {"amount": {"-1.50"}}, "unlink-client": {"application": {""}},
+		"skills": {"competences": {"TAX", "FAMILY"}, "languages": {"FR"}}, "phone": {"phone": {"+33199000009"}},
+		"check":              {"bar": {"Paris"}, "number": {"P1"}, "until": {"2026-12-31"}},
+		"invite-lawyer":      {"name": {"New Lawyer"}, "email": {"new@bar.example"}, "phone": {"+33199000010"}, "tongue": {"fr"}, "competences": {"TAX"}, "languages": {"FR"}},
+		"create-application": {"name": {"New CRM"}, "redirects": {"https://new.example/cb"}, "scopes": {"profile:read"}, "rate": {"0"}, "clientrate": {"0"}},
+		"update-application": {"name": {"Demo CRM"}, "redirects": {redirectURI}, "scopes": {"profile:read"}, "rate": {"10"}, "clientrate": {"0"}},
+		"rotate-secret":      {"hours": {"24"}}, "redeliver": {"from": {"2026-05-31T00:00"}, "to": {"2026-06-02T00:00"}},
+		"invite-member": {"email": {"dev@crm.example"}, "role": {"owner"}, "tongue": {"fr"}},
+		"invite":        {"name": {"New Person"}, "email": {"new@partners.example"}, "tongue": {"en"}, "roles": {"support"}}, "roles": {"roles": {"support"}},
+	}
+}
+
 // Every act leaves one entry with the person and the reason, however often its form is sent; nothing that is secret is on any page.
 func TestEveryActOfTheDeskIsRecordedOnce(t *testing.T) {
 	t.Parallel()
@@ -173,17 +188,7 @@ func TestEveryActOfTheDeskIsRecordedOnce(t *testing.T) {
 		})
 		return started.ID
 	}
-	values := map[string]url.Values{
-		"close": {"why": {"wrong_person"}}, "refund": {"amount": {"7,50"}}, "adjust": {"amount": {"-1.50"}}, "unlink-client": {"application": {""}},
-		"skills": {"competences": {"TAX", "FAMILY"}, "languages": {"FR"}}, "phone": {"phone": {"+33199000009"}},
-		"check":              {"bar": {"Paris"}, "number": {"P1"}, "until": {"2026-12-31"}},
-		"invite-lawyer":      {"name": {"New Lawyer"}, "email": {"new@bar.example"}, "phone": {"+33199000010"}, "tongue": {"fr"}, "competences": {"TAX"}, "languages": {"FR"}},
-		"create-application": {"name": {"New CRM"}, "redirects": {"https://new.example/cb"}, "scopes": {"profile:read"}, "rate": {"0"}, "clientrate": {"0"}},
-		"update-application": {"name": {"Demo CRM"}, "redirects": {redirectURI}, "scopes": {"profile:read"}, "rate": {"10"}, "clientrate": {"0"}},
-		"rotate-secret":      {"hours": {"24"}}, "redeliver": {"from": {"2026-05-31T00:00"}, "to": {"2026-06-02T00:00"}},
-		"invite-member": {"email": {"dev@crm.example"}, "role": {"owner"}, "tongue": {"fr"}},
-		"invite":        {"name": {"New Person"}, "email": {"new@partners.example"}, "tongue": {"en"}, "roles": {"support"}}, "roles": {"roles": {"support"}},
-	}
+	values := actValues()
 	for _, a := range f.pages.opsActs() {
 		on := subjects
 		switch a.Name {

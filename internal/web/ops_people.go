@@ -205,10 +205,7 @@ func roleNames(person staff.Person) string {
 
 func (p *Pages) opsPerson(c echo.Context, s staff.Session) error {
 	ctx, tx := c.Request().Context(), p.deps.DB.Read()
-	person, err := p.deps.Staff.Get(ctx, tx, c.Param("id"))
-	if err == nil && person.Kind == staff.Lawyer {
-		err = staff.ErrNotFound
-	}
+	person, err := p.deps.Operator.Person(ctx, tx, c.Param("id"))
 	if err != nil {
 		return err
 	}

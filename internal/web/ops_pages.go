@@ -25,9 +25,58 @@ const (
 
 func (p *Pages) ops(c echo.Context, s staff.Session, v opsPage) error {
 	for i := range v.Blocks {
+		p.dropLinks(s, &v.Blocks[i])
 		v.Blocks[i].Facts = slices.DeleteFunc(v.Blocks[i].Facts, func(f opsFact) bool { return f.Cell.Text == "" && f.Cell.Key == "" && f.Cell.At == nil })
 	}
 	return p.showOps(c, http.StatusOK, s, "ops", v.Heading, v)
+}
+
+// dropLinks leaves no link in a block that its reader may not follow.
+func (p *Pages) dropLinks(s staff.Session, b *opsBlock) {
+	drop := func(c *opsCell) {
+		if c.URL != "" && !p.mayOpen(s, c.URL) {
+			c.URL = ""
+		}
+	}
+	for i := range b.Facts {
+		drop(&b.Facts[i].Cell)
+	}
+	for _, row := range b.Rows {
+		for i := range row {
+			drop(&row[i])
+		}
+	}
+	b.Links = slices.DeleteFunc(b.Links, func(l opsLink) bool { return !p.mayOpen(s, l.URL) })
+}
+
+// mayOpen tells whether a person may follow a link. Addresses outside the desk are for everybody.
+func (p *Pages) mayOpen(s staff.Session, link string) bool {
+	at, _, _ := strings.Cut(link, "?")
+	exact, loose := []staff.Role(nil), []staff.Role(nil)
+	var isExact, isLoose bool
+	look := func(path string, roles []staff.Role) {
+		switch {
+		case path == at:
+			exact, isExact = roles, true
+		case sameShape(path, at):
+			loose, isLoose = roles, true
+		}
+	}
+	for _, r := range p.opsReads() {
+		look(r.Path, r.Roles)
+	}
+	for _, a := range p.opsActs() {
+		look(a.Path, a.Roles)
+	}
+	return isExact && s.Person.May(exact...) || !isExact && (!isLoose || s.Person.May(loose...))
+}
+
+// sameShape tells whether an address fits the path of a route with one identifier.
+func sameShape(path, at string) bool {
+	before, after, ok := strings.Cut(path, ":id")
+	rest, fits := strings.CutPrefix(at, before)
+	rest, ends := strings.CutSuffix(rest, after)
+	return ok && fits && ends && rest != "" && !strings.Contains(rest, "/")
 }
 
 // nameOf writes an actor for people to read; who is nobody that signs in here stays as the audit calls him.

@@ -64,6 +64,7 @@ var Grants = []Grant{
 	{"public.webhook_endpoints", "SELECT, INSERT, UPDATE"},
 
 	// Ends by a purge, an erasure or of itself.
+	{"public.operator_amounts", "SELECT, INSERT, DELETE"},
 	{"public.note_recipients", "SELECT, INSERT, UPDATE, DELETE"},
 	{"public.application_members", "SELECT, INSERT, UPDATE, DELETE"},
 	{"public.portal_links", "SELECT, INSERT, UPDATE, DELETE"},

@@ -787,8 +787,23 @@ CREATE UNIQUE INDEX offers_open_client ON public.offers USING btree (client_id, 
 CREATE UNIQUE INDEX offers_open_consultation ON public.offers USING btree (consultation_id, slot) WHERE (state = 'OPEN'::text);
 CREATE UNIQUE INDEX offers_open_lawyer ON public.offers USING btree (lawyer_id) WHERE (state = 'OPEN'::text);
 
+CREATE TABLE operator_amounts (
+    amount_cents bigint NOT NULL,
+    client_id text NOT NULL,
+    entry_id text NOT NULL,
+    moved_at timestamp with time zone NOT NULL,
+    operator_id text NOT NULL,
+    CONSTRAINT operator_amounts_amount_cents_check CHECK ((amount_cents > 0)),
+    CONSTRAINT operator_amounts_client_id_fkey FOREIGN KEY (client_id) REFERENCES clients(id),
+    CONSTRAINT operator_amounts_operator_id_fkey FOREIGN KEY (operator_id) REFERENCES staff(id),
+    CONSTRAINT operator_amounts_pkey PRIMARY KEY (entry_id)
+);
+CREATE INDEX operator_amounts_client ON public.operator_amounts USING btree (client_id, moved_at);
+CREATE INDEX operator_amounts_operator ON public.operator_amounts USING btree (operator_id, moved_at);
+
 CREATE TABLE operator_proposals (
     amount_cents bigint NOT NULL,
+    close_reason text NOT NULL DEFAULT ''::text,
     created_at timestamp with time zone NOT NULL,
     decided_at timestamp with time zone,
     decided_by text,

@@ -29,7 +29,8 @@ type Client struct {
 	Email         string
 	Name          string
 	PhoneVerified bool // there is a number, and it was proven to be the client's
-	Disabled      bool
+	Disabled      bool // also when erased
+	Erased        bool
 	CreatedAt     time.Time
 
 	browserEpoch int

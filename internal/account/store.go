@@ -33,7 +33,8 @@ type clientRow struct {
 func (clientRow) TableName() string { return "clients" }
 
 func fromRow(r clientRow) Client {
-	return Client{ID: r.ID, Email: r.Email, Name: r.Name, PhoneVerified: r.PhoneVerifiedAt != nil, Disabled: r.DisabledAt != nil, CreatedAt: r.CreatedAt, browserEpoch: r.BrowserEpoch}
+	return Client{ID: r.ID, Email: r.Email, Name: r.Name, PhoneVerified: r.PhoneVerifiedAt != nil, Disabled: r.DisabledAt != nil,
+		Erased: r.ErasedAt != nil, CreatedAt: r.CreatedAt, browserEpoch: r.BrowserEpoch}
 }
 
 // insertClient leaves the time zone to the table.

@@ -62,12 +62,27 @@ func TestMoneyAboveTheLimitTakesTwoPeople(t *testing.T) {
 	balance(6000)
 	once := ann
 	once.Entry = "aud_test_0000000000000000000000000a"
+	forget := func() {
+		if _, err := a.DB.Pool().Exec(ctx, "DELETE FROM operator_amounts"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	forget()
 	for i, want := range []error{nil, audit.ErrRepeated} {
-		if _, err := o.Adjust(ctx, once, c.ID, -1000); !errors.Is(err, want) {
+		if _, err := o.Adjust(ctx, once, c.ID, -500); !errors.Is(err, want) {
 			t.Errorf("form sent for the %d. time: %v", i+1, err)
 		}
 	}
+	balance(5500)
+	if p, err = o.Adjust(ctx, ben, c.ID, -501); err != nil || p.ID == "" {
+		t.Errorf("two people moved more of one client than one alone may: %+v, %v", p, err)
+	}
+	_, err = o.Refuse(ctx, ben, p.ID)
+	must(err)
+	_, err = o.Adjust(ctx, ben, c.ID, -500)
+	must(err)
 	balance(5000)
+	forget()
 
 	p, err = o.Adjust(ctx, ann, c.ID, operator.FourEyes+1)
 	must(err)
@@ -131,13 +146,49 @@ func TestMoneyAboveTheLimitTakesTwoPeople(t *testing.T) {
 		t.Errorf("more than one adjustment may move: %v", err)
 	}
 
+	// Many at the same time, by one person: what fits is done, of the rest one is proposed.
+	other, err := o.CreateClient(ctx, ann, account.NewClient{Email: "b@client.example", Password: "for the tests only, please", Name: "B Client"}, 0)
+	must(err)
+	forget()
+	outcomes := make([]error, 10)
+	must(a.DB.InTx(ctx, func(tx postgres.Tx) error {
+		if err := dbtest.Exec(ctx, tx, "SELECT FROM staff WHERE id = $1 FOR UPDATE", ann.Actor); err != nil {
+			return err
+		}
+		for i := range outcomes {
+			wg.Go(func() { _, outcomes[i] = o.Adjust(ctx, ann, other.ID, 400) })
+		}
+		dbtest.AwaitWaiters(t, a.DB, len(outcomes))
+		return nil
+	}))
+	wg.Wait()
+	refused := 0
+	for _, err := range outcomes {
+		if errors.Is(err, operator.ErrProposed) {
+			refused++
+		} else if err != nil {
+			t.Error(err)
+		}
+	}
+	b, err := a.Wallet.Balance(ctx, a.DB.Read(), other.ID)
+	must(err)
+	if b.Available != 800 || refused != len(outcomes)-3 {
+		t.Errorf("%d cents are available, %d refused", b.Available, refused)
+	}
+	// What a person who is kept out has proposed is nobody's to confirm.
+	must(o.DisablePerson(ctx, ben, ann.Actor))
+	open, err := o.OpenFor(ctx, a.DB.Read(), other.ID)
+	if must(err); open {
+		t.Error("the proposal of a disabled person is open")
+	}
+
 	entries, err := audit.List(ctx, a.DB.Read(), c.ID, 0, 100)
 	must(err)
 	counts := map[string]int{}
 	for _, e := range entries {
 		counts[e.Action]++
 	}
-	for action, want := range map[string]int{"wallet.adjust": 2, "wallet.propose_adjust": 4, "proposal.confirm": 1, "proposal.refuse": 1} {
+	for action, want := range map[string]int{"wallet.adjust": 3, "wallet.propose_adjust": 5, "proposal.confirm": 1, "proposal.refuse": 2} {
 		if counts[action] != want {
 			t.Errorf("%d entries of %s, want %d", counts[action], action, want)
 		}

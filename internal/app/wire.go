@@ -159,7 +159,7 @@ func (a *App) wire(ctx context.Context, k keys) (err error) {
 		return err
 	}
 	a.Privacy, err = privacy.New(privacy.Deps{Accounts: a.Accounts, SelfService: a.SelfService, Access: a.Access, OAuth: a.OAuth, Wallet: a.Wallet, Payments: a.Payments,
-		Consultations: a.Consultations, Idempotency: a.Idempotency, Mail: a.Mail})
+		Consultations: a.Consultations, Idempotency: a.Idempotency, Proposals: a.Operator, Mail: a.Mail})
 	if err != nil {
 		return err
 	}

@@ -30,6 +30,16 @@ var (
 // than a minute, NoteMissing, or WithdrawnFrom after the client's declaration. It returns [problem.ErrNotFound],
 // [ErrNotClosable], [ErrReason] or [ErrNotWithdrawn].
 func (s *Service) Close(ctx context.Context, tx postgres.Tx, consultationID string, reason Reason) (Consultation, error) {
+	c, err := s.Closable(ctx, tx, consultationID, reason)
+	if err != nil {
+		return c, err
+	}
+	err = s.uselessCall(ctx, tx, &c, reason)
+	return c, err
+}
+
+// Closable locks a consultation that [Service.Close] would close for the reason now, and returns its faults.
+func (s *Service) Closable(ctx context.Context, tx postgres.Tx, consultationID string, reason Reason) (Consultation, error) {
 	c, err := s.lockForOperator(ctx, tx, consultationID)
 	if err != nil {
 		return c, err
@@ -42,8 +52,11 @@ func (s *Service) Close(ctx context.Context, tx postgres.Tx, consultationID stri
 			return c, errors.Join(err, ErrNotWithdrawn)
 		}
 	}
-	err = s.uselessCall(ctx, tx, &c, reason)
-	return c, err
+	closed := c
+	if closed.EndReason = reason; !uselessCall(closed, tx.Now) {
+		return c, ErrReason
+	}
+	return c, nil
 }
 
 // Refund gives a completed consultation's money, or part of it, back to the client, once (X15): amount cents, from 1 to the

@@ -44,7 +44,7 @@ func (s *Service) AssignByHand(ctx context.Context, by Act, consultationID, lawy
 
 // RefundConsultation gives a completed consultation's money back, once, all or in part (X15). Without an amount it is what a
 // withdrawal that was declared during the call leaves to be given back ([consultation.WithdrawalRefund]); [ErrNoAmount] when
-// there was none. Problem: NOT_FOUND; see [consultation.Service.Refund].
+// there was none. It returns [ErrErased] or NOT_FOUND; see [consultation.Service.Refund].
 func (s *Service) RefundConsultation(ctx context.Context, by Act, consultationID string, amount money.Cents) (c consultation.Consultation, err error) {
 	err = s.DB.InTx(ctx, func(tx postgres.Tx) error {
 		cents := amount
@@ -55,6 +55,13 @@ func (s *Service) RefundConsultation(ctx context.Context, by Act, consultationID
 		}
 		if cents <= 0 {
 			return ErrNoAmount
+		}
+		before, err := s.Consultations.Peek(ctx, tx, consultationID)
+		if err != nil {
+			return err
+		}
+		if err := s.holder(ctx, tx, before.ClientID); err != nil {
+			return err
 		}
 		if c, err = s.Consultations.Refund(ctx, tx, consultationID, cents); err != nil {
 			return err

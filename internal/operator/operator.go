@@ -69,7 +69,7 @@ func (by Act) Record(ctx context.Context, tx postgres.Tx, action, subject string
 func (s *Service) KnownClient(ctx context.Context, tx postgres.Tx, clientID string) error {
 	_, err := s.Accounts.Get(ctx, tx, clientID)
 	if errors.Is(err, problem.ErrNotFound) {
-		return fmt.Errorf("there is no client %q", clientID)
+		return fmt.Errorf("there is no client %q: %w", clientID, err)
 	}
 	return err
 }

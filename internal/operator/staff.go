@@ -68,6 +68,9 @@ func (s *Service) reinvite(ctx context.Context, by Act, staffID string,
 		if p, link, err = s.Staff.Reinvite(ctx, tx, staffID); err != nil {
 			return err
 		}
+		if err := endProposalsOf(ctx, tx, staffID); err != nil {
+			return err
+		}
 		return by.Record(ctx, tx, "staff.reinvite", p.ID, nil)
 	})
 	return p, s.shown(link), err
@@ -125,6 +128,9 @@ func (s *Service) DisablePerson(ctx context.Context, by Act, staffID string) err
 			return err
 		}
 		if _, err := s.Staff.Disable(ctx, tx, staffID); err != nil {
+			return err
+		}
+		if err := endProposalsOf(ctx, tx, staffID); err != nil {
 			return err
 		}
 		return by.Record(ctx, tx, "staff.disable", staffID, nil)

@@ -8,6 +8,8 @@ import (
 	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
 
+	"partnerd/internal/audit"
+	"partnerd/internal/consultation"
 	"partnerd/internal/money"
 	"partnerd/internal/postgres"
 )
@@ -20,7 +22,8 @@ type proposalRow struct {
 	AmountCents money.Cents   `gorm:"column:amount_cents"`
 	ProposedBy  string        `gorm:"column:proposed_by"`
 	Reason      string        `gorm:"column:reason"`
-	State       ProposalState `gorm:"column:state"` // OPEN also for a while after it has run out
+	CloseReason string        `gorm:"column:close_reason"` // of a consultation that is to be closed
+	State       ProposalState `gorm:"column:state"`        // OPEN also for a while after it has run out
 	CreatedAt   time.Time     `gorm:"column:created_at;autoCreateTime:false"`
 	ExpiresAt   time.Time     `gorm:"column:expires_at"`
 	DecidedBy   string        `gorm:"column:decided_by;serializer:zeronull"`
@@ -31,13 +34,14 @@ type proposalRow struct {
 func (proposalRow) TableName() string { return "operator_proposals" }
 
 func fromRow(r proposalRow) Proposal {
-	return Proposal{ID: r.ID, Kind: r.Kind, Subject: r.Subject, Amount: r.AmountCents, By: r.ProposedBy, Reason: r.Reason, State: r.State,
+	return Proposal{ID: r.ID, Kind: r.Kind, Subject: r.Subject, Amount: r.AmountCents, By: r.ProposedBy, Reason: r.Reason,
+		Close: consultation.Reason(r.CloseReason), State: r.State,
 		CreatedAt: r.CreatedAt, ExpiresAt: r.ExpiresAt, DecidedBy: r.DecidedBy, DecidedAt: r.DecidedAt}
 }
 
 func insertProposal(ctx context.Context, tx postgres.Tx, p Proposal) error {
 	err := gorm.G[proposalRow](tx.Gorm(ctx)).Create(ctx, &proposalRow{ID: p.ID, Kind: p.Kind, Subject: p.Subject, AmountCents: p.Amount, ProposedBy: p.By,
-		Reason: p.Reason, State: p.State, CreatedAt: p.CreatedAt, ExpiresAt: p.ExpiresAt})
+		Reason: p.Reason, CloseReason: string(p.Close), State: p.State, CreatedAt: p.CreatedAt, ExpiresAt: p.ExpiresAt})
 	if postgres.IsUnique(err, "operator_proposals_open") {
 		return ErrProposed
 	}
@@ -89,11 +93,20 @@ func openProposals(ctx context.Context, tx postgres.Tx) ([]Proposal, error) {
 }
 
 func proposalsFor(ctx context.Context, tx postgres.Tx, subject string) ([]Proposal, error) {
-	return proposals(ctx, gorm.G[proposalRow](tx.Gorm(ctx)).Where("subject = ?", subject))
+	return proposals(ctx, gorm.G[proposalRow](tx.Gorm(ctx)).Where("subject = ?", subject).Limit(100))
+}
+
+// endProposalsOf lets what a person has proposed run out now.
+func endProposalsOf(ctx context.Context, tx postgres.Tx, staffID string) error {
+	_, err := gorm.G[proposalRow](tx.Gorm(ctx)).Where("proposed_by = ? AND state = ?", staffID, Open).Update(ctx, "state", RanOut)
+	if err != nil {
+		return fmt.Errorf("end the proposals of %s: %w", staffID, err)
+	}
+	return nil
 }
 
 func proposals(ctx context.Context, q gorm.ChainInterface[proposalRow]) ([]Proposal, error) {
-	rows, err := q.Order("id").Limit(100).Find(ctx)
+	rows, err := q.Order("id").Find(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("list proposals: %w", err)
 	}
@@ -102,4 +115,40 @@ func proposals(ctx context.Context, q gorm.ChainInterface[proposalRow]) ([]Propo
 		list[i] = fromRow(r)
 	}
 	return list, nil
+}
+
+// amountRow is a row of operator_amounts.
+type amountRow struct {
+	EntryID     string      `gorm:"column:entry_id;primaryKey"`
+	OperatorID  string      `gorm:"column:operator_id"`
+	ClientID    string      `gorm:"column:client_id"`
+	AmountCents money.Cents `gorm:"column:amount_cents"` // given or taken
+	MovedAt     time.Time   `gorm:"column:moved_at"`
+}
+
+// TableName implements [schema.Tabler].
+func (amountRow) TableName() string { return "operator_amounts" }
+
+// amountsSince lists what was moved for a client, or by a person, since then.
+func amountsSince(ctx context.Context, tx postgres.Tx, since time.Time, operatorID, clientID string) ([]amountRow, error) {
+	rows, err := gorm.G[amountRow](tx.Gorm(ctx)).Where("(operator_id = ? OR client_id = ?) AND moved_at > ?", operatorID, clientID, since).Find(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("read amounts: %w", err)
+	}
+	return rows, nil
+}
+
+// insertAmount also deletes what the person moved so long ago that it no longer counts.
+func insertAmount(ctx context.Context, tx postgres.Tx, r amountRow, since time.Time) error {
+	if _, err := gorm.G[amountRow](tx.Gorm(ctx)).Where("operator_id = ? AND moved_at <= ?", r.OperatorID, since).Delete(ctx); err != nil {
+		return fmt.Errorf("delete amounts: %w", err)
+	}
+	err := gorm.G[amountRow](tx.Gorm(ctx)).Create(ctx, &r)
+	if postgres.IsUnique(err, "operator_amounts_pkey") {
+		return audit.ErrRepeated
+	}
+	if err != nil {
+		return fmt.Errorf("insert amount: %w", err)
+	}
+	return nil
 }

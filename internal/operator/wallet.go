@@ -11,7 +11,7 @@ import (
 	"partnerd/internal/wallet"
 )
 
-// AdjustWallet corrects a wallet by hand.
+// AdjustWallet corrects a wallet manually. It returns [ErrErased] or NOT_FOUND.
 func (s *Service) AdjustWallet(ctx context.Context, c wallet.Correction) (b wallet.Balance, err error) {
 	switch {
 	case strings.TrimSpace(c.Reason) == "":
@@ -20,7 +20,7 @@ func (s *Service) AdjustWallet(ctx context.Context, c wallet.Correction) (b wall
 		return b, ErrNoAmount
 	}
 	err = s.DB.InTx(ctx, func(tx postgres.Tx) error {
-		if err := s.KnownClient(ctx, tx, c.ClientID); err != nil {
+		if err := s.holder(ctx, tx, c.ClientID); err != nil {
 			return err
 		}
 		before, err := s.Wallet.Lock(ctx, tx, c.ClientID)
@@ -29,7 +29,7 @@ func (s *Service) AdjustWallet(ctx context.Context, c wallet.Correction) (b wall
 		}
 		err = s.Wallet.Correct(ctx, tx, c)
 		if errors.Is(err, wallet.ErrInsufficientFunds) {
-			return fmt.Errorf("the wallet has %d cents available, so %d cannot be taken", before.Available, -c.Amount)
+			return fmt.Errorf("%w: %d cents are available, %d cannot be taken", err, before.Available, -c.Amount)
 		}
 		if err != nil {
 			return err
@@ -46,7 +46,7 @@ func (s *Service) RefundTopUps(ctx context.Context, c payment.RefundCommand) (pa
 		return nil, ErrNoReason
 	}
 	err = s.DB.InTx(ctx, func(tx postgres.Tx) error {
-		if err := s.KnownClient(ctx, tx, c.ClientID); err != nil {
+		if err := s.holder(ctx, tx, c.ClientID); err != nil {
 			return err
 		}
 		parts, err = s.Payments.Refund(ctx, tx, c)

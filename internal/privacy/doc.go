@@ -9,8 +9,8 @@
 //     order, which the law asks for, under the client's identifier alone. What partners chose goes too: externalRef,
 //     also in webhook bodies, their endpoints' answers, returnUrl, stored responses, answers about waits; of an Idempotency-Key the proof has
 //     only the SHA-256, and it keeps address and user agent of the partner's server. It needs the present
-//     password, and is refused while a consultation is open, money is left, held or on its way, or an earlier e-mail
-//     address can take the account back. Everything that stands in the way is told at once ([Refused]).
+//     password, and is refused while a consultation is open, money is left, held, on its way or proposed by an operator,
+//     or an earlier e-mail address can take the account back. Everything that stands in the way is told at once ([Refused]).
 //
 // Does not do: retention periods, the pages.
 package privacy

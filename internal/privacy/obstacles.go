@@ -23,15 +23,17 @@ const (
 	MoneyLeft         Kind = "money"     // money is in the wallet
 	TopUpOpen         Kind = "topup"     // a top-up may still be paid, or its money is on the way
 	MoneyReturning    Kind = "returning" // money is on its way back to its source
+	MoneyProposed     Kind = "proposed"  // an operator has proposed to give or take money, and nobody has decided
 )
 
 // Kinds are all of them, in the order in which they are told.
-var Kinds = []Kind{TakeBack, OpenConsultations, MoneyLeft, TopUpOpen, MoneyReturning}
+var Kinds = []Kind{TakeBack, OpenConsultations, MoneyLeft, TopUpOpen, MoneyReturning, MoneyProposed}
 
 // said is each kind in English, for operators.
 var said = map[Kind]string{
 	TakeBack: "an earlier e-mail address can take the account back", OpenConsultations: "consultations are open",
 	MoneyLeft: "money is left in the wallet", TopUpOpen: "a top-up is under way", MoneyReturning: "money is on its way back to its source",
+	MoneyProposed: "a proposal about money is open",
 }
 
 // Obstacle is one thing that stands in the way of an erasure.
@@ -69,7 +71,7 @@ func (r Refused) Has(k Kind) bool {
 
 // Obstacles returns everything that stands in the way of erasing the client now, in the order of [Kinds].
 func (s *Service) Obstacles(ctx context.Context, tx postgres.Tx, clientID string) (all Refused, err error) {
-	for _, look := range []func(context.Context, postgres.Tx, string) (Refused, error){s.takeBack, s.ofConsultationsAndMoney, s.ofPayments} {
+	for _, look := range []func(context.Context, postgres.Tx, string) (Refused, error){s.takeBack, s.ofConsultationsAndMoney, s.ofPayments, s.ofProposals} {
 		some, err := look(ctx, tx, clientID)
 		if err != nil {
 			return nil, err
@@ -133,6 +135,14 @@ func (s *Service) ofPayments(ctx context.Context, tx postgres.Tx, clientID strin
 		all = append(all, Obstacle{Kind: MoneyReturning, Amount: sum})
 	}
 	return all, nil
+}
+
+func (s *Service) ofProposals(ctx context.Context, tx postgres.Tx, clientID string) (Refused, error) {
+	open, err := s.deps.Proposals.OpenFor(ctx, tx, clientID)
+	if err != nil || !open {
+		return nil, err
+	}
+	return Refused{{Kind: MoneyProposed}}, nil
 }
 
 // refusal is nil when nothing stands in the way.

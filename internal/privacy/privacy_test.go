@@ -55,7 +55,14 @@ type house struct {
 	done    consultation.Consultation
 	lawyers *lawyer.Service
 	notes   *note.Service
+
+	proposed proposals
 }
+
+// proposals stand for those of operators.
+type proposals struct{ open bool }
+
+func (p *proposals) OpenFor(context.Context, postgres.Tx, string) (bool, error) { return p.open, nil }
 
 type nowhere struct{}
 
@@ -97,7 +104,7 @@ func newHouse(t *testing.T) *house {
 		Payments: payment.New(h.db, log, money, payment.Config{BaseURL: "https://partner.example", Sandbox: true, NoticeSecret: "s"}),
 		Consultations: consultation.New(consultation.Deps{DB: h.db, Box: box, Accounts: accounts, Applications: h.apps, Catalog: catalog.New(), Wallet: money,
 			Matching: matching.New(lawyers), Lawyers: lawyers, Webhooks: webhook.New(h.db, box, webhook.Config{Sandbox: true}), Notes: h.notes,
-			Telephony: telephony.New(h.db, nil, nil, nil)})})
+			Telephony: telephony.New(h.db, nil, nil, nil)}), Proposals: &h.proposed})
 	h.must(err)
 	h.Deps = h.deps
 	h.live()
@@ -440,6 +447,9 @@ func TestErasureIsRefusedWithEverythingThatStandsInTheWay(t *testing.T) {
 	})
 	h.must(h.Payments.CancelCheckout(ctx, session.ID))
 	h.spend()
+	h.proposed.open = true
+	refused(MoneyProposed)
+	h.proposed.open = false
 	h.must(h.erase())
 }
 

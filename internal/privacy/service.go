@@ -27,7 +27,13 @@ type Deps struct {
 	Payments      *payment.Service
 	Consultations *consultation.Service
 	Idempotency   *idempotency.Service
+	Proposals     Proposals
 	Mail          *mail.Service
+}
+
+// Proposals are what operators want to give a client, or to take.
+type Proposals interface {
+	OpenFor(ctx context.Context, tx postgres.Tx, clientID string) (bool, error)
 }
 
 // Service exports and erases. Safe for concurrent use.

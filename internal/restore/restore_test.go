@@ -81,7 +81,7 @@ func open(t *testing.T, url string, box *seal.Box) *shop {
 		Matching: matching.New(lawyers), Lawyers: lawyers, Webhooks: s.webhooks, Telephony: telephony.New(s.db, nil, nil, nil)})
 	s.privacy, err = privacy.New(privacy.Deps{Accounts: s.accounts, SelfService: self, Access: access.New(s.db), OAuth: tokens, Wallet: s.wallet, Idempotency: idempotency.New(s.db, box), Mail: post,
 		Payments:      payment.New(s.db, log, s.wallet, payment.Config{BaseURL: "https://partner.example", Sandbox: true, NoticeSecret: "s"}),
-		Consultations: s.consultations})
+		Consultations: s.consultations, Proposals: &operator.Service{Consultations: s.consultations}})
 	s.must(err)
 	return s
 }

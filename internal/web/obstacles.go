@@ -38,6 +38,9 @@ var outs = map[privacy.Kind]func(p *Pages, c echo.Context, o privacy.Obstacle) [
 	privacy.MoneyReturning: func(p *Pages, c echo.Context, o privacy.Obstacle) []obstacleView {
 		return []obstacleView{{Text: "erase.returning", Args: []any{o.Amount.Format(p.language(c))}, Out: "erase.returning.out", Link: "/account/wallet#w-returning"}}
 	},
+	privacy.MoneyProposed: func(*Pages, echo.Context, privacy.Obstacle) []obstacleView {
+		return []obstacleView{{Text: "erase.proposed", Out: "erase.money.wallet", Link: "/account/wallet"}}
+	},
 }
 
 // moneyLeft tells apart what can be sent back to its source, and what has none.

@@ -390,6 +390,7 @@ var opsFaults = []struct {
 	{consultation.ErrNotCancellable, "ops.fault.cancel"}, {consultation.ErrNotClosable, "ops.fault.close"}, {consultation.ErrReason, "ops.fault.why"},
 	{consultation.ErrNotWithdrawn, "ops.fault.withdrawn"}, {consultation.ErrNotRefundable, "ops.fault.refund"}, {consultation.ErrNotCorrectable, "ops.fault.correct"},
 	{operator.ErrProposed, "ops.fault.proposed"}, {operator.ErrDecided, "ops.fault.decided"}, {operator.ErrOwn, "ops.fault.own"}, {operator.ErrNoAmount, "ops.fault.amount"},
+	{operator.ErrErased, "ops.fault.erased"},
 	{wallet.ErrTooMuch, "ops.fault.toomuch"}, {wallet.ErrInsufficientFunds, "ops.fault.funds"}, {errAmount, "ops.fault.amount"},
 	{staff.ErrEmailTaken, "ops.fault.email"}, {lawyer.ErrEmailTaken, "ops.fault.email"}, {staff.ErrLastAdmin, "ops.fault.admin"},
 	{consultation.ErrNotAssignable, "ops.fault.assign"}, {consultation.ErrLawyerUnable, "ops.fault.unable"}, {lawyer.ErrNotFound, "ops.fault.nolawyer"}, {lawyer.ErrSuspended, "ops.fault.suspended"},

@@ -65,8 +65,8 @@ func (p *Pages) opsActs() []opsAct {
 			}},
 		{Name: "close", Path: at("consultations", "close"), Roles: only(staff.Support), Danger: true, Back: consultations, Fields: fields(closeReasons()),
 			Do: func(ctx context.Context, c opsCall) (opsDone, error) {
-				_, err := o.CloseConsultation(ctx, c.By, c.Subject, consultation.Reason(c.Form.Get("why")))
-				return opsDone{}, err
+				proposal, err := o.Close(ctx, c.By, c.Subject, consultation.Reason(c.Form.Get("why")))
+				return proposed(proposal, opsPath("consultations", c.Subject)), err
 			}},
 		{Name: "refund", Path: at("consultations", "refund"), Roles: only(staff.Support, staff.Finance), Danger: true, Back: consultations, Fields: p.refundFields,
 			Do: func(ctx context.Context, c opsCall) (opsDone, error) {
@@ -259,10 +259,18 @@ func (p *Pages) proposalFields(ctx context.Context, tx postgres.Tx, c opsCall) (
 	}
 	by, err := p.deps.Staff.Get(ctx, tx, got.By)
 	return []opsField{
-		{Label: "ops.col.kind", Type: "shown", Options: []opsOption{{Text: "ops.kind." + string(got.Kind)}}}, {Label: "ops.col.subject", Type: "shown", Value: got.Subject},
+		{Label: "ops.col.kind", Type: "shown", Options: []opsOption{{Text: kindKey(got)}}}, {Label: "ops.col.subject", Type: "shown", Value: got.Subject},
 		{Label: "ops.col.amount", Type: "shown", Value: got.Amount.Format(c.Lang)}, {Label: "ops.col.by", Type: "shown", Value: by.Name},
 		{Label: "ops.proposed.reason", Type: "shown", Value: got.Reason},
 	}, err
+}
+
+// kindKey is the name of what a proposal does.
+func kindKey(p operator.Proposal) string {
+	if p.Close != "" {
+		return "ops.kind.CLOSURE"
+	}
+	return "ops.kind." + string(p.Kind)
 }
 
 func (p *Pages) linkFields(ctx context.Context, tx postgres.Tx, c opsCall) ([]opsField, error) {

@@ -164,7 +164,7 @@ func (p *Pages) proposalBlock(ctx context.Context, tx postgres.Tx, c echo.Contex
 				decide = opsCell{URL: opsPath("proposals", o.ID, "confirm"), Key: "ops.do.confirm"}
 			}
 		}
-		b.Rows = append(b.Rows, []opsCell{at(o.CreatedAt), worded("ops.kind." + string(o.Kind)), subjectCell(o.Subject), plain(o.Amount.Format(p.language(c))), plain(by), plain(o.Reason), decide})
+		b.Rows = append(b.Rows, []opsCell{at(o.CreatedAt), worded(kindKey(o)), subjectCell(o.Subject), plain(o.Amount.Format(p.language(c))), plain(by), plain(o.Reason), decide})
 	}
 	return b, nil
 }

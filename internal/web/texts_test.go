@@ -125,8 +125,8 @@ func usedKeys(t *testing.T) map[string]bool {
 	for _, o := range closeReasons().Options {
 		used[o.Text] = true
 	}
-	for _, k := range []operator.Kind{operator.Refund, operator.Adjustment} {
-		used["ops.kind."+string(k)] = true
+	for _, p := range []operator.Proposal{{Kind: operator.Refund}, {Kind: operator.Adjustment}, {Kind: operator.Refund, Close: consultation.TooShort}} {
+		used[kindKey(p)] = true
 	}
 	for _, w := range []matching.Why{matching.LongestIdle, matching.LawyerFree, matching.ThreeAtOnce, matching.ByHand} {
 		used["ops.because."+string(w)] = true

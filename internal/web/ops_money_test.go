@@ -1,0 +1,153 @@
+package web
+
+import (
+	"errors"
+	"net/http"
+	"testing"
+
+	"partnerd/internal/consultation"
+	"partnerd/internal/dbtest"
+	"partnerd/internal/operator"
+	"partnerd/internal/postgres"
+	"partnerd/internal/privacy"
+	"partnerd/internal/staff"
+	"partnerd/internal/wallet"
+)
+
+// ended is a consultation whose call is over, and whose note is awaited.
+func (f *fixture) ended() consultation.Consultation {
+	f.t.Helper()
+	c := f.start()
+	f.tx(func(tx postgres.Tx) {
+		err := dbtest.Exec(f.t.Context(), tx, `UPDATE consultations SET status = 'CALL_ENDED', call_started_at = $2, call_ended_at = $2, duration_sec = 20, assigned_at = $2,
+			lawyer_id = 'law_1' WHERE id = $1`, c.ID, f.clock.Now())
+		if err != nil {
+			f.t.Fatal(err)
+		}
+	})
+	return c
+}
+
+// do sends the form of an act.
+func (w *worker) do(path string, values ...string) page {
+	w.t.Helper()
+	form := w.get(path).form(path)
+	form.Set("reason", "A test")
+	for i := 0; i < len(values); i += 2 {
+		form.Set(values[i], values[i+1])
+	}
+	return w.post(path, form)
+}
+
+// Every way to give money counts towards what one person alone may: an adjustment, a refund, and the closing of a consultation
+// whose call has ended, which gives the whole price back.
+func TestEveryWayToGiveMoneyCounts(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.lawyer()
+	w := f.join(staff.NewPerson{Kind: staff.Operator, Email: "two@partners.example", Name: "Olga Operator", Language: "en", Roles: []staff.Role{staff.Support, staff.Finance}})
+	second := f.join(staff.NewPerson{Kind: staff.Operator, Email: "second@partners.example", Name: "Oscar Other", Language: "en", Roles: []staff.Role{staff.Finance}})
+	done, ended := f.completed(), f.ended()
+	client, cases := opsPath("clients", f.client.ID), opsPath("consultations", ended.ID)
+	w.do(client+"/adjust", "amount", "6.00").wantRedirect(t, http.StatusSeeOther, client+"?done=adjust")
+	w.do(opsPath("consultations", done.ID)+"/refund", "amount", "4.01").wantRedirect(t, http.StatusSeeOther, opsPath("consultations", done.ID)+"?done=proposed")
+	w.do(cases+"/close", "why", "wrong_person").wantRedirect(t, http.StatusSeeOther, cases+"?done=proposed")
+	if c := must(f.consultations.Peek(t.Context(), f.db.Read(), ended.ID)); c.Status != consultation.CallEnded {
+		t.Fatalf("closed by one person alone: %s", c.Status)
+	}
+	w.do(cases+"/close", "why", "wrong_person").want(t, http.StatusUnprocessableEntity, "Another proposal")
+	second.get("/ops").want(t, http.StatusOK, "Closing without a note", "Refund")
+	before := must(f.wallet.Balance(t.Context(), f.db.Read(), f.client.ID))
+	for _, p := range must(f.operators.ProposalsFor(t.Context(), f.db.Read(), ended.ID)) {
+		second.do(opsPath("proposals", p.ID, "confirm")).wantRedirect(t, http.StatusSeeOther, "/ops?done=confirm")
+	}
+	c := must(f.consultations.Peek(t.Context(), f.db.Read(), ended.ID))
+	after := must(f.wallet.Balance(t.Context(), f.db.Read(), f.client.ID))
+	if c.Status != consultation.Expired || c.EndReason != consultation.WrongPerson || after.Available != before.Available+c.Price {
+		t.Errorf("%s because of %s, %d available after %d", c.Status, c.EndReason, after.Available, before.Available)
+	}
+	if late := f.ended(); true {
+		w.do(opsPath("consultations", late.ID)+"/close", "why", "nonsense").want(t, http.StatusUnprocessableEntity, "does not fit")
+	}
+	me := must(f.staff.ByEmail(t.Context(), f.db.Read(), w.email))
+	other := f.newClient("other@client.example", "Other Client")
+	f.clock.Advance(operator.FourEyesWindow)
+	p := must(f.operators.Adjust(t.Context(), operator.Act{Actor: me.ID, Reason: "The day after"}, other.ID, operator.FourEyes))
+	var left int
+	if err := f.db.Pool().QueryRow(t.Context(), "SELECT count(*) FROM operator_amounts").Scan(&left); err != nil || p.ID != "" || left != 1 {
+		t.Errorf("a day later: proposed as %q, %d amounts are kept", p.ID, left)
+	}
+}
+
+// Taking more than there is, is refused in words, alone and by a second person.
+func TestTakingMoreThanThereIsIsRefused(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	w := f.operator(staff.Finance)
+	path := opsPath("clients", f.client.ID, "adjust")
+	w.do(path, "amount", "-5.00").want(t, http.StatusUnprocessableEntity, "The wallet has less than that available.")
+	other := must(f.staff.ByEmail(t.Context(), f.db.Read(), w.email))
+	f.clock.Advance(1)
+	second := f.join(staff.NewPerson{Kind: staff.Operator, Email: "second@partners.example", Name: "Oscar Other", Language: "en", Roles: []staff.Role{staff.Finance}})
+	p := must(f.operators.Adjust(t.Context(), operator.Act{Actor: other.ID, Reason: "x"}, f.client.ID, -2000))
+	second.do(opsPath("proposals", p.ID, "confirm")).want(t, http.StatusUnprocessableEntity, "The wallet has less than that available.")
+}
+
+// Money that is proposed for a client keeps the account, and nothing is given to, or taken from, an account that is erased.
+func TestMoneyAndErasure(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.lawyer()
+	ctx, o := t.Context(), f.operators
+	w := f.operator(staff.Finance)
+	me := must(f.staff.ByEmail(ctx, f.db.Read(), w.email))
+	by := operator.Act{Actor: me.ID, Reason: "A test"}
+	done := f.completed()
+	f.tx(func(tx postgres.Tx) {
+		b := must(f.wallet.Balance(ctx, tx, f.client.ID))
+		if err := f.wallet.Adjust(ctx, tx, f.client.ID, -b.Available, "test"); err != nil {
+			t.Fatal(err)
+		}
+	})
+	erase := func() error {
+		return f.db.InTx(ctx, func(tx postgres.Tx) error { return f.pages.deps.Privacy.EraseAgain(ctx, tx, f.client.ID) })
+	}
+	for _, propose := range []func() (operator.Proposal, error){
+		func() (operator.Proposal, error) { return o.Adjust(ctx, by, f.client.ID, 2000) },
+		func() (operator.Proposal, error) { return o.GiveBack(ctx, by, done.ID, consultation.Price) },
+	} {
+		p := must(propose())
+		var refused privacy.Refused
+		if err := erase(); !errors.As(err, &refused) || !refused.Has(privacy.MoneyProposed) || len(refused) != 1 {
+			t.Fatalf("erased while money is proposed: %v", err)
+		}
+		must(o.Refuse(ctx, by, p.ID))
+	}
+	if err := erase(); err != nil {
+		t.Fatal(err)
+	}
+	f.tx(func(tx postgres.Tx) { // as an older program might have left it
+		err := dbtest.Exec(ctx, tx, `INSERT INTO operator_proposals (id, kind, subject, amount_cents, proposed_by, reason, state, created_at, expires_at)
+			VALUES ('prp_test_1', 'REFUND', $1, 2000, $2, 'x', 'OPEN', $3::timestamptz, $3::timestamptz + interval '4 days'), ('prp_test_2', 'ADJUSTMENT', $4, 2000, $2, 'x', 'OPEN', $3::timestamptz, $3::timestamptz + interval '4 days')`,
+			done.ID, me.ID, f.clock.Now(), f.client.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+	})
+	second := operator.Act{Actor: "stf_other", Reason: "A test"}
+	_, refund := o.GiveBack(ctx, by, done.ID, 100)
+	_, adjust := o.Adjust(ctx, by, f.client.ID, 100)
+	_, direct := o.AdjustWallet(ctx, wallet.Correction{ClientID: f.client.ID, Amount: 100, Actor: "cli:demo", Reason: "A test"})
+	_, consult := o.RefundConsultation(ctx, operator.Act{Actor: "cli:demo", Reason: "A test"}, done.ID, 100)
+	_, first := o.Confirm(ctx, second, "prp_test_1")
+	_, next := o.Confirm(ctx, second, "prp_test_2")
+	for name, err := range map[string]error{"refund": refund, "adjust": adjust, "wallet adjust": direct, "consultation refund": consult, "confirm a refund": first, "confirm": next} {
+		if !errors.Is(err, operator.ErrErased) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if f.balance() != 0 {
+		t.Errorf("%d cents in a wallet of nobody", f.balance())
+	}
+	w.do(opsPath("clients", f.client.ID, "adjust"), "amount", "1.00").want(t, http.StatusUnprocessableEntity, "account is erased")
+}

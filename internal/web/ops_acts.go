@@ -63,12 +63,12 @@ func (p *Pages) opsActs() []opsAct {
 			Do: func(ctx context.Context, c opsCall) (opsDone, error) {
 				return opsDone{}, o.AssignByHand(ctx, c.By, c.Subject, strings.TrimSpace(c.Form.Get("lawyer")))
 			}},
-		{Name: "close", Path: at("consultations", "close"), Roles: only(staff.Support), Danger: true, Back: consultations, Fields: fields(closeReasons()),
+		{Name: "close", Path: at("consultations", "close"), Roles: only(staff.Support), Fresh: true, Danger: true, Back: consultations, Fields: fields(closeReasons()),
 			Do: func(ctx context.Context, c opsCall) (opsDone, error) {
 				proposal, err := o.Close(ctx, c.By, c.Subject, consultation.Reason(c.Form.Get("why")))
 				return proposed(proposal, opsPath("consultations", c.Subject)), err
 			}},
-		{Name: "refund", Path: at("consultations", "refund"), Roles: only(staff.Support, staff.Finance), Danger: true, Back: consultations, Fields: p.refundFields,
+		{Name: "refund", Path: at("consultations", "refund"), Roles: only(staff.Support, staff.Finance), Fresh: true, Danger: true, Back: consultations, Fields: p.refundFields,
 			Do: func(ctx context.Context, c opsCall) (opsDone, error) {
 				cents, err := amount(c.Form.Get("amount"), true)
 				if err != nil || cents < 0 {
@@ -78,7 +78,7 @@ func (p *Pages) opsActs() []opsAct {
 				return proposed(proposal, opsPath("consultations", c.Subject)), err
 			}},
 		{Name: "correct", Path: at("consultations", "correct"), Roles: only(staff.Support), Back: consultations, Do: one(o.AskForCorrection)},
-		{Name: "confirm", Path: at("proposals", "confirm"), Roles: only(staff.Finance), Danger: true, Back: func(string) string { return operatorDesk }, Fields: p.proposalFields,
+		{Name: "confirm", Path: at("proposals", "confirm"), Roles: only(staff.Finance), Fresh: true, Danger: true, Back: func(string) string { return operatorDesk }, Fields: p.proposalFields,
 			Do: one(func(ctx context.Context, by operator.Act, id string) error {
 				_, err := o.Confirm(ctx, by, id)
 				return err
@@ -89,7 +89,7 @@ func (p *Pages) opsActs() []opsAct {
 				return err
 			})},
 
-		{Name: "adjust", Path: at("clients", "adjust"), Roles: only(staff.Finance), Danger: true, Back: clients,
+		{Name: "adjust", Path: at("clients", "adjust"), Roles: only(staff.Finance), Fresh: true, Danger: true, Back: clients,
 			Fields: fields(opsField{Name: "amount", Label: "ops.field.amount", Hint: "ops.field.adjust.hint", Type: "text"}),
 			Do: func(ctx context.Context, c opsCall) (opsDone, error) {
 				cents, err := amount(c.Form.Get("amount"), false)
@@ -99,8 +99,8 @@ func (p *Pages) opsActs() []opsAct {
 				proposal, err := o.Adjust(ctx, c.By, c.Subject, cents)
 				return proposed(proposal, opsPath("clients", c.Subject)), err
 			}},
-		{Name: "disable-client", Path: at("clients", "disable"), Roles: only(staff.Security), Danger: true, Back: clients, Do: one(o.DisableClient)},
-		{Name: "enable-client", Path: at("clients", "enable"), Roles: only(staff.Security), Back: clients, Do: one(o.EnableClient)},
+		{Name: "disable-client", Path: at("clients", "disable"), Roles: only(staff.Security), Fresh: true, Danger: true, Back: clients, Do: one(o.DisableClient)},
+		{Name: "enable-client", Path: at("clients", "enable"), Roles: only(staff.Security), Fresh: true, Back: clients, Do: one(o.EnableClient)},
 		{Name: "signout-client", Path: at("clients", "signout"), Roles: only(staff.Support, staff.Security), Danger: true, Back: clients,
 			Do: one(func(ctx context.Context, by operator.Act, id string) error {
 				_, err := o.SignOutClient(ctx, by, id)
@@ -112,14 +112,14 @@ func (p *Pages) opsActs() []opsAct {
 				return opsDone{}, err
 			}},
 
-		{Name: "invite-lawyer", Path: opsPath("lawyers", "invite"), Roles: only(staff.Security), Back: backToSection("lawyers"), Fields: p.newLawyerFields, Do: p.inviteLawyer},
-		{Name: "reinvite-lawyer", Path: at("lawyers", "reinvite"), Roles: only(staff.Security), Danger: true, Back: lawyers, Do: p.reinviteLawyer},
+		{Name: "invite-lawyer", Path: opsPath("lawyers", "invite"), Roles: only(staff.Security), Fresh: true, Back: backToSection("lawyers"), Fields: p.newLawyerFields, Do: p.inviteLawyer},
+		{Name: "reinvite-lawyer", Path: at("lawyers", "reinvite"), Roles: only(staff.Security), Fresh: true, Danger: true, Back: lawyers, Do: p.reinviteLawyer},
 		{Name: "skills", Path: at("lawyers", "skills"), Roles: only(staff.Support, staff.Security), Back: lawyers, Fields: p.skillFields,
 			Do: func(ctx context.Context, c opsCall) (opsDone, error) {
 				err := o.SetLawyerSkills(ctx, c.By, c.Subject, lawyer.Skills{Competences: c.Form["competences"], Languages: c.Form["languages"]})
 				return opsDone{}, refusing(err, lawyer.ErrInvalid, lawyer.ErrUnknownCode)
 			}},
-		{Name: "phone", Path: at("lawyers", "phone"), Roles: only(staff.Support, staff.Security), Back: lawyers,
+		{Name: "phone", Path: at("lawyers", "phone"), Roles: only(staff.Security), Fresh: true, Back: lawyers,
 			Fields: fields(opsField{Name: "phone", Label: "ops.field.phone", Type: "tel"}),
 			Do: func(ctx context.Context, c opsCall) (opsDone, error) {
 				return opsDone{}, refusing(o.SetLawyerPhone(ctx, c.By, c.Subject, c.Form.Get("phone")), operator.ErrPhone, lawyer.ErrInvalid)
@@ -135,16 +135,16 @@ func (p *Pages) opsActs() []opsAct {
 					CheckedUntil: day.AddDate(0, 0, 1), OtherBar: c.Form.Get("otherbar") == "yes"}), lawyer.ErrInvalid)
 			}},
 		{Name: "send-home", Path: at("lawyers", "home"), Roles: only(staff.Support, staff.Security), Danger: true, Back: lawyers, Do: one(o.SendHome)},
-		{Name: "suspend-lawyer", Path: at("lawyers", "suspend"), Roles: only(staff.Support, staff.Security), Danger: true, Back: lawyers,
+		{Name: "suspend-lawyer", Path: at("lawyers", "suspend"), Roles: only(staff.Support, staff.Security), Fresh: true, Danger: true, Back: lawyers,
 			Do: one(func(ctx context.Context, by operator.Act, id string) error {
 				_, err := o.SuspendLawyer(ctx, by, id)
 				return err
 			})},
-		{Name: "resume-lawyer", Path: at("lawyers", "resume"), Roles: only(staff.Support, staff.Security), Back: lawyers, Do: one(o.ResumeLawyer)},
+		{Name: "resume-lawyer", Path: at("lawyers", "resume"), Roles: only(staff.Support, staff.Security), Fresh: true, Back: lawyers, Do: one(o.ResumeLawyer)},
 
-		{Name: "create-application", Path: opsPath("applications", "new"), Roles: only(staff.Security), Back: backToSection("applications"), Fields: p.newApplicationFields, Do: p.createApplication},
-		{Name: "update-application", Path: at("applications", "edit"), Roles: only(staff.Security), Back: applications, Fields: p.applicationFields, Do: p.updateApplication},
-		{Name: "rotate-secret", Path: at("applications", "secret"), Roles: only(staff.Security), Danger: true, Back: applications,
+		{Name: "create-application", Path: opsPath("applications", "new"), Roles: only(staff.Security), Fresh: true, Back: backToSection("applications"), Fields: p.newApplicationFields, Do: p.createApplication},
+		{Name: "update-application", Path: at("applications", "edit"), Roles: only(staff.Security), Fresh: true, Back: applications, Fields: p.applicationFields, Do: p.updateApplication},
+		{Name: "rotate-secret", Path: at("applications", "secret"), Roles: only(staff.Security), Fresh: true, Danger: true, Back: applications,
 			Fields: fields(opsField{Name: "hours", Label: "ops.field.hours", Hint: "ops.field.hours.hint", Type: "number", Value: "24"}),
 			Do: func(ctx context.Context, c opsCall) (opsDone, error) {
 				hours, err := strconv.Atoi(c.Form.Get("hours"))
@@ -154,17 +154,17 @@ func (p *Pages) opsActs() []opsAct {
 				secret, _, err := o.RotateApplicationSecret(ctx, c.By, c.Subject, time.Duration(hours)*time.Hour)
 				return opsDone{Secrets: []fact{{"ops.secret.client", secret}}}, refusing(err, application.ErrInvalid)
 			}},
-		{Name: "suspend-application", Path: at("applications", "suspend"), Roles: only(staff.Security), Danger: true, Back: applications,
+		{Name: "suspend-application", Path: at("applications", "suspend"), Roles: only(staff.Security), Fresh: true, Danger: true, Back: applications,
 			Do: one(func(ctx context.Context, by operator.Act, id string) error {
 				_, err := o.SuspendApplication(ctx, by, id, true)
 				return err
 			})},
-		{Name: "resume-application", Path: at("applications", "resume"), Roles: only(staff.Security), Back: applications,
+		{Name: "resume-application", Path: at("applications", "resume"), Roles: only(staff.Security), Fresh: true, Back: applications,
 			Do: one(func(ctx context.Context, by operator.Act, id string) error {
 				_, err := o.SuspendApplication(ctx, by, id, false)
 				return err
 			})},
-		{Name: "invite-member", Path: at("applications", "invite"), Roles: only(staff.Security), Back: applications,
+		{Name: "invite-member", Path: at("applications", "invite"), Roles: only(staff.Security), Fresh: true, Back: applications,
 			Fields: func(_ context.Context, _ postgres.Tx, c opsCall) ([]opsField, error) {
 				return []opsField{{Name: "email", Label: "ops.field.email", Type: "email"}, roleField(portal.Owner), languageField(c.Lang)}, nil
 			},
@@ -199,13 +199,13 @@ func (p *Pages) opsActs() []opsAct {
 				return opsDone{}, err
 			}},
 
-		{Name: "invite", Path: opsPath("people", "invite"), Roles: only(staff.Admin), Back: backToSection("people"), Fields: p.newPersonFields, Do: p.inviteOperator},
-		{Name: "roles", Path: at("people", "roles"), Roles: only(staff.Admin), Danger: true, Back: people, Fields: p.roleFields,
+		{Name: "invite", Path: opsPath("people", "invite"), Roles: only(staff.Admin), Fresh: true, Back: backToSection("people"), Fields: p.newPersonFields, Do: p.inviteOperator},
+		{Name: "roles", Path: at("people", "roles"), Roles: only(staff.Admin), Fresh: true, Danger: true, Back: people, Fields: p.roleFields,
 			Do: func(ctx context.Context, c opsCall) (opsDone, error) {
 				return opsDone{}, refusing(o.SetRoles(ctx, c.By, c.Subject, roles(c.Form["roles"])), staff.ErrInvalid)
 			}},
-		{Name: "reinvite", Path: at("people", "reinvite"), Roles: only(staff.Admin), Danger: true, Back: people, Do: p.reinvite},
-		{Name: "disable", Path: at("people", "disable"), Roles: only(staff.Admin), Danger: true, Back: people, Do: one(o.DisablePerson)},
+		{Name: "reinvite", Path: at("people", "reinvite"), Roles: only(staff.Admin), Fresh: true, Danger: true, Back: people, Do: p.reinvite},
+		{Name: "disable", Path: at("people", "disable"), Roles: only(staff.Admin), Fresh: true, Danger: true, Back: people, Do: one(o.DisablePerson)},
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"partnerd/internal/audit"
 	"partnerd/internal/consultation"
@@ -112,12 +113,41 @@ func TestEveryRoleSeesAndDoesWhatTheTableSays(t *testing.T) {
 	}
 }
 
+// What opens something or moves money asks for a fresh sign-in, which leads back to the form; the rest does not.
+func TestActsOfTheDeskTakeAFreshSignIn(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	subjects, _ := f.opsDesk()
+	w := f.operator(staff.Admin)
+	f.clock.Advance(staff.FreshSignIn + time.Second)
+	for _, a := range f.pages.opsActs() {
+		path := addressOf(a.Path, subjects, f.app.ID)
+		again := "/staff/login?again=1&next=" + url.QueryEscape(path)
+		p := w.get(path)
+		if sent := p.StatusCode == http.StatusSeeOther && p.Header.Get("Location") == again; sent != a.Fresh {
+			t.Errorf("%s: %d to %s", a.Name, p.StatusCode, p.Header.Get("Location"))
+		}
+		if a.Fresh {
+			w.post(path, url.Values{"csrf": {staff.FormToken(w.cookie(staff.CookieName(false)))}}).wantRedirect(t, http.StatusSeeOther, again)
+		}
+	}
+	path := opsPath("people", subjects["people"], "disable")
+	form := w.get("/staff/login?again=1&next=" + url.QueryEscape(path)).form("/staff/login")
+	form.Set("email", w.email)
+	form.Set("password", staffPassword)
+	p := w.post("/staff/login", form)
+	form = w.get(p.Header.Get("Location")).form("/staff/login/code")
+	form.Set("code", w.code())
+	w.post("/staff/login/code", form).wantRedirect(t, http.StatusSeeOther, path)
+	w.get(path).want(t, http.StatusOK, "Disable")
+}
+
 // The table of roles is written down as the program has it.
 func TestOperatorsTableIsWrittenDown(t *testing.T) {
 	t.Parallel()
 	var b strings.Builder
 	b.WriteString("# Who may see and do what at the operators' desk\n\nWritten by a test (ops_desk_test.go -update) from the tables in ops_acts.go. An admin may everything; a lawyer nothing of it.\n\n")
-	row := func(what string, roles []staff.Role) {
+	row := func(what string, roles []staff.Role, fresh bool) {
 		fmt.Fprintf(&b, "| %s |", what)
 		for _, r := range staff.Roles() {
 			mark := " |"
@@ -126,14 +156,14 @@ func TestOperatorsTableIsWrittenDown(t *testing.T) {
 			}
 			b.WriteString(mark)
 		}
-		b.WriteString("\n")
+		b.WriteString(map[bool]string{true: " x |\n", false: " |\n"}[fresh])
 	}
-	b.WriteString("| | support | finance | security | admin |\n|---|---|---|---|---|\n")
+	b.WriteString("| | support | finance | security | admin | fresh sign-in |\n|---|---|---|---|---|---|\n")
 	for _, r := range (&Pages{}).opsReads() {
-		row("`"+r.Path+"`", r.Roles)
+		row("`"+r.Path+"`", r.Roles, false)
 	}
 	for _, a := range (&Pages{}).opsActs() {
-		row(a.Name, a.Roles)
+		row(a.Name, a.Roles, a.Fresh)
 	}
 	if *update {
 		if err := os.WriteFile("operators.md", []byte(b.String()), 0o644); err != nil {

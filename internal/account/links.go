@@ -3,7 +3,6 @@ package account
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/url"
 	"strings"
 
@@ -182,7 +181,7 @@ func CheckNewPassword(plain string) error {
 		return err
 	}
 	if password.Common(plain) {
-		return fmt.Errorf("%w: the password is one that everybody tries first", ErrInvalid)
+		return problem.Refuse(ErrInvalid, ruleCommon.At("password"))
 	}
 	return nil
 }

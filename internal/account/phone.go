@@ -16,6 +16,7 @@ import (
 
 	"partnerd/internal/password"
 	"partnerd/internal/postgres"
+	"partnerd/internal/problem"
 	"partnerd/internal/sms"
 	"partnerd/internal/text"
 )
@@ -197,7 +198,7 @@ func mobile(phone string, countries []string) (string, error) {
 	}
 	n, err := phonenumbers.Parse(number, defaultRegion)
 	if err != nil {
-		return "", fmt.Errorf("%w: the phone number cannot be called", ErrInvalid)
+		return "", problem.Refuse(ErrInvalid, problem.RulePhone.At("phone"))
 	}
 	if !slices.Contains(countries, regionOf(n)) {
 		return "", ErrCountry

@@ -10,6 +10,7 @@ import (
 	"github.com/nyaruka/phonenumbers"
 	"golang.org/x/text/unicode/norm"
 
+	"partnerd/internal/problem"
 	"partnerd/internal/text"
 )
 
@@ -18,12 +19,12 @@ const defaultRegion = "FR"
 // checked returns n with every field in the form in which it is stored.
 func checked(n NewClient) (NewClient, error) {
 	var err error
+	n.Name = norm.NFC.String(strings.TrimSpace(n.Name))
+	if issues := problem.Name("name", n.Name, maxNameLength, text.InName); issues != nil {
+		return n, problem.Refuse(ErrInvalid, issues...)
+	}
 	if n.Email, err = normalEmail(n.Email); err != nil {
 		return n, err
-	}
-	n.Name = norm.NFC.String(strings.TrimSpace(n.Name))
-	if !text.IsName(n.Name, maxNameLength) {
-		return n, fmt.Errorf("%w: the name must have 1 to %d characters, none of them a control character", ErrInvalid, maxNameLength)
 	}
 	if err := checkPassword(n.Password); err != nil {
 		return n, err
@@ -38,9 +39,15 @@ func checked(n NewClient) (NewClient, error) {
 	return n, err
 }
 
+// Why a password is refused.
+var (
+	rulePassword = problem.DeclareRule("password.long", problem.IssueInvalidValue, "Passwords need %d to %d characters.")
+	ruleCommon   = problem.DeclareRule("password.common", problem.IssueInvalidValue, "Everyone tries this password first.")
+)
+
 func checkPassword(plain string) error {
 	if l := utf8.RuneCountInString(plain); l < MinPasswordLength || l > maxPasswordLength {
-		return fmt.Errorf("%w: the password must have %d to %d characters", ErrInvalid, MinPasswordLength, maxPasswordLength)
+		return problem.Refuse(ErrInvalid, rulePassword.At("password", MinPasswordLength, maxPasswordLength))
 	}
 	return nil
 }
@@ -48,7 +55,7 @@ func checkPassword(plain string) error {
 func normalEmail(s string) (string, error) {
 	s = strings.TrimSpace(s)
 	if !text.IsEmail(s) {
-		return "", fmt.Errorf("%w: %.80q is not an e-mail address", ErrInvalid, s)
+		return "", problem.Refuse(ErrInvalid, problem.Address("email", s))
 	}
 	return s, nil
 }
@@ -62,14 +69,14 @@ func E164(s string) (string, error) { return e164(s) }
 func e164(s string) (string, error) {
 	n, err := phonenumbers.Parse(s, defaultRegion)
 	if err != nil || !phonenumbers.IsPossibleNumber(n) {
-		return "", fmt.Errorf("%w: the phone number cannot be called", ErrInvalid)
+		return "", problem.Refuse(ErrInvalid, problem.RulePhone.At("phone"))
 	}
 	switch phonenumbers.GetNumberType(n) {
 	case phonenumbers.PREMIUM_RATE, phonenumbers.SHARED_COST, phonenumbers.PERSONAL_NUMBER:
-		return "", fmt.Errorf("%w: premium-rate phone numbers cannot be used", ErrInvalid)
+		return "", problem.Refuse(ErrInvalid, problem.RuleUncharged.At("phone"))
 	}
 	if regionOf(n) == phonenumbers.REGION_CODE_FOR_NON_GEO_ENTITY {
-		return "", fmt.Errorf("%w: numbers of satellites and international networks cannot be used", ErrInvalid)
+		return "", problem.Refuse(ErrInvalid, problem.RuleUncharged.At("phone"))
 	}
 	return phonenumbers.Format(n, phonenumbers.E164), nil
 }
@@ -94,12 +101,9 @@ func CheckCountries(codes []string) error {
 
 // zoneOf returns a time zone of the IANA database. Local and the empty name are none: what they mean depends on the machine.
 func zoneOf(name string) (*time.Location, error) {
-	if name == "" || name == "Local" {
-		return nil, fmt.Errorf("%w: a time zone has a name like Europe/Paris", ErrInvalid)
-	}
 	zone, err := time.LoadLocation(name)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %.80q is not a time zone", ErrInvalid, name)
+	if err != nil || name == "" || name == "Local" {
+		return nil, problem.Refuse(ErrInvalid, problem.RuleZone.At("timeZone", problem.Shown(name)))
 	}
 	return zone, nil
 }

@@ -2,7 +2,6 @@ package application
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 )
@@ -18,19 +17,6 @@ var (
 	ErrInvalid        = errors.New("invalid application")
 	ErrBadCredentials = errors.New("application credentials are wrong")
 )
-
-// Fault is an [ErrInvalid] that says which field is meant, by its name in the Platform API.
-type Fault struct{ Field, Message string }
-
-// Error implements error.
-func (f *Fault) Error() string { return ErrInvalid.Error() + ": " + f.Message }
-
-// Is makes a fault an [ErrInvalid].
-func (f *Fault) Is(target error) bool { return target == ErrInvalid }
-
-func refuse(field, message string, args ...any) error {
-	return &Fault{field, fmt.Sprintf(message, args...)}
-}
 
 // Scope is one permission that a client can give to an application (specification section 5).
 type Scope string

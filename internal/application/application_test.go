@@ -187,7 +187,7 @@ func TestUpdateChangesWhatItNamesAndNothingElse(t *testing.T) {
 	for what, c := range map[string]Change{
 		"no name": {Name: &none}, "fragment": {RedirectURIs: []string{"https://crm.example/#x"}}, "no redirect": {RedirectURIs: []string{}},
 		"http elsewhere": {RedirectURIs: []string{"http://crm.example/"}}, "unknown scope": {Scopes: []Scope{"admin"}},
-		"negative": {RatePerMinute: pointer(-1)}, "huge": {ClientRatePerMinute: pointer(maxRate + 1)},
+		"negative": {RatePerMinute: pointer(-1)}, "huge": {ClientRatePerMinute: pointer(MaxRate + 1)},
 		"address with a name": {ContactEmail: &[]string{"Demo <a@b.example>"}[0]}, "no address": {ContactEmail: &[]string{"a"}[0]},
 	} {
 		if _, _, err := s.Update(t.Context(), db.Read(), created.ID, c, false); !errors.Is(err, ErrInvalid) {

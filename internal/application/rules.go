@@ -11,14 +11,15 @@ import (
 
 	"golang.org/x/text/unicode/norm"
 
+	"partnerd/internal/problem"
 	"partnerd/internal/text"
 )
 
 const (
 	maxNameLength   = 100 // code points
 	maxRedirectURIs = 20
-	maxURILength    = 2048 // bytes
-	maxRate         = 1_000_000
+	maxURILength    = 2048      // bytes
+	MaxRate         = 1_000_000 // requests a minute
 )
 
 // ParseScopes reads scopes separated by single spaces and returns each once, in the order of [AllScopes].
@@ -80,34 +81,47 @@ func Within(scopes, limit []Scope) bool {
 
 func checked(n NewApplication) (NewApplication, error) {
 	n.Name = norm.NFC.String(strings.TrimSpace(n.Name))
-	if !text.IsName(n.Name, maxNameLength) {
-		return n, refuse("name", "the name must have 1 to %d characters on one line", maxNameLength)
-	}
-	if len(n.RedirectURIs) == 0 || len(n.RedirectURIs) > maxRedirectURIs {
-		return n, refuse("redirectUris", "1 to %d redirect URIs are needed", maxRedirectURIs)
-	}
-	for i, uri := range n.RedirectURIs {
-		if err := checkRedirectURI(uri, n.Live); err != nil {
-			return n, err
-		}
-		if slices.Contains(n.RedirectURIs[:i], uri) {
-			return n, refuse("redirectUris", "redirect URI %q is given twice", uri)
-		}
-	}
+	issues := problem.Name("name", n.Name, maxNameLength, text.InName)
+	issues = append(issues, checkRedirectURIs(n.RedirectURIs, n.Live)...)
 	if len(n.Scopes) == 0 {
 		n.Scopes = AllScopes
 	}
-	if !Within(n.Scopes, AllScopes) {
-		return n, refuse("scopes", "unknown scope among %q", FormatScopes(n.Scopes))
+	if at := slices.IndexFunc(n.Scopes, func(s Scope) bool { return !slices.Contains(AllScopes, s) }); at >= 0 {
+		issues = append(issues, problem.Choice("scopes", string(n.Scopes[at])))
 	}
 	n.Scopes = Ordered(n.Scopes)
-	if n.RatePerMinute < 0 || n.ClientRatePerMinute < 0 || n.RatePerMinute > maxRate || n.ClientRatePerMinute > maxRate {
-		return n, refuse("rate", "a rate must be between 0 and %d a minute", maxRate)
-	}
+	issues = append(append(issues, checkRate("rate", n.RatePerMinute)...), checkRate("clientRate", n.ClientRatePerMinute)...)
 	if n.ContactEmail != "" && !text.IsEmail(n.ContactEmail) {
-		return n, refuse("contactEmail", "%.80q is not an e-mail address", n.ContactEmail)
+		issues = append(issues, problem.Address("contactEmail", n.ContactEmail))
+	}
+	if issues != nil {
+		return n, problem.Refuse(ErrInvalid, issues...)
 	}
 	return n, nil
+}
+
+func checkRate(path string, rate int) []problem.Issue {
+	if rate < 0 || rate > MaxRate {
+		return []problem.Issue{problem.RuleNumber.At(path, strconv.Itoa(rate), 0, MaxRate)}
+	}
+	return nil
+}
+
+func checkRedirectURIs(uris []string, live bool) (issues []problem.Issue) {
+	if len(uris) == 0 {
+		return []problem.Issue{problem.RuleRequired.At(redirectURIs)}
+	}
+	if len(uris) > maxRedirectURIs {
+		return []problem.Issue{ruleURIs.At(redirectURIs, len(uris), maxRedirectURIs)}
+	}
+	for i, uri := range uris {
+		if issue := checkRedirectURI(uri, live); issue != nil {
+			issues = append(issues, *issue)
+		} else if slices.Contains(uris[:i], uri) {
+			issues = append(issues, ruleURITwice.At(redirectURIs, problem.Shown(uri)))
+		}
+	}
+	return issues
 }
 
 // changed applies c to what an application is.
@@ -137,47 +151,70 @@ func set[T any](field, value *T) {
 // answerParameters are added to a redirect URI by the authorization endpoint and must not be there before.
 var answerParameters = []string{"code", "state", "iss", "error", "error_description", "error_uri"}
 
+const redirectURIs = "redirectUris"
+
+// Why a redirect URI is refused.
+var (
+	ruleURIs       = problem.DeclareRule("uri.many", problem.IssueTooLong, "Has %d redirect URIs; at most %d are allowed.")
+	ruleURITwice   = problem.DeclareRule("uri.twice", problem.IssueInvalidValue, `"%s" is given twice.`)
+	ruleURILong    = problem.DeclareRule("uri.long", problem.IssueInvalidValue, `"%s" is longer than %d characters.`)
+	ruleURIEncode  = problem.DeclareRule("uri.encode", problem.IssueInvalidValue, `"%s" contains a character that must be percent-encoded.`)
+	ruleURIHost    = problem.DeclareRule("uri.absolute", problem.IssueInvalidValue, `"%s" is not an absolute URL.`)
+	ruleURIPort    = problem.DeclareRule("uri.port", problem.IssueInvalidValue, `"%s" must have a port from 1 to 65535.`)
+	ruleURIHash    = problem.DeclareRule("uri.fragment", problem.IssueInvalidValue, `"%s" must not have a fragment (#).`)
+	ruleURIUser    = problem.DeclareRule("uri.user", problem.IssueInvalidValue, `"%s" must not contain a user name or password.`)
+	ruleURIWild    = problem.DeclareRule("uri.wildcard", problem.IssueInvalidValue, `"%s" must not have a wildcard (*).`)
+	ruleURISecure  = problem.DeclareRule("uri.https", problem.IssueInvalidValue, `"%s" must begin with https://.`)
+	ruleURISandbox = problem.DeclareRule("uri.https.local", problem.IssueInvalidValue,
+		`"%s" must be https: http is only allowed for localhost.`)
+	ruleURIQuery  = problem.DeclareRule("uri.query", problem.IssueInvalidValue, `"%s" has a malformed query.`)
+	ruleURIAnswer = problem.DeclareRule("uri.parameter", problem.IssueInvalidValue,
+		`"%s" must not have the query parameter "%s", which the response uses.`)
+)
+
 // checkRedirectURI takes https with a host; http only on loopback and only in a sandbox.
-func checkRedirectURI(uri string, live bool) error {
-	refuse := func(why string) error { return refuse("redirectUris", "redirect URI %.200q %s", uri, why) }
+func checkRedirectURI(uri string, live bool) *problem.Issue {
+	refuse := func(why *problem.Rule, more ...any) *problem.Issue {
+		issue := why.At(redirectURIs, append([]any{problem.Shown(uri)}, more...)...)
+		return &issue
+	}
 	if len(uri) > maxURILength {
-		return refuse("is too long")
+		return refuse(ruleURILong, maxURILength)
 	}
 	for _, c := range []byte(uri) {
 		if c <= ' ' || c >= 0x7f || c == '\\' {
-			return refuse("holds a character that must be percent-encoded")
+			return refuse(ruleURIEncode)
 		}
 	}
 	u, err := url.Parse(uri)
 	if err != nil || u.Host == "" || u.Hostname() == "" || u.Opaque != "" {
-		return refuse("is not an absolute URL")
+		return refuse(ruleURIHost)
 	}
 	if port := u.Port(); port != "" || strings.HasSuffix(u.Host, ":") {
 		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
-			return refuse("has an impossible port")
+			return refuse(ruleURIPort)
 		}
 	}
 	switch {
 	case strings.Contains(uri, "#"):
-		return refuse("has a fragment")
+		return refuse(ruleURIHash)
 	case u.User != nil:
-		return refuse("holds credentials")
+		issue := ruleURIUser.At(redirectURIs, problem.Shown(u.Redacted())) // messages are logged
+		return &issue
 	case strings.Contains(u.Host, "*"):
-		return refuse("has a wildcard")
-	case u.Scheme == "http" && live:
-		return refuse("must be https")
-	case u.Scheme == "http" && !loopback(u.Hostname()):
-		return refuse("must be https (http only for localhost)")
-	case u.Scheme != "http" && u.Scheme != "https":
-		return refuse("must be https")
+		return refuse(ruleURIWild)
+	case u.Scheme == "http" && !live && !loopback(u.Hostname()):
+		return refuse(ruleURISandbox)
+	case u.Scheme != "https" && (u.Scheme != "http" || live):
+		return refuse(ruleURISecure)
 	}
 	query, err := url.ParseQuery(u.RawQuery)
 	if err != nil {
-		return refuse("has a malformed query")
+		return refuse(ruleURIQuery)
 	}
 	for _, p := range answerParameters {
 		if query.Has(p) {
-			return refuse("has the query parameter " + p + ", which the answer uses")
+			return refuse(ruleURIAnswer, p)
 		}
 	}
 	return nil

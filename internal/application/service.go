@@ -91,11 +91,13 @@ func (s *Service) Authenticate(ctx context.Context, tx postgres.Tx, applicationI
 	return fromRow(row), nil
 }
 
+var ruleOverlap = problem.DeclareRule("overlap", problem.IssueInvalidValue, "Secrets can overlap for 0 to %d days.")
+
 // RotateSecret gives the application a new secret; the one before works for overlap more, 0 to [MaxSecretOverlap]. An even
 // older one stops working. It returns [ErrInvalid] and [problem.ErrNotFound].
 func (s *Service) RotateSecret(ctx context.Context, tx postgres.Tx, applicationID string, overlap time.Duration) (secret string, err error) {
 	if overlap < 0 || overlap > MaxSecretOverlap {
-		return "", refuse("overlapSeconds", "secrets can overlap for 0 to %d days", int(MaxSecretOverlap.Hours()/24))
+		return "", problem.Refuse(ErrInvalid, ruleOverlap.At("overlapSeconds", int(MaxSecretOverlap.Hours()/24)))
 	}
 	secret = tx.NewSecret("sk")
 	found, err := updateSecret(ctx, tx, applicationID, id.DigestOf(secret), tx.Now.Add(overlap))

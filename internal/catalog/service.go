@@ -66,7 +66,7 @@ func (s *Service) Unlisted(ctx context.Context, tx postgres.Tx, competence, lang
 		listed []item
 	}{{"competence", competence, l.competences}, {"language", language, l.languages}} {
 		if field.code != nil && !has(field.listed, *field.code) {
-			issues = append(issues, problem.Issue{Path: field.name, Code: problem.IssueNotInCatalog, Message: "Is not a code of the catalog."})
+			issues = append(issues, problem.RuleCatalog.At(field.name, problem.Shown(*field.code)))
 		}
 	}
 	return issues, nil

@@ -2,7 +2,6 @@ package httpapi
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"partnerd/gen/platform/models"
@@ -10,6 +9,7 @@ import (
 	"partnerd/internal/application"
 	"partnerd/internal/clock"
 	"partnerd/internal/portal"
+	"partnerd/internal/problem"
 	"partnerd/internal/webhook"
 )
 
@@ -27,7 +27,7 @@ func (p platform) UpdateApplication(ctx context.Context, r server.UpdateApplicat
 	contact := text(r.Body.ContactEmail)
 	a, err := p.deps.Portal.Update(ctx, itself(ctx), portal.Change{Name: &r.Body.Name, RedirectURIs: r.Body.RedirectUris, ContactEmail: &contact})
 	if err != nil {
-		return nil, refused(err)
+		return nil, problem.Invalid(err)
 	}
 	return server.UpdateApplication200JSONResponse{Body: p.applicationView(ctx, a)}, nil
 }
@@ -36,7 +36,7 @@ func (p platform) UpdateApplication(ctx context.Context, r server.UpdateApplicat
 func (p platform) RotateClientSecret(ctx context.Context, r server.RotateClientSecretRequestObject) (server.RotateClientSecretResponseObject, error) {
 	secret, until, err := p.deps.Portal.RotateSecret(ctx, itself(ctx), time.Duration(r.Body.OverlapSeconds)*time.Second)
 	if err != nil {
-		return nil, refused(err)
+		return nil, problem.Invalid(err)
 	}
 	return server.RotateClientSecret200JSONResponse{Body: models.RotatedSecret{Secret: secret, PreviousSecretUntil: clock.Stamp(until)}}, nil
 }
@@ -71,14 +71,6 @@ func (p platform) CheckSignature(ctx context.Context, r server.CheckSignatureReq
 
 func itself(ctx context.Context) portal.Caller {
 	return portal.Itself(requestOf(ctx).Principal.ApplicationID)
-}
-
-// refused is the problem of what the rules of an application refuse.
-func refused(err error) error {
-	if errors.Is(err, application.ErrInvalid) {
-		return portal.Invalid(err)
-	}
-	return err
 }
 
 func (p platform) applicationView(ctx context.Context, a application.Application) models.Application {

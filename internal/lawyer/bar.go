@@ -3,13 +3,13 @@ package lawyer
 import (
 	"context"
 	"errors"
-	"fmt"
 	"regexp"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"partnerd/internal/postgres"
+	"partnerd/internal/problem"
+	"partnerd/internal/text"
 )
 
 // Registration is where a lawyer is entered, and until when somebody here has checked that.
@@ -47,18 +47,23 @@ var barNumber = regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z ./-]{0,19}$`)
 // OnlyChecked has lawyers go on duty only while their entry at the bar is checked. It is set once, before anything happens.
 func (s *Service) OnlyChecked() { s.onlyChecked = true }
 
+var ruleChecked = problem.DeclareRule("checked", problem.IssueInvalidValue,
+	"A check counts until a future day, %d days from now at most.")
+
 // SetRegistration records where a lawyer is registered and until when the check counts: from now on, and at most for [LongestCheck].
 // The bar is written as [Bars] has it. A lawyer who is on duty stays there. It returns [ErrInvalid], [ErrUnknownBar], [ErrBarNumber],
 // [ErrBarTaken] or [ErrNotFound].
 func (s *Service) SetRegistration(ctx context.Context, tx postgres.Tx, lawyerID string, r Registration) error {
 	r.Bar, r.Number = strings.TrimSpace(r.Bar), strings.TrimSpace(r.Number)
-	switch {
-	case !fits(r.Bar):
-		return fmt.Errorf("%w: the name of a bar has 1 to %d printable characters", ErrInvalid, maxBar)
-	case !barNumber.MatchString(r.Number):
+	issues := problem.Name("bar", r.Bar, maxBar, text.InName)
+	if !r.Checked(tx.Now) || r.CheckedUntil.Sub(tx.Now) > LongestCheck {
+		issues = append(issues, ruleChecked.At("until", int(LongestCheck.Hours()/24)))
+	}
+	if issues != nil {
+		return problem.Refuse(ErrInvalid, issues...)
+	}
+	if !barNumber.MatchString(r.Number) {
 		return ErrBarNumber
-	case !r.Checked(tx.Now) || r.CheckedUntil.Sub(tx.Now) > LongestCheck:
-		return fmt.Errorf("%w: a check counts until a day to come, %d days at most", ErrInvalid, int(LongestCheck.Hours()/24))
 	}
 	if known, ok := barByKey[barKey(r.Bar)]; ok {
 		r.Bar = known
@@ -85,8 +90,4 @@ func (s *Service) SameNumber(ctx context.Context, tx postgres.Tx, lawyerID, numb
 		return "", "", false, nil
 	}
 	return sameNumber(ctx, tx, lawyerID, number)
-}
-
-func fits(s string) bool {
-	return s != "" && utf8.ValidString(s) && utf8.RuneCountInString(s) <= maxBar && !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f })
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"partnerd/internal/postgres"
+	"partnerd/internal/problem"
 )
 
 // Hours is a stretch of a day on which a lawyer works, every week, by the clock of his time zone.
@@ -25,22 +26,29 @@ func (h Hours) String() string {
 	return fmt.Sprintf("%s %02d:%02d-%02d:%02d", weekdays[h.Weekday], h.From/60, h.From%60, h.Until/60, h.Until%60)
 }
 
-var errHours = fmt.Errorf("%w: hours are written like 'mon-fri 09:00-12:30'", ErrInvalid)
+// Why hours of duty are refused.
+var (
+	ruleHours   = problem.DeclareRule("hours", problem.IssueInvalidValue, `"%s" is not written like mon-fri 09:00-12:30.`)
+	ruleDay     = problem.DeclareRule("hours.day", problem.IssueInvalidValue, `"%s" does not end after it begins, within one day.`)
+	ruleOverlap = problem.DeclareRule("hours.overlap", problem.IssueInvalidValue, `"%s" overlaps other hours of the day.`)
+	ruleMany    = problem.DeclareRule("hours.many", problem.IssueTooLong, "Has %d periods; at most %d are allowed in a week.")
+)
+
+func refuseHours(why *problem.Rule, args ...any) error {
+	return problem.Refuse(ErrInvalid, why.At("hours", args...))
+}
 
 // ParseHours reads a stretch of a day, or of each day from one to another, which may be past Sunday: "mon-fri 09:00-12:30". It
 // returns [ErrInvalid]; whether a stretch lies within its day is for [Service.SetDuty].
 func ParseHours(s string) (hours []Hours, err error) {
 	days, times, ok := strings.Cut(strings.TrimSpace(s), " ")
 	from, until, ok2 := strings.Cut(strings.TrimSpace(times), "-")
-	if !ok || !ok2 {
-		return nil, errHours
-	}
 	var h Hours
-	if h.From, err = minuteOfDay(from); err != nil {
-		return nil, err
-	}
-	if h.Until, err = minuteOfDay(until); err != nil {
-		return nil, err
+	var ok3, ok4 bool
+	h.From, ok3 = minuteOfDay(from)
+	h.Until, ok4 = minuteOfDay(until)
+	if !ok || !ok2 || !ok3 || !ok4 {
+		return nil, refuseHours(ruleHours, problem.Shown(strings.TrimSpace(s)))
 	}
 	first, last, ranged := strings.Cut(days, "-")
 	if !ranged {
@@ -48,7 +56,7 @@ func ParseHours(s string) (hours []Hours, err error) {
 	}
 	day, end := slices.Index(weekdays, strings.ToLower(first)), slices.Index(weekdays, strings.ToLower(last))
 	if day < 0 || end < 0 {
-		return nil, errHours
+		return nil, refuseHours(ruleHours, problem.Shown(strings.TrimSpace(s)))
 	}
 	for {
 		h.Weekday = time.Weekday(day)
@@ -61,14 +69,14 @@ func ParseHours(s string) (hours []Hours, err error) {
 }
 
 // minuteOfDay reads a time from 00:00 to 24:00.
-func minuteOfDay(s string) (int, error) {
+func minuteOfDay(s string) (minutes int, ok bool) {
 	h, m, _ := strings.Cut(s, ":")
 	hour, err := strconv.ParseUint(h, 10, 8)
 	minute, err2 := strconv.ParseUint(m, 10, 8)
 	if err != nil || err2 != nil || len(m) != 2 || minute > 59 || hour*60+minute > 24*60 {
-		return 0, errHours
+		return 0, false
 	}
-	return int(hour*60 + minute), nil
+	return int(hour*60 + minute), true
 }
 
 // Duty says when a lawyer may be woken. It does not keep him from working at other times: who signs on is on duty.
@@ -95,7 +103,7 @@ func (s *Service) SetDuty(ctx context.Context, tx postgres.Tx, lawyerID string, 
 		return err
 	}
 	if !known {
-		return errZone
+		return refuseZone(d.TimeZone)
 	}
 	if _, err := get(ctx, tx, lawyerID, lockLawyer); err != nil { // of two at one time the second replaces what the first wrote
 		return err
@@ -112,25 +120,33 @@ func (s *Service) Duty(ctx context.Context, tx postgres.Tx, lawyerID string) (Du
 	return duty(ctx, tx, lawyerID)
 }
 
-var errZone = fmt.Errorf("%w: the time zone is not one of the IANA database, like Europe/Paris", ErrInvalid)
+func refuseZone(zone string) error {
+	if zone == "" {
+		return problem.Refuse(ErrInvalid, problem.RuleRequired.At("zone"))
+	}
+	return problem.Refuse(ErrInvalid, problem.RuleZone.At("zone", problem.Shown(zone)))
+}
 
 // checked returns the hours in the order of the week.
 func (d Duty) checked() ([]Hours, error) {
 	if _, err := time.LoadLocation(d.TimeZone); err != nil || d.TimeZone == "" || d.TimeZone == "Local" {
-		return nil, errZone
+		return nil, refuseZone(d.TimeZone)
 	}
 	if len(d.Hours) > maxHours {
-		return nil, fmt.Errorf("%w: a week has at most %d stretches of hours", ErrInvalid, maxHours)
+		return nil, refuseHours(ruleMany, len(d.Hours), maxHours)
 	}
 	hours := slices.SortedFunc(slices.Values(d.Hours), func(a, b Hours) int {
 		return cmp.Or(cmp.Compare(isoDay(a.Weekday), isoDay(b.Weekday)), cmp.Compare(a.From, b.From))
 	})
 	for i, h := range hours {
-		if h.Weekday < time.Sunday || h.Weekday > time.Saturday || h.From < 0 || h.Until > 24*60 || h.From >= h.Until {
-			return nil, fmt.Errorf("%w: hours lie within a day, and end after they begin", ErrInvalid)
+		if h.Weekday < time.Sunday || h.Weekday > time.Saturday {
+			return nil, refuseHours(ruleHours, strconv.Itoa(int(h.Weekday)))
+		}
+		if h.From < 0 || h.Until > 24*60 || h.From >= h.Until {
+			return nil, refuseHours(ruleDay, h.String())
 		}
 		if i > 0 && hours[i-1].Weekday == h.Weekday && hours[i-1].Until > h.From {
-			return nil, fmt.Errorf("%w: the hours of a day overlap", ErrInvalid)
+			return nil, refuseHours(ruleOverlap, h.String())
 		}
 	}
 	return hours, nil

@@ -2,13 +2,13 @@ package lawyer
 
 import (
 	"context"
-	"fmt"
 	"regexp"
 	"slices"
 	"strings"
 
 	"partnerd/internal/id"
 	"partnerd/internal/postgres"
+	"partnerd/internal/problem"
 	"partnerd/internal/seal"
 	"partnerd/internal/text"
 )
@@ -83,7 +83,7 @@ func (s *Service) Skills(ctx context.Context, tx postgres.Tx, lawyerID string) (
 func (s *Service) SetSkills(ctx context.Context, tx postgres.Tx, lawyerID string, to Skills) (before Skills, err error) {
 	to.Competences, to.Languages = distinct(to.Competences), distinct(to.Languages)
 	if len(to.Competences) == 0 || len(to.Languages) == 0 {
-		return before, fmt.Errorf("%w: at least one competence and one language are needed", ErrInvalid)
+		return before, problem.Refuse(ErrInvalid, checkSkills(to.Competences, to.Languages)...)
 	}
 	if err := checkCodes(ctx, tx, to.Competences, to.Languages); err != nil {
 		return before, err
@@ -283,25 +283,34 @@ var e164 = regexp.MustCompile(`^\+[1-9][0-9]{6,14}$`)
 
 func checkPhone(number string) error {
 	if !e164.MatchString(number) {
-		return fmt.Errorf("%w: a phone number in international form is needed", ErrInvalid)
+		return problem.Refuse(ErrInvalid, problem.RulePhone.At("phone"))
 	}
 	return nil
 }
 
 func check(n NewLawyer) error {
+	issues := problem.Name("name", n.Name, maxName, text.InName)
 	if !text.IsEmail(n.Email) {
-		return fmt.Errorf("%w: the e-mail address is not one", ErrInvalid)
+		issues = append(issues, problem.Address("email", n.Email))
 	}
-	if !text.IsName(n.Name, 200) {
-		return fmt.Errorf("%w: the name must have 1 to 200 characters", ErrInvalid)
-	}
-	if err := checkPhone(n.Phone); err != nil {
-		return err
-	}
-	if len(n.Competences) == 0 || len(n.Languages) == 0 {
-		return fmt.Errorf("%w: at least one competence and one language are needed", ErrInvalid)
+	issues = append(issues, problem.IssuesOf(checkPhone(n.Phone))...)
+	if issues = append(issues, checkSkills(n.Competences, n.Languages)...); issues != nil {
+		return problem.Refuse(ErrInvalid, issues...)
 	}
 	return nil
+}
+
+const maxName = 200
+
+// checkSkills asks for one competence and one language at least.
+func checkSkills(competences, languages []string) (issues []problem.Issue) {
+	if len(competences) == 0 {
+		issues = append(issues, problem.RuleRequired.At("competences"))
+	}
+	if len(languages) == 0 {
+		issues = append(issues, problem.RuleRequired.At("languages"))
+	}
+	return issues
 }
 
 func distinct(codes []string) []string {

@@ -67,9 +67,9 @@ func TestCreateRefuses(t *testing.T) {
 		says   string
 	}{
 		{"unknown codes", func(n *lawyer.NewLawyer) { n.Competences = []string{"TAX", "MAGIC"}; n.Languages = []string{"XX"} },
-			lawyer.ErrUnknownCode, "competence MAGIC, language XX"},
+			lawyer.ErrUnknownCode, `competences: "MAGIC" is not a code of the catalog.: languages: "XX"`},
 		{"no language", func(n *lawyer.NewLawyer) { n.Languages = nil }, lawyer.ErrInvalid, "language"},
-		{"no address", func(n *lawyer.NewLawyer) { n.Email = "nobody" }, lawyer.ErrInvalid, "e-mail"},
+		{"no address", func(n *lawyer.NewLawyer) { n.Email = "nobody" }, lawyer.ErrInvalid, "email"},
 		{"no phone", func(n *lawyer.NewLawyer) { n.Phone = "" }, lawyer.ErrInvalid, "phone"},
 		{"phone of a country", func(n *lawyer.NewLawyer) { n.Phone = "0199000001" }, lawyer.ErrInvalid, "phone"},
 		{"no name", func(n *lawyer.NewLawyer) { n.Name = " " }, lawyer.ErrInvalid, "name"},

@@ -4,13 +4,13 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
 
 	"partnerd/internal/postgres"
+	"partnerd/internal/problem"
 )
 
 // lawyerRow is a row of lawyers.
@@ -95,18 +95,18 @@ func checkCodes(ctx context.Context, tx postgres.Tx, competences, languages []st
 	if err != nil {
 		return fmt.Errorf("read the catalog: %w", err)
 	}
-	var unknown []string
-	note := func(kind string, codes []string) {
+	var unknown []problem.Issue
+	note := func(kind, path string, codes []string) {
 		for _, c := range codes {
 			if !slices.Contains(known, kind+" "+c) {
-				unknown = append(unknown, kind+" "+c)
+				unknown = append(unknown, problem.RuleCatalog.At(path, problem.Shown(c)))
 			}
 		}
 	}
-	note("competence", competences)
-	note("language", languages)
+	note("competence", "competences", competences)
+	note("language", "languages", languages)
 	if unknown != nil {
-		return fmt.Errorf("%s: %w", strings.Join(unknown, ", "), ErrUnknownCode)
+		return problem.Refuse(ErrUnknownCode, unknown...)
 	}
 	return nil
 }

@@ -2,7 +2,6 @@ package operator
 
 import (
 	"context"
-	"errors"
 
 	"partnerd/internal/account"
 	"partnerd/internal/lawyer"
@@ -40,14 +39,11 @@ func (s *Service) CreateClient(ctx context.Context, by Act, n account.NewClient,
 	return c, err
 }
 
-// ErrPhone refuses a number that nobody can dial.
-var ErrPhone = errors.New("the lawyer's phone number cannot be called")
-
 // SetLawyerPhone replaces the number that a lawyer's consultations are made from, in any usual notation.
 func (s *Service) SetLawyerPhone(ctx context.Context, by Act, lawyerID, phone string) error {
 	number, err := account.E164(phone)
 	if err != nil {
-		return ErrPhone
+		return err
 	}
 	return s.DB.InTx(ctx, func(tx postgres.Tx) error {
 		if err := s.Lawyers.SetPhone(ctx, tx, lawyerID, number); err != nil {
@@ -99,7 +95,7 @@ func (s *Service) ResumeLawyer(ctx context.Context, by Act, lawyerID string) err
 // CreateLawyer registers a lawyer whom nobody invites: a simulated one.
 func (s *Service) CreateLawyer(ctx context.Context, by Act, n lawyer.NewLawyer) (l lawyer.Lawyer, err error) {
 	if n.Phone, err = account.E164(n.Phone); err != nil {
-		return l, ErrPhone
+		return l, err
 	}
 	err = s.DB.InTx(ctx, func(tx postgres.Tx) error {
 		if l, err = s.Lawyers.Create(ctx, tx, n); err != nil {

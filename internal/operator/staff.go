@@ -29,7 +29,7 @@ func (s *Service) InviteOperator(ctx context.Context, by Act, n staff.NewPerson)
 // of [Service.InviteOperator].
 func (s *Service) InviteLawyer(ctx context.Context, by Act, n lawyer.NewLawyer, language string) (l lawyer.Lawyer, link string, err error) {
 	if n.Phone, err = account.E164(n.Phone); err != nil {
-		return l, "", ErrPhone
+		return l, "", err
 	}
 	err = s.DB.InTx(ctx, func(tx postgres.Tx) error {
 		if l, err = s.Lawyers.Create(ctx, tx, n); err != nil {

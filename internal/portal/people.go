@@ -55,8 +55,9 @@ func (s *Service) Invite(ctx context.Context, by Caller, email string, role Role
 
 // InviteTo is [Service.Invite] for operators, in a transaction of theirs. The link is for a sandbox to show, and for nobody else.
 func (s *Service) InviteTo(ctx context.Context, tx postgres.Tx, a application.Application, email string, role Role, language string) (i Invitation, link string, err error) {
-	if email = strings.TrimSpace(email); !text.IsEmail(email) || !slices.Contains(Roles(), role) || !slices.Contains(text.Languages, language) {
-		return i, "", ErrInvalid
+	email = strings.TrimSpace(email)
+	if issues := checkInvitation(email, role, language); issues != nil {
+		return i, "", problem.Refuse(ErrInvalid, issues...)
 	}
 	members, err := membersOf(ctx, tx, a.ID, postgres.ForNoKeyUpdate)
 	if err != nil {
@@ -96,6 +97,19 @@ func (s *Service) InviteTo(ctx context.Context, tx postgres.Tx, a application.Ap
 	return i, link, s.send(ctx, tx, email, language, "portal.invitation", link)
 }
 
+func checkInvitation(email string, role Role, language string) (issues []problem.Issue) {
+	if !text.IsEmail(email) {
+		issues = append(issues, problem.Address("email", email))
+	}
+	if !slices.Contains(Roles(), role) {
+		issues = append(issues, problem.Choice("role", string(role)))
+	}
+	if !slices.Contains(text.Languages, language) {
+		issues = append(issues, problem.Choice("language", language))
+	}
+	return issues
+}
+
 // CancelInvitation ends an invitation that waits; one that is over is no error. It returns [ErrForbidden] or NOT_FOUND.
 func (s *Service) CancelInvitation(ctx context.Context, by Caller, invitationID string) error {
 	return s.people(ctx, by, "application.cancel_invitation", func(tx postgres.Tx, a application.Application, _ []memberRow) (any, error) {
@@ -107,7 +121,7 @@ func (s *Service) CancelInvitation(ctx context.Context, by Caller, invitationID 
 // SetRole changes what a member may do. It returns [ErrForbidden], [ErrLastOwner], [ErrInvalid] or NOT_FOUND.
 func (s *Service) SetRole(ctx context.Context, by Caller, staffID string, role Role) error {
 	if !slices.Contains(Roles(), role) {
-		return ErrInvalid
+		return problem.Refuse(ErrInvalid, problem.Choice("role", string(role)))
 	}
 	return s.people(ctx, by, "application.set_role", func(tx postgres.Tx, a application.Application, members []memberRow) (any, error) {
 		before, err := leaving(members, staffID, role)

@@ -3,8 +3,6 @@ package portal
 import (
 	"cmp"
 	"context"
-	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -263,13 +261,4 @@ func (s *Service) send(ctx context.Context, tx postgres.Tx, to, lang, key string
 		return err
 	}
 	return s.deps.Mail.Send(ctx, tx, mail.Message{To: to, Subject: subject, Text: body})
-}
-
-// Invalid is the problem of an [application.ErrInvalid], with the field that is meant.
-func Invalid(err error) error {
-	var fault *application.Fault
-	if !errors.As(err, &fault) {
-		return err
-	}
-	return problem.ErrValidation.With(problem.Issue{Path: fault.Field, Code: problem.IssueInvalidValue, Message: fmt.Sprintf("Refused: %s.", fault.Message)})
 }

@@ -12,6 +12,7 @@ import (
 	"partnerd/internal/audit"
 	"partnerd/internal/id"
 	"partnerd/internal/postgres"
+	"partnerd/internal/problem"
 	"partnerd/internal/staff"
 	"partnerd/internal/text"
 )
@@ -32,7 +33,7 @@ func (s *Service) RequestSignUp(ctx context.Context, tx postgres.Tx, email, lang
 		return ErrLive
 	}
 	if email = strings.TrimSpace(email); !text.IsEmail(email) {
-		return ErrInvalid
+		return problem.Refuse(ErrInvalid, problem.Address("email", email))
 	}
 	raw, err := json.Marshal(signUpRequest{email, text.Known(language)})
 	if err != nil {

@@ -35,6 +35,7 @@ type Issue struct {
 	Path    string `json:"path"`    // dotted path of the field, header or parameter; empty for the whole body
 	Code    string `json:"code"`    // one of the Issue… constants
 	Message string `json:"message"` // English, for developers
+	Why     *Why   `json:"-"`       // for pages, which say it in the reader's language; nil: by the code
 }
 
 // Issue codes (decision H24).

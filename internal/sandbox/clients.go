@@ -87,11 +87,11 @@ func (c *Clients) create(ctx context.Context, tx postgres.Tx, by, applicationID 
 	}
 	client, err := c.deps.Accounts.Create(ctx, tx, a)
 	if err != nil {
-		return TestClient{}, invalid(err, "name")
+		return TestClient{}, problem.Invalid(err)
 	}
 	if n.TimeZone != "" {
 		if err := c.deps.Accounts.SetTimeZone(ctx, tx, client.ID, n.TimeZone); err != nil {
-			return TestClient{}, invalid(err, "timeZone")
+			return TestClient{}, problem.Invalid(err)
 		}
 	}
 	if err := c.deps.Wallet.Open(ctx, tx, client.ID); err != nil {
@@ -108,14 +108,6 @@ func (c *Clients) create(ctx context.Context, tx postgres.Tx, by, applicationID 
 	err = audit.Record(ctx, tx, audit.Entry{Actor: by, Action: "client.create", Subject: client.ID,
 		Reason: "A test client of a sandbox.", Details: map[string]any{"phoneVerified": n.PhoneVerified, "balanceCents": n.Balance}})
 	return TestClient{ID: client.ID, Email: client.Email, Name: client.Name, PhoneVerified: client.PhoneVerified, Scenario: Completed, CreatedAt: tx.Now}, err
-}
-
-// invalid names the field that an account refused.
-func invalid(err error, path string) error {
-	if errors.Is(err, account.ErrInvalid) {
-		return problem.ErrValidation.With(problem.Issue{Path: path, Code: problem.IssueInvalidValue, Message: "Is not acceptable."})
-	}
-	return err
 }
 
 // List returns the test clients of an application, the oldest first.
@@ -181,7 +173,7 @@ func (c *Clients) Link(ctx context.Context, applicationID, clientID string, scop
 // ChooseNamed is [Clients.Choose] for a name that somebody typed. Problem: VALIDATION_ERROR for a scenario that does not exist.
 func (c *Clients) ChooseNamed(ctx context.Context, tx postgres.Tx, applicationID, clientID, scenario string) error {
 	if !slices.Contains(Scenarios(), scenario) {
-		return problem.ErrValidation.With(problem.Issue{Path: "scenario", Code: problem.IssueInvalidValue, Message: "There is no such scenario."})
+		return problem.ErrValidation.With(problem.Choice("scenario", scenario))
 	}
 	return c.Choose(ctx, tx, applicationID, clientID, scenario)
 }

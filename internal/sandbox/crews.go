@@ -70,11 +70,8 @@ func (s *Crews) Create(ctx context.Context, by, applicationID string, n NewCrewL
 		}
 		l, err := s.lawyers.Create(ctx, tx, lawyer.NewLawyer{Email: strings.ToLower(rand.Text()[:12]) + "@lawyers.sandbox.example", Name: n.Name, Phone: crewPhone,
 			Competences: n.Competences, Languages: n.Languages, Simulated: true, ApplicationID: applicationID})
-		if errors.Is(err, lawyer.ErrInvalid) {
-			return problem.ErrValidation.With(problem.Issue{Path: "name", Code: problem.IssueInvalidValue, Message: "Is not acceptable."})
-		}
 		if err != nil {
-			return err
+			return problem.Invalid(err)
 		}
 		if err := insertCrew(ctx, tx, crewRow{LawyerID: l.ID, ApplicationID: applicationID, Away: n.Away, CreatedAt: tx.Now}); err != nil {
 			return err
@@ -89,6 +86,13 @@ func (s *Crews) Create(ctx context.Context, by, applicationID string, n NewCrewL
 	return made, err
 }
 
+var ruleCodes = problem.DeclareRule("codes", problem.IssueTooShort, "Must have at least one code of the catalog.")
+
+func at(i problem.Issue, path string) problem.Issue {
+	i.Path = path
+	return i
+}
+
 // check names every code that the catalog has not.
 func (s *Crews) check(ctx context.Context, tx postgres.Tx, n NewCrewLawyer) error {
 	var issues []problem.Issue
@@ -98,7 +102,7 @@ func (s *Crews) check(ctx context.Context, tx postgres.Tx, n NewCrewLawyer) erro
 			return err
 		}
 		for _, f := range found {
-			issues = append(issues, problem.Issue{Path: fmt.Sprintf("competences.%d", i), Code: f.Code, Message: f.Message})
+			issues = append(issues, at(f, fmt.Sprintf("competences.%d", i)))
 		}
 	}
 	for i := range n.Languages {
@@ -107,12 +111,12 @@ func (s *Crews) check(ctx context.Context, tx postgres.Tx, n NewCrewLawyer) erro
 			return err
 		}
 		for _, f := range found {
-			issues = append(issues, problem.Issue{Path: fmt.Sprintf("languages.%d", i), Code: f.Code, Message: f.Message})
+			issues = append(issues, at(f, fmt.Sprintf("languages.%d", i)))
 		}
 	}
 	for name, codes := range map[string][]string{"competences": n.Competences, "languages": n.Languages} {
 		if len(codes) == 0 {
-			issues = append(issues, problem.Issue{Path: name, Code: problem.IssueTooShort, Message: "Must have at least one code of the catalog."})
+			issues = append(issues, ruleCodes.At(name))
 		}
 	}
 	if len(issues) > 0 {

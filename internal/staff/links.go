@@ -10,6 +10,7 @@ import (
 	"partnerd/internal/id"
 	"partnerd/internal/password"
 	"partnerd/internal/postgres"
+	"partnerd/internal/problem"
 	"partnerd/internal/text"
 )
 
@@ -58,7 +59,7 @@ func (s *Service) Reset(ctx context.Context, tx postgres.Tx, token, plain string
 // address.
 func (s *Service) RequestReset(ctx context.Context, tx postgres.Tx, email string) error {
 	if email = strings.TrimSpace(email); !text.IsEmail(email) {
-		return fmt.Errorf("%w: %.80q is not an e-mail address", ErrInvalid, email)
+		return problem.Refuse(ErrInvalid, problem.Address("email", email))
 	}
 	raw, err := json.Marshal(resetRequest{email})
 	if err != nil {

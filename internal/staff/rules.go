@@ -1,12 +1,12 @@
 package staff
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
 	"golang.org/x/text/unicode/norm"
 
+	"partnerd/internal/problem"
 	"partnerd/internal/text"
 )
 
@@ -16,22 +16,38 @@ const maxNameLength = 200
 func checked(n NewPerson) (NewPerson, error) {
 	n.Email, n.Name = strings.TrimSpace(n.Email), norm.NFC.String(strings.TrimSpace(n.Name))
 	n.Roles = slices.Compact(slices.Sorted(slices.Values(n.Roles)))
-	switch {
-	case !text.IsEmail(n.Email):
-		return n, fmt.Errorf("%w: %.80q is not an e-mail address", ErrInvalid, n.Email)
-	case !text.IsName(n.Name, maxNameLength):
-		return n, fmt.Errorf("%w: the name must have 1 to %d characters, none of them a control character", ErrInvalid, maxNameLength)
-	case !slices.Contains(text.Languages, n.Language):
-		return n, fmt.Errorf("%w: the language must be one of %s", ErrInvalid, strings.Join(text.Languages, ", "))
-	case n.Kind == Operator && len(n.Roles) == 0:
-		return n, fmt.Errorf("%w: an operator needs a role", ErrInvalid)
-	case n.Kind != Operator && len(n.Roles) > 0:
-		return n, fmt.Errorf("%w: roles are for operators", ErrInvalid)
+	issues := problem.Name("name", n.Name, maxNameLength, text.InName)
+	if !text.IsEmail(n.Email) {
+		issues = append(issues, problem.Address("email", n.Email))
 	}
-	for _, r := range n.Roles {
-		if !slices.Contains(Roles(), r) {
-			return n, fmt.Errorf("%w: %.20q is not a role: there are %v", ErrInvalid, r, Roles())
-		}
+	if !slices.Contains(text.Languages, n.Language) {
+		issues = append(issues, problem.Choice("language", n.Language))
+	}
+	if n.Kind == Operator {
+		issues = append(issues, checkRoles(n.Roles)...)
+	} else if len(n.Roles) > 0 {
+		issues = append(issues, ruleRoles.At("roles"))
+	}
+	if issues != nil {
+		return n, problem.Refuse(ErrInvalid, issues...)
 	}
 	return n, nil
+}
+
+var (
+	ruleRoles   = problem.DeclareRule("roles", problem.IssueInvalidValue, "Only operators have roles.")
+	ruleInvited = problem.DeclareRule("invited", problem.IssueInvalidValue, "This lawyer has already been invited.")
+)
+
+// checkRoles refuses the roles of an operator: there must be one.
+func checkRoles(roles []Role) []problem.Issue {
+	if len(roles) == 0 {
+		return []problem.Issue{problem.RuleRequired.At("roles")}
+	}
+	for _, r := range roles {
+		if !slices.Contains(Roles(), r) {
+			return []problem.Issue{problem.Choice("roles", string(r))}
+		}
+	}
+	return nil
 }

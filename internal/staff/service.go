@@ -11,6 +11,7 @@ import (
 	"partnerd/internal/mail"
 	"partnerd/internal/passkey"
 	"partnerd/internal/postgres"
+	"partnerd/internal/problem"
 	"partnerd/internal/queue"
 	"partnerd/internal/seal"
 	"partnerd/internal/text"
@@ -168,7 +169,7 @@ func (s *Service) endAll(ctx context.Context, tx postgres.Tx, staffID string) er
 // SetLanguage changes the language of a person's pages and mails. It returns [ErrInvalid].
 func (s *Service) SetLanguage(ctx context.Context, tx postgres.Tx, staffID, language string) error {
 	if !slices.Contains(text.Languages, language) {
-		return ErrInvalid
+		return problem.Refuse(ErrInvalid, problem.Choice("language", language))
 	}
 	return update(ctx, tx, staffID, staffRow{Language: language}, "language")
 }

@@ -3,7 +3,6 @@ package staff
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -11,6 +10,7 @@ import (
 	"partnerd/internal/id"
 	"partnerd/internal/password"
 	"partnerd/internal/postgres"
+	"partnerd/internal/problem"
 	"partnerd/internal/text"
 )
 
@@ -285,9 +285,12 @@ func openSession(ctx context.Context, tx postgres.Tx, of staffRow, r sessionRow,
 	return token, insertSession(ctx, tx, r)
 }
 
+var rulePassword = problem.DeclareRule("password", problem.IssueInvalidValue,
+	"Passwords need %d to %d characters and must not be one that everyone tries first.")
+
 func checkPassword(plain string) error {
 	if l := utf8.RuneCountInString(plain); l < MinPasswordLength || l > maxPasswordLength || password.Common(plain) {
-		return fmt.Errorf("%w: the password must have %d to %d characters and be none that everybody tries first", ErrInvalid, MinPasswordLength, maxPasswordLength)
+		return problem.Refuse(ErrInvalid, rulePassword.At("password", MinPasswordLength, maxPasswordLength))
 	}
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 
 	"partnerd/internal/id"
 	"partnerd/internal/postgres"
+	"partnerd/internal/problem"
 )
 
 // staffRow is a row of staff.
@@ -51,7 +52,7 @@ func insertPerson(ctx context.Context, tx postgres.Tx, r staffRow) error {
 		return ErrEmailTaken
 	}
 	if postgres.IsUnique(err, "staff_lawyer_id_key") {
-		return fmt.Errorf("%w: the lawyer is invited already", ErrInvalid)
+		return problem.Refuse(ErrInvalid, ruleInvited.At("email"))
 	}
 	if err != nil {
 		return fmt.Errorf("insert person: %w", err)

@@ -11,7 +11,10 @@ import (
 // make two names look alike. Joiners stay, which scripts of Asia write names with.
 func IsName(s string, maxLength int) bool {
 	l := utf8.RuneCountInString(s)
-	return l > 0 && l <= maxLength && utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool {
-		return unicode.In(r, unicode.Cc, unicode.Zl, unicode.Zp) || unicode.Is(unicode.Cf, r) && !unicode.Is(unicode.Join_Control, r)
-	})
+	return l > 0 && l <= maxLength && utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool { return !InName(r) })
+}
+
+// InName tells whether a name may have the character.
+func InName(r rune) bool {
+	return !unicode.In(r, unicode.Cc, unicode.Zl, unicode.Zp) && (!unicode.Is(unicode.Cf, r) || unicode.Is(unicode.Join_Control, r))
 }

@@ -181,25 +181,28 @@ type devActView struct {
 	Back    string
 	Danger  bool
 	Fields  []opsField
-	Fault   string // key
-	Detail  string // in English, for what the domain alone can say
+	Faults  []fault
 	Finding string // key
 	Args    []any  // of Finding
 	Secrets []fact
 }
 
 func (p *Pages) askDev(c echo.Context, s staff.Session, a devAct, call devCall) error {
-	return p.showDevAct(c, http.StatusOK, s, a, call, devActView{})
+	return p.showDevAct(c, http.StatusOK, s, a, call, devActView{}, nil)
 }
 
-func (p *Pages) showDevAct(c echo.Context, status int, s staff.Session, a devAct, call devCall, v devActView) error {
+// showDevAct shows the form, with what was sent and why it is refused, when it is.
+func (p *Pages) showDevAct(c echo.Context, status int, s staff.Session, a devAct, call devCall, v devActView, refused error) error {
 	v.Act, v.Subject, v.Action, v.Back, v.Danger = "dev.do."+a.Name, call.Of.Name, c.Request().URL.Path, devBack(a, call), a.Danger
 	if a.Fields != nil && v.Secrets == nil {
 		list, err := a.Fields(c.Request().Context(), p.deps.DB.Read(), call)
 		if err != nil {
 			return opsMissing(err)
 		}
-		v.Fields = sentAgain(list, call.Form)
+		v.Faults = faultsOf(refused, list)
+		v.Fields = placed(sentAgain(list, call.Form), v.Faults)
+	} else {
+		v.Faults = faultsOf(refused, nil)
 	}
 	c.Set(opsSectionKey, a.Back)
 	return p.showDev(c, status, s, "devact", v.Act, v)
@@ -213,10 +216,10 @@ func devBack(a devAct, call devCall) string {
 func sentAgain(list []opsField, form url.Values) []opsField {
 	for i, f := range list {
 		sent, ok := form[f.Name]
-		if !ok {
+		if !ok && (f.Type != "checks" || form.Get("csrf") == "") { // boxes that are not ticked are not sent
 			continue
 		}
-		if len(f.Options) == 0 {
+		if len(f.Options) == 0 && f.Type != "tel" { // a number is not shown, not even to who sent it
 			list[i].Value = strings.Join(sent, "\n")
 		}
 		for j, o := range f.Options {
@@ -226,14 +229,28 @@ func sentAgain(list []opsField, form url.Values) []opsField {
 	return list
 }
 
+// actOnDev acts on a form whose choices are those that it offers.
+func (p *Pages) actOnDev(ctx context.Context, a devAct, call devCall) (devDone, error) {
+	if a.Fields != nil {
+		fields, err := a.Fields(ctx, p.deps.DB.Read(), call)
+		if err != nil {
+			return devDone{}, err
+		}
+		if err := choicesOf(fields, call.Form); err != nil {
+			return devDone{}, err
+		}
+	}
+	return a.Do(ctx, call)
+}
+
 func (p *Pages) doDev(c echo.Context, s staff.Session, a devAct, call devCall) error {
-	done, err := a.Do(c.Request().Context(), call)
+	done, err := p.actOnDev(c.Request().Context(), a, call)
 	var declared *problem.Error
 	switch {
 	case err == nil && done.Secrets != nil:
-		return p.showDevAct(c, http.StatusOK, s, a, call, devActView{Secrets: done.Secrets})
+		return p.showDevAct(c, http.StatusOK, s, a, call, devActView{Secrets: done.Secrets}, nil)
 	case err == nil && done.Finding != "":
-		return p.showDevAct(c, http.StatusOK, s, a, call, devActView{Finding: done.Finding, Args: done.Args})
+		return p.showDevAct(c, http.StatusOK, s, a, call, devActView{Finding: done.Finding, Args: done.Args}, nil)
 	case err == nil && done.To != "":
 		return c.Redirect(http.StatusSeeOther, done.To)
 	case err == nil:
@@ -245,25 +262,8 @@ func (p *Pages) doDev(c echo.Context, s staff.Session, a devAct, call devCall) e
 	case errors.Is(err, problem.ErrRateLimited) && errors.As(err, &declared):
 		return tooMany(c, declared.RetryAfter)
 	}
-	key, detail := devFault(err)
-	if key == "" {
+	if faultsOf(err, nil) == nil {
 		return fmt.Errorf("%s: %w", a.Name, err)
 	}
-	return p.showDevAct(c, http.StatusUnprocessableEntity, s, a, call, devActView{Fault: key, Detail: detail})
-}
-
-// devFault is how a refusal is said.
-func devFault(err error) (key, detail string) {
-	for _, f := range []struct {
-		err error
-		key string
-	}{{portal.ErrLastOwner, "dev.fault.owner"}, {portal.ErrTooMany, "dev.fault.many"}, {portal.ErrMember, "dev.fault.member"}, {portal.ErrInvalid, "dev.fault.person"}} {
-		if errors.Is(err, f.err) {
-			return f.key, ""
-		}
-	}
-	if fault := (*application.Fault)(nil); errors.As(err, &fault) {
-		return "ops.fault.input", fault.Message
-	}
-	return opsFault(err)
+	return p.showDevAct(c, http.StatusUnprocessableEntity, s, a, call, devActView{}, err)
 }

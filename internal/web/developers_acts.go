@@ -3,7 +3,6 @@ package web
 import (
 	"context"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -45,9 +44,9 @@ func (p *Pages) devActs() []devAct {
 		{Name: "secret", Path: page("secret"), Need: portal.Developer, Fresh: true, Danger: true, Back: page(),
 			Fields: ask(opsField{Name: "hours", Label: "ops.field.hours", Hint: "ops.field.hours.hint", Type: "number", Value: "24"}),
 			Do: func(ctx context.Context, c devCall) (devDone, error) {
-				hours, err := strconv.Atoi(c.Form.Get("hours"))
-				if err != nil || hours < 0 || hours > int(application.MaxSecretOverlap.Hours()) {
-					return devDone{}, errInput
+				hours, err := wholeNumber(c.Form, "hours", 0, int(application.MaxSecretOverlap.Hours()))
+				if err != nil {
+					return devDone{}, err
 				}
 				secret, _, err := o.RotateSecret(ctx, c.By, time.Duration(hours)*time.Hour)
 				return devDone{Secrets: []fact{{"ops.secret.client", secret}}}, err
@@ -70,7 +69,7 @@ func (p *Pages) devActs() []devAct {
 		{Name: "hook-events", Path: page("webhooks", "events"), Need: portal.Developer, Back: page("webhooks"),
 			Fields: func(ctx context.Context, tx postgres.Tx, c devCall) ([]opsField, error) {
 				e, err := p.deps.Webhooks.Endpoint(ctx, tx, c.Of.ID)
-				f := opsField{Name: "events", Label: "dev.field.events", Hint: "dev.field.events.hint", Type: "checks", Optional: true}
+				f := opsField{Name: "events", Label: "dev.field.events", Hint: "dev.field.events.hint", Type: "checks", Of: "enabledEvents", Optional: true}
 				for _, kind := range webhook.ClientTypes {
 					f.Options = append(f.Options, opsOption{Value: string(kind), Text: string(kind), Chosen: slices.Contains(e.EnabledEvents, kind)})
 				}
@@ -148,8 +147,8 @@ func (p *Pages) devActs() []devAct {
 
 func newFields(_ context.Context, _ postgres.Tx, c devCall) ([]opsField, error) {
 	return []opsField{{Name: "name", Label: "ops.field.appname", Hint: "dev.field.name.hint", Type: "text", Value: c.Of.Name},
-		{Name: "redirects", Label: "ops.field.redirects", Hint: "ops.field.redirects.hint", Type: "lines", Value: strings.Join(c.Of.RedirectURIs, "\n")},
-		{Name: "contact", Label: "ops.field.contact", Type: "email", Value: c.Of.ContactEmail, Optional: true}}, nil
+		{Name: "redirects", Label: "ops.field.redirects", Hint: "ops.field.redirects.hint", Type: "lines", Of: "redirectUris", Value: strings.Join(c.Of.RedirectURIs, "\n")},
+		{Name: "contact", Label: "ops.field.contact", Type: "email", Of: "contactEmail", Value: c.Of.ContactEmail, Optional: true}}, nil
 }
 
 func roleField(chosen portal.Role) opsField {

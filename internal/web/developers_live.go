@@ -2,7 +2,6 @@ package web
 
 import (
 	"context"
-	"strconv"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -74,9 +73,9 @@ func (p *Pages) devLiveActs(live, overview string) []devAct {
 			return []opsField{{Name: "minutes", Label: "dev.field.minutes", Hint: "dev.field.minutes.hint", Type: "number", Value: "30"}}, nil
 		},
 		Do: func(ctx context.Context, c devCall) (devDone, error) {
-			minutes, err := strconv.Atoi(c.Form.Get("minutes"))
-			if err != nil || minutes < 1 || minutes > maxMinutes {
-				return devDone{}, errInput
+			minutes, err := wholeNumber(c.Form, "minutes", 1, maxMinutes)
+			if err != nil {
+				return devDone{}, err
 			}
 			if err := p.deps.Portal.Take(ctx, c.By, ratelimit.Clock, ratelimit.AdvancesPerMinute); err != nil {
 				return devDone{}, err

@@ -4,12 +4,9 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"net/url"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/labstack/echo/v4"
 
@@ -311,15 +308,4 @@ func (p *Pages) devPeople(c echo.Context, s staff.Session, m portal.Membership) 
 		blocks = append(blocks, w)
 	}
 	return p.dev(c, s, opsPage{Heading: "dev.section.people", Code: m.Application.Name, Blocks: blocks})
-}
-
-// rangeOf reads two instants of a form.
-func rangeOf(form url.Values) (from, to time.Time, err error) {
-	const minute = "2006-01-02T15:04"
-	from, err = time.Parse(minute, form.Get("from"))
-	to, fault := time.Parse(minute, form.Get("to"))
-	if errors.Join(err, fault) != nil {
-		return from, to, errInput
-	}
-	return from, to, nil
 }

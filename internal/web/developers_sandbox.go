@@ -3,7 +3,6 @@ package web
 import (
 	"context"
 	"regexp"
-	"strconv"
 	"strings"
 
 	"github.com/labstack/echo/v4"
@@ -150,13 +149,13 @@ func (p *Pages) devSandboxActs() []devAct {
 		{Name: "client-new", Path: page("clients", "new"), Need: portal.Developer, Back: page("clients"),
 			Fields: func(context.Context, postgres.Tx, devCall) ([]opsField, error) {
 				return []opsField{{Name: "name", Label: "ops.col.name", Type: "text"}, {Name: "euros", Label: "dev.field.euros", Hint: "dev.field.euros.hint", Type: "number", Value: "100"},
-					{Name: "zone", Label: "dev.field.zone", Hint: "dev.field.zone.hint", Type: "text", Optional: true},
+					{Name: "zone", Label: "dev.field.zone", Hint: "dev.field.zone.hint", Type: "text", Of: "timeZone", Optional: true},
 					{Name: "phone", Label: "dev.col.phone", Type: "checks", Options: []opsOption{{Value: "yes", Text: "dev.field.phone.yes", Key: true, Chosen: true}}}}, nil
 			},
 			Do: func(ctx context.Context, c devCall) (devDone, error) {
-				euros, err := strconv.Atoi(c.Form.Get("euros"))
-				if err != nil || euros < 0 || euros > maxTestEuros {
-					return devDone{}, errInput
+				euros, err := wholeNumber(c.Form, "euros", 0, maxTestEuros)
+				if err != nil {
+					return devDone{}, err
 				}
 				one, password, err := g.Clients.Create(ctx, c.By.StaffID, c.Of.ID, sandbox.NewTestClient{Name: strings.TrimSpace(c.Form.Get("name")), PhoneVerified: c.Form.Get("phone") == "yes",
 					Balance: money.Cents(euros) * 100, TimeZone: strings.TrimSpace(c.Form.Get("zone"))})

@@ -241,7 +241,7 @@ func TestAnApplicationByOneself(t *testing.T) {
 		t.Error("the previous secret goes on")
 	}
 	act("edit", "name", "Better CRM", "redirects", "https://crm.example/cb", "contact", "dev@crm.example").wantRedirect(t, http.StatusSeeOther, devPath(app)+"?done=edit")
-	act("edit", "redirects", " ").want(t, 422, "redirect URIs are needed")
+	act("edit", "redirects", " ").want(t, 422, "Redirect URIs: A value is required.")
 	w.get(devPath(app)+"?done=edit").want(t, 200, "Better CRM", "The settings were saved.")
 
 	sent := act("webhooks/test", "type", string(webhook.Completed))

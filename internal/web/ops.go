@@ -15,16 +15,13 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"partnerd/internal/audit"
-	"partnerd/internal/consultation"
 	"partnerd/internal/id"
 	"partnerd/internal/lawyer"
 	"partnerd/internal/money"
 	"partnerd/internal/operator"
-	"partnerd/internal/portal"
 	"partnerd/internal/postgres"
 	"partnerd/internal/problem"
 	"partnerd/internal/staff"
-	"partnerd/internal/wallet"
 	"partnerd/internal/webhook"
 )
 
@@ -74,6 +71,21 @@ type opsField struct {
 	Options           []opsOption
 	Optional          bool
 	Known             []string // values that the browser suggests
+	Max               int      // characters; 0: no bound
+	Of                string   // what the domain calls it, when that is not its name
+	Faults            []fault  // of what was sent
+}
+
+// Described are the identifiers of what a reader is told of a field.
+func (f opsField) Described() string {
+	var ids []string
+	if f.Hint != "" {
+		ids = append(ids, f.Name+"-hint")
+	}
+	if f.Faults != nil {
+		ids = append(ids, f.Name+"-fault")
+	}
+	return strings.Join(ids, " ")
 }
 
 type opsOption struct {
@@ -294,18 +306,17 @@ type opsActView struct {
 	Back    string
 	Danger  bool
 	Entry   string // identifier of the audit entry that it will make: the same form acts once
-	Reason  string
 	Fields  []opsField
-	Fault   string // key
-	Detail  string // in English, for what the domain alone can say
+	Faults  []fault
 	Secrets []fact
 }
 
 func (p *Pages) askAct(c echo.Context, s staff.Session, a opsAct) error {
-	return p.showAct(c, http.StatusOK, s, a, opsActView{})
+	return p.showAct(c, http.StatusOK, s, a, opsActView{}, nil)
 }
 
-func (p *Pages) showAct(c echo.Context, status int, s staff.Session, a opsAct, v opsActView) error {
+// showAct shows the form, with what was sent and why it is refused, when it is.
+func (p *Pages) showAct(c echo.Context, status int, s staff.Session, a opsAct, v opsActView, refused error) error {
 	subject := c.Param("id")
 	ctx, tx := c.Request().Context(), p.deps.DB.Read()
 	v.Act, v.Subject, v.Action, v.Back, v.Danger = "ops.do."+a.Name, subject, c.Request().URL.Path, a.Back(subject), a.Danger
@@ -320,19 +331,11 @@ func (p *Pages) showAct(c echo.Context, status int, s staff.Session, a opsAct, v
 		if err != nil {
 			return opsMissing(err)
 		}
-		for i, f := range fields {
-			if sent, ok := c.Request().PostForm[f.Name]; ok && f.Type != "checks" && f.Type != "select" && f.Type != "tel" { // a number is not shown, not even to who sent it
-				fields[i].Value = strings.Join(sent, "\n")
-			}
-			for j, o := range f.Options {
-				if sent, ok := c.Request().PostForm[f.Name]; ok {
-					fields[i].Options[j].Chosen = strings.Contains("\x00"+strings.Join(sent, "\x00")+"\x00", "\x00"+o.Value+"\x00")
-				}
-			}
-		}
 		v.Fields = fields
 	}
-	v.Reason = c.Request().PostForm.Get("reason")
+	v.Fields = append(v.Fields, opsField{Name: "reason", Label: "ops.field.reason", Hint: "ops.field.reason.hint", Type: "text", Max: maxReason})
+	v.Faults = append(v.Faults, faultsOf(refused, v.Fields)...)
+	v.Fields = placed(sentAgain(v.Fields, c.Request().PostForm), v.Faults)
 	return p.showOps(c, status, s, "opsact", v.Act, v)
 }
 
@@ -349,26 +352,42 @@ func (p *Pages) doAct(c echo.Context, s staff.Session, a opsAct) error {
 	if !auditEntry.MatchString(call.By.Entry) {
 		return statusError(http.StatusBadRequest)
 	}
-	if call.By.Reason == "" || len([]rune(call.By.Reason)) > maxReason {
-		return p.showAct(c, http.StatusUnprocessableEntity, s, a, opsActView{Fault: "ops.fault.reason"})
+	if issues := problem.Name("reason", call.By.Reason, maxReason, inSentence); issues != nil {
+		return p.showAct(c, http.StatusUnprocessableEntity, s, a, opsActView{}, problem.Refuse(errInput, issues...))
 	}
 	ctx := c.Request().Context()
-	done, err := a.Do(ctx, call)
+	done, err := p.actOn(ctx, a, call)
 	if err == nil {
 		return p.actDone(c, s, a, call, done)
 	}
 	if again, known := audit.Has(ctx, p.deps.DB.Read(), call.By.Entry); known != nil || again {
-		return errors.Join(known, p.showAct(c, http.StatusConflict, s, a, opsActView{Fault: "ops.fault.again"}))
+		return errors.Join(known, p.showAct(c, http.StatusConflict, s, a, opsActView{Faults: []fault{{Key: "ops.fault.again"}}}, nil))
 	}
-	key, detail := opsFault(err)
+	if declared := (*problem.Error)(nil); errors.Is(err, problem.ErrRateLimited) && errors.As(err, &declared) {
+		return tooMany(c, declared.RetryAfter)
+	}
 	var missing statusError
-	if key == "" && errors.As(opsMissing(err), &missing) {
+	if faultsOf(err, nil) == nil && errors.As(opsMissing(err), &missing) {
 		return missing
 	}
-	if key == "" {
+	if faultsOf(err, nil) == nil {
 		return fmt.Errorf("%s: %w", a.Name, err)
 	}
-	return p.showAct(c, http.StatusUnprocessableEntity, s, a, opsActView{Fault: key, Detail: detail})
+	return p.showAct(c, http.StatusUnprocessableEntity, s, a, opsActView{}, err)
+}
+
+// actOn acts on a form whose choices are those that it offers.
+func (p *Pages) actOn(ctx context.Context, a opsAct, call opsCall) (opsDone, error) {
+	if a.Fields != nil {
+		fields, err := a.Fields(ctx, p.deps.DB.Read(), call)
+		if err != nil {
+			return opsDone{}, err
+		}
+		if err := choicesOf(fields, call.Form); err != nil {
+			return opsDone{}, err
+		}
+	}
+	return a.Do(ctx, call)
 }
 
 func (p *Pages) actDone(c echo.Context, s staff.Session, a opsAct, call opsCall, done opsDone) error {
@@ -382,59 +401,6 @@ func (p *Pages) actDone(c echo.Context, s staff.Session, a opsAct, call opsCall,
 	return c.Redirect(http.StatusSeeOther, to)
 }
 
-// opsFaults are refusals that have words in both languages; the first that fits is said.
-var opsFaults = []struct {
-	err error
-	key string
-}{
-	{consultation.ErrNotCancellable, "ops.fault.cancel"}, {consultation.ErrNotClosable, "ops.fault.close"}, {consultation.ErrReason, "ops.fault.why"},
-	{consultation.ErrNotWithdrawn, "ops.fault.withdrawn"}, {consultation.ErrNotRefundable, "ops.fault.refund"}, {consultation.ErrNotCorrectable, "ops.fault.correct"},
-	{operator.ErrProposed, "ops.fault.proposed"}, {operator.ErrDecided, "ops.fault.decided"}, {operator.ErrOwn, "ops.fault.own"}, {operator.ErrNoAmount, "ops.fault.amount"},
-	{operator.ErrErased, "ops.fault.erased"},
-	{wallet.ErrTooMuch, "ops.fault.toomuch"}, {wallet.ErrInsufficientFunds, "ops.fault.funds"}, {errAmount, "ops.fault.amount"},
-	{staff.ErrEmailTaken, "ops.fault.email"}, {lawyer.ErrEmailTaken, "ops.fault.email"}, {staff.ErrLastAdmin, "ops.fault.admin"},
-	{consultation.ErrNotAssignable, "ops.fault.assign"}, {consultation.ErrLawyerUnable, "ops.fault.unable"}, {lawyer.ErrNotFound, "ops.fault.nolawyer"}, {lawyer.ErrSuspended, "ops.fault.suspended"},
-	{lawyer.ErrUnknownBar, "ops.fault.bar"}, {lawyer.ErrBarTaken, "ops.fault.bartaken"}, {lawyer.ErrBarNumber, "ops.fault.barnumber"},
-	{portal.ErrInvalid, "dev.fault.person"}, {portal.ErrMember, "dev.fault.member"}, {portal.ErrTooMany, "dev.fault.many"},
-	{errInput, "ops.fault.input"},
-}
-
-// errInput is wrapped by what only the domain can say of the form's values; the page shows it as it is.
-var errInput = errors.New("the form's values are refused")
-
-func opsFault(err error) (key, detail string) {
-	for _, f := range opsFaults {
-		if errors.Is(err, f.err) {
-			if errors.Is(f.err, errInput) {
-				_, detail, _ = strings.Cut(err.Error(), errInput.Error()+": ")
-			}
-			return f.key, detail
-		}
-	}
-	var declared *problem.Error
-	if errors.As(err, &declared) {
-		var issues []string // which say more than the message that leads to them
-		for _, i := range declared.Issues {
-			issues = append(issues, i.Message)
-		}
-		detail = cmp.Or(strings.Join(issues, " "), declared.Message)
-		return "ops.fault.input", detail
-	}
-	return "", ""
-}
-
-// refusing marks the faults of values that were given.
-func refusing(err error, values ...error) error {
-	for _, v := range values {
-		if errors.Is(err, v) {
-			return fmt.Errorf("%w: %w", errInput, err)
-		}
-	}
-	return err
-}
-
-var errAmount = errors.New("not an amount")
-
 var amountForm = regexp.MustCompile(`^([+-]?)([0-9]{1,6})(?:[.,]([0-9]{2}))?$`)
 
 // amount reads euros with a point or a comma; an empty text is 0 where that is allowed.
@@ -443,13 +409,16 @@ func amount(s string, empty bool) (money.Cents, error) {
 	if s == "" && empty {
 		return 0, nil
 	}
+	if s == "" {
+		return 0, refuseInput(problem.RuleRequired, "amount")
+	}
 	m := amountForm.FindStringSubmatch(s)
 	if m == nil {
-		return 0, errAmount
+		return 0, refuseInput(ruleAmount, "amount", problem.Shown(s))
 	}
 	cents, err := strconv.ParseInt(m[2]+cmp.Or(m[3], "00"), 10, 64)
 	if err != nil {
-		return 0, errAmount
+		return 0, refuseInput(ruleAmount, "amount", problem.Shown(s))
 	}
 	total := money.Cents(cents)
 	if m[1] == "-" {

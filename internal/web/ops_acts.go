@@ -2,7 +2,7 @@ package web
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"strconv"
 	"strings"
 	"time"
@@ -61,7 +61,11 @@ func (p *Pages) opsActs() []opsAct {
 			})},
 		{Name: "assign", Path: at("consultations", "assign"), Roles: only(staff.Support), Back: consultations, Fields: fields(opsField{Name: "lawyer", Label: "ops.field.lawyer", Hint: "ops.field.lawyer.hint", Type: "text"}),
 			Do: func(ctx context.Context, c opsCall) (opsDone, error) {
-				return opsDone{}, o.AssignByHand(ctx, c.By, c.Subject, strings.TrimSpace(c.Form.Get("lawyer")))
+				chosen := strings.TrimSpace(c.Form.Get("lawyer"))
+				if !identifier.MatchString(chosen) {
+					return opsDone{}, lawyer.ErrNotFound
+				}
+				return opsDone{}, o.AssignByHand(ctx, c.By, c.Subject, chosen)
 			}},
 		{Name: "close", Path: at("consultations", "close"), Roles: only(staff.Support), Fresh: true, Danger: true, Back: consultations, Fields: fields(closeReasons()),
 			Do: func(ctx context.Context, c opsCall) (opsDone, error) {
@@ -71,8 +75,11 @@ func (p *Pages) opsActs() []opsAct {
 		{Name: "refund", Path: at("consultations", "refund"), Roles: only(staff.Support, staff.Finance), Fresh: true, Danger: true, Back: consultations, Fields: p.refundFields,
 			Do: func(ctx context.Context, c opsCall) (opsDone, error) {
 				cents, err := amount(c.Form.Get("amount"), true)
-				if err != nil || cents < 0 {
-					return opsDone{}, errAmount
+				if err == nil && cents < 0 {
+					err = refuseInput(ruleAmount, "amount", problem.Shown(c.Form.Get("amount")))
+				}
+				if err != nil {
+					return opsDone{}, err
 				}
 				proposal, err := o.GiveBack(ctx, c.By, c.Subject, cents)
 				return proposed(proposal, opsPath("consultations", c.Subject)), err
@@ -117,22 +124,22 @@ func (p *Pages) opsActs() []opsAct {
 		{Name: "skills", Path: at("lawyers", "skills"), Roles: only(staff.Support, staff.Security), Back: lawyers, Fields: p.skillFields,
 			Do: func(ctx context.Context, c opsCall) (opsDone, error) {
 				err := o.SetLawyerSkills(ctx, c.By, c.Subject, lawyer.Skills{Competences: c.Form["competences"], Languages: c.Form["languages"]})
-				return opsDone{}, refusing(err, lawyer.ErrInvalid, lawyer.ErrUnknownCode)
+				return opsDone{}, err
 			}},
 		{Name: "phone", Path: at("lawyers", "phone"), Roles: only(staff.Security), Fresh: true, Back: lawyers,
 			Fields: fields(opsField{Name: "phone", Label: "ops.field.phone", Type: "tel"}),
 			Do: func(ctx context.Context, c opsCall) (opsDone, error) {
-				return opsDone{}, refusing(o.SetLawyerPhone(ctx, c.By, c.Subject, c.Form.Get("phone")), operator.ErrPhone, lawyer.ErrInvalid)
+				return opsDone{}, o.SetLawyerPhone(ctx, c.By, c.Subject, c.Form.Get("phone"))
 			}},
 		{Name: "duty", Path: at("lawyers", "duty"), Roles: only(staff.Support, staff.Security), Back: lawyers, Fields: p.dutyFields, Do: p.setDuty},
 		{Name: "check", Path: at("lawyers", "check"), Roles: only(staff.Security), Back: lawyers, Fields: p.checkFields,
 			Do: func(ctx context.Context, c opsCall) (opsDone, error) {
-				day, err := time.Parse(time.DateOnly, c.Form.Get("until"))
+				day, err := dated(c.Form, "until", time.DateOnly, ruleDay)
 				if err != nil {
-					return opsDone{}, errInput
+					return opsDone{}, err
 				}
-				return opsDone{}, refusing(o.CheckLawyer(ctx, c.By, c.Subject, lawyer.Registration{Bar: c.Form.Get("bar"), Number: c.Form.Get("number"),
-					CheckedUntil: day.AddDate(0, 0, 1), OtherBar: c.Form.Get("otherbar") == "yes"}), lawyer.ErrInvalid)
+				return opsDone{}, o.CheckLawyer(ctx, c.By, c.Subject, lawyer.Registration{Bar: c.Form.Get("bar"), Number: c.Form.Get("number"),
+					CheckedUntil: day.AddDate(0, 0, 1), OtherBar: c.Form.Get("otherbar") == "yes"})
 			}},
 		{Name: "send-home", Path: at("lawyers", "home"), Roles: only(staff.Support, staff.Security), Danger: true, Back: lawyers, Do: one(o.SendHome)},
 		{Name: "suspend-lawyer", Path: at("lawyers", "suspend"), Roles: only(staff.Support, staff.Security), Fresh: true, Danger: true, Back: lawyers,
@@ -147,12 +154,12 @@ func (p *Pages) opsActs() []opsAct {
 		{Name: "rotate-secret", Path: at("applications", "secret"), Roles: only(staff.Security), Fresh: true, Danger: true, Back: applications,
 			Fields: fields(opsField{Name: "hours", Label: "ops.field.hours", Hint: "ops.field.hours.hint", Type: "number", Value: "24"}),
 			Do: func(ctx context.Context, c opsCall) (opsDone, error) {
-				hours, err := strconv.Atoi(c.Form.Get("hours"))
-				if err != nil || hours < 0 || hours > int(application.MaxSecretOverlap.Hours()) {
-					return opsDone{}, refusing(application.ErrInvalid, application.ErrInvalid)
+				hours, err := wholeNumber(c.Form, "hours", 0, int(application.MaxSecretOverlap.Hours()))
+				if err != nil {
+					return opsDone{}, err
 				}
 				secret, _, err := o.RotateApplicationSecret(ctx, c.By, c.Subject, time.Duration(hours)*time.Hour)
-				return opsDone{Secrets: []fact{{"ops.secret.client", secret}}}, refusing(err, application.ErrInvalid)
+				return opsDone{Secrets: []fact{{"ops.secret.client", secret}}}, err
 			}},
 		{Name: "suspend-application", Path: at("applications", "suspend"), Roles: only(staff.Security), Fresh: true, Danger: true, Back: applications,
 			Do: one(func(ctx context.Context, by operator.Act, id string) error {
@@ -181,19 +188,21 @@ func (p *Pages) opsActs() []opsAct {
 			Fields: fields(opsField{Name: "delivery", Label: "ops.field.delivery", Hint: "ops.field.delivery.hint", Type: "text"}),
 			Do: func(ctx context.Context, c opsCall) (opsDone, error) {
 				delivery := strings.TrimSpace(c.Form.Get("delivery"))
-				if !identifier.MatchString(delivery) {
-					return opsDone{}, errDelivery
+				err := error(problem.ErrNotFound)
+				if identifier.MatchString(delivery) {
+					_, err = o.Redeliver(ctx, c.By, c.Subject, delivery, false)
 				}
-				_, err := o.Redeliver(ctx, c.By, c.Subject, delivery, false)
-				return opsDone{}, refusing(err, problem.ErrNotFound)
+				if errors.Is(err, problem.ErrNotFound) {
+					err = refuseInput(ruleDelivery, "delivery", problem.Shown(delivery))
+				}
+				return opsDone{}, err
 			}},
 		{Name: "redeliver", Path: at("applications", "redeliver"), Roles: only(staff.Support, staff.Security), Back: applications,
 			Fields: fields(opsField{Name: "from", Label: "ops.field.from", Hint: "ops.field.utc", Type: "datetime-local"}, opsField{Name: "to", Label: "ops.field.to", Hint: "ops.field.utc", Type: "datetime-local"}),
 			Do: func(ctx context.Context, c opsCall) (opsDone, error) {
-				from, err := time.Parse("2006-01-02T15:04", c.Form.Get("from"))
-				to, fault := time.Parse("2006-01-02T15:04", c.Form.Get("to"))
-				if err != nil || fault != nil {
-					return opsDone{}, errInput
+				from, to, err := rangeOf(c.Form)
+				if err != nil {
+					return opsDone{}, err
 				}
 				_, _, err = o.RedeliverRange(ctx, c.By, c.Subject, webhook.RedeliveryFilter{From: from, To: to})
 				return opsDone{}, err
@@ -202,14 +211,12 @@ func (p *Pages) opsActs() []opsAct {
 		{Name: "invite", Path: opsPath("people", "invite"), Roles: only(staff.Admin), Fresh: true, Back: backToSection("people"), Fields: p.newPersonFields, Do: p.inviteOperator},
 		{Name: "roles", Path: at("people", "roles"), Roles: only(staff.Admin), Fresh: true, Danger: true, Back: people, Fields: p.roleFields,
 			Do: func(ctx context.Context, c opsCall) (opsDone, error) {
-				return opsDone{}, refusing(o.SetRoles(ctx, c.By, c.Subject, roles(c.Form["roles"])), staff.ErrInvalid)
+				return opsDone{}, o.SetRoles(ctx, c.By, c.Subject, roles(c.Form["roles"]))
 			}},
 		{Name: "reinvite", Path: at("people", "reinvite"), Roles: only(staff.Admin), Fresh: true, Danger: true, Back: people, Do: p.reinvite},
 		{Name: "disable", Path: at("people", "disable"), Roles: only(staff.Admin), Fresh: true, Danger: true, Back: people, Do: one(o.DisablePerson)},
 	}
 }
-
-var errDelivery = fmt.Errorf("%w: the identifier of a delivery begins with dlv_", errInput)
 
 func proposed(proposal operator.Proposal, back string) opsDone {
 	if proposal.ID == "" {
@@ -283,7 +290,7 @@ func (p *Pages) linkFields(ctx context.Context, tx postgres.Tx, c opsCall) ([]op
 }
 
 func languageField(lang string) opsField {
-	f := opsField{Name: "tongue", Label: "ops.field.tongue", Type: "select"}
+	f := opsField{Name: "tongue", Label: "ops.field.tongue", Type: "select", Of: "language"}
 	for _, l := range text.Languages {
 		f.Options = append(f.Options, opsOption{Value: l, Text: languageNames[l], Chosen: l == lang})
 	}
@@ -333,7 +340,7 @@ func invitation(link, to string) opsDone {
 
 func (p *Pages) inviteOperator(ctx context.Context, c opsCall) (opsDone, error) {
 	person, link, err := p.deps.Operator.InviteOperator(ctx, c.By, staff.NewPerson{Email: c.Form.Get("email"), Name: c.Form.Get("name"), Language: c.Form.Get("tongue"), Roles: roles(c.Form["roles"])})
-	return invitation(link, opsPath("people", person.ID)+"?done=invite"), refusing(err, staff.ErrInvalid)
+	return invitation(link, opsPath("people", person.ID)+"?done=invite"), err
 }
 
 func (p *Pages) reinvite(ctx context.Context, c opsCall) (opsDone, error) {
@@ -355,7 +362,7 @@ func (p *Pages) newLawyerFields(ctx context.Context, tx postgres.Tx, c opsCall) 
 func (p *Pages) inviteLawyer(ctx context.Context, c opsCall) (opsDone, error) {
 	l, link, err := p.deps.Operator.InviteLawyer(ctx, c.By, lawyer.NewLawyer{Email: c.Form.Get("email"), Name: c.Form.Get("name"), Phone: c.Form.Get("phone"),
 		Competences: c.Form["competences"], Languages: c.Form["languages"]}, c.Form.Get("tongue"))
-	return invitation(link, opsPath("lawyers", l.ID)+"?done=invite-lawyer"), refusing(err, lawyer.ErrInvalid, lawyer.ErrUnknownCode, staff.ErrInvalid, operator.ErrPhone)
+	return invitation(link, opsPath("lawyers", l.ID)+"?done=invite-lawyer"), err
 }
 
 func (p *Pages) dutyFields(ctx context.Context, tx postgres.Tx, c opsCall) ([]opsField, error) {
@@ -390,11 +397,11 @@ func (p *Pages) setDuty(ctx context.Context, c opsCall) (opsDone, error) {
 		}
 		hours, err := lawyer.ParseHours(line)
 		if err != nil {
-			return opsDone{}, refusing(err, lawyer.ErrInvalid)
+			return opsDone{}, err
 		}
 		d.Hours = append(d.Hours, hours...)
 	}
-	return opsDone{}, refusing(p.deps.Operator.SetLawyerDuty(ctx, c.By, c.Subject, d), lawyer.ErrInvalid)
+	return opsDone{}, p.deps.Operator.SetLawyerDuty(ctx, c.By, c.Subject, d)
 }
 
 func (p *Pages) skillFields(ctx context.Context, tx postgres.Tx, c opsCall) ([]opsField, error) {
@@ -430,7 +437,7 @@ func (p *Pages) skillChoices(ctx context.Context, tx postgres.Tx, lang string, h
 
 func (p *Pages) newApplicationFields(context.Context, postgres.Tx, opsCall) ([]opsField, error) {
 	return append(settingsFields(application.Application{Scopes: application.AllScopes}),
-		opsField{Name: "webhook", Label: "ops.field.webhook", Type: "url", Optional: true}), nil
+		opsField{Name: "webhook", Label: "ops.field.webhook", Type: "url", Of: "url", Optional: true}), nil
 }
 
 // webhookFields show where webhooks go now: whoever may set the URL may read it, although it can hold a token.
@@ -451,26 +458,30 @@ func settingsFields(a application.Application) []opsField {
 	}
 	return []opsField{
 		{Name: "name", Label: "ops.field.appname", Type: "text", Value: a.Name},
-		{Name: "redirects", Label: "ops.field.redirects", Hint: "ops.field.redirects.hint", Type: "lines", Value: strings.Join(a.RedirectURIs, "\n")},
+		{Name: "redirects", Label: "ops.field.redirects", Hint: "ops.field.redirects.hint", Type: "lines", Of: "redirectUris", Value: strings.Join(a.RedirectURIs, "\n")},
 		scopes,
-		{Name: "contact", Label: "ops.field.contact", Type: "email", Value: a.ContactEmail, Optional: true},
+		{Name: "contact", Label: "ops.field.contact", Type: "email", Of: "contactEmail", Value: a.ContactEmail, Optional: true},
 		{Name: "rate", Label: "ops.field.rate", Hint: "ops.field.rate.hint", Type: "number", Value: strconv.Itoa(a.RatePerMinute)},
-		{Name: "clientrate", Label: "ops.field.clientrate", Hint: "ops.field.rate.hint", Type: "number", Value: strconv.Itoa(a.ClientRatePerMinute)},
+		{Name: "clientrate", Label: "ops.field.clientrate", Of: "clientRate", Hint: "ops.field.rate.hint", Type: "number", Value: strconv.Itoa(a.ClientRatePerMinute)},
 	}
 }
 
 // settings reads the fields of an application.
 func settings(c opsCall) (n application.NewApplication, err error) {
 	n.Name, n.ContactEmail, n.RedirectURIs = c.Form.Get("name"), strings.TrimSpace(c.Form.Get("contact")), strings.Fields(c.Form.Get("redirects"))
-	if n.Scopes, err = application.ParseScopes(strings.Join(c.Form["scopes"], " ")); err == nil {
-		if n.RatePerMinute, err = strconv.Atoi(c.Form.Get("rate")); err == nil {
-			n.ClientRatePerMinute, err = strconv.Atoi(c.Form.Get("clientrate"))
-		}
+	if n.RedirectURIs == nil {
+		n.RedirectURIs = []string{} // none is refused, and does not mean "as it is"
 	}
-	if err != nil || len(n.Scopes) == 0 || len(n.RedirectURIs) == 0 {
-		return n, refusing(application.ErrInvalid, application.ErrInvalid)
+	var unscoped, rated, clients error
+	for _, s := range c.Form["scopes"] {
+		n.Scopes = append(n.Scopes, application.Scope(s))
 	}
-	return n, nil
+	if n.Scopes == nil { // the domain would take it for all
+		unscoped = refuseInput(problem.RuleRequired, "scopes")
+	}
+	n.RatePerMinute, rated = wholeNumber(c.Form, "rate", 0, application.MaxRate)
+	n.ClientRatePerMinute, clients = wholeNumber(c.Form, "clientrate", 0, application.MaxRate)
+	return n, bothRefused(unscoped, rated, clients)
 }
 
 func (p *Pages) createApplication(ctx context.Context, c opsCall) (opsDone, error) {
@@ -479,7 +490,7 @@ func (p *Pages) createApplication(ctx context.Context, c opsCall) (opsDone, erro
 		return opsDone{}, err
 	}
 	made, err := p.deps.Operator.RegisterApplication(ctx, c.By, n, strings.TrimSpace(c.Form.Get("webhook")))
-	return opsDone{Secrets: []fact{{"ops.secret.id", made.ClientID}, {"ops.secret.client", made.ClientSecret}, {"ops.secret.webhook", made.WebhookSecret}}}, refusing(err, application.ErrInvalid)
+	return opsDone{Secrets: []fact{{"ops.secret.id", made.ClientID}, {"ops.secret.client", made.ClientSecret}, {"ops.secret.webhook", made.WebhookSecret}}}, err
 }
 
 func (p *Pages) updateApplication(ctx context.Context, c opsCall) (opsDone, error) {
@@ -489,5 +500,5 @@ func (p *Pages) updateApplication(ctx context.Context, c opsCall) (opsDone, erro
 	}
 	_, err = p.deps.Operator.UpdateApplication(ctx, c.By, c.Subject, application.Change{Name: &n.Name, RedirectURIs: n.RedirectURIs, Scopes: n.Scopes,
 		ContactEmail: &n.ContactEmail, RatePerMinute: &n.RatePerMinute, ClientRatePerMinute: &n.ClientRatePerMinute})
-	return opsDone{}, refusing(err, application.ErrInvalid)
+	return opsDone{}, err
 }

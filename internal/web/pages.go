@@ -37,7 +37,7 @@ import (
 	"partnerd/internal/webhook"
 )
 
-//go:embed templates/*.html assets/style.css assets/passkey.js assets/local.js assets/desk.js assets/key.js assets/docs.js assets/try.js texts.json texts_account.json texts_staff.json texts_desk.json texts_ops.json texts_developers.json
+//go:embed templates/*.html assets/style.css assets/passkey.js assets/local.js assets/desk.js assets/key.js assets/docs.js assets/try.js texts.json texts_account.json texts_staff.json texts_desk.json texts_ops.json texts_developers.json texts_rules.json
 var files embed.FS
 
 // SandboxPayments is the provider's side of the built-in checkout; it exists only in a sandbox.
@@ -285,9 +285,10 @@ func (p *Pages) readForm(c echo.Context) error {
 		limit = maxNoteForm
 	}
 	r.Body = http.MaxBytesReader(c.Response(), r.Body, limit)
-	if err := r.ParseForm(); err != nil || !sane(r.PostForm) {
+	if err := r.ParseForm(); err != nil {
 		return statusError(http.StatusBadRequest)
 	}
+	readable(r.PostForm)
 	return nil
 }
 

@@ -140,7 +140,7 @@ func TestWrongMethodsAndHugeForms(t *testing.T) {
 	for _, bad := range []string{"a\x00b@example.com", "\xff@example.com"} {
 		form.Set("email", bad)
 		form.Set("password", "x")
-		b.post("/login", form).want(t, http.StatusBadRequest)
+		b.post("/login", form).want(t, http.StatusUnprocessableEntity)
 	}
 	b.do(http.MethodPost, "/login", strings.NewReader("email=%zz")).want(t, http.StatusBadRequest)
 }

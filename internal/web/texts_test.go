@@ -20,6 +20,7 @@ import (
 	"partnerd/internal/matching"
 	"partnerd/internal/operator"
 	"partnerd/internal/portal"
+	"partnerd/internal/problem"
 	"partnerd/internal/sandbox"
 	"partnerd/internal/staff"
 	"partnerd/internal/status"
@@ -80,6 +81,12 @@ func usedKeys(t *testing.T) map[string]bool {
 	maps.Copy(used, namedKeys(t))
 	maps.Copy(used, reasonKeys)
 	used["ops.line.of."+string(telephony.Lawyer)], used["ops.line.of."+string(telephony.Client)] = true, true
+	for _, r := range problem.Rules() {
+		used["rule."+r.Key] = true
+	}
+	for key := range must(loadTexts()) {
+		used[key] = used[key] || strings.HasPrefix(key, "rule.code.") // see TestEveryRuleHasItsWords
+	}
 	for _, act := range (&Pages{}).opsActs() {
 		used["ops.do."+act.Name], used["ops.do."+act.Name+".text"], used["ops.do."+act.Name+".done"] = true, true, true
 	}

@@ -11,6 +11,8 @@ import (
 	"partnerd/internal/problem"
 )
 
+var ruleEvents = problem.DeclareRule("events", problem.IssueInvalidValue, "Must be some of %s and %s, each once.")
+
 // SetEnabledEvents sets which of [ClientTypes] an application gets: from the next thing that happens. Problems: VALIDATION_ERROR,
 // NOT_FOUND.
 func (s *Service) SetEnabledEvents(ctx context.Context, tx postgres.Tx, applicationID string, types []Type) error {
@@ -21,8 +23,7 @@ func (s *Service) SetEnabledEvents(ctx context.Context, tx postgres.Tx, applicat
 		}
 	}
 	if len(enabled) != len(types) {
-		return problem.ErrValidation.With(problem.Issue{Path: "enabledEvents", Code: problem.IssueInvalidValue,
-			Message: fmt.Sprintf("Must be some of %s and %s, each once.", ClientDisconnected, WalletToppedUp)})
+		return problem.ErrValidation.With(ruleEvents.At("enabledEvents", ClientDisconnected, WalletToppedUp))
 	}
 	return updateEnabledEvents(ctx, tx, applicationID, enabled)
 }

@@ -68,8 +68,7 @@ func (s *Service) ping(ctx context.Context, applicationID, rawURL string) error 
 		return problem.ErrUnavailable.Because("The URL cannot be tried right now: our way out to the internet failed. Try again.")
 	}
 	if o.class != "" {
-		return problem.ErrValidation.With(problem.Issue{Path: "url", Code: problem.IssueInvalidURL,
-			Message: "The signed ping that was posted there was not answered with 2xx within 5 s (" + o.errorText() + ")."})
+		return problem.ErrValidation.With(ruleURLPing.At("url", int(receiverTime/time.Second), o.errorText()))
 	}
 	return nil
 }
@@ -78,7 +77,7 @@ func (s *Service) ping(ctx context.Context, applicationID, rawURL string) error 
 // delivered like any other, with [HeaderTest]. Problems: VALIDATION_ERROR, NOT_FOUND, RATE_LIMITED when too many are pending.
 func (s *Service) SendTest(ctx context.Context, tx postgres.Tx, applicationID string, t Type) (Delivery, error) {
 	if !slices.Contains(Types, t) && !slices.Contains(ClientTypes, t) {
-		return Delivery{}, problem.ErrValidation.With(problem.Issue{Path: "type", Code: problem.IssueInvalidValue, Message: "Is not an event type."})
+		return Delivery{}, problem.ErrValidation.With(problem.Choice("type", string(t)))
 	}
 	if _, err := selectEndpoint(ctx, tx, applicationID); err != nil {
 		return Delivery{}, err

@@ -67,13 +67,14 @@ func pendingRoom(ctx context.Context, tx postgres.Tx, applicationID string) (int
 	return maxPending - n, nil
 }
 
+var ruleSpan = problem.DeclareRule("span", problem.IssueInvalidValue, "Must be later than the beginning, by %d days at most.")
+
 // RedeliverRange does what [Service.Redeliver] does to the newest delivery of every event in a range of time, oldest
 // first. It returns how many it took, and where to go on when more remain. Problems: VALIDATION_ERROR, RATE_LIMITED when too
 // many are pending.
 func (s *Service) RedeliverRange(ctx context.Context, tx postgres.Tx, applicationID string, f RedeliveryFilter) (count int, next *Position, err error) {
 	if span := f.To.Sub(f.From); span <= 0 || span > maxRedeliverySpan {
-		return 0, nil, problem.ErrValidation.With(problem.Issue{
-			Path: "to", Code: problem.IssueInvalidValue, Message: "Must be later than from, by 31 days at most."})
+		return 0, nil, problem.ErrValidation.With(ruleSpan.At("to", int(maxRedeliverySpan/(24*time.Hour))))
 	}
 	found, err := selectRedeliveries(ctx, tx, applicationID, f, maxRedelivered+1)
 	if err != nil {

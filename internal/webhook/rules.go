@@ -2,7 +2,6 @@ package webhook
 
 import (
 	"errors"
-	"fmt"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -11,6 +10,8 @@ import (
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"partnerd/internal/problem"
 )
 
 // MaxAttempts of a delivery, the first included (decision H19).
@@ -118,53 +119,86 @@ func (b breaker) room(limit, inFlight int, crowded bool, now time.Time) int {
 
 const maxURL = 2048
 
-// checkURL tells why raw cannot be the URL of an endpoint (decisions H21, H22), as the message of an issue; empty when it
-// can. Names are resolved, and their addresses judged, at each connection; here only addresses written out are. A URL is
-// ASCII, so that what is judged here is what is dialled: full-width digits and dots become others on the way to a name
-// server.
-func checkURL(raw string, sandbox bool, guard guard) (fault string) {
+// Why the URL of an endpoint is refused.
+var (
+	ruleURLBlank   = declareURL("url.blank", "Must not contain blanks or control characters.")
+	ruleURLASCII   = declareURL("url.ascii", "Must be in ASCII: a host in Punycode (xn--…), other characters percent-encoded.")
+	ruleURLLong    = declareURL("url.long", "Must have at most %d characters.")
+	ruleURLBroken  = declareURL("url.broken", "Must be a valid URL: %s.")
+	ruleURLScheme  = declareURL("url.https", "Must begin with https://.")
+	ruleURLSandbox = declareURL("url.scheme", "Must begin with https:// or http://.")
+	ruleURLHost    = declareURL("url.host", "Must be absolute, with a host.")
+	ruleURLUser    = declareURL("url.user", "Must not contain a user name or password.")
+	ruleURLHash    = declareURL("url.fragment", "Must not have a fragment.")
+	ruleURLPort    = declareURL("url.port", "Must have a port from 1 to 65535.")
+	ruleURLPorts   = declareURL("url.ports", "Must have a port that is allowed: %s.")
+	ruleURLPrivate = declareURL("url.private", "Must not have a host that is not public.")
+	ruleURLPing    = declareURL("url.ping", "Did not respond with 2xx to the signed ping within %d s (%s).")
+	ruleURLNone    = problem.DeclareRule("url.none", problem.IssueRequired, "The endpoint has no URL yet. Set a URL first.")
+)
+
+func declareURL(key, english string) *problem.Rule {
+	return problem.DeclareRule(key, problem.IssueInvalidURL, english)
+}
+
+// checkURL tells why raw cannot be the URL of an endpoint (decisions H21, H22); nil when it can. Names are resolved, and
+// their addresses judged, at each connection; here only addresses written out are. A URL is ASCII, so that what is judged
+// here is what is dialled: full-width digits and dots become others on the way to a name server.
+// No message repeats the URL, which may hold a token: messages are logged.
+func checkURL(raw string, sandbox bool, guard guard) *problem.Issue {
+	refuse := func(why *problem.Rule, args ...any) *problem.Issue {
+		issue := why.At("url", args...)
+		return &issue
+	}
 	switch {
 	case strings.ContainsFunc(raw, isControl):
-		return "Must not contain blanks or control characters."
+		return refuse(ruleURLBlank)
 	case strings.ContainsFunc(raw, notASCII):
-		return "Must be in ASCII: a host in Punycode (xn--…), other characters percent-encoded."
+		return refuse(ruleURLASCII)
 	case len(raw) > maxURL:
-		return fmt.Sprintf("Must have at most %d characters.", maxURL)
+		return refuse(ruleURLLong, maxURL)
 	}
 	u, err := url.Parse(raw)
 	var broken *url.Error
 	switch {
 	case errors.As(err, &broken):
-		return fmt.Sprintf("Must be a valid URL: %v.", broken.Err)
-	case u.Scheme != "https" && !(sandbox && u.Scheme == "http"):
-		if sandbox {
-			return "Must begin with https:// or http://."
-		}
-		return "Must begin with https://."
+		return refuse(ruleURLBroken, problem.Shown(broken.Err.Error()))
+	case u.Scheme != "https" && !sandbox:
+		return refuse(ruleURLScheme)
+	case u.Scheme != "https" && u.Scheme != "http":
+		return refuse(ruleURLSandbox)
 	case u.Opaque != "" || u.Hostname() == "":
-		return "Must be absolute, with a host."
+		return refuse(ruleURLHost)
 	case strings.ContainsFunc(u.Host, notASCII): // it was percent-encoded
-		return "Must have a host in ASCII: Punycode (xn--…), not percent-encoded."
+		return refuse(ruleURLASCII)
 	case u.User != nil:
-		return "Must not contain a user name or password."
+		return refuse(ruleURLUser)
 	case strings.Contains(raw, "#"):
-		return "Must not have a fragment."
+		return refuse(ruleURLHash)
 	}
 	port, err := portOf(u)
 	if err != nil || !guard.allowsPort(port) {
 		if guard.ports == nil {
-			return "Must have a port from 1 to 65535."
+			return refuse(ruleURLPort)
 		}
-		return fmt.Sprintf("Must have a port that is allowed: %s.", strings.Trim(fmt.Sprint(guard.ports), "[]"))
+		return refuse(ruleURLPorts, enumerated(guard.ports))
 	}
 	host := u.Hostname()
 	if addr, err := netip.ParseAddr(host); err == nil && guard.SafeAddr(addr.WithZone("")) != nil {
-		return "Must not have an address that is not public."
+		return refuse(ruleURLPrivate)
 	}
 	if isLocalName(host) && !guard.loopback {
-		return "Must not have a host that is not public."
+		return refuse(ruleURLPrivate)
 	}
-	return ""
+	return nil
+}
+
+func enumerated(ports []uint16) string {
+	list := make([]string, len(ports))
+	for i, p := range ports {
+		list[i] = strconv.Itoa(int(p))
+	}
+	return strings.Join(list, ", ")
 }
 
 func portOf(u *url.URL) (uint16, error) {

@@ -165,8 +165,8 @@ func TestCheckURL(t *testing.T) {
 	} {
 		for name, want := range map[string]bool{"live": c.live, "sandbox": c.sandbox, "sandbox without loopback": c.closed} {
 			cfg := map[string]Config{"live": live, "sandbox": sandbox, "sandbox without loopback": closed}[name]
-			if fault := checkURL(c.url, cfg.Sandbox, newGuard(cfg)); (fault == "") != want {
-				t.Errorf("%q in %s: %q, want accepted %v", c.url, name, fault, want)
+			if fault := checkURL(c.url, cfg.Sandbox, newGuard(cfg)); (fault == nil) != want {
+				t.Errorf("%q in %s: %v, want accepted %v", c.url, name, fault, want)
 			}
 		}
 	}
@@ -187,15 +187,19 @@ func TestTheMessageOfABadURLSaysWhatIsWrong(t *testing.T) {
 		{live, "https://crm.example/?name=é", "Must be in ASCII: a host in Punycode (xn--…), other characters percent-encoded."},
 		{live, "https://127。0。0。1/", "Must be in ASCII: a host in Punycode (xn--…), other characters percent-encoded."},
 		{live, "https://１２７.0.0.1/", "Must be in ASCII: a host in Punycode (xn--…), other characters percent-encoded."},
-		{live, "https://127%E3%80%820%E3%80%820%E3%80%821/", "Must have a host in ASCII: Punycode (xn--…), not percent-encoded."},
+		{live, "https://127%E3%80%820%E3%80%820%E3%80%821/", "Must be in ASCII: a host in Punycode (xn--…), other characters percent-encoded."},
 		{live, "http://crm.example/", "Must begin with https://."},
 		{sandbox, "ftp://crm.example/", "Must begin with https:// or http://."},
-		{live, "https://crm.example:444/", "Must have a port that is allowed: 443 8443."},
+		{live, "https://crm.example:444/", "Must have a port that is allowed: 443, 8443."},
 		{sandbox, "https://crm.example:99999/", "Must have a port from 1 to 65535."},
 		{live, "https://xn--bcher-kva.example/b%C3%BCcher", ""},
 		{live, "https://crm.example/" + strings.Repeat("a", maxURL-len("https://crm.example/")), ""},
 	} {
-		if got := checkURL(c.url, c.cfg.Sandbox, newGuard(c.cfg)); got != c.want {
+		got := ""
+		if issue := checkURL(c.url, c.cfg.Sandbox, newGuard(c.cfg)); issue != nil {
+			got = issue.Message
+		}
+		if got != c.want {
 			t.Errorf("%.60q: %q, want %q", c.url, got, c.want)
 		}
 	}

@@ -246,10 +246,10 @@ func (s *Service) RotateSecret(ctx context.Context, tx postgres.Tx, applicationI
 }
 
 func (s *Service) checkURL(raw string) error {
-	if fault := checkURL(raw, s.cfg.Sandbox, s.sender.guard); fault != "" {
+	if issue := checkURL(raw, s.cfg.Sandbox, s.sender.guard); issue != nil {
 		s.metrics.urlsRefused.Inc()
-		s.log.Warn("webhook URL refused", "reason", fault)
-		return problem.ErrValidation.With(problem.Issue{Path: "url", Code: problem.IssueInvalidURL, Message: fault})
+		s.log.Warn("webhook URL refused", "reason", issue.Why.Rule.Key)
+		return problem.ErrValidation.With(*issue)
 	}
 	return nil
 }

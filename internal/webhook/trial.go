@@ -42,7 +42,7 @@ func (s *Service) Trial(ctx context.Context, tx postgres.Tx, applicationID strin
 		return nil, err
 	}
 	if endpoint.URL == "" {
-		return nil, problem.ErrValidation.With(problem.Issue{Path: "url", Code: problem.IssueRequired, Message: "The endpoint has no URL yet; set one first."})
+		return nil, problem.ErrValidation.With(ruleURLNone.At("url"))
 	}
 	secret, _, err := s.openSecrets(applicationID, endpoint.secrets(tx.Now))
 	if err != nil {

@@ -1,0 +1,197 @@
+package web
+
+import (
+	"errors"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"partnerd/internal/consultation"
+	"partnerd/internal/lawyer"
+	"partnerd/internal/operator"
+	"partnerd/internal/portal"
+	"partnerd/internal/problem"
+	"partnerd/internal/sandbox"
+	"partnerd/internal/staff"
+	"partnerd/internal/text"
+	"partnerd/internal/wallet"
+)
+
+// fault is why a form is refused. It is said at its field, and above the form with a link to the field.
+type fault struct {
+	Key   string
+	Args  []any
+	Field string // by name; empty: the whole form is meant
+	Label string // key of the field's label
+}
+
+// errInput is what this package itself refuses of a form's values.
+var errInput = errors.New("the form's values are refused")
+
+// What this package itself refuses.
+var (
+	ruleInstant  = problem.DeclareRule("instant", problem.IssueInvalidValue, `"%s" is not a date and time.`)
+	ruleDay      = problem.DeclareRule("day", problem.IssueInvalidValue, `"%s" is not a date.`)
+	ruleAmount   = problem.DeclareRule("amount", problem.IssueInvalidValue, `"%s" is not an amount in euros, such as 7.50.`)
+	ruleDelivery = problem.DeclareRule("delivery", problem.IssueInvalidValue, `"%s" is not the ID of a delivery of this application (dlv_…).`)
+)
+
+// refuseInput refuses a value of a form.
+func refuseInput(why *problem.Rule, name string, args ...any) error {
+	return problem.Refuse(errInput, why.At(name, args...))
+}
+
+// wholeNumber reads a field that holds a number.
+func wholeNumber(form url.Values, name string, least, most int) (int, error) {
+	sent := strings.TrimSpace(form.Get(name))
+	if sent == "" {
+		return 0, refuseInput(problem.RuleRequired, name)
+	}
+	n, err := strconv.Atoi(sent)
+	if err != nil || n < least || n > most {
+		return 0, refuseInput(problem.RuleNumber, name, problem.Shown(sent), least, most)
+	}
+	return n, nil
+}
+
+// dated reads a field that holds a time of that layout.
+func dated(form url.Values, name, layout string, otherwise *problem.Rule) (time.Time, error) {
+	sent := form.Get(name)
+	if sent == "" {
+		return time.Time{}, refuseInput(problem.RuleRequired, name)
+	}
+	t, err := time.Parse(layout, sent)
+	if err != nil {
+		return time.Time{}, refuseInput(otherwise, name, problem.Shown(sent))
+	}
+	return t, nil
+}
+
+// rangeOf reads two instants of a form.
+func rangeOf(form url.Values) (from, to time.Time, err error) {
+	const minute = "2006-01-02T15:04"
+	from, err = dated(form, "from", minute, ruleInstant)
+	to, otherwise := dated(form, "to", minute, ruleInstant)
+	return from, to, bothRefused(err, otherwise)
+}
+
+// bothRefused names the issues of all refusals.
+func bothRefused(all ...error) error {
+	var issues []problem.Issue
+	for _, err := range all {
+		issues = append(issues, problem.IssuesOf(err)...)
+	}
+	if issues == nil {
+		return nil
+	}
+	return problem.Refuse(errInput, issues...)
+}
+
+// choicesOf refuses what is chosen of a form and is none of its choices.
+func choicesOf(fields []opsField, form url.Values) error {
+	var issues []problem.Issue
+	for _, f := range fields {
+		for _, sent := range form[f.Name] {
+			chosen := func(o opsOption) bool { return o.Value == sent }
+			if (f.Type == "select" || f.Type == "checks") && !slices.ContainsFunc(f.Options, chosen) {
+				issues = append(issues, problem.Choice(f.Name, sent))
+			}
+		}
+	}
+	if issues == nil {
+		return nil
+	}
+	return problem.Refuse(errInput, issues...)
+}
+
+// said are refusals of the domain that have words of their own, with the field that they are about, if the form has it. The
+// first that fits is said.
+var said = []struct {
+	err   error
+	key   string
+	field string
+}{
+	{consultation.ErrNotCancellable, "ops.fault.cancel", ""}, {consultation.ErrNotClosable, "ops.fault.close", ""},
+	{consultation.ErrReason, "ops.fault.why", "why"}, {consultation.ErrNotWithdrawn, "ops.fault.withdrawn", ""},
+	{consultation.ErrNotRefundable, "ops.fault.refund", ""}, {consultation.ErrNotCorrectable, "ops.fault.correct", ""},
+	{operator.ErrProposed, "ops.fault.proposed", ""}, {operator.ErrDecided, "ops.fault.decided", ""},
+	{operator.ErrOwn, "ops.fault.own", ""}, {operator.ErrNoAmount, "ops.fault.amount", "amount"},
+	{wallet.ErrTooMuch, "ops.fault.toomuch", "amount"}, {wallet.ErrInsufficientFunds, "ops.fault.funds", "amount"},
+	{staff.ErrEmailTaken, "ops.fault.email", "email"}, {lawyer.ErrEmailTaken, "ops.fault.email", "email"},
+	{staff.ErrLastAdmin, "ops.fault.admin", ""}, {consultation.ErrNotAssignable, "ops.fault.assign", ""},
+	{consultation.ErrLawyerUnable, "ops.fault.unable", "lawyer"}, {lawyer.ErrNotFound, "ops.fault.nolawyer", "lawyer"},
+	{lawyer.ErrSuspended, "ops.fault.suspended", "lawyer"}, {portal.ErrMember, "dev.fault.member", "email"},
+	{portal.ErrLastOwner, "dev.fault.owner", ""}, {portal.ErrTooMany, "dev.fault.many", ""},
+	{lawyer.ErrUnknownBar, "ops.fault.bar", "bar"}, {lawyer.ErrBarTaken, "ops.fault.bartaken", "number"},
+	{lawyer.ErrBarNumber, "ops.fault.barnumber", "number"},
+	{operator.ErrErased, "ops.fault.erased", ""}, {sandbox.ErrLimit, "dev.fault.limit", ""}, {problem.ErrUnavailable, "dev.fault.unavailable", ""},
+}
+
+// faultsOf puts a refusal into words, each at its field of the form; none when err is no refusal.
+func faultsOf(err error, fields []opsField) (list []fault) {
+	for _, i := range problem.IssuesOf(err) {
+		f := fault{Key: "rule.code." + i.Code}
+		if i.Why != nil {
+			f.Key, f.Args = "rule."+i.Why.Rule.Key, i.Why.Args
+		}
+		f.place(fields, i.Path)
+		list = append(list, f)
+	}
+	if list != nil {
+		return list
+	}
+	for _, one := range said {
+		if errors.Is(err, one.err) {
+			f := fault{Key: one.key}
+			f.place(fields, one.field)
+			return []fault{f}
+		}
+	}
+	if declared := (*problem.Error)(nil); errors.As(err, &declared) && declared.Kind != problem.NotFound {
+		return []fault{{Key: "dev.fault.other", Args: []any{declared.Code}}}
+	}
+	return nil
+}
+
+// place finds the field that a path means: by its name, or by the name that the domain has for it.
+func (f *fault) place(fields []opsField, path string) {
+	name, _, _ := strings.Cut(path, ".")
+	for _, field := range fields {
+		if name != "" && (field.Name == name || field.Of == name) {
+			f.Field, f.Label = field.Name, field.Label
+		}
+	}
+}
+
+// placed puts faults at their fields.
+func placed(fields []opsField, faults []fault) []opsField {
+	for i := range fields {
+		for _, f := range faults {
+			if f.Field != "" && f.Field == fields[i].Name {
+				fields[i].Faults = append(fields[i].Faults, f)
+			}
+		}
+	}
+	return fields
+}
+
+// unreadable stands for what cannot be text in the values of a form. It is the control character that ASCII has for this, so that
+// the rules of each field refuse it at the field.
+const unreadable = "\x1a"
+
+// readable brings the values of a form to text that the database can hold.
+func readable(form url.Values) {
+	for _, values := range form {
+		for i, v := range values {
+			if !utf8.ValidString(v) || strings.ContainsRune(v, 0) {
+				values[i] = strings.ReplaceAll(strings.ToValidUTF8(v, unreadable), "\x00", unreadable)
+			}
+		}
+	}
+}
+
+// inSentence tells whether a character may stand in a text on one line.
+func inSentence(r rune) bool { return text.IsFree(string(r), false) }

@@ -148,7 +148,7 @@ func (db *DB) connect(ctx context.Context, params ...[2]string) (*pgx.Conn, erro
 	}
 	conn, err := pgx.ConnectConfig(ctx, cfg)
 	if err != nil {
-		return nil, fmt.Errorf("connect: %w", err)
+		return nil, fmt.Errorf("connect: %w", plainly(err))
 	}
 	return conn, nil
 }

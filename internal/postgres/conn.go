@@ -98,7 +98,7 @@ func (c *conn) ExecContext(ctx context.Context, query string, args []driver.Name
 	ctx = own(ctx)
 	if c.line == nil {
 		tag, err := c.pool.Exec(ctx, query, values(args)...)
-		return driver.RowsAffected(tag.RowsAffected()), unsent(err)
+		return driver.RowsAffected(tag.RowsAffected()), unsent(plainly(err))
 	}
 	to, err := c.hold(ctx)
 	if err == nil && len(args) == 0 {
@@ -122,7 +122,7 @@ func (c *conn) QueryContext(ctx context.Context, query string, args []driver.Nam
 	if c.line == nil {
 		held, err := c.pool.Acquire(ctx)
 		if err != nil {
-			return nil, unsent(err)
+			return nil, unsent(plainly(err))
 		}
 		list, err := held.Query(ctx, query, values(args)...)
 		r, err := newRows(list, err, held.Conn())
@@ -176,8 +176,8 @@ func (c *conn) hold(ctx context.Context) (*pgx.Conn, error) {
 	if c.held == nil {
 		held, err := c.pool.Acquire(ctx)
 		if err != nil {
-			c.line.failed = err
-			return nil, err
+			c.line.failed = plainly(err)
+			return nil, c.line.failed
 		}
 		c.held = held
 	}

@@ -5,12 +5,9 @@ package postgres
 import (
 	"context"
 	"database/sql"
-	"database/sql/driver"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
-	"net"
 	"slices"
 	"strconv"
 	"strings"
@@ -164,10 +161,12 @@ func (db *DB) keepSessions(ctx context.Context, direct *pgxpool.Config) error {
 		return err
 	}
 	notice(direct)
+	leaving := leave(direct)
 	sessions, err := pgxpool.NewWithConfig(ctx, direct)
 	if err != nil {
 		return fmt.Errorf("make a pool of sessions: %w", err)
 	}
+	leaving.Store(sessions)
 	db.sessions = sessions
 	return nil
 }
@@ -210,7 +209,7 @@ func (db *DB) follow(ctx context.Context, remote *clock.Remote) {
 func (db *DB) ask(ctx context.Context, remote *clock.Remote) error {
 	conn, err := db.pool.Acquire(ctx)
 	if err != nil {
-		return err
+		return plainly(err)
 	}
 	defer conn.Release()
 	return remote.Ask(func() (time.Time, error) {
@@ -230,10 +229,12 @@ func open(ctx context.Context, cfg *pgxpool.Config, clk clock.Clock, ids id.Mint
 		c.TypeMap().RegisterType(&pgtype.Type{Name: "timestamptz", OID: pgtype.TimestamptzOID, Codec: &pgtype.TimestamptzCodec{ScanLocation: time.UTC}})
 		return nil
 	}
+	leaving := leave(cfg)
 	pool, err := pgxpool.NewWithConfig(ctx, cfg)
 	if err != nil {
 		return nil, fmt.Errorf("make a pool of connections: %w", err)
 	}
+	leaving.Store(pool)
 	db := openSQL(pool)
 	g, err := gorm.Open(gormpostgres.New(gormpostgres.Config{Conn: quiet{db}}), &gorm.Config{
 		SkipDefaultTransaction: true,
@@ -279,7 +280,7 @@ func (db *DB) Close() {
 }
 
 // Ping tells whether the database answers.
-func (db *DB) Ping(ctx context.Context) error { return db.pool.Ping(ctx) }
+func (db *DB) Ping(ctx context.Context) error { return plainly(db.pool.Ping(ctx)) }
 
 // Clock returns the clock that transactions read.
 func (db *DB) Clock() clock.Clock { return db.clock }
@@ -378,21 +379,6 @@ func IsForeignKey(err error, constraint string) bool { return isViolation(err, "
 
 // IsLockTimeout tells whether a row lock was not had within [LockTimeout].
 func IsLockTimeout(err error) bool { return sqlState(err) == "55P03" }
-
-// IsUnavailable tells whether err says that the database could not be reached, went away, is starting or stopping, takes no
-// more connections, or lacks disk or memory: the same statement may succeed later.
-func IsUnavailable(err error) bool {
-	switch c := sqlState(err); {
-	case strings.HasPrefix(c, "08"), strings.HasPrefix(c, "53"), c == "57P01", c == "57P02", c == "57P03", c == "58030":
-		return true
-	case c != "":
-		return false
-	}
-	var connect *pgconn.ConnectError
-	var network net.Error
-	return errors.As(err, &connect) || errors.As(err, &network) || errors.Is(err, driver.ErrBadConn) || errors.Is(err, sql.ErrConnDone) ||
-		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) || pgconn.SafeToRetry(err)
-}
 
 // IsNotFound tells whether a query for one row found none.
 func IsNotFound(err error) bool {

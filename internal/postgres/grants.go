@@ -23,7 +23,7 @@ func Grant(ctx context.Context, ownerURL, programURL string) error {
 	}
 	conn, err := pgx.Connect(ctx, ownerURL)
 	if err != nil {
-		return fmt.Errorf("connect as the owner of the tables: %w", err)
+		return fmt.Errorf("connect as the owner of the tables: %w", plainly(err))
 	}
 	defer conn.Close(context.WithoutCancel(ctx))
 	return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
@@ -130,7 +130,7 @@ func privileges(line string) (all []string) {
 func roleOf(ctx context.Context, url string) (role string, err error) {
 	conn, err := pgx.Connect(ctx, url)
 	if err != nil {
-		return "", fmt.Errorf("connect to the database: %w", err)
+		return "", fmt.Errorf("connect to the database: %w", plainly(err))
 	}
 	defer conn.Close(context.WithoutCancel(ctx))
 	err = conn.QueryRow(ctx, "SELECT current_user").Scan(&role)

@@ -26,7 +26,7 @@ func HasSchema(ctx context.Context, url string) (has bool, err error) {
 	}
 	defer pool.Close()
 	if err := pool.QueryRow(ctx, `SELECT to_regclass('ledger_transactions') IS NOT NULL`).Scan(&has); err != nil {
-		return false, fmt.Errorf("look for the schema: %w", err)
+		return false, fmt.Errorf("look for the schema: %w", plainly(err))
 	}
 	return has, nil
 }
@@ -50,7 +50,7 @@ func SameDatabase(ctx context.Context, one, other string) (same bool, err error)
 func place(ctx context.Context, url string) (at string, err error) {
 	conn, err := pgx.Connect(ctx, url)
 	if err != nil {
-		return "", fmt.Errorf("connect to the database: %w", err)
+		return "", fmt.Errorf("connect to the database: %w", plainly(err))
 	}
 	defer conn.Close(context.WithoutCancel(ctx))
 	err = conn.QueryRow(ctx, `SELECT extract(epoch FROM pg_postmaster_start_time())::text || ' ' || oid FROM pg_database WHERE datname = current_database()`, pgx.QueryExecModeExec).Scan(&at)

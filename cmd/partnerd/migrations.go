@@ -43,13 +43,10 @@ func (c *migrationsStatusCmd) Run(ctx context.Context, cfg *app.Config) error {
 		return err
 	}
 	var lines []string
-	pending := 0
 	for _, m := range s.Migrations {
 		state, name := "pending", m.Name
 		if m.AppliedAt != nil {
 			state = m.AppliedAt.UTC().Format(stamp)
-		} else {
-			pending++
 		}
 		if name == "" {
 			name = "(of a newer program)"
@@ -62,8 +59,8 @@ func (c *migrationsStatusCmd) Run(ctx context.Context, cfg *app.Config) error {
 		verdict = "This program cannot start on it: " + err.Error() + "."
 	case s.Newer():
 		verdict = "A newer program has migrated it; this one can serve beside that."
-	case pending > 0:
-		verdict = fmt.Sprintf("%d are pending: partnerd migrations up, or the next start, applies them.", pending)
+	case s.Pending() > 0:
+		verdict = fmt.Sprintf("%d are pending: partnerd migrations up, or the next start, applies them.", s.Pending())
 	}
 	return c.print(s, append(lines, fmt.Sprintf("The database has schema %d, this program knows schema %d. %s", s.Version, s.Known, verdict))...)
 }

@@ -179,7 +179,7 @@ func (a *App) prepare(ctx context.Context, owner, program string, claim deployme
 	if k, err = a.Config.keys(); err != nil {
 		return k, err
 	}
-	found, err := postgres.Migrations{URL: owner}.Up(ctx)
+	found, err := postgres.Migrations{URL: owner, Log: a.Logger}.Up(ctx)
 	if postgres.IsForbidden(err) {
 		err = fmt.Errorf("%w: the schema is to change, and the role of PARTNERD_DATABASE_URL may not; run partnerd migrations up with PARTNERD_DATABASE_OWNER_URL", err)
 	}

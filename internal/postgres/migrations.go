@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"slices"
 	"strings"
 	"time"
@@ -17,6 +18,7 @@ import (
 	"github.com/pressly/goose/v3/lock"
 	"github.com/riverqueue/river/rivermigrate"
 
+	"partnerd/internal/clock"
 	"partnerd/internal/poll"
 	"partnerd/migrations"
 )
@@ -36,6 +38,7 @@ type Migrations struct {
 	Lock  time.Duration // that a statement waits for a lock
 	Tries int           // of a migration that does not get its locks
 	Pause time.Duration // between two of them
+	Log   *slog.Logger  // hears of each migration that was applied; nil for nobody
 }
 
 // NewerSchemaError refuses a program whose schema the database has left behind for good.
@@ -62,6 +65,16 @@ type Migration struct {
 	AppliedAt *time.Time `json:"appliedAt"` // nil when it is yet to run
 }
 
+// Pending is how many migrations are yet to run.
+func (s Schema) Pending() (n int) {
+	for _, m := range s.Migrations {
+		if m.AppliedAt == nil {
+			n++
+		}
+	}
+	return n
+}
+
 // Newer tells whether a newer program has migrated the database.
 func (s Schema) Newer() bool { return s.Version > s.Known }
 
@@ -84,7 +97,7 @@ func (m Migrations) Status(ctx context.Context) (s Schema, err error) {
 	defer done()
 	conn, err := pgx.Connect(ctx, m.URL)
 	if err != nil {
-		return s, fmt.Errorf("connect to the database: %w", err)
+		return s, fmt.Errorf("connect to the database: %w", plainly(err))
 	}
 	defer conn.Close(context.WithoutCancel(ctx))
 	applied, err := appliedAt(ctx, conn)
@@ -92,8 +105,7 @@ func (m Migrations) Status(ctx context.Context) (s Schema, err error) {
 		return s, fmt.Errorf("read the schema's version: %w", err)
 	}
 	for _, source := range p.ListSources() {
-		_, name, _ := strings.Cut(strings.TrimSuffix(source.Path, ".sql"), "_")
-		s.Migrations = append(s.Migrations, Migration{Version: source.Version, Name: name})
+		s.Migrations = append(s.Migrations, Migration{Version: source.Version, Name: nameOf(source.Path)})
 		s.Known = source.Version
 	}
 	for version, at := range applied {
@@ -147,14 +159,38 @@ func (m Migrations) Up(ctx context.Context) (found Schema, err error) {
 	if err := found.Check(); err != nil || found.Newer() {
 		return found, err
 	}
+	begun, applied := clock.System{}.Now(), 0
 	err = m.patiently(ctx, "migrate the database", func(p *goose.Provider) error {
-		_, err := p.Up(ctx)
-		return err
+		for {
+			one, err := p.UpByOne(ctx)
+			if errors.Is(err, goose.ErrNoNextVersion) {
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+			applied++
+			m.log().Info("migration applied", "migration", one.Source.Version, "name", nameOf(one.Source.Path),
+				"duration", one.Duration.Round(time.Millisecond).String())
+		}
 	})
 	if err != nil {
 		return found, err
 	}
-	return found, m.patiently(ctx, "migrate the queue", func(*goose.Provider) error { return migrateQueue(ctx, m.URL, rivermigrate.DirectionUp) })
+	err = m.patiently(ctx, "migrate the queue", func(*goose.Provider) error { return migrateQueue(ctx, m.URL, rivermigrate.DirectionUp) })
+	if err == nil && applied > 0 {
+		m.log().Info("the database is migrated", "from", found.Version, "to", found.Known, "migrations", applied,
+			"duration", clock.System{}.Now().Sub(begun).Round(time.Millisecond).String())
+	}
+	return found, err
+}
+
+func (m Migrations) log() *slog.Logger { return cmp.Or(m.Log, slog.New(slog.DiscardHandler)) }
+
+// nameOf is what a migration is called.
+func nameOf(path string) string {
+	_, name, _ := strings.Cut(strings.TrimSuffix(path, ".sql"), "_")
+	return name
 }
 
 // Down undoes the newest migration, which must be one that this program has. It returns the version that is left.

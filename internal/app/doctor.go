@@ -60,8 +60,12 @@ const (
 func Examine(ctx context.Context, cfg Config, log *slog.Logger) []Finding {
 	e := &examination{Config: cfg, refused: cfg.refusals()}
 	e.settings()
+	looks := e.tries("database", "PARTNERD_ENV", "PARTNERD_DATABASE_URL", "PARTNERD_DATABASE_OWNER_URL")
+	if looks {
+		e.lacks = e.installed(ctx)
+	}
 	box := e.keys()
-	if e.tries("database", "PARTNERD_ENV", "PARTNERD_DATABASE_URL", "PARTNERD_DATABASE_OWNER_URL") {
+	if looks {
 		e.installation(ctx, log, box)
 	}
 	e.mail(ctx)
@@ -74,8 +78,12 @@ func Examine(ctx context.Context, cfg Config, log *slog.Logger) []Finding {
 type examination struct {
 	Config
 	refused refusals
+	lacks   error // of the installation
 	found   []Finding
 }
+
+// isNew tells whether the deployment was never started.
+func (e *examination) isNew() bool { return errors.As(e.lacks, &newInstallation{}) }
 
 // tries tells whether a check that acts on settings is made. It is not where one of them is refused, which is then said.
 func (e *examination) tries(check string, settings ...string) bool {
@@ -147,7 +155,7 @@ func (e *examination) settings() {
 func (e *examination) keys() (box *seal.Box) {
 	if err := e.checkNoteKey(); err != nil {
 		e.fail("note key", err.Error(), "Keep the private half away from the server, and its public half there.")
-	} else if !e.tries("note key", "PARTNERD_NOTE_PUBLIC_KEY") {
+	} else if !e.tries("note key", "PARTNERD_NOTE_PUBLIC_KEY") || e.NotePublicKey == "" && e.isNew() {
 		// nothing to read
 	} else if public, err := orFile(e.NotePublicKey, e.path(notePublicKey)); err != nil {
 		e.fail("note key", err.Error(), "Set PARTNERD_NOTE_PUBLIC_KEY (partnerd key generate).")
@@ -157,6 +165,10 @@ func (e *examination) keys() (box *seal.Box) {
 		e.ok("note key", "the public half can be read")
 	}
 	if !e.tries("master key", "PARTNERD_MASTER_KEY") {
+		return nil
+	}
+	if e.MasterKey == "" && e.isNew() {
+		e.warn("master key", "there is none yet, and the first start makes one", firstStart)
 		return nil
 	}
 	master, err := e.Master()
@@ -173,11 +185,30 @@ func (e *examination) keys() (box *seal.Box) {
 	return box
 }
 
+// What helps with a database that does not answer as it should.
+const (
+	runs       = "Give this command the server's settings; look whether the database runs and takes connections from here."
+	firstStart = "A new deployment: start the server. One that has run before: give this command its settings."
+	moreRoom   = "All connections are taken. Look in pg_stat_activity by whom (by usename and application_name); lower PARTNERD_DATABASE_CONNS or the number of processes, raise max_connections or the role's limit, or put PgBouncer between (PARTNERD_DATABASE_POOLER_URL)."
+)
+
+// unreachable says why the database could not be looked at.
+func (e *examination) unreachable(err error) {
+	do := runs
+	if postgres.IsFull(err) {
+		do = moreRoom
+	}
+	e.fail("database", err.Error(), do)
+}
+
 // installation looks at the database, once it is known to be this deployment's.
 func (e *examination) installation(ctx context.Context, log *slog.Logger, box *seal.Box) {
-	const do = "Give this command the server's settings; look whether the database runs and takes connections from here."
-	if err := e.installed(ctx); err != nil {
-		e.fail("database", err.Error(), do+" A new deployment: start the server once.")
+	switch {
+	case e.isNew():
+		e.warn("database", "it is new, and will be set up at the first start: "+e.lacks.Error(), firstStart)
+		return
+	case e.lacks != nil:
+		e.unreachable(e.lacks)
 		return
 	}
 	err := e.withDatabase(ctx, log, func(owner, program string) error {
@@ -185,7 +216,7 @@ func (e *examination) installation(ctx context.Context, log *slog.Logger, box *s
 		return nil
 	})
 	if err != nil {
-		e.fail("database", err.Error(), do)
+		e.unreachable(err)
 	}
 	if other := (deployment.OtherAddress{}); errors.As(err, &other) {
 		e.refused.add("PARTNERD_BASE_URL", err)
@@ -195,7 +226,7 @@ func (e *examination) installation(ctx context.Context, log *slog.Logger, box *s
 func (e *examination) database(ctx context.Context, owner, program string, box *seal.Box) {
 	h, err := postgres.Examine(ctx, program)
 	if err != nil {
-		e.fail("database", err.Error(), "Look whether the database runs, and whether its role may connect from here.")
+		e.unreachable(err)
 		return
 	}
 	version := fmt.Sprintf("PostgreSQL %d.%d", h.Version/10000, h.Version%10000)
@@ -208,11 +239,54 @@ func (e *examination) database(ctx context.Context, owner, program string, box *
 		e.ok("database", version+" answers as "+h.Role)
 	}
 	e.clock(h)
-	e.roles(h)
+	e.writes(ctx, h, owner, program)
+	e.connections(h)
 	e.housekeeping(h)
 	e.pooler(ctx, program)
-	e.schema(ctx, owner)
-	e.sealed(ctx, program, box)
+	if e.schema(ctx, owner) {
+		e.roles(h)
+		e.sealed(ctx, program, box)
+	}
+}
+
+// writes looks whether the server takes writes, which a full disk lets nobody see who only reads.
+func (e *examination) writes(ctx context.Context, h postgres.Health, owner, program string) {
+	if h.Standby {
+		return
+	}
+	trying, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	err := postgres.TryWrite(trying, program)
+	if postgres.IsForbidden(err) { // of temporary tables
+		err = postgres.TryWrite(trying, owner)
+	}
+	switch {
+	case err == nil, postgres.IsForbidden(err):
+	case postgres.IsReadOnly(err):
+		e.fail("database", "it takes no writes: "+err.Error(), "Look for default_transaction_read_only (SHOW, ALTER SYSTEM, ALTER ROLE, ALTER DATABASE), and whether this is still the primary.")
+	case errors.Is(err, context.DeadlineExceeded):
+		e.fail("database", fmt.Sprintf("a write was not committed within %s", patience), "Look whether commits wait for a standby that is not there (synchronous_standby_names, pg_stat_replication), and at the server's disk.")
+	case postgres.IsFull(err):
+		e.unreachable(err)
+	default:
+		e.fail("database", "it takes no writes: "+err.Error(), "Look at the disk of the server, of its data and of its log, at quotas, and at the server's log.")
+	}
+}
+
+// connections looks whether those of all processes together find room.
+func (e *examination) connections(h postgres.Health) {
+	c, needed := h.Conns, e.DatabaseConns+7
+	found := fmt.Sprintf("%d of %d are in use, %d by processes of partnerd as %s", c.Used, c.Most, c.Ours, h.Role)
+	switch {
+	case c.Most < needed:
+		e.fail("connections", fmt.Sprintf("the server takes %d, one process wants up to %d", c.Most, needed), "Raise max_connections, or lower PARTNERD_DATABASE_CONNS.")
+	case 10*c.Used >= 9*c.Most:
+		e.warn("connections", found, moreRoom)
+	case c.Most-c.Used < needed:
+		e.warn("connections", fmt.Sprintf("%s; one more process wants up to %d", found, needed), moreRoom)
+	default:
+		e.ok("connections", found)
+	}
 }
 
 // pooler looks whether statements that go through the pooler find the same database, with the settings of a session.
@@ -259,9 +333,6 @@ func (e *examination) roles(h postgres.Health) {
 
 func (e *examination) housekeeping(h postgres.Health) {
 	before := len(e.found)
-	if needed := e.DatabaseConns + 7; h.MaxConns < needed {
-		e.fail("connections", fmt.Sprintf("the server takes %d connections, one process wants up to %d", h.MaxConns, needed), "Raise max_connections, or lower PARTNERD_DATABASE_CONNS.")
-	}
 	if !h.Autovacuum {
 		e.fail("autovacuum", "it is off: tables grow, and plans go by old statistics", "Set autovacuum and track_counts to on.")
 	}
@@ -279,10 +350,13 @@ func (e *examination) housekeeping(h postgres.Health) {
 		e.fail("replication", "commits wait for a standby, and there is none", "Bring the standby back, or set synchronous_standby_names to nothing until there is another: nothing that is written is answered before.")
 	case h.Lag > lagWarn:
 		e.warn("replication", fmt.Sprintf("a standby is %s behind", h.Lag.Round(time.Second)), "Look at its disk, network and long queries: a failover to it would lose that much unless it is synchronous.")
+	case h.Standbys > 0 && !h.Waits:
+		e.warn("replication", fmt.Sprintf("%d standbys, and commits wait for none of them", h.Standbys),
+			"A failover loses what the standby did not have yet, and partners were told of it. Set synchronous_standby_names, and synchronous_commit to on; or live with that, see \"When the primary database is lost\" in .deploy/README.md.")
 	case h.LagHidden:
-		e.ok("replication", fmt.Sprintf("%d standbys; how far behind they are is not shown to %s (GRANT pg_read_all_stats)", h.Standbys, h.Role))
+		e.ok("replication", fmt.Sprintf("commits wait for one of %d standbys; how far behind they are is not shown to %s (GRANT pg_read_all_stats)", h.Standbys, h.Role))
 	case h.Standbys > 0:
-		e.ok("replication", fmt.Sprintf("%d standbys keep up", h.Standbys))
+		e.ok("replication", fmt.Sprintf("%d standbys keep up; commits wait for %d of them", h.Standbys, h.Synchronous))
 	}
 	switch {
 	case h.ArchiveFail:
@@ -295,7 +369,8 @@ func (e *examination) housekeeping(h postgres.Health) {
 	}
 }
 
-func (e *examination) schema(ctx context.Context, owner string) {
+// schema tells whether the rest can be looked at as this program knows it.
+func (e *examination) schema(ctx context.Context, owner string) (known bool) {
 	s, err := postgres.Migrations{URL: owner}.Status(ctx)
 	switch {
 	case err != nil:
@@ -305,10 +380,13 @@ func (e *examination) schema(ctx context.Context, owner string) {
 	case s.Newer():
 		e.warn("schema", fmt.Sprintf("the database has schema %d, this program knows schema %d", s.Version, s.Known), "Replace what is left of the older version.")
 	case s.Version < s.Known:
-		e.warn("schema", fmt.Sprintf("the database has schema %d, this program knows schema %d", s.Version, s.Known), "The next start migrates; or run partnerd migrations up.")
+		e.warn("schema", fmt.Sprintf("the database has schema %d, this program knows schema %d: %d migrations are pending, and privileges and rows were not looked at", s.Version, s.Known, s.Pending()),
+			"The next start migrates; or run partnerd migrations up. Then run the doctor again.")
+		return false
 	default:
 		e.ok("schema", fmt.Sprintf("%d, the newest", s.Version))
 	}
+	return err == nil
 }
 
 // sealed looks at what the database holds, and tries the master key on it.

@@ -11,6 +11,9 @@ import (
 	"partnerd/internal/postgres"
 )
 
+// newInstallation says that nothing is there of the installation that the settings lead to, as before the first start.
+type newInstallation struct{ error }
+
 // CheckInstalled is an error in words for an operator unless the configuration leads to an installation: the private
 // cluster or the schema, and the keys. It makes nothing, and refuses wrong settings before it acts on them.
 func (c *Config) CheckInstalled(ctx context.Context) error {
@@ -32,25 +35,32 @@ func (c *Config) installed(ctx context.Context) error {
 	if c.DatabaseURL == "" {
 		needed = append(needed, "postgres")
 	}
+	var missing []string
 	for _, name := range needed {
 		_, err := os.Stat(c.path(name))
 		if errors.Is(err, fs.ErrNotExist) {
-			set := "PARTNERD_DATA_DIR and PARTNERD_DATABASE_URL"
-			if c.DatabaseURL != "" {
-				set = "PARTNERD_DATA_DIR, or PARTNERD_MASTER_KEY and PARTNERD_NOTE_PUBLIC_KEY,"
-			}
-			return fmt.Errorf("there is no installation in %s (no folder %q): set %s as for the server, or start it first", folder, name, set)
-		}
-		if err != nil {
+			missing = append(missing, name)
+		} else if err != nil {
 			return fmt.Errorf("data folder: %w", err)
 		}
 	}
-	if c.DatabaseURL == "" {
-		return nil
+	ours := c.DatabaseURL == "" && len(missing) < len(needed)
+	if c.DatabaseURL != "" {
+		if ours, err = postgres.HasSchema(ctx, c.DatabaseURL); err != nil {
+			return err
+		}
 	}
-	ours, err := postgres.HasSchema(ctx, c.DatabaseURL)
-	if err == nil && !ours {
+	if len(missing) > 0 {
+		set := "PARTNERD_DATA_DIR and PARTNERD_DATABASE_URL"
+		if c.DatabaseURL != "" {
+			set = "PARTNERD_DATA_DIR, or PARTNERD_MASTER_KEY and PARTNERD_NOTE_PUBLIC_KEY,"
+		}
+		err = fmt.Errorf("there is no installation in %s (no folder %q): set %s as for the server, or start it first", folder, missing[0], set)
+	} else if !ours {
 		err = errors.New("the database at PARTNERD_DATABASE_URL has no tables of partnerd: set it as for the server, or start that first")
+	}
+	if err != nil && !ours {
+		return newInstallation{err}
 	}
 	return err
 }

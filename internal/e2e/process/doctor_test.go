@@ -44,7 +44,7 @@ func (d diagnosis) level(check string) string {
 func TestDoctor(t *testing.T) {
 	t.Parallel()
 	in := install(t)
-	if r := in.cli(t, "doctor"); r.code == 0 || !strings.Contains(r.stdout, "there is no installation") {
+	if r := in.cli(t, "doctor"); r.code != 0 || !strings.Contains(r.stdout, "it is new, and will be set up at the first start") {
 		t.Errorf("before the first start: %+v", r)
 	}
 	server := in.serve(t, freeAddress(t))

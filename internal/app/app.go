@@ -145,7 +145,8 @@ func (a *App) open(ctx context.Context, move *operator.Act) error {
 	if err != nil {
 		return err
 	}
-	a.DB, err = postgres.Open(ctx, program, postgres.Options{MaxConns: a.Config.DatabaseConns, Pooler: a.Config.DatabasePoolerURL, Test: a.Config.Sandbox(), Tracer: a.Config.Tracer, Spans: a.telemetry.Tracer(), Clock: a.Config.Clock, Machine: a.Config.Machine})
+	a.DB, err = postgres.Open(ctx, program, postgres.Options{MaxConns: a.Config.DatabaseConns, Pooler: a.Config.DatabasePoolerURL, Test: a.Config.Sandbox(),
+		Tracer: a.Config.Tracer, Spans: a.telemetry.Tracer(), Clock: a.Config.Clock, Machine: a.Config.Machine, Log: a.Logger})
 	if err != nil {
 		return err
 	}

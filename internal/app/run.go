@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"partnerd/internal/clock"
 	"partnerd/internal/edge"
 	"partnerd/internal/id"
 	"partnerd/internal/poll"
@@ -171,6 +172,10 @@ func (a *App) lead(ctx context.Context) error {
 	if a.Config.Sandbox() {
 		parts["simulated lawyers"] = a.SimulatedLawyers.Run
 		parts["simulated calls"] = func(ctx context.Context) error { return a.SimulatedCalls.Run(ctx, a.Consultations.HandleCallEvent) }
+	}
+	if ahead := a.DB.ClockAhead(); ahead.Abs() > clock.Step { // it may just have been set: all that is due by it would be due at the same time
+		a.Logger.Warn("the clocks of the database and of this machine differ: what is due is done later", "by", ahead.String(), "in", clock.Settled.String())
+		poll.Pause(ctx, clock.Settled)
 	}
 	a.DB.Alone(ctx, "leader", a.Logger, func(ctx context.Context) {
 		var running sync.WaitGroup

@@ -3,10 +3,12 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
 	"strconv"
@@ -45,6 +47,8 @@ type DB struct {
 	clock clock.Clock
 	ids   id.Minter
 	stop  context.CancelFunc // ends what follows the database's clock; nil when nothing does
+
+	remote *clock.Remote // that clock; nil when another one is used
 }
 
 // Options of [Open].
@@ -54,6 +58,7 @@ type Options struct {
 	Clock    clock.Clock      // nil means the database's, so that all processes decide by one
 	Machine  func() time.Time // measures what passes between two looks at it; nil means the machine's clock
 	Test     bool             // mark identifiers as those of a sandbox
+	Log      *slog.Logger     // hears when the database's clock is set; nil for nobody
 	Tracer   Tracer           // sees every statement; nil for none
 
 	Spans *telemetry.Tracer // of statements that belong to a span; nil for none
@@ -119,13 +124,13 @@ func Open(ctx context.Context, url string, o Options) (*DB, error) {
 		return nil, fmt.Errorf("connect to the database: %w", err)
 	}
 	if remote != nil {
-		if err := db.ask(ctx, remote); err != nil {
+		if _, _, err := db.ask(ctx, remote); err != nil {
 			db.Close()
 			return nil, fmt.Errorf("read the database's clock: %w", err)
 		}
 		following, stop := context.WithCancel(context.WithoutCancel(ctx))
-		db.stop = stop
-		go db.follow(following, remote)
+		db.stop, db.remote = stop, remote
+		go db.follow(following, remote, cmp.Or(o.Log, slog.New(slog.DiscardHandler)))
 	}
 	return db, nil
 }
@@ -198,22 +203,43 @@ func SessionQuery() string {
 const clockEvery = 5 * time.Second
 
 // follow keeps the clock near the database's. Without an answer it goes on by what passes here.
-func (db *DB) follow(ctx context.Context, remote *clock.Remote) {
+func (db *DB) follow(ctx context.Context, remote *clock.Remote, log *slog.Logger) {
 	for poll.Pause(ctx, clockEvery) {
 		asking, cancel := context.WithTimeout(ctx, clockEvery)
-		_ = db.ask(asking, remote) // whoever uses the database sees that it is gone
+		change, by, err := db.ask(asking, remote)
 		cancel()
+		if err != nil {
+			continue // whoever uses the database sees that it is gone
+		}
+		switch change {
+		case clock.Steady:
+		case clock.Doubted:
+			log.Error("the database's clock was set; going on without it until it agrees with this machine's, is back, or has stayed",
+				"by", by.String(), "for", clock.Settled.String())
+		case clock.Believed:
+			log.Warn("the database's clock was set, and is followed: what is due by it is done now", "by", by.String())
+		case clock.Returned:
+			log.Warn("the database's clock is back where it was; nothing was done by it meanwhile")
+		}
 	}
 }
 
-func (db *DB) ask(ctx context.Context, remote *clock.Remote) error {
+// ClockAhead is by how much the database's clock was ahead of this machine's when it was asked last; 0 with another clock.
+func (db *DB) ClockAhead() time.Duration {
+	if db.remote == nil {
+		return 0
+	}
+	return db.remote.Ahead()
+}
+
+func (db *DB) ask(ctx context.Context, remote *clock.Remote) (clock.Change, time.Duration, error) {
 	conn, err := db.pool.Acquire(ctx)
 	if err != nil {
-		return plainly(err)
+		return clock.Steady, 0, plainly(err)
 	}
 	defer conn.Release()
 	return remote.Ask(func() (time.Time, error) {
-		r := conn.Conn().PgConn().ExecParams(ctx, "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint", nil, nil, nil, nil).Read()
+		r := conn.Conn().PgConn().ExecParams(ctx, clockSQL, nil, nil, nil, nil).Read()
 		if r.Err != nil {
 			return time.Time{}, r.Err
 		}
@@ -221,6 +247,8 @@ func (db *DB) ask(ctx context.Context, remote *clock.Remote) error {
 		return time.UnixMicro(us), err
 	})
 }
+
+const clockSQL = "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
 
 // open makes the pool and the handles on it; connections are made when they are needed.
 func open(ctx context.Context, cfg *pgxpool.Config, clk clock.Clock, ids id.Minter) (*DB, error) {

@@ -384,6 +384,24 @@ CREATE INDEX consultations_waiting ON public.consultations USING btree (competen
 CREATE UNIQUE INDEX consultations_one_call_per_client ON public.consultations USING btree (client_id) WHERE (status = 'IN_CALL'::text);
 CREATE UNIQUE INDEX consultations_one_per_lawyer ON public.consultations USING btree (lawyer_id) WHERE (status = ANY (ARRAY['ASSIGNED'::text, 'IN_CALL'::text]));
 
+CREATE TABLE database_losses (
+    count bigint NOT NULL,
+    lost_from timestamp with time zone NOT NULL,
+    lost_until timestamp with time zone NOT NULL,
+    noticed_at timestamp with time zone NOT NULL,
+    process text NOT NULL,
+    CONSTRAINT database_losses_check CHECK ((lost_until >= lost_from)),
+    CONSTRAINT database_losses_pkey PRIMARY KEY (process, count)
+);
+
+CREATE TABLE database_marks (
+    count bigint NOT NULL,
+    marked_at timestamp with time zone NOT NULL,
+    process text NOT NULL,
+    CONSTRAINT database_marks_count_check CHECK ((count > 0)),
+    CONSTRAINT database_marks_pkey PRIMARY KEY (process)
+);
+
 CREATE TABLE deployment (
     base_url text,
     created_at timestamp with time zone NOT NULL,

@@ -12,7 +12,7 @@ import (
 type restoredCmd struct {
 	output
 	act
-	To              time.Time `required:"" help:"The instant that the database was restored to, like 2026-11-23T05:10:00Z."`
+	To              time.Time `aliases:"since" help:"Time that the database was restored to, or since which a failover lost commits, like 2026-11-23T05:10:00Z. Default: the time since which the processes found commits missing."`
 	LostDatabaseURL string    `name:"lost-database-url" help:"The database as it was lost, or one restored to the last instant before the damage; it is read only. With it, erasures and ended links since the instant are repeated, links go on, and what is gone is listed."`
 }
 
@@ -28,7 +28,7 @@ func (c *restoredCmd) Run(ctx context.Context, cfg *app.Config) error {
 
 func restoredLines(r restore.Report) []string {
 	lines := []string{
-		fmt.Sprintf("The database is what it was at %s, and may be served now.", r.To.UTC().Format(stamp)),
+		fmt.Sprintf("The database lacks what was written after %s, and may be served now.", r.To.UTC().Format(stamp)),
 		fmt.Sprintf("Numbers that partners may have seen are left out: in %d consultations, and in the event lists of %d applications.", r.Consultations, r.Applications),
 		fmt.Sprintf("%d sessions are ended: everybody signs in again.", r.SignedOut),
 	}

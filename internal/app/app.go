@@ -39,6 +39,7 @@ import (
 	"partnerd/internal/ratelimit"
 	"partnerd/internal/requestlog"
 	"partnerd/internal/reseal"
+	"partnerd/internal/restore"
 	"partnerd/internal/sandbox"
 	"partnerd/internal/seal"
 	"partnerd/internal/sms"
@@ -104,6 +105,7 @@ type App struct {
 
 	telemetry *telemetry.Telemetry // nil when nothing is sent
 	limiter   *ratelimit.Limiter
+	witness   *restore.Witness
 	ending    atomic.Bool // this process was told to end
 	cursor    []byte      // signs page cursors
 	box       *seal.Box

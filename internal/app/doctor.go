@@ -403,6 +403,7 @@ func (e *examination) sealed(ctx context.Context, program string, box *seal.Box)
 	if err := restore.Check(ctx, db.Read()); err != nil {
 		e.fail("restore", err.Error(), "partnerd serve and work refuse it until then.")
 	}
+	e.losses(ctx, db.Read())
 	e.partitions(ctx, db.Read())
 	e.late(ctx, db.Read())
 	if box == nil {
@@ -418,6 +419,28 @@ func (e *examination) sealed(ctx context.Context, program string, box *seal.Box)
 	default:
 		e.ok("signing keys", fmt.Sprintf("%d, and the master key opens them", n))
 	}
+}
+
+// losses tells what processes found missing in the database.
+func (e *examination) losses(ctx context.Context, tx postgres.Tx) {
+	losses, err := restore.Unsettled(ctx, tx)
+	if err != nil {
+		e.fail("restore", err.Error(), runs)
+	}
+	if len(losses) == 0 {
+		return
+	}
+	from, until := losses[0].From, losses[0].Until
+	for _, l := range losses {
+		if l.From.Before(from) {
+			from = l.From
+		}
+		if l.Until.After(until) {
+			until = l.Until
+		}
+	}
+	e.fail("restore", fmt.Sprintf("the database went back: it lacks what was written and acknowledged between %s and %s", clock.Format(from), clock.Format(until)),
+		"Run partnerd restored, with the lost database if there is one, see DatabaseWentBack in .deploy/runbook.md.")
 }
 
 // parts looks whether every value is sealed by a part of the master key that is there, and whether the older ones are still needed.

@@ -13,6 +13,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"partnerd/internal/postgres"
 )
 
 // bearer lets who shows the token pass; an empty one is not asked for.
@@ -34,6 +36,13 @@ func newRegistry() *prometheus.Registry {
 	r := prometheus.NewRegistry()
 	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return r
+}
+
+// clockAhead tells how the database's clock, by which everything is due, differs from this machine's.
+func clockAhead(db *postgres.DB) prometheus.Collector {
+	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "partnerd_database_clock_ahead_seconds",
+		Help: "By how much the database's clock was ahead of this machine's when it was asked last."},
+		func() float64 { return db.ClockAhead().Seconds() })
 }
 
 // metricsHandler answers with what can be read. While the database is away its figures are missing and the process's own are what

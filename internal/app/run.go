@@ -35,6 +35,9 @@ func (a *App) Run(ctx context.Context, serve, work bool, started func()) error {
 	if err := restore.Check(ctx, a.DB.Read()); err != nil {
 		return err
 	}
+	if err := a.witness.Begin(ctx); err != nil {
+		return err
+	}
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	workers, stopWorkers := context.WithCancel(context.WithoutCancel(ctx))
@@ -44,6 +47,7 @@ func (a *App) Run(ctx context.Context, serve, work bool, started func()) error {
 		background = a.workers()
 	}
 	background["desk announcements"] = a.Desk.Announce
+	background["witness of the database"] = a.witness.Run
 	if serve {
 		background["log of uses"] = a.Access.Run
 		background["log of requests"] = a.Requests.Run

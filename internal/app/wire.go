@@ -30,6 +30,7 @@ import (
 	"partnerd/internal/queue"
 	"partnerd/internal/ratelimit"
 	"partnerd/internal/requestlog"
+	"partnerd/internal/restore"
 	"partnerd/internal/sandbox"
 	"partnerd/internal/staff"
 	"partnerd/internal/status"
@@ -72,6 +73,8 @@ func (a *App) wire(ctx context.Context, k keys) (err error) {
 	a.Requests = requestlog.New(a.DB, a.Metrics)
 	a.purgeEvery("the log of requests", time.Hour, a.Requests.Purge)
 	a.Metrics.MustRegister(partitions{a.DB}, late{a.DB})
+	a.witness = restore.NewWitness(a.DB, cfg.path("marks"), a.Logger)
+	a.Metrics.MustRegister(a.witness, clockAhead(a.DB))
 	a.Idempotency = idempotency.New(a.DB, k.box)
 	a.purgeEvery("full rate buckets", time.Hour, func(ctx context.Context) (int, error) { return ratelimit.Purge(ctx, a.DB.Read()) })
 	a.purgeEvery("idempotency keys", time.Hour, a.Idempotency.Purge)

@@ -66,6 +66,15 @@ func List(ctx context.Context, tx postgres.Tx, subject string, before int64, lim
 	return entries, nil
 }
 
+// Latest is when an action was done last; zero for never.
+func Latest(ctx context.Context, tx postgres.Tx, action string) (time.Time, error) {
+	at, err := latest(ctx, tx, action)
+	if err != nil {
+		return at, fmt.Errorf("read the audit: %w", err)
+	}
+	return at, nil
+}
+
 // Has tells whether there is an entry of that identifier.
 func Has(ctx context.Context, tx postgres.Tx, entryID string) (bool, error) {
 	return has(ctx, tx, entryID)

@@ -83,6 +83,14 @@ func newest(ctx context.Context, tx postgres.Tx, subject string, before int64, l
 	return entries, err
 }
 
+func latest(ctx context.Context, tx postgres.Tx, action string) (time.Time, error) {
+	r, err := gorm.G[entryRow](tx.Gorm(ctx)).Select("created_at").Where("action = ?", action).Order("seq DESC").Take(ctx)
+	if postgres.IsNotFound(err) {
+		return time.Time{}, nil
+	}
+	return r.CreatedAt, err
+}
+
 func has(ctx context.Context, tx postgres.Tx, entryID string) (bool, error) {
 	_, err := gorm.G[entryRow](tx.Gorm(ctx)).Select("id").Where("id = ?", entryID).Take(ctx)
 	if postgres.IsNotFound(err) {

@@ -22,6 +22,9 @@ import (
 // overlap covers transactions that began before the instant of the restore and ended after it: rows have the time of the beginning.
 const overlap = 5 * time.Minute
 
+// restored is the act of [Settle]; its subject is the instant.
+const restored = "deployment.restored"
+
 // maxActs bounds the list of acts by hand.
 const maxActs = 1000
 
@@ -98,7 +101,7 @@ func Settle(ctx context.Context, db, lost *postgres.DB, erasures *privacy.Servic
 		if r.LinksEnded, r.TokensKept, err = l.links.Apply(ctx, tx); err != nil {
 			return err
 		}
-		return by.Record(ctx, tx, "deployment.restored", to.Format(time.RFC3339Nano), map[string]any{"compared": r.Compared,
+		return by.Record(ctx, tx, restored, to.Format(time.RFC3339Nano), map[string]any{"compared": r.Compared,
 			"gone": len(r.Gone), "repeated": len(r.Repeated), "linksEnded": r.LinksEnded, "toErase": len(l.erased)})
 	})
 	if err != nil {

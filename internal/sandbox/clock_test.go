@@ -23,7 +23,7 @@ var stays = map[string]string{
 	"browser_sessions": "the client's", "client_links": "the client's", "client_passkeys": "the client's", "client_phone_codes": "the client's", "clients": "the client's",
 	"passkey_challenges": "the client's", "vault.client_keys": "the client's", "sms_messages": "a message that was really sent",
 	"competences": "the catalog's", "languages": "the catalog's", "deployment": "the deployment's", "deployment_secrets": "the deployment's", "signing_keys": "the deployment's",
-	"rate_buckets": "the deployment's", "status_days": "the deployment's",
+	"rate_buckets": "the deployment's", "status_days": "the deployment's", "database_losses": "the deployment's", "database_marks": "the deployment's",
 	"estimates": "what was said ten minutes ago at most",
 	"holds":     "the ledger's", "ledger_checks": "the ledger's", "ledger_seals": "the ledger's", "ledger_transactions": "the ledger's", "wallets": "the ledger's", "topup_refunds": "the ledger's",
 	"payment_notices": "a notice that really came", "call_events": "what a provider told, which is not changed",

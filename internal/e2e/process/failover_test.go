@@ -106,6 +106,9 @@ func failover(t *testing.T, lose func(standbyPair)) {
 		t.Errorf("the consultation that was assigned is not completed: %v", err)
 	}
 	in.settled(t, crm, db)
+	if losses := query(t, db, "SELECT process FROM database_losses"); len(losses) > 0 {
+		t.Errorf("nothing is lost, and %d processes say so", len(losses))
+	}
 	t.Logf("%d consultations acknowledged, %d lost, %d requests repeated; the standby took writes after %s, and nobody waited longer than %s for an answer",
 		count, lost, load.repeated.Load(), promoted.Sub(time.Unix(0, lostAt.Load())).Round(time.Millisecond), time.Duration(longest.Load()).Round(time.Millisecond))
 }

@@ -327,9 +327,9 @@ func (c *Config) checkServing() error {
 func (c *Config) Logger() *slog.Logger {
 	o := &slog.HandlerOptions{Level: c.LogLevel}
 	if c.LogFormat == "json" {
-		return slog.New(slog.NewJSONHandler(os.Stderr, o))
+		return slog.New(sparing(slog.NewJSONHandler(os.Stderr, o)))
 	}
-	return slog.New(slog.NewTextHandler(os.Stderr, o))
+	return slog.New(sparing(slog.NewTextHandler(os.Stderr, o)))
 }
 
 // keys are the secrets of a deployment.

@@ -90,7 +90,7 @@ func (s *Service) freeLawyer(ctx context.Context, tx postgres.Tx, c Consultation
 	err := s.deps.Lawyers.SetState(ctx, tx, c.LawyerID, []lawyer.State{from}, to)
 	if errors.Is(err, lawyer.ErrState) {
 		tx.AfterCommit(func() {
-			s.log.Warn("lawyer is not where the consultation expects", "id", c.ID, "lawyer", c.LawyerID, "expected", from)
+			s.log.Warn("lawyer is not where the consultation expects", "consultation", c.ID, "lawyer", c.LawyerID, "expected", from)
 		})
 		return nil
 	}

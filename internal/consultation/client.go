@@ -118,7 +118,7 @@ func (s *Service) DeclareWithdrawal(ctx context.Context, tx postgres.Tx, clientI
 		}
 	}
 	tx.AfterCommit(func() {
-		s.log.Warn("withdrawal from the contract", "id", consultationID, "status", w.Status, "begun", w.Begun())
+		s.log.Warn("withdrawal from the contract", "consultation", consultationID, "status", w.Status, "begun", w.Begun())
 	})
 	return w, true, nil
 }

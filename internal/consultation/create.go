@@ -74,7 +74,7 @@ func (s *Service) Create(ctx context.Context, tx postgres.Tx, cmd CreateCommand)
 	if err := s.moveMoney(ctx, tx, c, x2.money); err != nil { // last: the wallet's row is the one that creations queue on
 		return Consultation{}, err
 	}
-	s.report(ctx, tx, c, none, onCreate)
+	s.report(ctx, tx, c, none, onCreate, "requestId", cmd.Evidence.RequestID)
 	s.wakeSearch(tx, c.ID)
 	return c, nil
 }

@@ -28,7 +28,7 @@ var incidentKinds = []string{lawyerQuarantined, offerFailed, strayCall, callNotK
 func (s *Service) incident(tx postgres.Tx, kind, consultationID, lawyerID string) {
 	tx.AfterCommit(func() {
 		s.incidents.WithLabelValues(kind).Inc()
-		s.log.Error("incident: "+kind, "id", consultationID, "lawyer", lawyerID)
+		s.log.Error("incident: "+kind, "consultation", consultationID, "lawyer", lawyerID)
 	})
 }
 

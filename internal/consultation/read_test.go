@@ -157,7 +157,7 @@ func TestNothingPrivateIsReadable(t *testing.T) {
 	w.do(w.SubmitNote(t.Context(), w.lease(l), c.ID, "CANARYNOTE", "CANARYPREVIEW"))
 
 	marks := []string{"CANARYSUBJECT", "CANARYDESCRIPTION", "CANARYNOTE", "CANARYPREVIEW", "33612345678", "case-7"}
-	if n := strings.Count(logged.String(), "id="+c.ID); n != 5 {
+	if n := strings.Count(logged.String(), "consultation="+c.ID); n != 5 {
 		t.Errorf("%d lines for 5 moves in the log:\n%s", n, &logged)
 	}
 	for _, m := range marks {

@@ -190,9 +190,10 @@ func (s *Service) moveMoney(ctx context.Context, tx postgres.Tx, c Consultation,
 }
 
 // report logs one line for a transition that has committed: identifiers only, never what the client wrote.
-func (s *Service) report(ctx context.Context, tx postgres.Tx, c Consultation, from Status, t trigger) {
+func (s *Service) report(ctx context.Context, tx postgres.Tx, c Consultation, from Status, t trigger, more ...any) {
 	tx.AfterCommit(func() {
-		s.log.InfoContext(ctx, "consultation", "id", c.ID, "from", from, "to", c.Status, "trigger", t, "lawyer", c.LawyerID, "reason", c.EndReason)
+		s.log.InfoContext(ctx, "consultation", append([]any{"consultation", c.ID, "application", c.ApplicationID, "client", c.ClientID,
+			"from", from, "to", c.Status, "trigger", t, "lawyer", c.LawyerID, "reason", c.EndReason}, more...)...)
 	})
 }
 

@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"time"
@@ -35,10 +36,16 @@ func (s *Server) GetCoverage(ctx context.Context, r server.GetCoverageRequestObj
 // CreateConsultation answers POST /api/v1/consultations.
 func (s *Server) CreateConsultation(ctx context.Context, r server.CreateConsultationRequestObject) (server.CreateConsultationResponseObject, error) {
 	cmd := createCommand(requestOf(ctx), r.Body)
-	return s.run(ctx, func(tx postgres.Tx) (int, any, error) {
+	answer, err := s.run(ctx, func(tx postgres.Tx) (int, any, error) {
 		c, err := s.deps.Consultations.Create(ctx, tx, cmd)
 		return http.StatusCreated, consultationView(c), err
 	})
+	if answer.Status == http.StatusCreated {
+		var created struct{ ID string }
+		_ = json.Unmarshal(answer.Body, &created) // these are bytes of ours, of this request or of the one that is replayed
+		requestOf(ctx).consultation = created.ID
+	}
+	return answer, err
 }
 
 // run does an effect under the key of the request. A top-up may come without one: then nothing is kept to replay, and the

@@ -124,9 +124,20 @@ func (s *Server) accessLog(next echo.HandlerFunc) echo.HandlerFunc {
 			level = slog.LevelDebug
 		}
 		s.deps.Logger.Log(c.Request().Context(), level, "request", "requestId", r.ID, "method", method, "route", c.Path(), "status", status,
-			"durationMs", float64(took.Microseconds())/1000, "applicationId", r.Principal.ApplicationID, "clientId", r.Principal.ClientID)
+			"durationMs", float64(took.Microseconds())/1000, "application", r.Principal.ApplicationID, "client", r.Principal.ClientID,
+			"consultation", consultationOf(c, r))
 		return nil
 	}
+}
+
+// consultationOf is the consultation that a request was about, as far as there is one: an identifier that names nothing is the caller's text.
+func consultationOf(c echo.Context, r *request) string {
+	status := c.Response().Status
+	exists := status < http.StatusBadRequest || status == http.StatusConflict
+	if r.consultation == "" && exists && strings.Contains(c.Path(), "/consultations/:id") {
+		return c.Param("id")
+	}
+	return r.consultation
 }
 
 // logForPartner writes down a call whose application is known, for the people of that application.

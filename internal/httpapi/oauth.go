@@ -90,7 +90,7 @@ func (s *Server) countTokenFailure(c echo.Context, applicationID string, err err
 	said := s.deps.Limiter.AllowEach(ctx, now, buckets...)
 	d := said[len(said)-1]
 	if len(said) == 2 && !d.Allowed && s.deps.Limiter.Allow(ctx, "warn "+applicationID, 1, now).Allowed {
-		s.deps.Logger.Warn("many refused authentications from many addresses", "applicationId", applicationID)
+		s.deps.Logger.Warn("many refused authentications from many addresses", "application", applicationID)
 	}
 	if !d.Allowed {
 		return errRate.After(d.RetryAfter)

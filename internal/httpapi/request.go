@@ -25,6 +25,7 @@ type request struct {
 	refusal      refusal
 	refreshed    bool           // a refresh token was exchanged
 	body         map[string]any // when it was read and is JSON
+	consultation string         // that was created
 }
 
 // refusal is what an answer that is an error says, and what only the people of the application read of it: why a

@@ -53,7 +53,7 @@ func (s *Service) Authenticate(ctx context.Context, bearer string) (Principal, e
 		// The account page's "last used" is not worth a failed request, and the next call of the grant tries again. Only the log tells,
 		// unless it is the caller who went away.
 		if err := touchGrant(ctx, tx, c.GrantID, tx.Now.Add(-usedResolution)); err != nil && ctx.Err() == nil {
-			s.log.WarnContext(ctx, "when a link was last used is not recorded", "grantId", c.GrantID, "error", err)
+			s.log.WarnContext(ctx, "when a link was last used is not recorded", "grant", c.GrantID, "error", err)
 		}
 	}
 	return Principal{

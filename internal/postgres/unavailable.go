@@ -60,6 +60,13 @@ func IsUnavailable(err error) bool {
 		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) || pgconn.SafeToRetry(err)
 }
 
+// IsAway tells whether err says that the database itself cannot be reached, takes no writes or is full, as [IsUnavailable] does, and
+// not that some connection broke, which may be one to somebody else.
+func IsAway(err error) bool {
+	var connect *pgconn.ConnectError
+	return errors.As(err, &connect) || sqlState(err) != "" && IsUnavailable(err)
+}
+
 // IsFull tells whether the server takes no more connections.
 func IsFull(err error) bool { return sqlState(err) == tooManyConnections }
 

@@ -97,7 +97,7 @@ func (s *Service) send(ctx context.Context, j job) error {
 		return fmt.Errorf("read text message: %w", err)
 	}
 	if !s.db.Read().Now.Before(m.ExpiresAt) {
-		s.log.Warn("text message is out of date and was not sent", "id", j.ID)
+		s.log.Warn("text message is out of date and was not sent", "message", j.ID)
 		return nil
 	}
 	begun, err := begin(ctx, s.db.Read(), j.ID)
@@ -105,7 +105,7 @@ func (s *Service) send(ctx context.Context, j job) error {
 		return err
 	}
 	if !begun {
-		s.log.Warn("text message may have been sent before and is not sent again", "id", j.ID)
+		s.log.Warn("text message may have been sent before and is not sent again", "message", j.ID)
 		return nil
 	}
 	sending, cancel := context.WithTimeout(ctx, sendTimeout)
@@ -113,12 +113,12 @@ func (s *Service) send(ctx context.Context, j job) error {
 	err = s.sender.Send(sending, m)
 	switch {
 	case errors.Is(err, ErrRefused):
-		s.log.Warn("text message refused", "id", j.ID, "error", err)
+		s.log.Warn("text message refused", "message", j.ID, "error", err)
 		return nil
 	case errors.Is(err, ErrNotSent):
 		return errors.Join(err, forget(context.WithoutCancel(ctx), s.db.Read(), j.ID))
 	case err != nil:
-		s.log.Error("text message in doubt", "id", j.ID, "error", err)
+		s.log.Error("text message in doubt", "message", j.ID, "error", err)
 	}
 	return nil
 }

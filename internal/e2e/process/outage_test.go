@@ -26,7 +26,7 @@ func TestADatabaseThatTakesNoWritesOrNoConnections(t *testing.T) {
 		"PARTNERD_DATABASE_URL="+strings.Replace(server.url("program", "partnerd"), "disable", "prefer", 1),
 		"PARTNERD_DATABASE_OWNER_URL="+server.url("owner", "partnerd"))
 	p := in.serve(t, front)
-	token := onboard(t, in, front, 100_000_000).link(t, p.url).AccessToken
+	token := onboard(t, in, p.url, 100_000_000).link(t, p.url).AccessToken
 
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()

@@ -67,7 +67,7 @@ func TestFailoverThatLosesCommitsIsNoticed(t *testing.T) {
 		Applications int `json:"applicationsMovedOn"`
 	}
 	in.ask(t, &report, "restored", "--json", "--reason", "The standby missed commits.")
-	if report.To.IsZero() || report.Applications != 1 {
+	if report.To.IsZero() || report.Applications == 0 {
 		t.Errorf("restored: %+v", report)
 	}
 	if f := doctor(); f != (finding{}) {

@@ -11,6 +11,7 @@ import (
 	"partnerd/internal/id"
 	"partnerd/internal/postgres"
 	"partnerd/internal/problem"
+	"partnerd/internal/ratelimit"
 	"partnerd/internal/staff"
 	"partnerd/internal/text"
 )
@@ -45,9 +46,14 @@ func (s *Service) PeopleOf(ctx context.Context, tx postgres.Tx, applicationID st
 }
 
 // Invite mails an invitation to an application; language is that of the mail. It says nothing of whether there is somebody with the address. It
-// returns [ErrForbidden], [ErrInvalid], [ErrMember], [ErrTooMany] or NOT_FOUND.
+// returns [ErrForbidden], [ErrSuspended], [ErrInvalid], [ErrMember], [ErrTooMany], RATE_LIMITED or NOT_FOUND.
 func (s *Service) Invite(ctx context.Context, by Caller, email string, role Role, language string) error {
 	return s.people(ctx, by, "application.invite", func(tx postgres.Tx, a application.Application, members []memberRow) (any, error) {
+		for _, of := range []string{a.ID, by.StaffID} {
+			if d, err := ratelimit.Take(ctx, tx, "portal invitations of "+of, invitationQuota); err != nil || !d.Allowed {
+				return nil, cmp.Or[error](err, problem.ErrRateLimited.Because("Too many invitations.").After(d.RetryAfter))
+			}
+		}
 		invitation, _, err := s.InviteTo(ctx, tx, a, email, role, language)
 		return map[string]any{"invitation": invitation.ID, "role": role}, err
 	})
@@ -77,7 +83,7 @@ func (s *Service) InviteTo(ctx context.Context, tx postgres.Tx, a application.Ap
 	if slices.ContainsFunc(members, func(r memberRow) bool { return r.StaffID == known.ID }) {
 		return i, "", ErrMember
 	}
-	if n, err := countLinks(ctx, tx, email); err != nil || n >= linksPerHour {
+	if n, err := countLinks(ctx, tx, a.ID, email); err != nil || n >= linksPerHour {
 		return i, "", cmp.Or(err, ErrTooMany)
 	}
 	if _, err := endLinks(ctx, tx, "application_id = ? AND lower(email) = lower(?)", a.ID, email); err != nil { // the new one replaces it
@@ -191,6 +197,9 @@ func (s *Service) among(ctx context.Context, by Caller, need Role, action string
 			return ErrForbidden
 		}
 		a, err := s.deps.Applications.Get(ctx, tx, by.ApplicationID)
+		if err == nil && a.Suspended && !goesOn[action] {
+			err = ErrSuspended
+		}
 		if err != nil {
 			return err
 		}

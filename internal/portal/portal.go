@@ -17,8 +17,18 @@ const (
 	SignUpLifetime     = 24 * time.Hour
 	InvitationLifetime = 7 * 24 * time.Hour
 
-	linksPerHour = 5 // mails with a link to one address
+	linksPerHour = 5 // mails with a link to one address, for one application or for a sign-up
 )
+
+// What bounds the mails that people have us send. All processes count together, and what is taken back counts, too.
+var (
+	invitationQuota = ratelimit.Quota{Burst: 30, Interval: time.Hour}    // of an application, and of a person
+	signUpQuota     = ratelimit.Quota{Burst: 5, Interval: 4 * time.Hour} // to one address
+)
+
+// goesOn are the acts that end something: they stay while an application is suspended.
+var goesOn = map[string]bool{"application.end_previous_secret": true, "application.cancel_invitation": true,
+	"application.set_role": true, "application.remove_person": true}
 
 // Role is what a person may do with an application.
 type Role string
@@ -46,6 +56,7 @@ var (
 	ErrTooMany   = errors.New("there are as many as there may be")
 	ErrMember    = errors.New("the person is a member already")
 	ErrInvalid   = errors.New("the data of the person are not valid")
+	ErrSuspended = errors.New("the application is suspended")
 	ErrBadLink   = errors.New("the link is unknown, used or out of date")
 	ErrLive      = errors.New("applications of a live deployment are made by operators")
 )

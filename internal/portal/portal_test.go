@@ -598,3 +598,110 @@ func TestRolesAreOrdered(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// Nobody has us write to strangers without end: invitations are counted for the application and for the person, those taken back,
+// too, and of many at a time no more get through. What one application sends to an address keeps no other from inviting it.
+func TestInvitationsAreBounded(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, true)
+	ctx := t.Context()
+	var sent, refused sync.Map
+	var all sync.WaitGroup
+	for i := range invitationQuota.Burst + 8 {
+		all.Go(func() {
+			switch err := h.Invite(ctx, h.by(Owner), fmt.Sprintf("stranger%d@mail.example", i), Viewer, "en"); {
+			case err == nil:
+				sent.Store(i, true)
+			case errors.Is(err, problem.ErrRateLimited):
+				refused.Store(i, true)
+			default:
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	count := func(m *sync.Map) (n int) {
+		m.Range(func(any, any) bool { n++; return true })
+		return n
+	}
+	if got := count(&sent); got != invitationQuota.Burst || count(&refused) != 8 {
+		t.Errorf("%d invitations went out and %d were refused", got, count(&refused))
+	}
+	_, waiting, err := h.People(ctx, h.deps.DB.Read(), h.by(Owner))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, i := range waiting {
+		if err := h.CancelInvitation(ctx, h.by(Owner), i.ID); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := h.Invite(ctx, h.by(Owner), "one-more@mail.example", Viewer, "en"); !errors.Is(err, problem.ErrRateLimited) {
+		t.Errorf("after taking all back: %v", err)
+	}
+	other := must2(h.Create(ctx, h.people[Owner], application.NewApplication{Name: "Second", RedirectURIs: []string{"https://crm.example/2"}}))
+	if err := h.Invite(ctx, Caller{h.people[Owner], other.ID}, "one-more@mail.example", Viewer, "en"); !errors.Is(err, problem.ErrRateLimited) {
+		t.Errorf("the same person for another application: %v", err)
+	}
+	h.clock.Advance(25 * time.Hour)
+	invite := func(by Caller) error { return h.Invite(ctx, by, "wanted@mail.example", Viewer, "en") }
+	for range linksPerHour {
+		if err := invite(h.by(Owner)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := invite(h.by(Owner)); !errors.Is(err, ErrTooMany) {
+		t.Errorf("a flood: %v", err)
+	}
+	if err := invite(Caller{h.people[Owner], other.ID}); err != nil {
+		t.Errorf("another application: %v", err)
+	}
+}
+
+func must2[T, A, B any](v T, _ A, _ B, err error) T { return must(v, err) }
+
+// The people of a suspended application end what there is, and begin nothing.
+func TestASuspendedApplicationBeginsNothing(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, true)
+	ctx := t.Context()
+	if err := h.Invite(ctx, h.by(Owner), "waiting@crm.example", Viewer, "en"); err != nil {
+		t.Fatal(err)
+	}
+	_, waiting, err := h.People(ctx, h.deps.DB.Read(), h.by(Owner))
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.tx(func(tx postgres.Tx) error { return h.deps.Applications.SetSuspended(ctx, tx, h.app.ID, true) })
+	name := "Other"
+	for what, err := range map[string]error{
+		"invite":  h.Invite(ctx, h.by(Owner), "new@crm.example", Viewer, "en"),
+		"update":  second(h.Update(ctx, h.by(Developer), Change{Name: &name})),
+		"secret":  third(h.RotateSecret(ctx, h.by(Developer), time.Hour)),
+		"signing": second(h.RotateWebhookSecret(ctx, h.by(Developer))),
+		"url":     h.SetWebhookURL(ctx, h.by(Developer), "https://crm.example/hooks"),
+		"enable":  h.EnableWebhooks(ctx, h.by(Developer)),
+		"events":  h.SetEnabledEvents(ctx, h.by(Developer), nil),
+		"test":    second(h.SendTest(ctx, h.by(Developer), webhook.Created)),
+		"again":   second(h.Redeliver(ctx, h.by(Developer), "dlv_x", false)),
+		"range":   third(h.RedeliverRange(ctx, h.by(Developer), webhook.RedeliveryFilter{})),
+		"examine": h.Take(ctx, h.by(Developer), ratelimit.Examinations, 1),
+	} {
+		if !errors.Is(err, ErrSuspended) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	for what, err := range map[string]error{
+		"end secret": h.EndPreviousSecret(ctx, h.by(Developer)),
+		"cancel":     h.CancelInvitation(ctx, h.by(Owner), waiting[0].ID),
+		"role":       h.SetRole(ctx, h.by(Owner), h.people[Developer], Viewer),
+		"remove":     h.Remove(ctx, h.by(Owner), h.people[Viewer]),
+	} {
+		if err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}
+
+func second[T any](_ T, err error) error        { return err }
+func third[T, U any](_ T, _ U, err error) error { return err }

@@ -185,7 +185,7 @@ func (s *Service) Usage(ctx context.Context, a application.Application) Usage {
 // act does what needs a developer, and records it with the details that do returns.
 func (s *Service) act(ctx context.Context, by Caller, action string, do func(tx postgres.Tx, a application.Application) (any, error)) error {
 	return s.deps.DB.InTx(ctx, func(tx postgres.Tx) error {
-		a, err := s.allowed(ctx, tx, by)
+		a, err := s.allowed(ctx, tx, by, goesOn[action])
 		if err != nil {
 			return err
 		}
@@ -197,8 +197,9 @@ func (s *Service) act(ctx context.Context, by Caller, action string, do func(tx 
 	})
 }
 
-// allowed returns the application if the caller may what a developer may, which stays so until tx ends.
-func (s *Service) allowed(ctx context.Context, tx postgres.Tx, by Caller) (application.Application, error) {
+// allowed returns the application if the caller may what a developer may, which stays so until tx ends. It returns
+// [ErrSuspended] for a suspended one, unless ending says that the act only ends something.
+func (s *Service) allowed(ctx context.Context, tx postgres.Tx, by Caller, ending bool) (application.Application, error) {
 	if by.StaffID != "" {
 		r, found, err := memberOf(ctx, tx, by.ApplicationID, by.StaffID, forShare)
 		switch {
@@ -210,7 +211,11 @@ func (s *Service) allowed(ctx context.Context, tx postgres.Tx, by Caller) (appli
 			return application.Application{}, ErrForbidden
 		}
 	}
-	return s.deps.Applications.Get(ctx, tx, by.ApplicationID)
+	a, err := s.deps.Applications.Get(ctx, tx, by.ApplicationID)
+	if err == nil && a.Suspended && !ending {
+		err = ErrSuspended
+	}
+	return a, err
 }
 
 func record(ctx context.Context, tx postgres.Tx, by Caller, action, applicationID string, details any) error {

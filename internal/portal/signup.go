@@ -13,6 +13,7 @@ import (
 	"partnerd/internal/id"
 	"partnerd/internal/postgres"
 	"partnerd/internal/problem"
+	"partnerd/internal/ratelimit"
 	"partnerd/internal/staff"
 	"partnerd/internal/text"
 )
@@ -56,8 +57,12 @@ func (s *Service) mailSignUp(ctx context.Context, sealed []byte) error {
 		return fmt.Errorf("read %s: %w", signUpJob, err)
 	}
 	return s.deps.DB.InTx(ctx, func(tx postgres.Tx) error {
-		n, err := countLinks(ctx, tx, r.Email)
+		n, err := countLinks(ctx, tx, "", r.Email)
 		if err != nil || n >= linksPerHour {
+			return err
+		}
+		of := id.DigestOf(strings.ToLower(r.Email)).String() // whoever asks is not told
+		if d, err := ratelimit.Take(ctx, tx, "portal sign-ups of "+of, signUpQuota); err != nil || !d.Allowed {
 			return err
 		}
 		token := tx.NewSecret("lnk") // one that can never be used counts, too

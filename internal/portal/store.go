@@ -121,9 +121,11 @@ func endLinks(ctx context.Context, tx postgres.Tx, where string, args ...any) (i
 	return n, nil
 }
 
-// countLinks counts the links that were mailed to an address within the last hour.
-func countLinks(ctx context.Context, tx postgres.Tx, email string) (int64, error) {
-	n, err := gorm.G[linkRow](tx.Gorm(ctx)).Where("lower(email) = lower(?) AND created_at > ?", email, tx.Now.Add(-time.Hour)).Count(ctx, "*")
+// countLinks counts the links that were mailed to an address within the last hour for an application, or to sign up: what
+// others have mailed to it must keep nobody out.
+func countLinks(ctx context.Context, tx postgres.Tx, applicationID, email string) (int64, error) {
+	n, err := gorm.G[linkRow](tx.Gorm(ctx)).Where("lower(email) = lower(?) AND created_at > ? AND COALESCE(application_id, '') = ?",
+		email, tx.Now.Add(-time.Hour), applicationID).Count(ctx, "*")
 	if err != nil {
 		return 0, fmt.Errorf("count links: %w", err)
 	}

@@ -116,7 +116,7 @@ func (s *Service) take(ctx context.Context, by Caller, p ratelimit.Purpose) erro
 // NOT_FOUND and RATE_LIMITED.
 func (s *Service) Take(ctx context.Context, by Caller, p ratelimit.Purpose, perMinute int) error {
 	return s.deps.DB.InTx(ctx, func(tx postgres.Tx) error {
-		if _, err := s.allowed(ctx, tx, by); err != nil {
+		if _, err := s.allowed(ctx, tx, by, false); err != nil {
 			return err
 		}
 		d, err := ratelimit.TakeFor(ctx, tx, p, by.ApplicationID, perMinute)

@@ -36,6 +36,7 @@ type devAct struct {
 	Need       portal.Role // empty: nobody's application yet
 	Fresh      bool        // it opens something: who signed in a while ago signs in again
 	Danger     bool
+	Ends       bool // it only ends or checks something, and goes on while the application is suspended
 	Fields     func(ctx context.Context, tx postgres.Tx, c devCall) ([]opsField, error)
 	Do         func(ctx context.Context, c devCall) (devDone, error)
 	Back       string // the page it was asked for from
@@ -244,6 +245,9 @@ func (p *Pages) actOnDev(ctx context.Context, a devAct, call devCall) (devDone, 
 }
 
 func (p *Pages) doDev(c echo.Context, s staff.Session, a devAct, call devCall) error {
+	if call.Of.Suspended && !a.Ends {
+		return p.showDevAct(c, http.StatusConflict, s, a, call, devActView{}, portal.ErrSuspended)
+	}
 	done, err := p.actOnDev(c.Request().Context(), a, call)
 	var declared *problem.Error
 	switch {

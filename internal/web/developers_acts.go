@@ -51,7 +51,7 @@ func (p *Pages) devActs() []devAct {
 				secret, _, err := o.RotateSecret(ctx, c.By, time.Duration(hours)*time.Hour)
 				return devDone{Secrets: []fact{{"ops.secret.client", secret}}}, err
 			}},
-		{Name: "secret-end", Path: page("secret", "end"), Need: portal.Developer, Fresh: true, Danger: true, Back: page(), Do: simply(o.EndPreviousSecret)},
+		{Name: "secret-end", Ends: true, Path: page("secret", "end"), Need: portal.Developer, Fresh: true, Danger: true, Back: page(), Do: simply(o.EndPreviousSecret)},
 		{Name: "hook-url", Path: page("webhooks", "url"), Need: portal.Developer, Fresh: true, Back: page("webhooks"),
 			Fields: func(ctx context.Context, tx postgres.Tx, c devCall) ([]opsField, error) {
 				e, err := p.deps.Webhooks.Endpoint(ctx, tx, c.Of.ID)
@@ -94,7 +94,7 @@ func (p *Pages) devActs() []devAct {
 				d, err := o.SendTest(ctx, c.By, webhook.Type(c.Form.Get("type")))
 				return devDone{To: devPath(c.Of.ID, "deliveries", d.ID) + "?done=hook-test"}, err
 			}},
-		{Name: "signature", Path: page("webhooks", "signature"), Need: portal.Viewer, Back: page("webhooks"),
+		{Name: "signature", Ends: true, Path: page("webhooks", "signature"), Need: portal.Viewer, Back: page("webhooks"),
 			Fields: ask(opsField{Name: "header", Label: "dev.field.header", Hint: "dev.field.header.hint", Type: "lines"}, opsField{Name: "body", Label: "dev.field.body", Hint: "dev.field.body.hint", Type: "lines"}),
 			Do: func(ctx context.Context, c devCall) (devDone, error) {
 				// A browser sends line breaks as CR LF, whatever was pasted.
@@ -127,18 +127,18 @@ func (p *Pages) devActs() []devAct {
 			Do: func(ctx context.Context, c devCall) (devDone, error) {
 				return devDone{}, o.Invite(ctx, c.By, c.Form.Get("email"), portal.Role(c.Form.Get("role")), c.Form.Get("tongue"))
 			}},
-		{Name: "uninvite", Path: page("people", ":id", "cancel"), Need: portal.Owner, Fresh: true, Danger: true, Back: page("people"),
+		{Name: "uninvite", Ends: true, Path: page("people", ":id", "cancel"), Need: portal.Owner, Fresh: true, Danger: true, Back: page("people"),
 			Do: func(ctx context.Context, c devCall) (devDone, error) {
 				return devDone{}, o.CancelInvitation(ctx, c.By, c.Subject)
 			}},
-		{Name: "role", Path: page("people", ":id", "role"), Need: portal.Owner, Fresh: true, Back: page("people"), Fields: p.memberFields,
+		{Name: "role", Ends: true, Path: page("people", ":id", "role"), Need: portal.Owner, Fresh: true, Back: page("people"), Fields: p.memberFields,
 			Do: func(ctx context.Context, c devCall) (devDone, error) {
 				if c.Form.Get("role") == "" {
 					return devDone{}, o.Remove(ctx, c.By, c.Subject)
 				}
 				return devDone{}, o.SetRole(ctx, c.By, c.Subject, portal.Role(c.Form.Get("role")))
 			}},
-		{Name: "remove", Path: page("people", ":id", "remove"), Need: portal.Viewer, Fresh: true, Danger: true, Back: developersDesk,
+		{Name: "remove", Ends: true, Path: page("people", ":id", "remove"), Need: portal.Viewer, Fresh: true, Danger: true, Back: developersDesk,
 			Do: func(ctx context.Context, c devCall) (devDone, error) {
 				return devDone{}, o.Remove(ctx, c.By, c.Subject)
 			}},

@@ -175,7 +175,7 @@ func (p *Pages) devSandboxActs() []devAct {
 					return g.Clients.ChooseNamed(ctx, tx, c.Of.ID, c.Subject, c.Form.Get("scenario"))
 				})
 			}},
-		{Name: "client-delete", Path: page("clients", ":id", "delete"), Need: portal.Developer, Danger: true, Back: page("clients"),
+		{Name: "client-delete", Ends: true, Path: page("clients", ":id", "delete"), Need: portal.Developer, Danger: true, Back: page("clients"),
 			Fields: func(ctx context.Context, tx postgres.Tx, c devCall) ([]opsField, error) {
 				one, err := p.testClient(ctx, tx, c)
 				return []opsField{{Label: "ops.col.name", Type: "shown", Value: one.Name}}, err
@@ -192,9 +192,9 @@ func (p *Pages) devSandboxActs() []devAct {
 				_, err := g.Crews.Create(ctx, c.By.StaffID, c.Of.ID, sandbox.NewCrewLawyer{Name: strings.TrimSpace(c.Form.Get("name")), Competences: c.Form["competences"], Languages: c.Form["languages"]})
 				return devDone{}, err
 			}},
-		{Name: "lawyer-away", Path: page("lawyers", ":id", "away"), Need: portal.Developer, Back: page("lawyers"), Fields: p.crewFields, Do: available(false)},
+		{Name: "lawyer-away", Ends: true, Path: page("lawyers", ":id", "away"), Need: portal.Developer, Back: page("lawyers"), Fields: p.crewFields, Do: available(false)},
 		{Name: "lawyer-back", Path: page("lawyers", ":id", "back"), Need: portal.Developer, Back: page("lawyers"), Fields: p.crewFields, Do: available(true)},
-		{Name: "lawyer-delete", Path: page("lawyers", ":id", "delete"), Need: portal.Developer, Danger: true, Back: page("lawyers"), Fields: p.crewFields,
+		{Name: "lawyer-delete", Ends: true, Path: page("lawyers", ":id", "delete"), Need: portal.Developer, Danger: true, Back: page("lawyers"), Fields: p.crewFields,
 			Do: func(ctx context.Context, c devCall) (devDone, error) {
 				return devDone{}, g.Crews.Delete(ctx, c.By.StaffID, c.Of.ID, c.Subject)
 			}},

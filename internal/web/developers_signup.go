@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/labstack/echo/v4"
 
 	"partnerd/internal/portal"
 	"partnerd/internal/postgres"
+	"partnerd/internal/ratelimit"
 	"partnerd/internal/staff"
 )
 
@@ -21,6 +23,9 @@ func developerSignUpView(email string) formView {
 func (p *Pages) developerSignUpForm(c echo.Context) error {
 	return p.showStaffForm(c, http.StatusOK, developerSignUpView(""))
 }
+
+// signUpQuota bounds the sign-ups from one network address, counted by all processes together: people behind one address share it.
+var signUpQuota = ratelimit.Quota{Burst: 30, Interval: 20 * time.Minute}
 
 // developerSignUp has a mail sent and says the same whether there is somebody with the address or not.
 func (p *Pages) developerSignUp(c echo.Context) error {
@@ -34,7 +39,16 @@ func (p *Pages) developerSignUp(c echo.Context) error {
 		return tooMany(c, wait)
 	}
 	ctx := c.Request().Context()
-	err := p.deps.DB.InTx(ctx, func(tx postgres.Tx) error { return p.deps.Portal.RequestSignUp(ctx, tx, email, p.language(c)) })
+	var d ratelimit.Decision
+	err := p.deps.DB.InTx(ctx, func(tx postgres.Tx) (err error) {
+		if d, err = ratelimit.Take(ctx, tx, "portal sign-ups from "+ratelimit.Network(c.RealIP()), signUpQuota); err != nil || !d.Allowed {
+			return err
+		}
+		return p.deps.Portal.RequestSignUp(ctx, tx, email, p.language(c))
+	})
+	if err == nil && !d.Allowed {
+		return tooMany(c, d.RetryAfter)
+	}
 	if errors.Is(err, portal.ErrInvalid) {
 		v.Fields[0].Fault, v.Fields[0].Focus = "login.email.missing", true
 		return p.showStaffForm(c, http.StatusUnprocessableEntity, v)

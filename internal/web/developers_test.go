@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -336,5 +337,39 @@ func TestDevelopersTableIsWrittenDown(t *testing.T) {
 	}
 	if got := string(must(os.ReadFile("developers.md"))); got != b.String() {
 		t.Error("developers.md is not true any more: run this test with -update")
+	}
+}
+
+// While an application is suspended its people read everything and end what there is; whatever begins something says why not, on the
+// page of each act.
+func TestASuspendedApplicationIsReadAndEnded(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	address := f.portalOf()
+	w := f.member(portal.Owner)
+	me := must(f.staff.ByEmail(t.Context(), f.db.Read(), w.email)).ID
+	paths := map[string]string{}
+	for _, a := range f.pages.devActs() {
+		paths[a.Name] = address(a.Path, me)
+	}
+	f.tx(func(tx postgres.Tx) {
+		if err := f.apps.SetSuspended(t.Context(), tx, f.app.ID, true); err != nil {
+			t.Fatal(err)
+		}
+	})
+	w.get(devPath(f.app.ID)).want(t, 200, "Suspended")
+	ends := []string{"secret-end", "signature", "uninvite", "role", "remove", "client-delete", "lawyer-delete", "lawyer-away"}
+	form := url.Values{"csrf": {staff.FormToken(w.cookie(staff.CookieName(false)))}}
+	for _, a := range f.pages.devActs() {
+		if a.Need == "" {
+			continue // it is about no application
+		}
+		if a.Ends != slices.Contains(ends, a.Name) {
+			t.Errorf("%s: goes on while suspended: %t", a.Name, a.Ends)
+		}
+		p := w.post(paths[a.Name], form)
+		if refused := p.StatusCode == http.StatusConflict && strings.Contains(p.body, "The application is suspended"); refused == a.Ends {
+			t.Errorf("%s while suspended: %d", a.Name, p.StatusCode)
+		}
 	}
 }

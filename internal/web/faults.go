@@ -127,7 +127,7 @@ var said = []struct {
 	{portal.ErrLastOwner, "dev.fault.owner", ""}, {portal.ErrTooMany, "dev.fault.many", ""},
 	{lawyer.ErrUnknownBar, "ops.fault.bar", "bar"}, {lawyer.ErrBarTaken, "ops.fault.bartaken", "number"},
 	{lawyer.ErrBarNumber, "ops.fault.barnumber", "number"},
-	{operator.ErrErased, "ops.fault.erased", ""}, {sandbox.ErrLimit, "dev.fault.limit", ""}, {problem.ErrUnavailable, "dev.fault.unavailable", ""},
+	{operator.ErrErased, "ops.fault.erased", ""}, {portal.ErrSuspended, "dev.fault.suspended", ""}, {sandbox.ErrLimit, "dev.fault.limit", ""}, {problem.ErrUnavailable, "dev.fault.unavailable", ""},
 }
 
 // faultsOf puts a refusal into words, each at its field of the form; none when err is no refusal.

@@ -8,6 +8,7 @@ import (
 	"partnerd/internal/account"
 	"partnerd/internal/postgres"
 	"partnerd/internal/sms"
+	"partnerd/internal/telemetry"
 )
 
 // selfService makes what clients do for themselves, and the text messages that it needs.
@@ -54,5 +55,5 @@ func (a *App) smsSender() (sms.Sender, error) {
 type noSMS struct{}
 
 func (noSMS) Send(context.Context, sms.Message) error {
-	return fmt.Errorf("%w: no provider is set", sms.ErrNotSent)
+	return telemetry.WithClass(fmt.Errorf("%w: no provider is set", sms.ErrNotSent), "not_set")
 }

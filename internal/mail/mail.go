@@ -14,6 +14,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -208,7 +209,7 @@ func (s *SMTP) Check(ctx context.Context) error {
 	return s.client.CloseWithSMTPClient(server)
 }
 
-var errAddress = errors.New("the recipient has no address that mail can go to")
+var errAddress = queue.Final(telemetry.WithClass(errors.New("the recipient has no address that mail can go to"), "address"))
 
 // judge reads what came of a message. The texts of the server and of the library may repeat the address, so only the
 // step and the codes are told.
@@ -218,7 +219,17 @@ func judge(err error) error {
 	case err == nil:
 		return nil
 	case errors.As(err, &failed):
-		return fmt.Errorf("mail server refused: %s, code %d %s", failed.Reason, failed.ErrorCode(), failed.EnhancedStatusCode())
+		code, status := failed.ErrorCode(), failed.EnhancedStatusCode()
+		refused := fmt.Errorf("mail server refused: %s, code %d %s", failed.Reason, code, status)
+		refused = telemetry.WithClass(refused, strings.TrimSuffix(fmt.Sprintf("%d_%s", code, status), "_"))
+		if failed.Reason == gomail.ErrSMTPRcptTo && slices.Contains(unknownAddress, status) {
+			return queue.Final(refused)
+		}
+		return refused
 	}
-	return errors.New("mail server took the message no further")
+	return telemetry.WithClass(errors.New("mail server took the message no further"), telemetry.Class(err))
 }
+
+// unknownAddress are the enhanced codes (RFC 3463) that are about the recipient's address alone. Other refusals may be the fault of
+// this deployment's settings, so those messages wait.
+var unknownAddress = []string{"5.1.1", "5.1.2", "5.1.3", "5.1.6", "5.1.10"}

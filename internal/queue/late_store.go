@@ -2,6 +2,7 @@ package queue
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
 	"time"
 
@@ -21,4 +22,29 @@ func OldestDue(ctx context.Context, tx postgres.Tx) (since *time.Time, err error
 		return nil, fmt.Errorf("read the oldest job: %w", err)
 	}
 	return since, nil
+}
+
+// retryingSQL reads the engine's index by state, queue and priority, and no more than a scrape has time for.
+var retryingSQL = postgres.SQL(postgres.Report, `SELECT coalesce(args->>'name', ''), count(*) FROM (
+		SELECT args FROM river.river_job WHERE state = 'retryable' AND queue = 'default' AND priority = 1 LIMIT 10000) r GROUP BY 1 ORDER BY 1`)
+
+// Count is how many jobs of a name there are.
+type Count struct {
+	Job  string
+	Jobs int
+}
+
+// Retrying returns how many jobs failed and wait for their next attempt, of 10 000 at most.
+func Retrying(ctx context.Context, tx postgres.Tx) ([]Count, error) {
+	var list []Count
+	err := tx.Rows(ctx, retryingSQL, func(rows *sql.Rows) error {
+		var c Count
+		err := rows.Scan(&c.Job, &c.Jobs)
+		list = append(list, c)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("count the jobs that failed: %w", err)
+	}
+	return list, nil
 }

@@ -36,6 +36,7 @@ type Queue struct {
 	insert   *river.Client[pgx.Tx]
 	handlers map[string]handler
 	periodic []*river.PeriodicJob
+	metrics  metrics
 
 	Tracer *telemetry.Tracer // of jobs; nil for none. Set it before anything runs
 }
@@ -47,12 +48,13 @@ func New(db *postgres.DB, log *slog.Logger) (*Queue, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open queue: %w", err)
 	}
-	return &Queue{db: db, log: log, insert: c, handlers: map[string]handler{}}, nil
+	return &Queue{db: db, log: log, insert: c, handlers: map[string]handler{}, metrics: newMetrics()}, nil
 }
 
 type handler struct {
 	do    func(context.Context, []byte) error
 	limit time.Duration // after which a run is cut off
+	every bool          // it belongs to no request, so the text of its errors may be logged
 }
 
 // job is the one kind that the engine sees; ours are told apart by Name.
@@ -67,31 +69,27 @@ type job struct {
 func (job) Kind() string { return "partnerd" }
 
 // Handle says what a job of that name does, in a minute at most. Call it before Run; an error makes the job run again,
-// later and later, up to 25 times in about three weeks.
+// later and later, up to 25 times in about three weeks, unless it is [Final].
 func Handle[Args any](q *Queue, name string, do func(context.Context, Args) error) {
-	handle(q, name, jobTimeout, do)
+	handle(q, name, handler{limit: jobTimeout}, do)
 }
 
-func handle[Args any](q *Queue, name string, limit time.Duration, do func(context.Context, Args) error) {
-	q.handlers[name] = handler{limit: limit, do: func(ctx context.Context, raw []byte) error {
+func handle[Args any](q *Queue, name string, h handler, do func(context.Context, Args) error) {
+	q.metrics.begin(name)
+	h.do = func(ctx context.Context, raw []byte) error {
 		var args Args
 		if err := json.Unmarshal(raw, &args); err != nil {
-			return river.JobCancel(fmt.Errorf("read arguments of %s: %w", name, err))
+			return Final(fmt.Errorf("read arguments of %s: %w", name, err))
 		}
 		return do(ctx, args)
-	}}
+	}
+	q.handlers[name] = h
 }
 
 // Every lets a job without arguments run at the start and then at an interval. A run may take a minute or, where that is
 // longer, the interval. It may come late, and twice after a change of leader.
 func (q *Queue) Every(name string, interval time.Duration, do func(context.Context) error) {
-	handle(q, name, max(jobTimeout, interval), func(ctx context.Context, _ struct{}) error {
-		err := do(ctx)
-		if err != nil && ctx.Err() == nil {
-			q.log.ErrorContext(ctx, "a periodic job failed", "job", name, "error", err) // the library calls it information
-		}
-		return err
-	})
+	handle(q, name, handler{limit: max(jobTimeout, interval), every: true}, func(ctx context.Context, _ struct{}) error { return do(ctx) })
 	q.periodic = append(q.periodic, river.NewPeriodicJob(river.PeriodicInterval(interval),
 		func() (river.JobArgs, *river.InsertOpts) {
 			return job{Name: name, Args: json.RawMessage("{}")}, &river.InsertOpts{UniqueOpts: river.UniqueOpts{ByArgs: true, ByPeriod: interval}}
@@ -123,6 +121,7 @@ func (q *Queue) Run(ctx context.Context) error {
 		Schema: postgres.QueueSchema, Logger: q.log, Workers: w, PeriodicJobs: q.periodic,
 		Queues:     map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: workers}},
 		JobTimeout: jobTimeout, RescueStuckJobsAfter: rescue, FetchPollInterval: poll,
+		ErrorHandler:        failures{q},
 		ReindexerIndexNames: []string{}, // only the owner of an index can rebuild it, and the program owns none
 	})
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"partnerd/internal/clock"
@@ -98,9 +99,9 @@ func (h *HTTP) Send(ctx context.Context, m Message) error {
 func inDoubt(err error) error {
 	var timeout net.Error
 	if errors.As(err, &timeout) && timeout.Timeout() {
-		return errors.New("text message provider did not answer in time")
+		return telemetry.WithClass(errors.New("text message provider did not answer in time"), "timeout")
 	}
-	return errors.New("text message provider gave no answer of HTTP")
+	return telemetry.WithClass(errors.New("text message provider gave no answer of HTTP"), "response")
 }
 
 // judge reads the provider's answer. Its message may repeat the number, so only its code is told.
@@ -117,7 +118,8 @@ func judge(res *http.Response) error {
 		certain = ErrRefused
 	}
 	if res.StatusCode == http.StatusGatewayTimeout || res.StatusCode == http.StatusBadGateway {
-		return fmt.Errorf("text message provider answered %d", res.StatusCode)
+		return telemetry.WithClass(fmt.Errorf("text message provider answered %d", res.StatusCode), strconv.Itoa(res.StatusCode))
 	}
-	return fmt.Errorf("%w: provider answered %d, code %d", certain, res.StatusCode, body.Code)
+	class := strings.TrimSuffix(fmt.Sprintf("%d_%d", res.StatusCode, body.Code), "_0")
+	return telemetry.WithClass(fmt.Errorf("%w: provider answered %d, code %d", certain, res.StatusCode, body.Code), class)
 }

@@ -112,13 +112,10 @@ func (s *Service) send(ctx context.Context, j job) error {
 	defer cancel()
 	err = s.sender.Send(sending, m)
 	switch {
-	case errors.Is(err, ErrRefused):
-		s.log.Warn("text message refused", "message", j.ID, "error", err)
-		return nil
 	case errors.Is(err, ErrNotSent):
 		return errors.Join(err, forget(context.WithoutCancel(ctx), s.db.Read(), j.ID))
-	case err != nil:
-		s.log.Error("text message in doubt", "message", j.ID, "error", err)
+	case err != nil: // refused, or in doubt
+		return queue.Final(err)
 	}
 	return nil
 }

@@ -88,12 +88,18 @@ func wait(t *testing.T, what string, c <-chan struct{}) {
 	}
 }
 
-// finished waits until the queue has no work left.
+// finished waits until the queue has done all of its work.
 func finished(t *testing.T, db *postgres.DB) {
+	t.Helper()
+	ended(t, db, "completed")
+}
+
+// ended waits until every job is in the state.
+func ended(t *testing.T, db *postgres.DB, state string) {
 	t.Helper()
 	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); <-time.After(10 * time.Millisecond) {
 		var n int
-		if err := db.Pool().QueryRow(t.Context(), `SELECT count(*) FROM river.river_job WHERE state <> 'completed'`).Scan(&n); err != nil {
+		if err := db.Pool().QueryRow(t.Context(), `SELECT count(*) FROM river.river_job WHERE state <> $1::river.river_job_state`, state).Scan(&n); err != nil {
 			t.Fatal(err)
 		}
 		if n == 0 {
@@ -124,7 +130,7 @@ func TestWhatMayHaveBeenSentAndWhatIsRefusedIsNotSentAgain(t *testing.T) {
 		s := &script{answers: []error{err}, done: make(chan struct{}, 9)}
 		_, db, _ := run(t, s, time.Hour)
 		wait(t, "not tried", s.done)
-		finished(t, db)
+		ended(t, db, "cancelled")
 		if s.tries != 1 {
 			t.Errorf("%v: %d tries", err, s.tries)
 		}

@@ -76,9 +76,11 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer, err
 }
 
-// Class is an error of the network by a word, for [Span.Fail]: "canceled", "timeout", "dns", "tls", "connect", or "_OTHER", which is
-// OpenTelemetry's for all others. What the error says stays here.
+// Class names an error by a word that holds nothing of its text: the class that [WithClass] gave it, "canceled", "timeout", "dns",
+// "tls", "connect", "sql_" with the code of the database, or "_OTHER", which is OpenTelemetry's for all others.
 func Class(err error) string {
+	var classed interface{ ErrorClass() string }
+	var database interface{ SQLState() string }
 	var timeout net.Error
 	var dns *net.DNSError
 	var certificate *tls.CertificateVerificationError
@@ -86,6 +88,8 @@ func Class(err error) string {
 	var alert tls.AlertError
 	var operation *net.OpError
 	switch {
+	case errors.As(err, &classed):
+		return classed.ErrorClass()
 	case errors.Is(err, context.Canceled):
 		return "canceled"
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
@@ -96,9 +100,25 @@ func Class(err error) string {
 		return "tls"
 	case errors.As(err, &operation) && operation.Op == "dial":
 		return "connect"
+	case errors.As(err, &database):
+		return "sql_" + database.SQLState()
 	}
 	return "_OTHER"
 }
+
+// WithClass gives an error the word that [Class] returns for it, such as the code that a provider responded with.
+func WithClass(err error, class string) error { return classedError{err, class} }
+
+type classedError struct {
+	error
+	class string
+}
+
+// ErrorClass returns the word.
+func (e classedError) ErrorClass() string { return e.class }
+
+// Unwrap returns the error without the word.
+func (e classedError) Unwrap() error { return e.error }
 
 // HostPort splits the address of a server into what [Tracer.Ask] takes; port is 0 when it has none.
 func HostPort(address string) (host string, port int) {

@@ -3,6 +3,7 @@ package telemetry_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -98,5 +99,28 @@ func TestAFailureOnTheWayToAProviderIsAWord(t *testing.T) {
 		if len(gets) != 1 || !gets[0].Failed || gets[0].Attributes["error.type"] != want || gets[0].Attributes["server.address"] != "provider.example" || strings.Contains(spans.Told(), "SECRET") {
 			t.Errorf("%s: %s", want, spans.Told())
 		}
+	}
+}
+
+// refusal is an error of the database, by its code.
+type refusal string
+
+func (refusal) Error() string      { return "SECRET" }
+func (r refusal) SQLState() string { return string(r) }
+
+// An error is named by a word, however deep it lies, and nothing of its text is in the word.
+func TestAnErrorIsNamedByAWord(t *testing.T) {
+	t.Parallel()
+	refused := telemetry.WithClass(errors.New("550 SECRET"), "550")
+	for want, err := range map[string]error{
+		"550": fmt.Errorf("send: %w", refused), "sql_53300": fmt.Errorf("purge: %w", refusal("53300")),
+		"canceled": fmt.Errorf("run: %w", context.Canceled), "_OTHER": errors.New("SECRET"),
+	} {
+		if got := telemetry.Class(err); got != want {
+			t.Errorf("%v is %q, want %q", err, got, want)
+		}
+	}
+	if refused.Error() != "550 SECRET" {
+		t.Errorf("the text became %q", refused)
 	}
 }

@@ -5,6 +5,7 @@ package app
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"path/filepath"
@@ -107,9 +108,12 @@ type App struct {
 	limiter   *ratelimit.Limiter
 	witness   *restore.Witness
 	ending    atomic.Bool // this process was told to end
-	cursor    []byte      // signs page cursors
-	box       *seal.Box
-	requests  *httpapi.Metrics
+
+	certificate watchedCertificate
+
+	cursor   []byte // signs page cursors
+	box      *seal.Box
+	requests *httpapi.Metrics
 }
 
 // Open connects to the database (starting the private cluster when none is configured), makes sure that it belongs to
@@ -161,7 +165,9 @@ func (a *App) open(ctx context.Context, move *operator.Act) error {
 	if err := reseal.Check(ctx, a.DB.Read(), k.box, sealedColumns()); err != nil {
 		return err
 	}
-	if err := k.keep(ctx, a.DB.Read()); err != nil {
+	if err := k.keep(ctx, a.DB.Read()); errors.Is(err, seal.ErrOpen) {
+		return a.Config.masterKeyFault(fmt.Errorf("it is not the key that this database was sealed with: %w", err))
+	} else if err != nil {
 		return err
 	}
 	a.box, a.cursor = k.box, k.cursor

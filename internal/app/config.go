@@ -358,13 +358,13 @@ func (c *Config) keys() (k keys, err error) {
 		return k, err
 	}
 	if public, err = orFile(public, c.path(notePublicKey)); err != nil {
-		return k, fmt.Errorf("note key: %w", err)
+		return k, c.noteKeyFault(err)
 	}
 	if k.box, err = seal.OpenBox(master); err != nil {
-		return k, fmt.Errorf("master key: %w", err)
+		return k, c.masterKeyFault(err)
 	}
 	if k.drop, err = seal.OpenDrop(public); err != nil {
-		return k, fmt.Errorf("note key: %w", err)
+		return k, c.noteKeyFault(err)
 	}
 	k.master = master
 	return k, nil
@@ -391,11 +391,43 @@ func (k *keys) keep(ctx context.Context, tx postgres.Tx) error {
 
 // Master returns the master key: the configured one, or that of the data folder.
 func (c *Config) Master() (string, error) {
-	key, err := orFile(c.MasterKey, c.path("keys/master.key"))
+	key, err := orFile(c.MasterKey, c.path(masterKey))
 	if err != nil {
-		return "", fmt.Errorf("master key: %w", err)
+		return "", c.masterKeyFault(err)
 	}
 	return key, nil
+}
+
+// masterKeyFault says which master key cannot be used, and the way out.
+func (c *Config) masterKeyFault(err error) error {
+	return fmt.Errorf("master key: %s: %w; put the copy of this key back that is kept with the backups, because a new key opens nothing of this database",
+		c.keySource("PARTNERD_MASTER_KEY", c.MasterKey, masterKey), unread(err))
+}
+
+// noteKeyFault says which public key of notes cannot be used, and the way out.
+func (c *Config) noteKeyFault(err error) error {
+	return fmt.Errorf("note key: %s: %w; put the public half back that partnerd key generate printed, or a new one: notes open with the private half of their day",
+		c.keySource("PARTNERD_NOTE_PUBLIC_KEY", c.NotePublicKey, notePublicKey), unread(err))
+}
+
+// unread is an error of a file without its path, which is said before it.
+func unread(err error) error {
+	var at *fs.PathError
+	if errors.As(err, &at) {
+		return at.Err
+	}
+	return err
+}
+
+// keySource names where a key comes from: the file that a variable names, the variable, or the file in the data folder.
+func (c *Config) keySource(setting, value, file string) string {
+	if value == "" {
+		return c.path(file)
+	}
+	if named := os.Getenv(setting + "_FILE"); named != "" && os.Getenv(setting) == "" {
+		return named + " (" + setting + "_FILE)"
+	}
+	return setting
 }
 
 // checkNoteKey keeps the key that opens notes away from a live server: whoever reads the data folder, or a backup of it,
@@ -418,7 +450,7 @@ func (c *Config) checkNoteKey() error {
 }
 
 // In the data folder.
-const notePublicKey, notePrivateKey = "keys/note-public.key", "keys/note-private.key"
+const masterKey, notePublicKey, notePrivateKey = "keys/master.key", "keys/note-public.key", "keys/note-private.key"
 
 // makeKeys fills the key folder unless there is one. The folder appears whole, so of several processes that start at
 // once one wins and all use its keys. A sandbox gets a pair for notes too, whose private half lies there for whoever
@@ -440,7 +472,7 @@ func (c *Config) makeKeys() error {
 	if err != nil {
 		return err
 	}
-	made := map[string]string{"keys/master.key": master}
+	made := map[string]string{masterKey: master}
 	if c.Sandbox() {
 		if made[notePublicKey], made[notePrivateKey], err = seal.NewKeyPair(); err != nil {
 			return err

@@ -7,10 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/url"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -65,6 +63,8 @@ func Examine(ctx context.Context, cfg Config, log *slog.Logger) []Finding {
 		e.lacks = e.installed(ctx)
 	}
 	box := e.keys()
+	e.secretFiles()
+	e.dataFolder()
 	if looks {
 		e.installation(ctx, log, box)
 	}
@@ -158,9 +158,9 @@ func (e *examination) keys() (box *seal.Box) {
 	} else if !e.tries("note key", "PARTNERD_NOTE_PUBLIC_KEY") || e.NotePublicKey == "" && e.isNew() {
 		// nothing to read
 	} else if public, err := orFile(e.NotePublicKey, e.path(notePublicKey)); err != nil {
-		e.fail("note key", err.Error(), "Set PARTNERD_NOTE_PUBLIC_KEY (partnerd key generate).")
+		e.fail("note key", e.noteKeyFault(err).Error(), "Set PARTNERD_NOTE_PUBLIC_KEY (partnerd key generate).")
 	} else if _, err := seal.OpenDrop(public); err != nil {
-		e.fail("note key", err.Error(), "Set PARTNERD_NOTE_PUBLIC_KEY to the public half that partnerd key generate printed.")
+		e.fail("note key", e.noteKeyFault(err).Error(), "Set PARTNERD_NOTE_PUBLIC_KEY to the public half that partnerd key generate printed.")
 	} else {
 		e.ok("note key", "the public half can be read")
 	}
@@ -173,14 +173,13 @@ func (e *examination) keys() (box *seal.Box) {
 	}
 	master, err := e.Master()
 	if err == nil {
-		box, err = seal.OpenBox(master)
+		if box, err = seal.OpenBox(master); err != nil {
+			err = e.masterKeyFault(err)
+		}
 	}
 	if err != nil {
 		e.fail("master key", err.Error(), "Set PARTNERD_MASTER_KEY to the key that this deployment was made with.")
 		return nil
-	}
-	if info, err := os.Stat(e.path("keys")); e.MasterKey == "" && err == nil && info.Mode().Perm()&0o077 != 0 {
-		e.warn("master key", "others of this machine can look into "+e.path("keys"), "chmod 700 "+e.path("keys"))
 	}
 	return box
 }
@@ -557,7 +556,7 @@ func (e *examination) address(ctx context.Context) {
 
 func (e *examination) certificate(ctx context.Context, u *url.URL) {
 	const do = "Renew the certificate at the proxy, and look why it was not renewed by itself."
-	conn, err := (&tls.Dialer{}).DialContext(ctx, "tcp", net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), "443")))
+	until, err := expiry(ctx, u)
 	var invalid *tls.CertificateVerificationError
 	switch {
 	case errors.As(err, &invalid):
@@ -567,8 +566,6 @@ func (e *examination) certificate(ctx context.Context, u *url.URL) {
 		e.warn("certificate", "it could not be looked at: "+plainly(err), "Look at DNS, firewall and proxy.")
 		return
 	}
-	defer conn.Close()
-	until := conn.(*tls.Conn).ConnectionState().PeerCertificates[0].NotAfter
 	left := until.Sub(clock.System{}.Now())
 	found := fmt.Sprintf("valid until %s (%d days)", until.UTC().Format(time.DateOnly), int(left.Hours()/24))
 	switch {

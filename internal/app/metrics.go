@@ -1,6 +1,7 @@
 package app
 
 import (
+	"context"
 	"crypto/sha256"
 	"crypto/subtle"
 	"errors"
@@ -16,6 +17,8 @@ import (
 
 	"partnerd/internal/postgres"
 )
+
+const probeTimeout = 2 * time.Second
 
 // bearer lets who shows the token pass; an empty one is not asked for.
 func bearer(token string, next http.Handler) http.Handler {
@@ -52,8 +55,31 @@ func (a *App) metricsHandler() http.Handler {
 		ErrorLog: slog.NewLogLogger(a.Logger.Handler(), slog.LevelWarn)})
 }
 
-// serveMetrics answers /metrics on an address of its own, to who can reach it and shows the token, if there is one. The
-// listener is open when it returns; stop closes it.
+// probe answers an orchestrator about a process that has no other address: the process lives, and with ready, the database answers and no
+// one has told the process to end.
+func (a *App) probe(ready bool) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		said := "ok"
+		if ready {
+			ctx, cancel := context.WithTimeout(r.Context(), probeTimeout)
+			defer cancel()
+			if err := a.DB.Ping(ctx); err != nil {
+				a.Logger.Warn("not ready", "error", err)
+				said = "unavailable"
+			} else if a.ending.Load() {
+				said = "ending"
+			}
+		}
+		w.Header().Set("Content-Type", "application/json")
+		if said != "ok" {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+		fmt.Fprintf(w, `{"status":%q}`+"\n", said)
+	}
+}
+
+// serveMetrics answers /metrics on an address of its own, to who can reach it and shows the token, if there is one, and probes to
+// anyone. The listener is open when it returns; stop closes it.
 func (a *App) serveMetrics() (stop func(), err error) {
 	listener, err := net.Listen("tcp", a.Config.MetricsAddr)
 	if err != nil {
@@ -61,6 +87,8 @@ func (a *App) serveMetrics() (stop func(), err error) {
 	}
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", bearer(a.Config.MetricsToken, a.metricsHandler()))
+	mux.Handle("GET /healthz", a.probe(false))
+	mux.Handle("GET /readyz", a.probe(true))
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 15 * time.Second}
 	go func() {
 		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {

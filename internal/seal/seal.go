@@ -18,6 +18,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -68,6 +69,11 @@ func (b *Box) Has(p Part) bool { return slices.Contains(b.parts, p) }
 // Parts lists the parts, the oldest first.
 func (b *Box) Parts() []Part { return slices.Clone(b.parts) }
 
+// ErrOpen is what a key says of what another one sealed, for another place, or that was changed.
+var ErrOpen = errors.New("the key does not open it")
+
+var errOtherKind = errors.New("it is not a key of this kind, or it was changed")
+
 // Drop seals only. Safe for concurrent use.
 type Drop struct{ encrypt tink.HybridEncrypt }
 
@@ -105,7 +111,7 @@ func OpenBox(key string) (*Box, error) {
 	}
 	a, err := aead.New(h)
 	if err != nil {
-		return nil, fmt.Errorf("read key: %w", err)
+		return nil, errOtherKind
 	}
 	info := h.KeysetInfo()
 	b := &Box{aead: a, sealing: Part(info.GetPrimaryKeyId())}
@@ -144,7 +150,7 @@ func OpenDrop(public string) (*Drop, error) {
 	}
 	e, err := hybrid.NewHybridEncrypt(h)
 	if err != nil {
-		return nil, fmt.Errorf("read public key: %w", err)
+		return nil, errOtherKind
 	}
 	return &Drop{e}, nil
 }
@@ -163,7 +169,7 @@ func (b *Box) Seal(place string, plaintext []byte) ([]byte, error) {
 func (b *Box) Open(place string, ciphertext []byte) ([]byte, error) {
 	p, err := b.aead.Decrypt(ciphertext, []byte(place))
 	if err != nil {
-		return nil, fmt.Errorf("open %s: %w", place, err)
+		return nil, fmt.Errorf("open %s: %w: %w", place, ErrOpen, err)
 	}
 	return p, nil
 }
@@ -185,14 +191,19 @@ func encode(h *keyset.Handle) (string, error) {
 	return base64.StdEncoding.EncodeToString(buf.Bytes()), nil
 }
 
+// decode does not repeat what the library says of a key that is none: it names parts of the library.
 func decode(key string) (*keyset.Handle, error) {
-	raw, err := base64.StdEncoding.DecodeString(strings.TrimSpace(key))
+	key = strings.TrimSpace(key)
+	if key == "" {
+		return nil, errors.New("it is empty")
+	}
+	raw, err := base64.StdEncoding.DecodeString(key)
 	if err != nil {
-		return nil, fmt.Errorf("read key: it is not base64")
+		return nil, errors.New("it is not base64, so it was cut off or changed")
 	}
 	h, err := insecurecleartextkeyset.Read(keyset.NewBinaryReader(bytes.NewReader(raw)))
 	if err != nil {
-		return nil, fmt.Errorf("read key: %w", err)
+		return nil, errors.New("it is no key, so it was cut off or changed")
 	}
 	return h, nil
 }

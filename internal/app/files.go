@@ -1,0 +1,50 @@
+package app
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+)
+
+// secretFiles looks whether others of this machine can read the files that hold secrets.
+func (e *examination) secretFiles() {
+	var said []string
+	look := func(path string, forbidden os.FileMode) {
+		if info, err := os.Stat(path); err == nil && info.Mode().Perm()&forbidden != 0 {
+			said = append(said, fmt.Sprintf("%s has mode %04o", path, info.Mode().Perm()))
+		}
+	}
+	for _, name := range []string{"keys", masterKey, notePrivateKey, "demo.json"} {
+		look(e.path(name), 0o077)
+	}
+	for _, variable := range os.Environ() {
+		name, path, _ := strings.Cut(variable, "=")
+		if strings.HasSuffix(name, "_FILE") && (strings.HasPrefix(name, "PARTNERD_") || strings.HasPrefix(name, "OTEL_")) && path != "" {
+			look(path, 0o007) // a group is how an orchestrator hands a file to a process
+		}
+	}
+	slices.Sort(said)
+	if len(said) > 0 {
+		e.warn("secret files", "others of this machine can read secrets: "+strings.Join(said, ", "), "chmod 700 the folder and 600 the files.")
+	}
+}
+
+// dataFolder looks whether what is kept in the data folder can be written there.
+func (e *examination) dataFolder() {
+	if !e.Sandbox() || e.MailServer != "" && e.SMSServer != "" {
+		return // nothing is kept there after the first start
+	}
+	if _, err := os.Stat(e.DataDir); err != nil {
+		return // the first start makes it
+	}
+	f, err := os.CreateTemp(e.DataDir, ".doctor-*")
+	if err != nil {
+		e.warn("data folder", "nothing can be written to "+e.DataDir+": "+unread(err).Error(),
+			"Make it writable for this user. A sandbox keeps mail and text messages there until PARTNERD_MAIL_SERVER and PARTNERD_SMS_SERVER are set.")
+		return
+	}
+	f.Close()
+	os.Remove(f.Name())
+	e.ok("data folder", e.DataDir+" can be written to")
+}

@@ -1,0 +1,156 @@
+package app
+
+import (
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"partnerd/internal/dbtest"
+	"partnerd/internal/seal"
+)
+
+// Whatever happened to a key file, the error names the file, says what is wrong with it and what to do, and no new key is made.
+func TestAKeyFileThatCannotBeUsedIsNamed(t *testing.T) {
+	t.Parallel()
+	_, private, err := seal.NewKeyPair()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, damage := range map[string]struct {
+		do   func(path string) error
+		want string
+	}{
+		"empty":           {func(path string) error { return os.WriteFile(path, nil, 0o600) }, "it is empty"},
+		"cut":             {func(path string) error { return os.Truncate(path, 40) }, "cut off or changed"},
+		"changed":         {func(path string) error { return os.WriteFile(path, []byte("hello world!"), 0o600) }, "cut off or changed"},
+		"of another kind": {func(path string) error { return os.WriteFile(path, []byte(private), 0o600) }, "not a key of this kind"},
+		"missing":         {os.Remove, "no such file"},
+	} {
+		for _, file := range []string{masterKey, notePublicKey} {
+			c := good()
+			c.Env, c.DataDir, c.MasterKey, c.NotePublicKey = "sandbox", t.TempDir(), "", ""
+			if _, err := c.keys(); err != nil {
+				t.Fatal(err)
+			}
+			if err := damage.do(c.path(file)); err != nil {
+				t.Fatal(err)
+			}
+			_, err := c.keys()
+			if err == nil || !strings.Contains(err.Error(), c.path(file)+": ") || !strings.Contains(err.Error(), damage.want) || !strings.Contains(err.Error(), "; put ") ||
+				strings.Count(err.Error(), c.path(file)) != 1 {
+				t.Errorf("%s, %s: %v", name, file, err)
+			}
+		}
+	}
+}
+
+// A key that is whole and not the database's is named, too.
+func TestTheMasterKeyOfAnotherIsNamed(t *testing.T) {
+	t.Parallel()
+	cfg := ofEnvironment(t, "sandbox", dbtest.URL(t))
+	a, err := Open(t.Context(), cfg, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.Close()
+	if cfg.MasterKey, err = seal.NewKey(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err = Open(t.Context(), cfg, slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), "PARTNERD_MASTER_KEY") && !strings.Contains(err.Error(), "master key") {
+		t.Errorf("it starts with %v", err)
+	}
+}
+
+// The doctor warns of secrets that others can read, wherever they lie, and of a data folder that takes no mail.
+func TestTheDoctorLooksAtFiles(t *testing.T) {
+	t.Setenv("PARTNERD_METRICS_TOKEN_FILE", filepath.Join(t.TempDir(), "token"))
+	c := good()
+	c.Env, c.DataDir, c.MasterKey, c.NotePublicKey = "sandbox", t.TempDir(), "", ""
+	if _, err := c.keys(); err != nil {
+		t.Fatal(err)
+	}
+	look := func() []Finding {
+		e := &examination{Config: c}
+		e.secretFiles()
+		e.dataFolder()
+		return e.found
+	}
+	if found := look(); len(found) != 1 || found[0].Level != OK {
+		t.Errorf("a folder that is right: %+v", found)
+	}
+	if err := os.WriteFile(os.Getenv("PARTNERD_METRICS_TOKEN_FILE"), []byte("x"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(c.path(masterKey), 0o640); err != nil {
+		t.Fatal(err)
+	}
+	i := slices.IndexFunc(look(), func(f Finding) bool { return f.Check == "secret files" })
+	if i < 0 || !strings.Contains(look()[i].Found, c.path(masterKey)+" has mode 0640") || !strings.Contains(look()[i].Found, "token has mode 0644") {
+		t.Errorf("files that others can read: %+v", look())
+	}
+	c.DataDir = c.path(masterKey) // nobody, not even root, writes below a file
+	if found := look(); !slices.ContainsFunc(found, func(f Finding) bool { return f.Check == "data folder" && f.Level == Warn }) {
+		t.Errorf("a folder that takes nothing: %+v", found)
+	}
+}
+
+// A process without an address of its own tells its orchestrator that it lives and is ready, without the token of the metrics.
+func TestAProcessThatOnlyWorksIsProbed(t *testing.T) {
+	t.Parallel()
+	a, err := Open(t.Context(), ofEnvironment(t, "sandbox", dbtest.URL(t)), slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(a.Close)
+	status := func(ready bool) int {
+		w := httptest.NewRecorder()
+		a.probe(ready)(w, httptest.NewRequest(http.MethodGet, "/", nil))
+		return w.Code
+	}
+	if lives, ready := status(false), status(true); lives != http.StatusOK || ready != http.StatusOK {
+		t.Errorf("while it works: %d %d", lives, ready)
+	}
+	a.ending.Store(true)
+	if lives, ready := status(false), status(true); lives != http.StatusOK || ready != http.StatusServiceUnavailable {
+		t.Errorf("while it ends: %d %d", lives, ready)
+	}
+	a.ending.Store(false)
+	a.DB.Close()
+	if lives, ready := status(false), status(true); lives != http.StatusOK || ready != http.StatusServiceUnavailable {
+		t.Errorf("without a database: %d %d", lives, ready)
+	}
+}
+
+// The end of the public address's certificate is measured, also when the certificate is not trusted or is over.
+func TestTheEndOfTheCertificateIsMeasured(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewUnstartedServer(http.NotFoundHandler())
+	server.Config.ErrorLog = slog.NewLogLogger(slog.NewTextHandler(io.Discard, nil), slog.LevelError)
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	u, err := url.Parse(server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if until, _ := expiry(t.Context(), u); !until.Equal(server.Certificate().NotAfter) {
+		t.Errorf("it is valid until %s", until)
+	}
+	a := &App{Config: Config{BaseURL: server.URL}, Logger: slog.New(slog.DiscardHandler)}
+	a.lookAtCertificate(t.Context())
+	if got := a.certificate.until.Load(); got != server.Certificate().NotAfter.Unix() {
+		t.Errorf("measured as %s", time.Unix(got, 0))
+	}
+	server.Close()
+	a.lookAtCertificate(t.Context())
+	if got := a.certificate.until.Load(); got != 0 {
+		t.Errorf("measured as %d when nobody answers", got)
+	}
+}

@@ -7,7 +7,7 @@ GOVULNCHECK := go run golang.org/x/vuln/cmd/govulncheck@v1.8.0
 BENCHSTAT := go run golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da
 COMPARED := .data/bench-compare
 
-.PHONY: unpack-pgbackrest help build run demo test test-long observed pgbouncer pooled replicas upgrade failover drill chaos outages race generate verify-generated lint lint-go breaking release release-contracts supply alerts vuln browser sdk fuzz-contract ci bench bench-compare profile simulate
+.PHONY: unpack-pgbackrest help build run demo test test-long observed pgbouncer pooled replicas upgrade failover drill chaos outages race generate verify-generated lint lint-go breaking release release-contracts supply alerts manifests vuln browser sdk fuzz-contract ci bench bench-compare profile simulate
 
 help:
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -176,6 +176,15 @@ alerts: ## check the alarms of .deploy, and that each is raised by what it is ab
 		(apt-get download -q prometheus || { apt-get update -q && apt-get download -q prometheus; }) && dpkg -x prometheus_*.deb . && rm prometheus_*.deb; fi; \
 	[ -x $(PROMTOOL) ] || { echo "NOT CHECKED: promtool cannot be had here"; exit 0; }; \
 	cd $(CURDIR)/.deploy && $(PROMTOOL) check rules alerts.yaml && $(PROMTOOL) test rules alerts_test.yaml && $(PROMTOOL) check config --syntax-only prometheus.yaml
+
+# From Python's index, into a folder of its own. Kinds that an operator brings (PodMonitor) have no schema there.
+KUBERNETES_VALIDATE := .data/tools/kubernetes-validate
+
+$(KUBERNETES_VALIDATE)/bin/kubernetes-validate:
+	@mkdir -p $(KUBERNETES_VALIDATE) && python3 -m venv $(KUBERNETES_VALIDATE) && $(KUBERNETES_VALIDATE)/bin/pip install -q kubernetes-validate==1.37.0 || true
+
+manifests: $(KUBERNETES_VALIDATE)/bin/kubernetes-validate ## check the manifests of .deploy for Kubernetes
+	@[ -x $< ] || { echo "NOT CHECKED: kubernetes-validate cannot be had here"; exit 0; }; $< --strict .deploy/kubernetes.yaml
 
 # The list of vulnerabilities is asked for over the network. Where it cannot be had, nothing is checked, and that is said.
 vuln: ## look for known vulnerabilities in what the program calls

@@ -46,7 +46,7 @@ func TestAlarmsAndDashboardFitTheMetrics(t *testing.T) {
 		t.Errorf("the runbook has %v, the alarms are %v", sections, names)
 	}
 	for _, name := range names {
-		if !strings.Contains(alarms, "runbook: runbook.md#"+strings.ToLower(name)+"\n") {
+		if !strings.Contains(alarms, "runbook_url: https://runbooks.partners.example/runbook.md#"+strings.ToLower(name)+"\n") {
 			t.Errorf("%s does not lead to its section of the runbook", name)
 		}
 		if !strings.Contains(tests, "        alertname: "+name+"\n        exp_alerts:\n") {
@@ -122,5 +122,83 @@ func TestTheManifestsFitTheProgram(t *testing.T) {
 	}
 	if len(composed.Services["serve"].Tmpfs) == 0 {
 		t.Error("no mount was found: the test cannot read the file")
+	}
+}
+
+// Nothing in the manifests runs with more than it needs: secrets are files, processes tell that they are ready, logs have an end.
+func TestTheManifestsAreCareful(t *testing.T) {
+	t.Parallel()
+	raw, err := os.ReadFile("../.deploy/kubernetes.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	type probe map[string]any
+	type manifest struct {
+		Kind     string
+		Metadata struct{ Name string }
+		Spec     struct {
+			TTL      int `yaml:"ttlSecondsAfterFinished"`
+			Deadline int `yaml:"activeDeadlineSeconds"`
+			Template struct {
+				Spec struct {
+					ServiceAccountName string           `yaml:"serviceAccountName"`
+					Spread             []map[string]any `yaml:"topologySpreadConstraints"`
+					Containers         []struct {
+						Readiness probe `yaml:"readinessProbe"`
+						Liveness  probe `yaml:"livenessProbe"`
+					}
+				}
+			}
+		}
+	}
+	kinds := map[string]int{}
+	for _, document := range strings.Split(string(raw), "\n---\n") {
+		var m manifest
+		if err := yaml.Unmarshal([]byte(document), &m); err != nil {
+			t.Fatal(err)
+		}
+		kinds[m.Kind]++
+		pod := m.Spec.Template.Spec
+		if len(pod.Containers) > 0 && pod.ServiceAccountName == "" {
+			t.Errorf("%s %s has the service account of the namespace", m.Kind, m.Metadata.Name)
+		}
+		if m.Kind == "Job" && (m.Spec.TTL == 0 || m.Spec.Deadline == 0) {
+			t.Errorf("%s has no end", m.Metadata.Name)
+		}
+		if m.Kind == "Deployment" && (len(pod.Spread) != 2 || pod.Containers[0].Readiness == nil || pod.Containers[0].Liveness == nil) {
+			t.Errorf("%s is not spread, or not probed", m.Metadata.Name)
+		}
+	}
+	for _, kind := range []string{"Deployment", "Job", "ServiceAccount", "NetworkPolicy", "PodMonitor", "Ingress", "PodDisruptionBudget"} {
+		if kinds[kind] == 0 {
+			t.Errorf("there is no %s", kind)
+		}
+	}
+	if strings.Contains(string(raw), "secretKeyRef") || !strings.Contains(string(raw), "GOMEMLIMIT") || strings.Contains(string(raw), "emptyDir: {}") {
+		t.Error("secrets are in the environment, Go does not know its limit of memory, or a folder has none")
+	}
+	if raw, err = os.ReadFile("../.deploy/compose.yaml"); err != nil {
+		t.Fatal(err)
+	}
+	var composed struct {
+		Services map[string]struct {
+			Image, Command any
+			CapDrop        []string `yaml:"cap_drop"`
+			Logging        map[string]any
+			Healthcheck    map[string]any
+		}
+	}
+	if err := yaml.Unmarshal(raw, &composed); err != nil {
+		t.Fatal(err)
+	}
+	for name, s := range composed.Services {
+		if !slices.Equal(s.CapDrop, []string{"ALL"}) || s.Logging == nil {
+			t.Errorf("%s keeps capabilities, or its log has no end", name)
+		}
+		if strings.HasPrefix(name, "serve") || name == "work" {
+			if s.Healthcheck == nil {
+				t.Errorf("nobody asks %s whether it is ready", name)
+			}
+		}
 	}
 }

@@ -29,6 +29,7 @@ type cli struct {
 	Migrate      migrateCmd          `cmd:"" help:"Bring the database to the newest schema; the same as migrations up."`
 	Migrations   migrationsCmd       `cmd:"" help:"The schema of the database."`
 	Doctor       doctorCmd           `cmd:"" help:"Look at settings, database, keys, mail and address, and say what to do. Changes nothing; fails when something is wrong."`
+	Healthcheck  healthcheckCmd      `cmd:"" help:"Ask the process that runs on this machine whether it is ready. For the health check of a container."`
 	App          appCmd              `cmd:"" name:"app" help:"Partners' applications."`
 	Client       clientCmd           `cmd:"" help:"End clients."`
 	Lawyer       lawyerCmd           `cmd:"" help:"Lawyers."`

@@ -52,6 +52,7 @@ func (a *App) Run(ctx context.Context, serve, work bool, started func()) error {
 		background["log of uses"] = a.Access.Run
 		background["log of requests"] = a.Requests.Run
 		background["desks"] = a.Desk.Run
+		background["certificate"] = a.watchCertificate
 		background["shared quotas"] = a.limiter.Run
 		if a.Config.Sandbox() {
 			background["simulated payments"] = a.SimulatedPayments.Run // reports to this process, which a process that only works cannot
@@ -78,6 +79,7 @@ func (a *App) Run(ctx context.Context, serve, work bool, started func()) error {
 	if !serve {
 		started()
 		<-ctx.Done()
+		a.ending.Store(true)
 		return nil
 	}
 	return a.serve(ctx, started, stopWorkers)

@@ -34,6 +34,7 @@ import (
 	"partnerd/internal/sandbox"
 	"partnerd/internal/staff"
 	"partnerd/internal/status"
+	"partnerd/internal/telemetry"
 	"partnerd/internal/telephony"
 	"partnerd/internal/wallet"
 )
@@ -72,7 +73,7 @@ func (a *App) wire(ctx context.Context, k keys) (err error) {
 	a.purgeEvery("the log of uses", 24*time.Hour, a.Access.Purge)
 	a.Requests = requestlog.New(a.DB, a.Metrics)
 	a.purgeEvery("the log of requests", time.Hour, a.Requests.Purge)
-	a.Metrics.MustRegister(partitions{a.DB}, late{a.DB})
+	a.Metrics.MustRegister(partitions{a.DB}, late{a.DB}, copies{a.DB}, &a.certificate)
 	a.witness = restore.NewWitness(a.DB, cfg.path("marks"), a.Logger)
 	a.Metrics.MustRegister(a.witness, clockAhead(a.DB))
 	a.Idempotency = idempotency.New(a.DB, k.box)
@@ -120,6 +121,7 @@ func (a *App) wire(ctx context.Context, k keys) (err error) {
 	}
 	a.Telephony = telephony.New(a.DB, provider, people, a.Logger)
 	a.Telephony.Tracer = a.telemetry.Tracer()
+	a.Metrics.MustRegister(a.Telephony.Collector())
 	if a.queries, err = a.DB.ByIndex(ctx, queueConns); err != nil {
 		return err
 	}
@@ -154,6 +156,7 @@ func (a *App) wire(ctx context.Context, k keys) (err error) {
 	a.Books = books.New(a.DB, a.Logger)
 	a.Metrics.MustRegister(a.Books.Collector())
 	a.Queue.Every("examination of the books", books.CheckEvery, a.Books.ExamineIfDue)
+	a.Metrics.MustRegister(a.Queue.Collectors()...)
 	a.sayWhatIsMissing()
 	a.Operator = &operator.Service{DB: a.DB, Sandbox: cfg.Sandbox(), Accounts: a.Accounts, Applications: a.Applications, OAuth: a.OAuth, Wallet: a.Wallet,
 		Payments: a.Payments, Webhooks: a.Webhooks, Lawyers: a.Lawyers, Consultations: a.Consultations,
@@ -252,7 +255,7 @@ type noMail struct{}
 
 // Send implements mail.Sender.
 func (noMail) Send(context.Context, mail.Message) error {
-	return errors.New("PARTNERD_MAIL_SERVER is not set")
+	return telemetry.WithClass(errors.New("PARTNERD_MAIL_SERVER is not set"), "not_set")
 }
 
 // payments makes the service with the provider that is configured.

@@ -76,12 +76,14 @@ func TestRequestsAreMeasuredByRoute(t *testing.T) {
 		ask(http.MethodGet, fmt.Sprintf("/api/v1/none/%d", n))
 		ask(http.MethodGet, fmt.Sprintf("/api/v2/%d", n))
 		ask(http.MethodGet, fmt.Sprintf("/wp-admin/%d", n))
-		ask(fmt.Sprintf("MADEUP%d", n), "/healthz")
+		ask(fmt.Sprintf("MADEUP%d", n), "/openapi.yaml")
+		ask(http.MethodGet, "/healthz")
+		ask(http.MethodGet, "/readyz")
 	}
-	ask(http.MethodHead, "/healthz")
+	ask(http.MethodHead, "/openapi.yaml")
 	after := w.requests(t)
 	for series, want := range map[string]float64{
-		"GET /api/v1/consultations/:id 4xx": 50, "HEAD /healthz 2xx": 1,
+		"GET /api/v1/consultations/:id 4xx": 50, "HEAD /openapi.yaml 2xx": 1, "GET /healthz 2xx": 0, "GET /readyz 2xx": 0,
 	} {
 		if got := after[series] - before[series]; got != want {
 			t.Errorf("%s: %v more, want %v of %v", series, got, want, after)
@@ -95,7 +97,7 @@ func TestRequestsAreMeasuredByRoute(t *testing.T) {
 		total += n - before[series]
 	}
 	if total != 251 {
-		t.Errorf("%v requests were counted, want 251", total)
+		t.Errorf("%v requests were counted, want 251 and no probe", total)
 	}
 }
 

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"net/http"
 	"slices"
 	"strconv"
 	"time"
@@ -12,6 +13,8 @@ import (
 type Metrics struct {
 	requests *prometheus.CounterVec
 	duration *prometheus.HistogramVec
+
+	unauthorized prometheus.Counter
 }
 
 // NewMetrics registers with r what requests are measured by.
@@ -23,7 +26,9 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 			Help:    "From the header of a request to the end of its answer, by route and method.",
 			Buckets: []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10}}, []string{"route", "method"}),
 	}
-	r.MustRegister(m.requests, m.duration)
+	m.unauthorized = prometheus.NewCounter(prometheus.CounterOpts{Name: "partnerd_http_unauthorized_total",
+		Help: "Requests that were answered 401: credentials are missing, unknown or over."})
+	r.MustRegister(m.requests, m.duration, m.unauthorized)
 	return m
 }
 
@@ -45,4 +50,7 @@ func (m *Metrics) observe(route, method string, status int, took time.Duration) 
 	method = knownMethod(method)
 	m.requests.WithLabelValues(route, method, strconv.Itoa(status/100)+"xx").Inc()
 	m.duration.WithLabelValues(route, method).Observe(took.Seconds())
+	if status == http.StatusUnauthorized {
+		m.unauthorized.Inc()
+	}
 }

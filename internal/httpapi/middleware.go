@@ -105,7 +105,7 @@ func (s *Server) writeHeaders(c echo.Context, r *request) {
 }
 
 // accessLog measures each request, and writes one line about it that names no query, header or body; about a probe that succeeds,
-// one for who debugs.
+// one for who debugs. Probes are not measured: the answers of a balancer's would hide that callers' requests fail.
 func (s *Server) accessLog(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		start := s.deps.DB.Clock().Now()
@@ -115,7 +115,7 @@ func (s *Server) accessLog(next echo.HandlerFunc) echo.HandlerFunc {
 		}
 		r := requestOf(c.Request().Context())
 		method, status, took := edge.Method(c.Request()), c.Response().Status, s.deps.DB.Clock().Now().Sub(start)
-		if !r.stream {
+		if !r.stream && !isProbe(c.Path()) {
 			s.deps.Metrics.observe(c.Path(), method, status, took)
 		}
 		s.logForPartner(c, r, took)

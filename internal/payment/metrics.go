@@ -11,24 +11,38 @@ const scrapeTimeout = 2 * time.Second
 
 var incidentsMetric = prometheus.NewDesc("partnerd_payment_incidents_total", "Notices of payment providers that a person has to look into, by what came of them.", []string{"outcome"}, nil)
 
+var refundsMetric = prometheus.NewDesc("partnerd_topup_refunds", "Refunds that have not reached their source: retrying failed and are tried again, failed are refused for good.",
+	[]string{"state"}, nil)
+
 // collector counts at each scrape, so that every replica reports the same.
 type collector struct{ s *Service }
 
-// Collector exposes how many incidents there have been.
+// Collector exposes how many incidents there have been, and the refunds that do not get on.
 func (s *Service) Collector() prometheus.Collector { return collector{s} }
 
 // Describe implements prometheus.Collector.
-func (c collector) Describe(out chan<- *prometheus.Desc) { out <- incidentsMetric }
+func (c collector) Describe(out chan<- *prometheus.Desc) {
+	out <- incidentsMetric
+	out <- refundsMetric
+}
 
 // Collect implements prometheus.Collector. An outcome that has not occurred counts 0, so that its first time is a rise.
 func (c collector) Collect(out chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
 	defer cancel()
-	counts, err := countIncidents(ctx, c.s.db.Read())
+	tx := c.s.db.Read()
+	counts, err := countIncidents(ctx, tx)
 	if err != nil {
 		out <- prometheus.NewInvalidMetric(incidentsMetric, err)
 		return
 	}
+	retrying, failed, err := countUnsent(ctx, tx)
+	if err != nil {
+		out <- prometheus.NewInvalidMetric(refundsMetric, err)
+		return
+	}
+	out <- prometheus.MustNewConstMetric(refundsMetric, prometheus.GaugeValue, float64(retrying), "retrying")
+	out <- prometheus.MustNewConstMetric(refundsMetric, prometheus.GaugeValue, float64(failed), "failed")
 	by := map[Outcome]int64{}
 	for _, n := range counts {
 		by[n.Outcome] = n.Count

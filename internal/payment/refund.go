@@ -191,6 +191,7 @@ func (s *Service) SendRefunds(ctx context.Context) (sent int, err error) {
 func (s *Service) sendRefund(ctx context.Context, tx postgres.Tx, r dueRefund) error {
 	p := s.provider(r.Provider)
 	if p == nil {
+		s.log.WarnContext(ctx, "refund of a top-up waits for its provider to be configured", "refund", r.ID, "topup", r.TopUpID, "provider", r.Provider)
 		return postponeRefund(ctx, tx, r.ID, "the provider "+r.Provider+" is not configured", refundPause(r.Attempts))
 	}
 	ref, err := p.Refund(ctx, RefundRequest{ID: r.ID, PaymentRef: r.PaymentRef, TopUpID: r.TopUpID, Amount: r.AmountCents, Again: r.Attempts > 1})

@@ -137,6 +137,15 @@ func returning(ctx context.Context, tx postgres.Tx, clientID string) ([]Return, 
 	return list, err
 }
 
+// countUnsent counts refunds of which an attempt failed and that are tried again, and those that are refused for good.
+func countUnsent(ctx context.Context, tx postgres.Tx) (retrying, failed int64, err error) {
+	retrying, err = gorm.G[refundRow](tx.Gorm(ctx)).Where("state = ? AND last_error <> ''", refundPending).Count(ctx, "id")
+	if err == nil {
+		failed, err = gorm.G[refundRow](tx.Gorm(ctx)).Where("state = ?", refundFailed).Count(ctx, "id")
+	}
+	return retrying, failed, err
+}
+
 func openRefunds(ctx context.Context, tx postgres.Tx, limit int) ([]RefundState, error) {
 	rows, err := gorm.G[refundRow](tx.Gorm(ctx)).Where("state <> ?", refundSent).Order("created_at DESC").Limit(limit).Find(ctx)
 	list := make([]RefundState, len(rows))

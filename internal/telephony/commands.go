@@ -111,6 +111,7 @@ func (s *Service) execute(ctx context.Context, c command) settlement {
 	}
 	quit := abandoned(c.kind, c.tries, c.ended)
 	if ctx.Err() == nil {
+		s.failed.WithLabelValues(string(c.kind)).Inc()
 		s.log.WarnContext(ctx, "telephony command failed", "command", c.id, "kind", c.kind, "call", c.callID, "try", c.tries,
 			"given_up", quit, "error", err)
 	}

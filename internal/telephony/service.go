@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"partnerd/internal/id"
 	"partnerd/internal/postgres"
 	"partnerd/internal/telemetry"
@@ -18,6 +20,7 @@ type Service struct {
 	people  People
 	log     *slog.Logger
 	wake    chan struct{}
+	failed  *prometheus.CounterVec // tries of commands
 
 	// Set these before anything runs.
 	Tracer *telemetry.Tracer // of commands; nil for none
@@ -26,8 +29,21 @@ type Service struct {
 
 // New makes the service. db is for carrying out commands, which is no part of anybody's transaction.
 func New(db *postgres.DB, adapter Adapter, people People, log *slog.Logger) *Service {
-	return &Service{db: db, adapter: adapter, people: people, log: log, wake: make(chan struct{}, 1), Queue: db}
+	return &Service{db: db, adapter: adapter, people: people, log: log, wake: make(chan struct{}, 1), failed: newFailures(), Queue: db}
 }
+
+// newFailures begins each kind at 0: its first failure is a rise then.
+func newFailures() *prometheus.CounterVec {
+	c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "partnerd_telephony_commands_failed_total",
+		Help: "Tries of commands to the provider of calls that failed, by kind."}, []string{"kind"})
+	for _, kind := range []commandKind{cmdPlaceLeg, cmdBridge, cmdPlay, cmdCollect, cmdStartRecording, cmdStopRecording, cmdHangup} {
+		c.WithLabelValues(string(kind))
+	}
+	return c
+}
+
+// Collector exposes how often commands failed.
+func (s *Service) Collector() prometheus.Collector { return s.failed }
 
 // Available tells whether there is a provider that can make calls.
 func (s *Service) Available() bool {

@@ -3,9 +3,11 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -83,12 +85,18 @@ func query(pairs ...string) string {
 	return "?" + v.Encode()
 }
 
+// newestLast are the items in the order of all lists here; the API has these the newest first.
+func (p page[T]) newestLast() []T {
+	slices.Reverse(p.Items)
+	return p.Items
+}
+
 // more says how to go on with a list.
 func (p page[T]) more(lines []string) []string {
 	if p.NextCursor == nil {
 		return lines
 	}
-	return append(lines, "", "There is more: --cursor="+*p.NextCursor)
+	return append(lines, "", "There are older ones: --cursor="+*p.NextCursor)
 }
 
 type listing struct {
@@ -137,7 +145,7 @@ func (c *deliveriesCmd) Run(ctx context.Context, s *service) error {
 	}
 	return tell(ctx, s, http.MethodGet, "/deliveries"+query("state", c.State, "consultationId", c.Consultation, "cursor", c.Cursor, "limit", strconv.Itoa(c.Limit)), nil, func(p page[delivery]) []string {
 		lines := []string{row("CREATED", "STATE", "ATTEMPTS", "TYPE", "CONSULTATION", "DELIVERY")}
-		for _, d := range p.Items {
+		for _, d := range p.newestLast() {
 			lines = append(lines, row(d.CreatedAt, d.State, d.Attempts, d.EventType, d.ConsultationID, d.ID))
 		}
 		return p.more(lines)
@@ -188,7 +196,7 @@ func (c *requestsCmd) Run(ctx context.Context, s *service) error {
 	}
 	return tell(ctx, s, http.MethodGet, "/requests"+query("refused", refused, "cursor", c.Cursor, "limit", strconv.Itoa(c.Limit)), nil, func(p page[request]) []string {
 		lines := []string{row("AT", "STATUS", "CODE", "TOOK", "ASKED", "REQUEST")}
-		for _, r := range p.Items {
+		for _, r := range p.newestLast() {
 			lines = append(lines, row(r.At, r.Status, r.Code, fmt.Sprint(r.DurationMs, " ms"), r.Method+" "+r.Path, r.ID))
 		}
 		return p.more(lines)
@@ -257,11 +265,29 @@ func (c *checklistCmd) Run(ctx context.Context, s *service) error {
 }
 
 type clockCmd struct {
-	By time.Duration `arg:"" help:"How much time passes, like 30m or 24h."`
+	By span `arg:"" help:"Seconds, as in the API, or a duration like 30m or 24h."`
+}
+
+// span is a duration; a bare number is seconds.
+type span time.Duration
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (d *span) UnmarshalText(text []byte) error {
+	if seconds, err := strconv.ParseInt(string(text), 10, 32); err == nil {
+		*d = span(time.Duration(seconds) * time.Second)
+	} else if by, err := time.ParseDuration(string(text)); err == nil {
+		*d = span(by)
+	} else {
+		return fmt.Errorf("%q is neither a number of seconds nor a duration like 30m or 24h", text)
+	}
+	if time.Duration(*d) < time.Second {
+		return errors.New("the clock goes on by a second or more")
+	}
+	return nil
 }
 
 func (c *clockCmd) Run(ctx context.Context, s *service) error {
-	for left := int64(c.By / time.Second); left > 0; {
+	for left := int64(time.Duration(c.By) / time.Second); left > 0; {
 		raw, err := s.call(ctx, http.MethodPost, "/sandbox/clock/advance", map[string]int64{"seconds": left})
 		if err != nil {
 			return err

@@ -68,7 +68,7 @@ type inboxCmd struct {
 func (c *inboxCmd) Run(ctx context.Context, s *service) error {
 	return tell(ctx, s, http.MethodGet, "/sandbox/inbox"+query("clientId", c.Client, "kind", c.Kind, "cursor", c.Cursor, "limit", strconv.Itoa(c.Limit)), nil, func(p page[message]) []string {
 		var lines []string
-		for _, m := range p.Items {
+		for _, m := range p.newestLast() {
 			lines = append(lines, row(m.SentAt, m.Kind, m.To, m.ClientID))
 			if m.Subject != nil {
 				lines = append(lines, "  "+*m.Subject)

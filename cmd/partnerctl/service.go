@@ -18,7 +18,7 @@ import (
 
 // service is the Platform API of a deployment, for one application.
 type service struct {
-	BaseURL          string `name:"base-url" help:"Address of the service." default:"http://localhost:8080" env:"PARTNERCTL_BASE_URL"`
+	BaseURL          string `name:"base-url" help:"Address of the service: what stands before /api in its documentation." default:"http://localhost:8080" env:"PARTNERCTL_BASE_URL"`
 	ClientID         string `name:"client-id" help:"client_id of the application." env:"PARTNERCTL_CLIENT_ID"`
 	ClientSecretFile []byte `name:"secret-file" help:"File with the client_secret; - for standard input. Default: PARTNERCTL_CLIENT_SECRET." type:"filecontent"`
 	JSON             bool   `name:"json" help:"Print what the service answered."`
@@ -91,6 +91,9 @@ func (s *service) try(ctx context.Context, method, path string, body any) (json.
 		r.Header.Set("Content-Type", "application/json")
 	}
 	resp, err := http.DefaultClient.Do(r)
+	if err != nil && ctx.Err() == nil {
+		return nil, fmt.Errorf("%s does not respond; set the address of the service with --base-url, PARTNERCTL_BASE_URL or in %s: %w", s.BaseURL, profile, err)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -156,10 +156,15 @@ func (m manual) pages() ([]Page, error) {
 		return nil, err
 	}
 	first.Path, first.Title, first.Summary = m.Path, m.Name, m.Summary
+	first.Parts = append(first.Parts, Part{"", m.Name, m.Title + ". " + m.Summary + " " + m.Lead.source})
 	for _, c := range m.Chapters {
 		first.Heads = append(first.Heads, Head{c.ID, c.Title})
 		first.Parts = append(first.Parts, Part{c.ID, c.Title, c.source})
 	}
+	if len(m.Scopes) > 0 {
+		first.Parts = append(first.Parts, Part{"scopes", "Scopes", scopesOf(m)})
+	}
+	first.Parts = append(first.Parts, Part{"operations", "Operations", m.Name + " " + contents(m)})
 	all := []Page{first}
 	for _, g := range m.Groups {
 		p, err := m.page("group", struct {
@@ -173,13 +178,35 @@ func (m manual) pages() ([]Page, error) {
 		p.Summary, _, _ = strings.Cut(strings.Join(strings.Fields(g.Text.source), " "), ". ")
 		p.Summary = strings.TrimSuffix(p.Summary, ".") + "."
 		p.Parts = append(p.Parts, Part{"", g.Name, g.Text.source})
+		p.Parts = append(p.Parts, g.Text.parts()...)
 		for _, o := range g.Operations {
 			p.Heads = append(p.Heads, Head{o.ID, o.Title()})
-			p.Parts = append(p.Parts, Part{o.ID, o.Title(), o.Method + " " + o.Path + " " + o.ID + " " + o.Text.source + " " + names(o)})
+			p.Parts = append(p.Parts, Part{o.ID, o.Title(), o.Method + " " + o.Path + " " + o.ID + " " + o.Summary + ". " + o.Text.source + " " + names(o)})
 		}
 		all = append(all, p)
 	}
 	return all, nil
+}
+
+// scopesOf are the scopes of a contract with what they allow.
+func scopesOf(m manual) string {
+	var lines []string
+	for _, r := range m.Scopes {
+		lines = append(lines, r.Name+" "+r.Text.source)
+	}
+	return strings.Join(lines, ". ")
+}
+
+// contents are the titles of everything that a contract has.
+func contents(m manual) string {
+	var titles []string
+	for _, g := range m.Groups {
+		titles = append(titles, g.Name)
+		for _, o := range g.Operations {
+			titles = append(titles, o.Title())
+		}
+	}
+	return strings.Join(titles, ". ")
 }
 
 // Title is what the operation is called in lists: webhooks by their type.

@@ -240,6 +240,53 @@ func TestSearchFindsWordsWhateverTheirAccents(t *testing.T) {
 	}
 }
 
+// Every heading of every contract is found by its own words, in the documentation of both languages, and leads to its place.
+func TestEveryHeadingOfAContractIsFoundByItsWords(t *testing.T) {
+	t.Parallel()
+	heading := regexp.MustCompile(`(?s)<h[12](?: id="([^"]*)")?>(.*?)</h[12]>`)
+	markup := regexp.MustCompile(`(?s)<a class="anchor".*?</a>|<[^>]*>`)
+	for _, site := range must(New(facts(true), "en", "fr")) {
+		asked := 0
+		for _, p := range site.Pages {
+			if p.Section != Reference {
+				continue
+			}
+			for _, m := range heading.FindAllStringSubmatch(string(p.Body), -1) {
+				title := strings.TrimSpace(html.UnescapeString(markup.ReplaceAllString(m[2], " ")))
+				asked++
+				hits := site.Search(title)
+				if !slices.ContainsFunc(hits, func(h Hit) bool { return h.URL == p.Path || h.URL == p.Path+"#"+m[1] }) {
+					t.Errorf("%s: %q does not find %s#%s: %+v", site.Lang, title, p.Path, m[1], hits)
+				}
+			}
+			if hits := site.Search(p.Title); !slices.ContainsFunc(hits, func(h Hit) bool { return h.URL == p.Path }) {
+				t.Errorf("%s: the title %q does not find %s", site.Lang, p.Title, p.Path)
+			}
+		}
+		if asked < 60 {
+			t.Errorf("%s: %d headings were found: the test cannot read the pages", site.Lang, asked)
+		}
+	}
+}
+
+// Readers' own words and typing errors lead to what is meant.
+func TestSearchUnderstandsReaders(t *testing.T) {
+	t.Parallel()
+	sites := must(New(facts(true), "en", "fr"))
+	for _, tt := range []struct {
+		site       Site
+		query, url string
+	}{
+		{sites[0], "testing time", "/docs/sandbox/clock"}, {sites[1], "temps", "/docs/sandbox/clock"},
+		{sites[0], "chargeback", "/docs/wallet#disputes-and-chargebacks"}, {sites[0], "dispute", "/docs/wallet#disputes-and-chargebacks"}, {sites[1], "litige", "/docs/wallet#disputes-and-chargebacks"},
+		{sites[0], "idempotnecy", "/docs/idempotency"}, {sites[0], "signatrue", "/docs/webhooks"}, {sites[1], "portefeuile", "/docs/wallet"},
+	} {
+		if hits := tt.site.Search(tt.query); !slices.ContainsFunc(hits, func(h Hit) bool { return strings.HasPrefix(h.URL, tt.url) }) {
+			t.Errorf("%s: %q does not find %s in %+v", tt.site.Lang, tt.query, tt.url, hits)
+		}
+	}
+}
+
 func TestABrokenContractStopsTheStart(t *testing.T) {
 	t.Parallel()
 	for _, src := range []string{"", "a: [", "paths: {/x: {get: {operationId: x, tags: [Nowhere]}}}"} {

@@ -120,6 +120,9 @@ func (p prose) Markdown(deeper int) string {
 	return headingLine.ReplaceAllString(strings.TrimSpace(p.source), strings.Repeat("#", deeper)+"$0")
 }
 
+// parts are its headings with what stands under each.
+func (p prose) parts() []Part { return rendered(p.source, renderOptions{prefix: p.prefix}).parts }
+
 func (p prose) ids() []string { return rendered(p.source, renderOptions{prefix: p.prefix}).ids }
 
 var (

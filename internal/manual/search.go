@@ -2,6 +2,7 @@ package manual
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 	"unicode"
@@ -23,29 +24,43 @@ const (
 )
 
 // Search finds the headings under which all words of a query stand, whatever their case and accents; those that have them in
-// their title come first.
+// their title come first, and the heading that is the query before all. A word stands for its synonyms, too. When a query finds nothing,
+// words that stand nowhere are taken for the nearest ones that do.
 func (s Site) Search(query string) []Hit {
 	if r := []rune(query); len(r) > maxQuery {
 		query = string(r[:maxQuery])
 	}
-	words := strings.Fields(fold(query))
-	if len(words) == 0 {
+	asked := wordsOf(query)
+	if len(asked) == 0 {
 		return nil
 	}
+	if hits := s.find(asked); len(hits) > 0 {
+		return hits
+	}
+	return s.find(s.corrected(asked))
+}
+
+// What a word counts for that stands in a title, a title that is the query, and a text that has the query as it is.
+const (
+	inTitle  = 20
+	isTitle  = 1000
+	isPhrase = 100
+)
+
+func (s Site) find(asked []string) []Hit {
 	type scored struct {
 		Hit
+		text  string
 		score int
 	}
 	var found []scored
+	phrase := strings.Join(asked, " ")
 	for _, p := range s.Pages {
 		for _, part := range p.Parts {
 			title, text := fold(part.Title), fold(part.Text)
 			score := 0
-			for _, w := range words {
-				n := strings.Count(text, w)
-				if strings.Contains(title, w) {
-					n += 20
-				}
+			for _, w := range asked {
+				n := standing(w, title, text)
 				if n == 0 {
 					score = 0
 					break
@@ -55,20 +70,126 @@ func (s Site) Search(query string) []Hit {
 			if score == 0 {
 				continue
 			}
+			if slices.Equal(wordsOf(part.Title), asked) {
+				score += isTitle
+			} else if strings.Contains(text, phrase) {
+				score += isPhrase
+			}
 			h := Hit{URL: p.Path, Page: p.Title, Title: part.Title}
 			if part.ID != "" {
 				h.URL += "#" + part.ID
 			}
-			h.Before, h.Match, h.After = excerpt(part.Text, words[0])
-			found = append(found, scored{h, score})
+			found = append(found, scored{h, part.Text, score})
 		}
 	}
 	slices.SortStableFunc(found, func(a, b scored) int { return cmp.Compare(b.score, a.score) })
 	var hits []Hit
 	for _, f := range found[:min(len(found), maxHits)] {
+		f.Before, f.Match, f.After = excerpt(f.text, asked[0])
 		hits = append(hits, f.Hit)
 	}
 	return hits
+}
+
+// standing is how much a word, or a synonym where the word is absent, counts in a part.
+func standing(word, title, text string) int {
+	for _, w := range append([]string{word}, synonyms[word]...) {
+		n := strings.Count(text, w)
+		if strings.Contains(title, w) {
+			n += inTitle
+		}
+		if n > 0 {
+			return n
+		}
+	}
+	return 0
+}
+
+// synonyms are words of readers, folded, and what the documentation says instead.
+var synonyms = func() map[string][]string {
+	all := map[string][]string{}
+	for _, group := range [][]string{
+		{"time", "clock", "temps", "horloge"}, {"testing", "tests", "test", "sandbox", "bac a sable"}, {"fake", "mock", "simulate", "simule", "sandbox"},
+		{"chargeback", "chargebacks", "dispute", "disputes", "litige", "litiges", "retrofacturation"}, {"refund", "refunds", "rembourse", "remboursement"},
+		{"retry", "retries", "redeliver", "again", "reessayer", "renvoyer"}, {"throttling", "quota", "quotas", "rate limit", "limits", "limites"},
+		{"login", "signin", "sign-in", "authorize", "connexion"}, {"price", "cost", "prix", "cents", "centimes"}, {"lawyer", "avocat", "lawyers", "avocats"},
+	} {
+		for _, w := range group {
+			for _, other := range group {
+				if other != w {
+					all[w] = append(all[w], other)
+				}
+			}
+		}
+	}
+	return all
+}()
+
+// wordsOf are the words of a text, folded, without the punctuation around them.
+func wordsOf(text string) []string {
+	var words []string
+	for _, w := range strings.Fields(fold(text)) {
+		if w = strings.Trim(w, ".,;:!?\"'`()«»“”…"); w != "" {
+			words = append(words, w)
+		}
+	}
+	return words
+}
+
+// shortest is how many letters a word has that may be mistyped; one of twice as many may be so twice.
+const shortest = 5
+
+// corrected takes words that stand nowhere for the nearest ones that do.
+func (s Site) corrected(asked []string) []string {
+	known := map[string]bool{}
+	for _, p := range s.Pages {
+		for _, part := range p.Parts {
+			for _, w := range wordsOf(part.Title + " " + part.Text) {
+				known[w] = true
+			}
+		}
+	}
+	out := slices.Clone(asked)
+	for i, w := range out {
+		if known[w] || len(w) < shortest {
+			continue
+		}
+		nearest := len(w)/shortest + 1
+		for _, k := range slices.Sorted(maps.Keys(known)) {
+			if d := distance(w, k, nearest); d < nearest {
+				out[i], nearest = k, d
+			}
+		}
+	}
+	return out
+}
+
+// distance is how many letters differ, are missing, are too many or have changed places; limit when there are as many or more.
+func distance(a, b string, limit int) int {
+	if max(len(a)-len(b), len(b)-len(a)) >= limit {
+		return limit
+	}
+	var before []int
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		next := make([]int, len(b)+1)
+		next[0] = i
+		for j := 1; j <= len(b); j++ {
+			cost := 1
+			if a[i-1] == b[j-1] {
+				cost = 0
+			}
+			next[j] = min(row[j]+1, next[j-1]+1, row[j-1]+cost)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				next[j] = min(next[j], before[j-2]+1)
+			}
+		}
+		before, row = row, next
+	}
+	return min(row[len(b)], limit)
 }
 
 // excerpt is the text around the first place of a word; the beginning when it is not there.

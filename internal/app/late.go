@@ -83,6 +83,17 @@ func (e *examination) late(ctx context.Context, tx postgres.Tx) {
 			level = Warn
 		}
 	}
+	retrying, err := queue.Retrying(ctx, tx)
+	if err != nil {
+		e.warn("jobs", err.Error(), "Run partnerd migrations up first, or look at the database.")
+		return
+	}
+	for _, r := range retrying {
+		said = append(said, fmt.Sprintf("%d jobs of %q failed and are tried again", r.Jobs, r.Job))
+		if level == OK {
+			level = Warn
+		}
+	}
 	found := strings.Join(said, "; ")
 	const do = "Look whether a partnerd serve or work runs, and in its log for what fails. Until then mail stays, searches do not end and calls are not cut."
 	switch level {

@@ -89,6 +89,11 @@ func TestWhatIsLateIsTold(t *testing.T) {
 	if f := found(); f.Level != OK {
 		t.Errorf("%+v", f)
 	}
+	do(`INSERT INTO river.river_job (state, attempt, max_attempts, args, kind, queue, scheduled_at) VALUES
+			('retryable', 3, 25, '{"name": "mail"}', 'test', 'default', now() + interval '1 hour')`)
+	if f := found(); f.Level != Warn || !strings.Contains(f.Found, `1 jobs of "mail" failed`) {
+		t.Errorf("what failed and is due later: %+v", f)
+	}
 	do(`UPDATE call_commands SET claimed_until = now() - interval '1 minute'`, `UPDATE consultations SET timer_at = now() - interval '20 minutes'`,
 		`UPDATE topup_refunds SET next_at = now() - interval '20 minutes'`,
 		`INSERT INTO river.river_job (state, attempt, max_attempts, args, kind, queue, scheduled_at) VALUES
@@ -98,5 +103,51 @@ func TestWhatIsLateIsTold(t *testing.T) {
 	}
 	if f := found(); f.Level != Fail || !strings.Contains(f.Found, "job (mail") || !strings.Contains(f.Found, "timer of a consultation") || f.Do == "" {
 		t.Errorf("%+v", f)
+	}
+}
+
+// value is that of a metric's series with a label, or of its only one.
+func value(t *testing.T, a *App, metric, label string) float64 {
+	t.Helper()
+	families, err := a.Metrics.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			if f.GetName() == metric && (len(m.GetLabel()) == 0 || m.GetLabel()[0].GetValue() == label) {
+				return m.GetCounter().GetValue() + m.GetGauge().GetValue()
+			}
+		}
+	}
+	t.Fatalf("there is no %s of %q", metric, label)
+	return 0
+}
+
+// Refunds that do not get on are measured, whoever sends them, and how the copies of the database keep up.
+func TestRefundsAndCopiesAreMeasured(t *testing.T) {
+	t.Parallel()
+	a, err := Open(t.Context(), ofEnvironment(t, "sandbox", dbtest.URL(t)), slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(a.Close)
+	for _, s := range []string{
+		`INSERT INTO clients (id, email, name, password_hash, created_at, updated_at) VALUES ('cli_test_1', 'c@example.com', 'Demo Client', 'x', now(), now())`,
+		`INSERT INTO topup_sessions (id, client_id, amount_cents, status, provider, return_url, checkout_url, created_at, expires_at, ended_at, payment_ref)
+			VALUES ('top_1', 'cli_test_1', 2000, 'PAID', 'sandbox', '', '', now(), now(), now(), 'p')`,
+		`INSERT INTO topup_refunds (id, topup_id, client_id, amount_cents, state, reason, next_at, created_at, last_error, ended_at) VALUES
+			('ref_1', 'top_1', 'cli_test_1', 1, 'PENDING', 'r', now(), now(), '', NULL), ('ref_2', 'top_1', 'cli_test_1', 1, 'PENDING', 'r', now(), now(), 'away', NULL),
+			('ref_3', 'top_1', 'cli_test_1', 1, 'FAILED', 'r', now(), now(), 'refused', now())`,
+	} {
+		if _, err := a.DB.Pool().Exec(t.Context(), s); err != nil {
+			t.Fatalf("%s: %v", s, err)
+		}
+	}
+	for of, want := range map[[2]string]float64{{"partnerd_topup_refunds", "retrying"}: 1, {"partnerd_topup_refunds", "failed"}: 1,
+		{"partnerd_database_standbys", ""}: 0, {"partnerd_database_standby_lag_seconds", ""}: 0, {"partnerd_database_archive_failing", ""}: 0} {
+		if got := value(t, a, of[0], of[1]); got != want {
+			t.Errorf("%v is %v, want %v", of, got, want)
+		}
 	}
 }

@@ -55,22 +55,24 @@ func (s Site) find(asked []string) []Hit {
 	}
 	var found []scored
 	phrase := strings.Join(asked, " ")
+	n := 0
 	for _, p := range s.Pages {
 		for _, part := range p.Parts {
-			title, text := fold(part.Title), fold(part.Text)
+			title, text := s.folded[n][0], s.folded[n][1]
+			n++
 			score := 0
 			for _, w := range asked {
-				n := standing(w, title, text)
-				if n == 0 {
+				counts := standing(w, title, text)
+				if counts == 0 {
 					score = 0
 					break
 				}
-				score += min(n, 30)
+				score += min(counts, 30)
 			}
 			if score == 0 {
 				continue
 			}
-			if slices.Equal(wordsOf(part.Title), asked) {
+			if slices.Equal(wordsOf(title), asked) {
 				score += isTitle
 			} else if strings.Contains(text, phrase) {
 				score += isPhrase
@@ -142,11 +144,9 @@ const shortest = 5
 // corrected takes words that stand nowhere for the nearest ones that do.
 func (s Site) corrected(asked []string) []string {
 	known := map[string]bool{}
-	for _, p := range s.Pages {
-		for _, part := range p.Parts {
-			for _, w := range wordsOf(part.Title + " " + part.Text) {
-				known[w] = true
-			}
+	for _, part := range s.folded {
+		for _, w := range wordsOf(part[0] + " " + part[1]) {
+			known[w] = true
 		}
 	}
 	out := slices.Clone(asked)

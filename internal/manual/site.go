@@ -66,6 +66,8 @@ type Part struct{ ID, Title, Text string }
 type Site struct {
 	Lang  string
 	Pages []Page
+
+	folded [][2]string // title and text of every part, in the order of the pages, as they are searched
 }
 
 // guides in the order of the navigation. A guide is guides/<language>/<name>.md: a heading, a paragraph that sums up, the rest.
@@ -117,6 +119,11 @@ func New(f Facts, langs ...string) ([]Site, error) {
 			s.Pages = append(s.Pages, p)
 			if i+1 < len(guides) && guides[i+1].section == More {
 				s.Pages = append(s.Pages, reference...)
+			}
+		}
+		for _, p := range s.Pages {
+			for _, part := range p.Parts {
+				s.folded = append(s.folded, [2]string{fold(part.Title), fold(part.Text)})
 			}
 		}
 		sites = append(sites, s)

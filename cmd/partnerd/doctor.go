@@ -9,9 +9,16 @@ import (
 	"partnerd/internal/app"
 )
 
-type doctorCmd struct{ output }
+type doctorCmd struct {
+	output
+	Checklist bool `help:"Print the checklist for production instead."`
+}
 
 func (c *doctorCmd) Run(ctx context.Context, cfg *app.Config) error {
+	if c.Checklist {
+		_, err := fmt.Print(app.Checklist)
+		return err
+	}
 	cfg.LogLevel = max(cfg.LogLevel, slog.LevelWarn)
 	found := app.Examine(ctx, *cfg, logger(cfg))
 	var lines []string

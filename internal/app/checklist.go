@@ -1,0 +1,8 @@
+package app
+
+import _ "embed"
+
+// Checklist is what to look at before production, in Markdown.
+//
+//go:embed checklist.md
+var Checklist string

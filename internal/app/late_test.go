@@ -134,6 +134,7 @@ func TestRefundsAndCopiesAreMeasured(t *testing.T) {
 	t.Cleanup(a.Close)
 	for _, s := range []string{
 		`INSERT INTO clients (id, email, name, password_hash, created_at, updated_at) VALUES ('cli_test_1', 'c@example.com', 'Demo Client', 'x', now(), now())`,
+		`INSERT INTO wallets (client_id, last_entry_at) VALUES ('cli_test_1', now())`,
 		`INSERT INTO topup_sessions (id, client_id, amount_cents, status, provider, return_url, checkout_url, created_at, expires_at, ended_at, payment_ref)
 			VALUES ('top_1', 'cli_test_1', 2000, 'PAID', 'sandbox', '', '', now(), now(), now(), 'p')`,
 		`INSERT INTO topup_refunds (id, topup_id, client_id, amount_cents, state, reason, next_at, created_at, last_error, ended_at) VALUES

@@ -23,6 +23,7 @@ require (
 	github.com/riverqueue/river/riverdriver/riverpgxv5 v0.51.0
 	github.com/santhosh-tekuri/jsonschema/v6 v6.0.3
 	github.com/tink-crypto/tink-go/v2 v2.9.0
+	github.com/trustelem/zxcvbn v1.0.1
 	github.com/twilio/twilio-go v1.31.0
 	github.com/valkey-io/valkey-go v1.0.79
 	github.com/wneessen/go-mail v0.8.1

@@ -8,12 +8,7 @@ import (
 // SessionLifetime is how long a browser session lasts after the sign-in.
 const SessionLifetime = 12 * time.Hour
 
-// Limits of what a client may be called and choose.
-const (
-	MinPasswordLength = 8 // code points
-	maxPasswordLength = 256
-	maxNameLength     = 200
-)
+const maxNameLength = 200 // code points
 
 // Faults that pages and the command line show. None of them is part of the partner contract.
 var (
@@ -39,7 +34,7 @@ type Client struct {
 // NewClient is what [Service.Create] needs.
 type NewClient struct {
 	Email         string // stored without outer white space
-	Password      string // at least MinPasswordLength code points
+	Password      string // of the length of [password.OfClients]
 	Name          string // 1 to 200 code points
 	Phone         string // any usual notation, French without a country code; empty for none
 	PhoneVerified bool

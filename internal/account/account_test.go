@@ -10,6 +10,7 @@ import (
 
 	"partnerd/internal/clock"
 	"partnerd/internal/dbtest"
+	"partnerd/internal/password"
 	"partnerd/internal/postgres"
 	"partnerd/internal/problem"
 	"partnerd/internal/seal/sealtest"
@@ -211,7 +212,7 @@ func TestImpossibleClientsAreRefused(t *testing.T) {
 		"address of a host":    func(n *NewClient) { n.Email = "a@[127.0.0.1]" },
 		"satellite":            func(n *NewClient) { n.Phone = "+881631234567" },
 		"short password":       func(n *NewClient) { n.Password = "ééééééé" },
-		"long password":        func(n *NewClient) { n.Password = strings.Repeat("a", maxPasswordLength+1) },
+		"long password":        func(n *NewClient) { n.Password = strings.Repeat("a", password.MaxLength+1) },
 		"verified, no phone":   func(n *NewClient) { n.Phone = "" },
 		"no phone number":      func(n *NewClient) { n.Phone = "call me" },
 		"emergency number":     func(n *NewClient) { n.Phone = "112" },

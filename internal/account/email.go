@@ -125,9 +125,6 @@ func (s *SelfService) PendingUndo(ctx context.Context, tx postgres.Tx, token str
 // [ErrInvalid], [ErrBadLink], or [ErrEmailTaken] when another client has the old address meanwhile; after any of them tx
 // must be rolled back, and the link is as it was.
 func (s *SelfService) UndoEmail(ctx context.Context, tx postgres.Tx, token, plain, lang string, also Recovery) (Client, error) {
-	if err := CheckNewPassword(plain); err != nil {
-		return Client{}, err
-	}
 	c, r, err := s.lockLink(ctx, tx, kindUndoEmail, token)
 	if err != nil {
 		return Client{}, err
@@ -166,6 +163,9 @@ func (s *SelfService) lockLink(ctx context.Context, tx postgres.Tx, kind, token 
 
 // recoverAccount sets the password and ends all sessions, and the passkeys and the phone number that also names.
 func (s *SelfService) recoverAccount(ctx context.Context, tx postgres.Tx, c Client, plain, lang string, also Recovery) (Client, error) {
+	if err := s.checkNewPassword(plain, c.Email, c.Name); err != nil {
+		return Client{}, err
+	}
 	if err := s.endPasskeys(ctx, tx, c.ID, also); err != nil {
 		return Client{}, err
 	}

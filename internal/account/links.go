@@ -3,6 +3,7 @@ package account
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/url"
 	"strings"
 
@@ -23,7 +24,7 @@ type SignUp struct {
 // password is chosen with the link, so nobody can prepare an account for the owner of an address. It returns
 // [ErrInvalid]. lang is the language of the mail.
 func (s *SelfService) RequestSignUp(ctx context.Context, tx postgres.Tx, r SignUp, lang string) error {
-	n, err := checked(NewClient{Email: r.Email, Name: r.Name, Password: strings.Repeat("x", MinPasswordLength)})
+	n, err := checked(NewClient{Email: r.Email, Name: r.Name, Password: strings.Repeat("x", password.OfClients.Length)})
 	if err != nil {
 		return err
 	}
@@ -80,14 +81,14 @@ func (s *SelfService) PendingSignUp(ctx context.Context, tx postgres.Tx, token s
 // SignUp uses a link and creates the client. It returns [ErrInvalid] (the link can be used again with a better
 // password), [ErrBadLink] or [ErrEmailTaken]; after any of them tx must be rolled back.
 func (s *SelfService) SignUp(ctx context.Context, tx postgres.Tx, token, plain string) (Client, string, error) {
-	if err := CheckNewPassword(plain); err != nil {
-		return Client{}, "", err
-	}
 	r, err := useLink(ctx, tx, kindSignUp, id.DigestOf(token))
 	if err != nil {
 		return Client{}, "", err
 	}
 	up := r.signUp()
+	if err := s.checkNewPassword(plain, up.Email, up.Name); err != nil {
+		return Client{}, "", err
+	}
 	c, err := s.deps.Accounts.Create(ctx, tx, NewClient{Email: up.Email, Name: up.Name, Password: plain})
 	if err != nil {
 		return Client{}, "", err
@@ -129,9 +130,6 @@ func (s *SelfService) PendingReset(ctx context.Context, tx postgres.Tx, token st
 // and tells the client. Whoever calls it ends the links to applications in the same transaction (oauth.Service.Recover). It returns
 // [ErrInvalid] (the link can be used again) or [ErrBadLink]; after any of them tx must be rolled back.
 func (s *SelfService) Reset(ctx context.Context, tx postgres.Tx, token, plain, lang string, also Recovery) (Client, error) {
-	if err := CheckNewPassword(plain); err != nil {
-		return Client{}, err
-	}
 	c, _, err := s.lockLink(ctx, tx, kindReset, token)
 	if err != nil {
 		return Client{}, err
@@ -142,15 +140,15 @@ func (s *SelfService) Reset(ctx context.Context, tx postgres.Tx, token, plain, l
 // ChangePassword sets a new password for a client who knows the present one, ends all other browser sessions and tells
 // the client. It returns [ErrBadCredentials] or [ErrInvalid].
 func (s *SelfService) ChangePassword(ctx context.Context, tx postgres.Tx, clientID, present, plain, session, lang string) (Client, error) {
-	if err := CheckNewPassword(plain); err != nil {
-		return Client{}, err
-	}
 	row, found, err := clientForUpdate(ctx, tx, clientID) // one that another act replaces meanwhile does not count any more
 	if err != nil {
 		return Client{}, err
 	}
 	if !found {
 		return Client{}, problem.ErrNotFound
+	}
+	if err := s.checkNewPassword(plain, row.Email, row.Name); err != nil {
+		return Client{}, err
 	}
 	if !password.Verify(row.PasswordHash, present) || row.DisabledAt != nil {
 		return Client{}, ErrBadCredentials
@@ -175,13 +173,10 @@ func (s *SelfService) setPassword(ctx context.Context, tx postgres.Tx, c Client,
 	return c, s.notify(ctx, tx, c, lang, "password")
 }
 
-// CheckNewPassword returns [ErrInvalid] for a password that may not be chosen.
-func CheckNewPassword(plain string) error {
-	if err := checkPassword(plain); err != nil {
-		return err
-	}
-	if password.Common(plain) {
-		return problem.Refuse(ErrInvalid, ruleCommon.At("password"))
+// checkNewPassword returns [ErrInvalid] with the [password.Weakness] of a password that may not be chosen.
+func (s *SelfService) checkNewPassword(plain, email, name string) error {
+	if err := password.OfClients.Check(plain, email, name, s.deps.Mail.Service); err != nil {
+		return fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
 	return nil
 }

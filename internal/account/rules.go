@@ -10,6 +10,7 @@ import (
 	"github.com/nyaruka/phonenumbers"
 	"golang.org/x/text/unicode/norm"
 
+	"partnerd/internal/password"
 	"partnerd/internal/problem"
 	"partnerd/internal/text"
 )
@@ -39,15 +40,11 @@ func checked(n NewClient) (NewClient, error) {
 	return n, err
 }
 
-// Why a password is refused.
-var (
-	rulePassword = problem.DeclareRule("password.long", problem.IssueInvalidValue, "Passwords need %d to %d characters.")
-	ruleCommon   = problem.DeclareRule("password.common", problem.IssueInvalidValue, "Everyone tries this password first.")
-)
+var rulePassword = problem.DeclareRule("password.long", problem.IssueInvalidValue, "Passwords need %d to %d characters.")
 
 func checkPassword(plain string) error {
-	if l := utf8.RuneCountInString(plain); l < MinPasswordLength || l > maxPasswordLength {
-		return problem.Refuse(ErrInvalid, rulePassword.At("password", MinPasswordLength, maxPasswordLength))
+	if l := utf8.RuneCountInString(plain); l < password.OfClients.Length || l > password.MaxLength {
+		return problem.Refuse(ErrInvalid, rulePassword.At("password", password.OfClients.Length, password.MaxLength))
 	}
 	return nil
 }

@@ -14,6 +14,7 @@ import (
 	"partnerd/internal/clock"
 	"partnerd/internal/dbtest"
 	"partnerd/internal/mail"
+	"partnerd/internal/password"
 	"partnerd/internal/postgres"
 	"partnerd/internal/queue"
 	"partnerd/internal/sms"
@@ -391,7 +392,7 @@ func TestChangingThePasswordEndsTheOtherSessions(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	for _, weak := range []string{"short", "Password123", strings.Repeat("x", maxPasswordLength+1)} {
+	for _, weak := range []string{"short", "Password123", strings.Repeat("x", password.MaxLength+1)} {
 		if err := change(demo.Password, weak); !errors.Is(err, ErrInvalid) {
 			t.Errorf("%.20q: %v", weak, err)
 		}

@@ -107,10 +107,10 @@ func (s *Service) Register(ctx context.Context, tx postgres.Tx, n NewPerson, pla
 	if n, err = checked(n); err != nil {
 		return Person{}, "", err
 	}
-	if err := checkPassword(plain); err != nil {
+	r := newRow(tx, n)
+	if err := s.checkPassword(r, plain); err != nil {
 		return Person{}, "", err
 	}
-	r := newRow(tx, n)
 	r.PasswordHash = password.Hash(plain)
 	if err := insertPerson(ctx, tx, r); err != nil {
 		return Person{}, "", err
@@ -129,14 +129,14 @@ func (s *Service) pending(ctx context.Context, tx postgres.Tx, kind, token strin
 
 // useLink locks the person before the link, as everywhere, and sets the password.
 func (s *Service) useLink(ctx context.Context, tx postgres.Tx, kind, token, plain string, d Device) (r staffRow, session string, err error) {
-	if err := checkPassword(plain); err != nil {
-		return r, "", err
-	}
 	l, err := findLink(ctx, tx, kind, id.DigestOf(token))
 	if err != nil {
 		return r, "", err
 	}
 	if r, err = lockPerson(ctx, tx, l.StaffID); err != nil {
+		return r, "", err
+	}
+	if err := s.checkPassword(r, plain); err != nil {
 		return r, "", err
 	}
 	if err := useLink(ctx, tx, kind, id.DigestOf(token)); err != nil {

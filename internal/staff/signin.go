@@ -3,21 +3,14 @@ package staff
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"partnerd/internal/id"
 	"partnerd/internal/password"
 	"partnerd/internal/postgres"
-	"partnerd/internal/problem"
 	"partnerd/internal/text"
-)
-
-// Limits of what a person chooses, in code points.
-const (
-	MinPasswordLength = 12
-	maxPasswordLength = 256
 )
 
 // halfLifetime is how long the second factor may take after the password.
@@ -245,11 +238,11 @@ func newRecoveryCodes(ctx context.Context, tx postgres.Tx, staffID string) ([]st
 // ChangePassword sets a new password for a person who knows the present one, and ends all sessions but sessionID. It returns
 // [ErrBadCredentials] or [ErrInvalid].
 func (s *Service) ChangePassword(ctx context.Context, tx postgres.Tx, staffID, present, plain, sessionID string) error {
-	if err := checkPassword(plain); err != nil {
-		return err
-	}
 	r, err := lockPerson(ctx, tx, staffID)
 	if err != nil {
+		return err
+	}
+	if err := s.checkPassword(r, plain); err != nil {
 		return err
 	}
 	if !password.Verify(r.PasswordHash, present) || r.DisabledAt != nil {
@@ -285,12 +278,10 @@ func openSession(ctx context.Context, tx postgres.Tx, of staffRow, r sessionRow,
 	return token, insertSession(ctx, tx, r)
 }
 
-var rulePassword = problem.DeclareRule("password", problem.IssueInvalidValue,
-	"Passwords need %d to %d characters and must not be one that everyone tries first.")
-
-func checkPassword(plain string) error {
-	if l := utf8.RuneCountInString(plain); l < MinPasswordLength || l > maxPasswordLength || password.Common(plain) {
-		return problem.Refuse(ErrInvalid, rulePassword.At("password", MinPasswordLength, maxPasswordLength))
+// checkPassword returns [ErrInvalid] with the [password.Weakness] of a password that the person may not choose.
+func (s *Service) checkPassword(r staffRow, plain string) error {
+	if err := password.OfStaff.Check(plain, r.Email, r.Name, s.deps.Mail.Service); err != nil {
+		return fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
 	return nil
 }

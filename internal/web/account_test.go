@@ -121,7 +121,7 @@ func TestResetByMailSignsTheOwnerInAndEverybodyElseOut(t *testing.T) {
 		t.Errorf("mail: %+v", m)
 	}
 	link := f.linkIn(m)
-	b.send(link, "/password/reset", "password", "password1").want(t, http.StatusUnprocessableEntity, "Choisissez un mot de passe")
+	b.send(link, "/password/reset", "password", "password1").want(t, http.StatusUnprocessableEntity, "ressemble à un mot de passe courant")
 	b.send(link, "/password/reset", "password", "un tout nouveau secret").wantRedirect(t, http.StatusSeeOther, "/account/security?done=password")
 	b.get("/account/security?done=password").want(t, 200, "Le mot de passe est modifié")
 	thief.get("/account").wantRedirect(t, http.StatusFound, "/login?next=%2Faccount")

@@ -124,7 +124,7 @@ func (p *Pages) join(c echo.Context) error {
 	})
 	switch {
 	case errors.Is(err, staff.ErrInvalid):
-		v.Fields[1].Fault, v.Fields[1].Focus = "staff.password.weak", true
+		v.Fields[1].Fault, v.Fields[1].Focus = passwordFault(err, "staff.password.length"), true
 		return p.showStaffForm(c, http.StatusUnprocessableEntity, v)
 	case errors.Is(err, portal.ErrBadLink):
 		return p.badJoin(c)

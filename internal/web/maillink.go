@@ -65,7 +65,7 @@ func (p *Pages) useLink(page linkPage) echo.HandlerFunc {
 		})
 		switch {
 		case errors.Is(err, account.ErrInvalid):
-			v.Fields[0].Fault, v.Fields[0].Focus = "password.weak", true
+			v.Fields[0].Fault, v.Fields[0].Focus = passwordFault(err, "password.weak.length"), true
 			return p.showForm(c, http.StatusUnprocessableEntity, v.Heading, v)
 		case errors.Is(err, account.ErrEmailTaken) && page.taken != "":
 			v.Error = page.taken

@@ -14,8 +14,25 @@ import (
 
 	"partnerd/internal/account"
 	"partnerd/internal/id"
+	"partnerd/internal/password"
 	"partnerd/internal/postgres"
 )
+
+// passwordFault is the text about a password that may not be chosen; length is that about one that is too short or too long.
+func passwordFault(err error, length string) string {
+	var w password.Weakness
+	errors.As(err, &w)
+	switch w {
+	case password.Own:
+		return "password.weak.own"
+	case password.Common:
+		return "password.weak.common"
+	case password.Pattern:
+		return "password.weak.pattern"
+	case password.Length:
+	}
+	return length
+}
 
 func digest(email string) string {
 	return id.DigestOf(strings.ToLower(strings.TrimSpace(email))).String()

@@ -85,7 +85,7 @@ func (p *Pages) changePassword(c echo.Context, client *account.Client) error {
 	case errors.Is(err, account.ErrBadCredentials):
 		return p.showSecurity(c, http.StatusUnprocessableEntity, client, "security.password.wrong", "")
 	case errors.Is(err, account.ErrInvalid):
-		return p.showSecurity(c, http.StatusUnprocessableEntity, client, "", "password.weak")
+		return p.showSecurity(c, http.StatusUnprocessableEntity, client, "", passwordFault(err, "password.weak.length"))
 	case err != nil:
 		return fmt.Errorf("change password: %w", err)
 	}

@@ -76,7 +76,7 @@ func (p *Pages) useStaffLink(page staffLinkPage) echo.HandlerFunc {
 		})
 		switch {
 		case errors.Is(err, staff.ErrInvalid):
-			v.Fields[0].Fault, v.Fields[0].Focus = "staff.password.weak", true
+			v.Fields[0].Fault, v.Fields[0].Focus = passwordFault(err, "staff.password.length"), true
 			return p.showStaffForm(c, http.StatusUnprocessableEntity, v)
 		case errors.Is(err, staff.ErrBadLink):
 			return p.badStaffLink(c)

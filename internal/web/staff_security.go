@@ -100,7 +100,7 @@ func (p *Pages) changeStaffPassword(c echo.Context, s staff.Session) error {
 	case errors.Is(err, staff.ErrBadCredentials):
 		return p.showStaffSecurity(c, http.StatusUnprocessableEntity, s, map[string]string{"present": "security.password.wrong"})
 	case errors.Is(err, staff.ErrInvalid):
-		return p.showStaffSecurity(c, http.StatusUnprocessableEntity, s, map[string]string{"password": "staff.password.weak"})
+		return p.showStaffSecurity(c, http.StatusUnprocessableEntity, s, map[string]string{"password": passwordFault(err, "staff.password.length")})
 	case err != nil:
 		return fmt.Errorf("change password: %w", err)
 	}

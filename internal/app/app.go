@@ -239,6 +239,9 @@ func (a *App) sayWhatIsMissing() {
 	if !a.Telephony.Available() {
 		a.Logger.Warn("no telephony provider is set: consultations are refused with 503, and coverage says that nobody is available", "set", "PARTNERD_TELEPHONY")
 	}
+	if found := a.Config.standIn(); found != "" {
+		a.Logger.Warn(found, "unset", "PARTNERD_TWILIO_URL")
+	}
 	if !a.Payments.Available() {
 		a.Logger.Warn("no payment provider is set: top-ups are refused with 503", "set", "PARTNERD_STRIPE_SECRET_KEY")
 	}

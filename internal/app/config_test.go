@@ -3,6 +3,7 @@ package app
 import (
 	"errors"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -70,7 +71,7 @@ func TestNumbersAreWithinTheirRange(t *testing.T) {
 func TestTheSettingsOfTelephonyAreExamined(t *testing.T) {
 	t.Parallel()
 	live := good()
-	live.Env, live.Telephony, live.TwilioAccountSID, live.TwilioAuthToken = "live", "twilio", "AC0123456789abcdef0123456789abcdef", "token1"
+	live.Env, live.Telephony, live.TwilioAccountSID, live.TwilioAuthToken = "live", "twilio", "AC0123456789abcdef0123456789abcdef", "feed0123456789abcdef0123456789ab"
 	live.TwilioAPIKey, live.TwilioAPISecret, live.TwilioCallerID, live.TwilioRegion = "SK0123456789abcdef0123456789abcdef", "secret1", "+33199000000", "dublin.ie1"
 	if err := live.Check(); err != nil {
 		t.Fatal(err)
@@ -78,7 +79,7 @@ func TestTheSettingsOfTelephonyAreExamined(t *testing.T) {
 	for name, change := range map[string]func(c *Config){
 		"PARTNERD_TELEPHONY":          func(c *Config) { c.Env = "sandbox" },
 		"PARTNERD_TWILIO_ACCOUNT_SID": func(c *Config) { c.TwilioAccountSID = "SK0123456789abcdef0123456789abcdef" },
-		"PARTNERD_TWILIO_AUTH_TOKEN":  func(c *Config) { c.TwilioAuthToken = "" },
+		"PARTNERD_TWILIO_AUTH_TOKEN":  func(c *Config) { c.TwilioAuthToken = "token1" },
 		"PARTNERD_TWILIO_API_KEY":     func(c *Config) { c.TwilioAPIKey = "key" },
 		"PARTNERD_TWILIO_API_SECRET":  func(c *Config) { c.TwilioAPISecret = "" },
 		"PARTNERD_TWILIO_CALLER_ID":   func(c *Config) { c.TwilioCallerID = "0199000000" },
@@ -89,6 +90,31 @@ func TestTheSettingsOfTelephonyAreExamined(t *testing.T) {
 		change(&c)
 		if err := c.Check(); err == nil || !strings.Contains(err.Error(), name+":") || strings.Contains(err.Error(), "token1") || strings.Contains(err.Error(), "secret1") {
 			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// A stand-in for the telephony provider takes any token, and is told to whoever runs a live deployment.
+func TestAStandInForTelephonyIsTold(t *testing.T) {
+	t.Parallel()
+	for address, own := range map[string]bool{"": true, "https://api.twilio.com": true, "http://127.0.0.1:9000": false, "https://calls.example": false,
+		"https://twilio.com.evil.example": false} {
+		c := good()
+		c.Env, c.Telephony, c.TwilioAccountSID, c.TwilioAuthToken = "live", "twilio", "AC0123456789abcdef0123456789abcdef", "x"
+		c.TwilioCallerID, c.TwilioURL = "+33199000000", address
+		if err := c.Check(); (err != nil) != own {
+			t.Errorf("%q with a token of one letter: %v", address, err)
+		}
+		doctor := examination{Config: c}
+		doctor.settings()
+		told := slices.ContainsFunc(doctor.found, func(f Finding) bool {
+			return f.Level == Warn && strings.Contains(f.Found, "not to Twilio")
+		})
+		if told == own {
+			t.Errorf("%q: told %t", address, told)
+		}
+		if c.Env = "sandbox"; c.standIn() != "" {
+			t.Errorf("%q: told of a sandbox", address)
 		}
 	}
 }

@@ -14,6 +14,7 @@ import (
 var (
 	twilioAccount = regexp.MustCompile(`^AC[0-9a-f]{32}$`)
 	twilioKey     = regexp.MustCompile(`^SK[0-9a-f]{32}$`)
+	twilioToken   = regexp.MustCompile(`^[0-9a-f]{32}$`)
 	twilioSecret  = regexp.MustCompile(`^[0-9A-Za-z]+$`)
 	twilioRegion  = regexp.MustCompile(`^([a-z]+(-[a-z]+)*\.[a-z]{2}[0-9]{1,2})?$`)
 	phoneNumber   = regexp.MustCompile(`^\+[1-9][0-9]{6,14}$`)
@@ -26,7 +27,11 @@ func (c *Config) checkTelephony(r *refusals) {
 	}
 	r.want(!c.Sandbox(), "PARTNERD_TELEPHONY", "a sandbox simulates calls and has no provider")
 	r.want(twilioAccount.MatchString(c.TwilioAccountSID), "PARTNERD_TWILIO_ACCOUNT_SID", "must be AC and 32 hexadecimal digits")
-	r.want(twilioSecret.MatchString(c.TwilioAuthToken), "PARTNERD_TWILIO_AUTH_TOKEN", "is needed, of letters and digits: notices are checked with it")
+	if c.atTwilio() {
+		r.want(twilioToken.MatchString(c.TwilioAuthToken), "PARTNERD_TWILIO_AUTH_TOKEN", "must be 32 hexadecimal digits: status callbacks are checked with it")
+	} else {
+		r.want(twilioSecret.MatchString(c.TwilioAuthToken), "PARTNERD_TWILIO_AUTH_TOKEN", "is needed, of letters and digits: status callbacks are checked with it")
+	}
 	r.want(c.TwilioAPIKey == "" || twilioKey.MatchString(c.TwilioAPIKey), "PARTNERD_TWILIO_API_KEY", "must be SK and 32 hexadecimal digits")
 	r.want((c.TwilioAPIKey == "") == (c.TwilioAPISecret == "") && (c.TwilioAPISecret == "" || twilioSecret.MatchString(c.TwilioAPISecret)),
 		"PARTNERD_TWILIO_API_SECRET", "goes with PARTNERD_TWILIO_API_KEY, and is of letters and digits")
@@ -39,6 +44,20 @@ func (c *Config) checkTelephony(r *refusals) {
 			(u.Scheme == "https" || u.Scheme == "http" && deployment.IsLocal(c.TwilioURL)),
 			"PARTNERD_TWILIO_URL", "must be like https://host; http is for this machine only")
 	}
+}
+
+// atTwilio tells whether calls go to Twilio itself.
+func (c *Config) atTwilio() bool {
+	u, err := url.Parse(c.TwilioURL)
+	return c.TwilioURL == "" || err == nil && strings.HasSuffix(strings.ToLower(u.Hostname()), ".twilio.com")
+}
+
+// standIn tells what stands in for the telephony provider, or returns nothing when calls go to the provider itself.
+func (c *Config) standIn() string {
+	if c.Sandbox() || c.Telephony == "" || c.atTwilio() {
+		return ""
+	}
+	return "calls go to " + c.TwilioURL + " and not to Twilio: a stand-in for tests rings no phone, and anyone who guesses its auth token can forge status callbacks"
 }
 
 // telephony is the provider of phone calls: the simulated one in a sandbox, in live the configured one or none.

@@ -40,6 +40,8 @@ func TestOnlyTheLawyersKeyOpensHisCopy(t *testing.T) {
 	for _, bad := range []any{object{"recipient": ""}, object{"recipient": own.String()}, object{"recipient": "age1"}, object{}, object{"recipient": 1}} {
 		w.atDesk(t, token, http.MethodPut, "/key", bad).is(t, "a bad key", http.StatusUnprocessableEntity, "VALIDATION_ERROR")
 	}
+	w.send(t, http.MethodPut, "/api/desk/v1/key", object{"recipient": own.Recipient().String()}, "Cookie", staff.CookieName(false)+"="+token,
+		"X-CSRF-Token", staff.FormToken(token), "Origin", "https://evil.example").is(t, "a page of another origin", http.StatusForbidden, "FORBIDDEN")
 	w.atDesk(t, token, http.MethodPut, "/key", object{"recipient": own.Recipient().String()}).is(t, "set", http.StatusOK, "")
 	c := s.create(t)
 	w.complete(t, lawyer, c.ID)

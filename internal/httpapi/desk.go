@@ -28,6 +28,7 @@ const formTokenHeader = "X-CSRF-Token"
 
 var (
 	errNoSession = oauth.ErrUnauthorized.Because("Nobody is signed in.")
+	errOrigin    = desk.ErrForbidden.Because("The request comes from a page of another origin.")
 	errFormToken = desk.ErrForbidden.Because("The header %s is missing or not that of this session.", formTokenHeader)
 )
 
@@ -43,7 +44,7 @@ func (s *Server) registerDesk(e *echo.Echo) {
 	known := []echo.MiddlewareFunc{s.authenticateLawyer, s.limitLawyer, limitHeader}
 	middlewares := map[string][]echo.MiddlewareFunc{}
 	for name, op := range s.desk.operations {
-		middlewares[name] = append(slices.Clone(known), checkFormToken(op), checkParameters(op), s.checkBody(op))
+		middlewares[name] = append(slices.Clone(known), s.checkFormToken(op), checkParameters(op), s.checkBody(op))
 	}
 	server.RegisterHandlersWithOptions(e, server.NewStrictHandler(lawyerDesk{s}, nil), server.RegisterHandlersOptions{OperationMiddlewares: middlewares})
 	for _, path := range append(s.desk.routes(isDesk), "/api/desk/v1", "/api/desk/v1/*") {
@@ -93,10 +94,13 @@ func (s *Server) limitLawyer(next echo.HandlerFunc) echo.HandlerFunc {
 }
 
 // checkFormToken refuses what changes something and does not come from a page of the desk.
-func checkFormToken(op *operation) echo.MiddlewareFunc {
+func (s *Server) checkFormToken(op *operation) echo.MiddlewareFunc {
 	needed := op.parameter("header", formTokenHeader) != nil
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
+			if needed && !s.origins.Ours(c.Request()) {
+				return errOrigin
+			}
 			want := staff.FormToken(requestOf(c.Request().Context()).sessionToken)
 			if needed && subtle.ConstantTimeCompare([]byte(c.Request().Header.Get(formTokenHeader)), []byte(want)) != 1 {
 				return errFormToken

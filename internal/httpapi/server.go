@@ -90,6 +90,7 @@ type Server struct {
 	doc      *document // Partner API
 	platform *document // Platform API
 	desk     *document // Desk API
+	origins  *edge.Origins
 	sandbox  *document // Sandbox API; nil in live
 	ids      id.Minter
 	cursors  cursors
@@ -122,6 +123,9 @@ func New(d Deps) (*Server, error) {
 		if err := s.publish(path, source); err != nil {
 			return nil, err
 		}
+	}
+	if s.origins, err = edge.NewOrigins(d.BaseURL); err != nil {
+		return nil, err
 	}
 	return s, nil
 }

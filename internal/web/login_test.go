@@ -169,7 +169,7 @@ func TestFormsOfOtherSitesAreRefused(t *testing.T) {
 	own := victim.get("/login").form("/login")
 	own.Set("email", "client@example.com")
 	own.Set("password", testPassword)
-	for name, value := range map[string]string{"Sec-Fetch-Site": "cross-site", "Origin": "https://evil.example"} {
+	for name, value := range map[string]string{"Sec-Fetch-Site": "cross-site", "Origin": "https" + strings.TrimPrefix(f.base, "http")} {
 		victim.header.Set(name, value)
 		victim.post("/login", own).want(t, http.StatusForbidden, "This form is no longer valid")
 		victim.header.Del(name)

@@ -22,6 +22,7 @@ import (
 	"partnerd/internal/conformance"
 	"partnerd/internal/consultation"
 	"partnerd/internal/desk"
+	"partnerd/internal/edge"
 	"partnerd/internal/lawyer"
 	"partnerd/internal/oauth"
 	"partnerd/internal/operator"
@@ -106,7 +107,7 @@ type Pages struct {
 	docsScript    asset
 	tryScript     asset
 	docs          func() (docs, error) // made when it is first asked for
-	origin        *http.CrossOriginProtection
+	origins       *edge.Origins
 }
 
 // New reads the templates and the texts; an error means that the program was built wrong.
@@ -122,9 +123,9 @@ func New(d Deps) (*Pages, error) {
 	if d.LoginPerAddress == 0 {
 		d.LoginPerAddress = 60
 	}
-	p := &Pages{deps: d, secure: base.Scheme == "https", origin: http.NewCrossOriginProtection()}
-	if err := p.origin.AddTrustedOrigin(base.Scheme + "://" + base.Host); err != nil {
-		return nil, fmt.Errorf("trust base URL: %w", err)
+	p := &Pages{deps: d, secure: base.Scheme == "https"}
+	if p.origins, err = edge.NewOrigins(d.BaseURL); err != nil {
+		return nil, err
 	}
 	if p.style, err = loadAsset("assets/style.css", "text/css; charset=utf-8"); err != nil {
 		return nil, err
@@ -277,7 +278,7 @@ func (p *Pages) readForm(c echo.Context) error {
 	if r.Method != http.MethodPost {
 		return nil
 	}
-	if err := p.origin.Check(r); err != nil {
+	if !p.origins.Ours(r) {
 		return statusError(http.StatusForbidden)
 	}
 	limit := int64(maxForm)

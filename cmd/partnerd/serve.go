@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -61,10 +62,11 @@ partnerd (%s) is ready at %s
   Documentation    %s/docs
   Contract         %s/openapi.yaml
   Client account   %s/account
+  Developers       %s/developers
   Operators        %s/ops
   Lawyers          %s/desk
   Health           %s/readyz
-`, a.Config.Env, base, base, base, base, base, base, base)
+`, a.Config.Env, base, base, base, base, base, base, base, base)
 	kept := filepath.Join(a.Config.DataDir, "demo.json")
 	switch {
 	case d == nil:
@@ -79,7 +81,7 @@ partnerd (%s) is ready at %s
                    redirect URI   %s
                    webhook URL    %s
   (kept in %s; make demo plays a CRM of its own against this server)
-`, d.ClientEmail, d.ClientPassword, d.ClientID, d.ClientSecret, d.WebhookSecret, d.RedirectURI, d.WebhookURL, kept)
+`, d.ClientEmail, d.ClientPassword, d.ClientID, d.ClientSecret, d.WebhookSecret, d.RedirectURI, cmp.Or(d.WebhookURL, "none yet, so events wait"), kept)
 	}
 	invitations(a, invited)
 	fmt.Fprintln(os.Stdout)

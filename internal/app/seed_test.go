@@ -31,6 +31,28 @@ func TestTheDemoIsKeptInANewDataFolder(t *testing.T) {
 	}
 }
 
+// A sandbox at a public address starts although webhooks may not go to its own machine: the demo's events wait for an address.
+func TestASandboxAtAPublicAddressStarts(t *testing.T) {
+	t.Parallel()
+	cfg := ofEnvironment(t, "sandbox", dbtest.URL(t))
+	cfg.BaseURL, cfg.TrustedProxies = "https://sandbox.example", []string{"127.0.0.1/32"}
+	a, err := Open(t.Context(), cfg, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(a.Close)
+	made, err := a.Seed(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if made.WebhookURL != "" || made.ClientID == "" || made.ClientSecret == "" || made.ClientPassword == "" {
+		t.Errorf("%+v", made)
+	}
+	if _, err := a.SeedStaff(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
 // Who reads the demo's file meets a whole one that is this account's alone, whatever lay there before.
 func TestTheDemoIsWrittenWhole(t *testing.T) {
 	t.Parallel()

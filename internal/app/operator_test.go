@@ -142,7 +142,7 @@ func TestActsOfOperatorsAreAudited(t *testing.T) {
 	}
 	var mails int
 	must(a.DB.Pool().QueryRow(ctx, `SELECT count(*) FROM river.river_job WHERE args::text LIKE '%mail%' OR kind LIKE '%mail%'`).Scan(&mails))
-	if mails != 7 {
-		t.Errorf("%d mails, want one to the partner for the URL and one for the secret, and five invitations", mails)
+	if mails != 15 {
+		t.Errorf("%d mails, want five invitations and one for each act that concerns the partner, the client or a person", mails)
 	}
 }

@@ -68,6 +68,9 @@ func (s *Service) UpdateApplication(ctx context.Context, by Act, applicationID s
 		if before, after, err = s.Applications.Update(ctx, tx, applicationID, c, !s.Sandbox); err != nil {
 			return err
 		}
+		if err := s.tellChanges(ctx, tx, before, after); err != nil {
+			return err
+		}
 		return by.Record(ctx, tx, "application.update", applicationID, map[string]any{"before": settingsOf(before), "after": settingsOf(after)})
 	})
 	return after, err
@@ -76,15 +79,18 @@ func (s *Service) UpdateApplication(ctx context.Context, by Act, applicationID s
 // SuspendApplication refuses every call of an application from now on, or lets it in again: its access tokens get 401, its
 // codes and refresh tokens 400. Consultations that run are finished.
 func (s *Service) SuspendApplication(ctx context.Context, by Act, applicationID string, suspended bool) (after application.Application, err error) {
-	action := "application.resume"
+	action, what := "application.resume", "resumed"
 	if suspended {
-		action = "application.suspend"
+		action, what = "application.suspend", "suspended"
 	}
 	err = s.DB.InTx(ctx, func(tx postgres.Tx) error {
 		if err := s.Applications.SetSuspended(ctx, tx, applicationID, suspended); err != nil {
 			return err
 		}
 		if after, err = s.Applications.Get(ctx, tx, applicationID); err != nil {
+			return err
+		}
+		if err := s.tellPartner(ctx, tx, applicationID, what); err != nil {
 			return err
 		}
 		return by.Record(ctx, tx, action, applicationID, nil)
@@ -97,6 +103,9 @@ func (s *Service) RotateApplicationSecret(ctx context.Context, by Act, applicati
 	err = s.DB.InTx(ctx, func(tx postgres.Tx) error {
 		until = tx.Now.Add(overlap)
 		if secret, err = s.Applications.RotateSecret(ctx, tx, applicationID, overlap); err != nil {
+			return err
+		}
+		if err := s.tellPartner(ctx, tx, applicationID, "secret", until.Format("2006-01-02 15:04 UTC")); err != nil {
 			return err
 		}
 		return by.Record(ctx, tx, "application.rotate_secret", applicationID, map[string]any{"previousSecretUntil": until})

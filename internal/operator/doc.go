@@ -21,7 +21,9 @@
 //   - A consultation moves through its state table only, with its money and its events ([Service.CancelConsultation],
 //     [Service.CloseConsultation], [Service.RefundConsultation]).
 //   - Shutting a client out ends the browser sessions and the links to applications in the same transaction, for good.
-//   - A partner is told by mail when an operator changes where its webhooks go, or their signing secret.
+//   - People are told by mail what concerns them, in the transaction of the act: lawyers of their phone number, skills and duty,
+//     operators of their roles, clients of their access and of adjustments, the owners and the contact of an application of its
+//     settings, secrets, webhooks and people. A mail has no secret, and of a phone number its last two digits.
 //
 // Does not do: reading notes, which operators cannot, nor correcting them, which the lawyer can be asked for; retention;
 // pages.

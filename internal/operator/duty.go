@@ -14,6 +14,9 @@ func (s *Service) SetLawyerDuty(ctx context.Context, by Act, lawyerID string, d 
 		if err := s.Lawyers.SetDuty(ctx, tx, lawyerID, d); err != nil {
 			return err
 		}
+		if err := s.tellLawyer(ctx, tx, lawyerID, "duty"); err != nil {
+			return err
+		}
 		return by.Record(ctx, tx, "lawyer.duty", lawyerID, map[string]any{"timeZone": d.TimeZone, "hours": len(d.Hours), "onCall": d.OnCall})
 	})
 }
@@ -27,6 +30,9 @@ func (s *Service) LawyerDuty(ctx context.Context, lawyerID string) (lawyer.Duty,
 func (s *Service) CheckLawyer(ctx context.Context, by Act, lawyerID string, r lawyer.Registration) error {
 	return s.DB.InTx(ctx, func(tx postgres.Tx) error {
 		if err := s.Lawyers.SetRegistration(ctx, tx, lawyerID, r); err != nil {
+			return err
+		}
+		if err := s.tellLawyer(ctx, tx, lawyerID, "checked", r.CheckedUntil.AddDate(0, 0, -1).Format(time.DateOnly)); err != nil {
 			return err
 		}
 		return by.Record(ctx, tx, "lawyer.check", lawyerID, map[string]any{"bar": r.Bar, "number": r.Number, "until": r.CheckedUntil.Format(time.DateOnly)})

@@ -2,6 +2,7 @@ package operator
 
 import (
 	"context"
+	"strings"
 
 	"partnerd/internal/account"
 	"partnerd/internal/lawyer"
@@ -46,7 +47,18 @@ func (s *Service) SetLawyerPhone(ctx context.Context, by Act, lawyerID, phone st
 		return err
 	}
 	return s.DB.InTx(ctx, func(tx postgres.Tx) error {
+		before, err := s.phoneEnds(ctx, tx, lawyerID)
+		if err != nil {
+			return err
+		}
 		if err := s.Lawyers.SetPhone(ctx, tx, lawyerID, number); err != nil {
+			return err
+		}
+		what, args := "phone.set", []any{number[len(number)-2:]}
+		if before != "" {
+			what, args = "phone.changed", []any{before, args[0]}
+		}
+		if err := s.tellLawyer(ctx, tx, lawyerID, what, args...); err != nil {
 			return err
 		}
 		return by.Record(ctx, tx, "lawyer.set_phone", lawyerID, nil)
@@ -64,6 +76,9 @@ func (s *Service) SuspendLawyer(ctx context.Context, by Act, lawyerID string) (l
 		if err := s.Staff.EndLawyerSessions(ctx, tx, lawyerID); err != nil {
 			return err
 		}
+		if err := s.tellLawyer(ctx, tx, lawyerID, "suspended"); err != nil {
+			return err
+		}
 		return by.Record(ctx, tx, "lawyer.suspend", lawyerID, map[string]any{"state": l.State, "offerTakenBack": offered})
 	})
 	return l, err
@@ -78,6 +93,10 @@ func (s *Service) SetLawyerSkills(ctx context.Context, by Act, lawyerID string, 
 			return err
 		}
 		s.Consultations.LawyerChanged(tx, lawyerID)
+		err = s.tellLawyer(ctx, tx, lawyerID, "skills", strings.Join(to.Competences, " "), strings.Join(to.Languages, " "))
+		if err != nil {
+			return err
+		}
 		return by.Record(ctx, tx, "lawyer.set_skills", lawyerID, map[string]any{"before": before, "after": to})
 	})
 }
@@ -86,6 +105,9 @@ func (s *Service) SetLawyerSkills(ctx context.Context, by Act, lawyerID string, 
 func (s *Service) ResumeLawyer(ctx context.Context, by Act, lawyerID string) error {
 	return s.DB.InTx(ctx, func(tx postgres.Tx) error {
 		if err := s.Lawyers.Resume(ctx, tx, lawyerID); err != nil {
+			return err
+		}
+		if err := s.tellLawyer(ctx, tx, lawyerID, "resumed"); err != nil {
 			return err
 		}
 		return by.Record(ctx, tx, "lawyer.resume", lawyerID, nil)
@@ -145,6 +167,9 @@ func (s *Service) DisableClient(ctx context.Context, by Act, clientID string) er
 		if err != nil {
 			return err
 		}
+		if err := s.tellClient(ctx, tx, clientID, "disabled"); err != nil {
+			return err
+		}
 		return by.Record(ctx, tx, "client.disable", clientID, map[string]int{"linksEnded": links})
 	})
 }
@@ -153,6 +178,9 @@ func (s *Service) DisableClient(ctx context.Context, by Act, clientID string) er
 func (s *Service) EnableClient(ctx context.Context, by Act, clientID string) error {
 	return s.DB.InTx(ctx, func(tx postgres.Tx) error {
 		if err := s.Accounts.SetDisabled(ctx, tx, clientID, false); err != nil {
+			return err
+		}
+		if err := s.tellClient(ctx, tx, clientID, "enabled"); err != nil {
 			return err
 		}
 		return by.Record(ctx, tx, "client.enable", clientID, nil)
@@ -166,6 +194,9 @@ func (s *Service) SignOutClient(ctx context.Context, by Act, clientID string) (n
 			return err
 		}
 		if n, err = s.Accounts.EndSessions(ctx, tx, clientID); err != nil {
+			return err
+		}
+		if err := s.tellClient(ctx, tx, clientID, "signedout"); err != nil {
 			return err
 		}
 		return by.Record(ctx, tx, "client.sign_out", clientID, map[string]int{"sessionsEnded": n})
@@ -183,6 +214,9 @@ func (s *Service) UnlinkClient(ctx context.Context, by Act, clientID, applicatio
 			n, err = s.OAuth.Unlink(ctx, tx, clientID, applicationID, oauth.ReasonOperator)
 		}
 		if err != nil {
+			return err
+		}
+		if err := s.tellClient(ctx, tx, clientID, "unlinked"); err != nil {
 			return err
 		}
 		return by.Record(ctx, tx, "client.unlink", clientID, map[string]any{"application": applicationID, "linksEnded": n})

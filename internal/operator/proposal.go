@@ -220,7 +220,9 @@ func (s *Service) alone(ctx context.Context, tx postgres.Tx, by *Act, clientID s
 func (s *Service) do(ctx context.Context, tx postgres.Tx, p Proposal) (err error) {
 	switch {
 	case p.Kind == Adjustment:
-		err = s.Wallet.Adjust(ctx, tx, p.Subject, p.Amount, "Correction")
+		if err = s.Wallet.Adjust(ctx, tx, p.Subject, p.Amount, "Correction"); err == nil {
+			err = s.tellAdjusted(ctx, tx, p.Subject, p.Amount)
+		}
 	case p.Close != "":
 		_, err = s.Consultations.Close(ctx, tx, p.Subject, p.Close)
 	default:

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"strings"
 
 	"partnerd/internal/account"
 	"partnerd/internal/lawyer"
@@ -127,7 +128,11 @@ func (s *Service) DisablePerson(ctx context.Context, by Act, staffID string) err
 		if _, err := s.Person(ctx, tx, staffID); err != nil {
 			return err
 		}
-		if _, err := s.Staff.Disable(ctx, tx, staffID); err != nil {
+		p, err := s.Staff.Disable(ctx, tx, staffID)
+		if err != nil {
+			return err
+		}
+		if err := s.Staff.Told(ctx, tx, p, "disabled"); err != nil {
 			return err
 		}
 		if err := endProposalsOf(ctx, tx, staffID); err != nil {
@@ -147,8 +152,19 @@ func (s *Service) SetRoles(ctx context.Context, by Act, staffID string, roles []
 		if err != nil {
 			return err
 		}
+		if err := s.Staff.Told(ctx, tx, after, "roles", rolesOf(before), rolesOf(after)); err != nil {
+			return err
+		}
 		return by.Record(ctx, tx, "operator.set_roles", staffID, map[string]any{"before": before.Roles, "after": after.Roles})
 	})
+}
+
+func rolesOf(p staff.Person) string {
+	names := make([]string, len(p.Roles))
+	for i, r := range p.Roles {
+		names[i] = string(r)
+	}
+	return strings.Join(names, ", ")
 }
 
 // Operators lists the operators.
@@ -164,6 +180,9 @@ func (s *Service) InviteMember(ctx context.Context, by Act, applicationID, email
 			return err
 		}
 		if i, link, err = s.Portal.InviteTo(ctx, tx, a, email, role, language); err != nil {
+			return err
+		}
+		if err := s.tellPartner(ctx, tx, a.ID, "invited", i.Email, role); err != nil {
 			return err
 		}
 		return by.Record(ctx, tx, "application.invite", a.ID, map[string]any{"invitation": i.ID, "role": role})

@@ -34,6 +34,9 @@ func (s *Service) AdjustWallet(ctx context.Context, c wallet.Correction) (b wall
 		if err != nil {
 			return err
 		}
+		if err := s.tellAdjusted(ctx, tx, c.ClientID, c.Amount); err != nil {
+			return err
+		}
 		b, err = s.Wallet.Balance(ctx, tx, c.ClientID)
 		return err
 	})

@@ -2,10 +2,8 @@ package operator
 
 import (
 	"context"
-	"fmt"
 	"time"
 
-	"partnerd/internal/mail"
 	"partnerd/internal/postgres"
 	"partnerd/internal/webhook"
 )
@@ -26,11 +24,11 @@ func (s *Service) SetWebhookURL(ctx context.Context, by Act, applicationID, url 
 		if err := s.Webhooks.SetURL(ctx, tx, applicationID, url); err != nil {
 			return err
 		}
-		where := "go to " + url
+		what, args := "url.set", []any{url}
 		if url == "" {
-			where = "wait: there is no URL"
+			what, args = "url.removed", nil
 		}
-		if err := s.tell(ctx, tx, applicationID, "Your webhooks "+where+" from now on."); err != nil {
+		if err := s.tellPartner(ctx, tx, applicationID, what, args...); err != nil {
 			return err
 		}
 		return by.Record(ctx, tx, "webhook.set_url", applicationID, map[string]any{"before": before.URL, "after": url, "pinged": ping && url != ""})
@@ -44,8 +42,7 @@ func (s *Service) RotateWebhookSecret(ctx context.Context, by Act, applicationID
 		if secret, err = s.Webhooks.RotateSecret(ctx, tx, applicationID); err != nil {
 			return err
 		}
-		text := "The signing secret of your webhooks was replaced. The one before signs, too, until " + until.UTC().Format("2 January 2006 15:04 UTC") + "."
-		if err := s.tell(ctx, tx, applicationID, text); err != nil {
+		if err := s.tellPartner(ctx, tx, applicationID, "signing", until.Format("2006-01-02 15:04 UTC")); err != nil {
 			return err
 		}
 		return by.Record(ctx, tx, "webhook.rotate_secret", applicationID, map[string]any{"previousSecretUntil": until})
@@ -95,14 +92,4 @@ func (s *Service) SendTestEvent(ctx context.Context, by Act, applicationID strin
 		return by.Record(ctx, tx, "webhook.test", applicationID, map[string]any{"delivery": d.ID, "type": kind})
 	})
 	return d, err
-}
-
-// tell writes to the contact of an application, if it has one, what an operator has changed.
-func (s *Service) tell(ctx context.Context, tx postgres.Tx, applicationID, what string) error {
-	to, err := s.Applications.Get(ctx, tx, applicationID)
-	if err != nil || to.ContactEmail == "" {
-		return err
-	}
-	return s.Mail.Send(ctx, tx, mail.Message{To: to.ContactEmail, Subject: fmt.Sprintf("Webhooks of %s were changed", to.Name),
-		Text: what + "\n\nThis was done by our operators for the application " + to.ID + ". If you did not expect it, answer this mail.\n"})
 }

@@ -252,6 +252,19 @@ func (s *Service) notify(ctx context.Context, tx postgres.Tx, to staffRow, what 
 	return s.deps.Mail.Send(ctx, tx, mail.Message{To: to.Email, Subject: subject, Text: body})
 }
 
+// Told mails a person what was done to their account by somebody else, in the words of "staff.told.WHAT".
+func (s *Service) Told(ctx context.Context, tx postgres.Tx, to Person, what string, args ...any) error {
+	event, err := s.texts.Get(to.Language, "staff.told."+what, args...)
+	if err != nil {
+		return err
+	}
+	subject, body, err := s.texts.Letter(to.Language, "staff.told", to.Name, event, tx.Now.Format(noticeTime))
+	if err != nil {
+		return err
+	}
+	return s.deps.Mail.Send(ctx, tx, mail.Message{To: to.Email, Subject: subject, Text: body})
+}
+
 // Notice is something that a person is told by mail when it has been changed in his name.
 type Notice string
 

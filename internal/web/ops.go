@@ -44,10 +44,25 @@ type opsAct struct {
 	Roles      []staff.Role
 	Fresh      bool // it opens something or moves money: a person who signed in a while ago signs in again
 	Danger     bool // it ends something or moves money
+	Tells      told // who gets a mail about it, or why nobody does
 	Fields     func(ctx context.Context, tx postgres.Tx, c opsCall) ([]opsField, error)
 	Do         func(ctx context.Context, c opsCall) (opsDone, error)
 	Back       func(subject string) string // the page it was asked for from
 }
+
+// told is whom an act concerns, as operators.md says it.
+type told string
+
+// Who is told. Any other value begins with "nobody: " and the reason.
+const (
+	toldClient  told = "the client"
+	toldLawyer  told = "the lawyer"
+	toldPerson  told = "the person"
+	toldPartner told = "the owners and the contact"
+	toldInvited told = "the person invited"
+	toldJoining told = "the person invited, the owners and the contact"
+	toldByEvent told = "nobody: the partner gets the event, and the client sees it"
+)
 
 // opsCall is what an act is asked to do. Subject is the identifier in its address.
 type opsCall struct {

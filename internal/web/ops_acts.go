@@ -54,12 +54,12 @@ func (p *Pages) opsActs() []opsAct {
 	}
 	consultations, clients, lawyers, applications, people := backToSubject("consultations"), backToSubject("clients"), backToSubject("lawyers"), backToSubject("applications"), backToSubject("people")
 	return []opsAct{
-		{Name: "cancel", Path: at("consultations", "cancel"), Roles: only(staff.Support), Danger: true, Back: consultations,
+		{Name: "cancel", Path: at("consultations", "cancel"), Roles: only(staff.Support), Tells: toldByEvent, Danger: true, Back: consultations,
 			Do: one(func(ctx context.Context, by operator.Act, id string) error {
 				_, err := o.CancelConsultation(ctx, by, id)
 				return err
 			})},
-		{Name: "assign", Path: at("consultations", "assign"), Roles: only(staff.Support), Back: consultations, Fields: fields(opsField{Name: "lawyer", Label: "ops.field.lawyer", Hint: "ops.field.lawyer.hint", Type: "text"}),
+		{Name: "assign", Path: at("consultations", "assign"), Roles: only(staff.Support), Tells: "nobody: the lawyer sees the offer at the desk", Back: consultations, Fields: fields(opsField{Name: "lawyer", Label: "ops.field.lawyer", Hint: "ops.field.lawyer.hint", Type: "text"}),
 			Do: func(ctx context.Context, c opsCall) (opsDone, error) {
 				chosen := strings.TrimSpace(c.Form.Get("lawyer"))
 				if !identifier.MatchString(chosen) {
@@ -67,12 +67,12 @@ func (p *Pages) opsActs() []opsAct {
 				}
 				return opsDone{}, o.AssignByHand(ctx, c.By, c.Subject, chosen)
 			}},
-		{Name: "close", Path: at("consultations", "close"), Roles: only(staff.Support), Fresh: true, Danger: true, Back: consultations, Fields: fields(closeReasons()),
+		{Name: "close", Path: at("consultations", "close"), Roles: only(staff.Support), Tells: toldByEvent, Fresh: true, Danger: true, Back: consultations, Fields: fields(closeReasons()),
 			Do: func(ctx context.Context, c opsCall) (opsDone, error) {
 				proposal, err := o.Close(ctx, c.By, c.Subject, consultation.Reason(c.Form.Get("why")))
 				return proposed(proposal, opsPath("consultations", c.Subject)), err
 			}},
-		{Name: "refund", Path: at("consultations", "refund"), Roles: only(staff.Support, staff.Finance), Fresh: true, Danger: true, Back: consultations, Fields: p.refundFields,
+		{Name: "refund", Path: at("consultations", "refund"), Roles: only(staff.Support, staff.Finance), Tells: toldByEvent, Fresh: true, Danger: true, Back: consultations, Fields: p.refundFields,
 			Do: func(ctx context.Context, c opsCall) (opsDone, error) {
 				cents, err := amount(c.Form.Get("amount"), true)
 				if err == nil && cents < 0 {
@@ -84,19 +84,19 @@ func (p *Pages) opsActs() []opsAct {
 				proposal, err := o.GiveBack(ctx, c.By, c.Subject, cents)
 				return proposed(proposal, opsPath("consultations", c.Subject)), err
 			}},
-		{Name: "correct", Path: at("consultations", "correct"), Roles: only(staff.Support), Back: consultations, Do: one(o.AskForCorrection)},
-		{Name: "confirm", Path: at("proposals", "confirm"), Roles: only(staff.Finance), Fresh: true, Danger: true, Back: func(string) string { return operatorDesk }, Fields: p.proposalFields,
+		{Name: "correct", Path: at("consultations", "correct"), Roles: only(staff.Support), Tells: toldLawyer, Back: consultations, Do: one(o.AskForCorrection)},
+		{Name: "confirm", Path: at("proposals", "confirm"), Roles: only(staff.Finance), Tells: "nobody: as what was proposed; of an adjustment, the client", Fresh: true, Danger: true, Back: func(string) string { return operatorDesk }, Fields: p.proposalFields,
 			Do: one(func(ctx context.Context, by operator.Act, id string) error {
 				_, err := o.Confirm(ctx, by, id)
 				return err
 			})},
-		{Name: "refuse", Path: at("proposals", "refuse"), Roles: only(staff.Finance), Back: func(string) string { return operatorDesk }, Fields: p.proposalFields,
+		{Name: "refuse", Path: at("proposals", "refuse"), Roles: only(staff.Finance), Tells: "nobody: nothing happened", Back: func(string) string { return operatorDesk }, Fields: p.proposalFields,
 			Do: one(func(ctx context.Context, by operator.Act, id string) error {
 				_, err := o.Refuse(ctx, by, id)
 				return err
 			})},
 
-		{Name: "adjust", Path: at("clients", "adjust"), Roles: only(staff.Finance), Fresh: true, Danger: true, Back: clients,
+		{Name: "adjust", Path: at("clients", "adjust"), Roles: only(staff.Finance), Tells: toldClient, Fresh: true, Danger: true, Back: clients,
 			Fields: fields(opsField{Name: "amount", Label: "ops.field.amount", Hint: "ops.field.adjust.hint", Type: "text"}),
 			Do: func(ctx context.Context, c opsCall) (opsDone, error) {
 				cents, err := amount(c.Form.Get("amount"), false)
@@ -106,33 +106,33 @@ func (p *Pages) opsActs() []opsAct {
 				proposal, err := o.Adjust(ctx, c.By, c.Subject, cents)
 				return proposed(proposal, opsPath("clients", c.Subject)), err
 			}},
-		{Name: "disable-client", Path: at("clients", "disable"), Roles: only(staff.Security), Fresh: true, Danger: true, Back: clients, Do: one(o.DisableClient)},
-		{Name: "enable-client", Path: at("clients", "enable"), Roles: only(staff.Security), Fresh: true, Back: clients, Do: one(o.EnableClient)},
-		{Name: "signout-client", Path: at("clients", "signout"), Roles: only(staff.Support, staff.Security), Danger: true, Back: clients,
+		{Name: "disable-client", Path: at("clients", "disable"), Roles: only(staff.Security), Tells: toldClient, Fresh: true, Danger: true, Back: clients, Do: one(o.DisableClient)},
+		{Name: "enable-client", Path: at("clients", "enable"), Roles: only(staff.Security), Tells: toldClient, Fresh: true, Back: clients, Do: one(o.EnableClient)},
+		{Name: "signout-client", Path: at("clients", "signout"), Roles: only(staff.Support, staff.Security), Tells: toldClient, Danger: true, Back: clients,
 			Do: one(func(ctx context.Context, by operator.Act, id string) error {
 				_, err := o.SignOutClient(ctx, by, id)
 				return err
 			})},
-		{Name: "unlink-client", Path: at("clients", "unlink"), Roles: only(staff.Support, staff.Security), Danger: true, Back: clients, Fields: p.linkFields,
+		{Name: "unlink-client", Path: at("clients", "unlink"), Roles: only(staff.Support, staff.Security), Tells: toldClient, Danger: true, Back: clients, Fields: p.linkFields,
 			Do: func(ctx context.Context, c opsCall) (opsDone, error) {
 				_, err := o.UnlinkClient(ctx, c.By, c.Subject, c.Form.Get("application"))
 				return opsDone{}, err
 			}},
 
-		{Name: "invite-lawyer", Path: opsPath("lawyers", "invite"), Roles: only(staff.Security), Fresh: true, Back: backToSection("lawyers"), Fields: p.newLawyerFields, Do: p.inviteLawyer},
-		{Name: "reinvite-lawyer", Path: at("lawyers", "reinvite"), Roles: only(staff.Security), Fresh: true, Danger: true, Back: lawyers, Do: p.reinviteLawyer},
-		{Name: "skills", Path: at("lawyers", "skills"), Roles: only(staff.Support, staff.Security), Back: lawyers, Fields: p.skillFields,
+		{Name: "invite-lawyer", Path: opsPath("lawyers", "invite"), Roles: only(staff.Security), Tells: toldInvited, Fresh: true, Back: backToSection("lawyers"), Fields: p.newLawyerFields, Do: p.inviteLawyer},
+		{Name: "reinvite-lawyer", Path: at("lawyers", "reinvite"), Roles: only(staff.Security), Tells: toldLawyer, Fresh: true, Danger: true, Back: lawyers, Do: p.reinviteLawyer},
+		{Name: "skills", Path: at("lawyers", "skills"), Roles: only(staff.Support, staff.Security), Tells: toldLawyer, Back: lawyers, Fields: p.skillFields,
 			Do: func(ctx context.Context, c opsCall) (opsDone, error) {
 				err := o.SetLawyerSkills(ctx, c.By, c.Subject, lawyer.Skills{Competences: c.Form["competences"], Languages: c.Form["languages"]})
 				return opsDone{}, err
 			}},
-		{Name: "phone", Path: at("lawyers", "phone"), Roles: only(staff.Security), Fresh: true, Back: lawyers,
+		{Name: "phone", Path: at("lawyers", "phone"), Roles: only(staff.Security), Tells: toldLawyer, Fresh: true, Back: lawyers,
 			Fields: fields(opsField{Name: "phone", Label: "ops.field.phone", Type: "tel"}),
 			Do: func(ctx context.Context, c opsCall) (opsDone, error) {
 				return opsDone{}, o.SetLawyerPhone(ctx, c.By, c.Subject, c.Form.Get("phone"))
 			}},
-		{Name: "duty", Path: at("lawyers", "duty"), Roles: only(staff.Support, staff.Security), Back: lawyers, Fields: p.dutyFields, Do: p.setDuty},
-		{Name: "check", Path: at("lawyers", "check"), Roles: only(staff.Security), Back: lawyers, Fields: p.checkFields,
+		{Name: "duty", Path: at("lawyers", "duty"), Roles: only(staff.Support, staff.Security), Tells: toldLawyer, Back: lawyers, Fields: p.dutyFields, Do: p.setDuty},
+		{Name: "check", Path: at("lawyers", "check"), Roles: only(staff.Security), Tells: toldLawyer, Back: lawyers, Fields: p.checkFields,
 			Do: func(ctx context.Context, c opsCall) (opsDone, error) {
 				day, err := dated(c.Form, "until", time.DateOnly, ruleDay)
 				if err != nil {
@@ -141,17 +141,17 @@ func (p *Pages) opsActs() []opsAct {
 				return opsDone{}, o.CheckLawyer(ctx, c.By, c.Subject, lawyer.Registration{Bar: c.Form.Get("bar"), Number: c.Form.Get("number"),
 					CheckedUntil: day.AddDate(0, 0, 1), OtherBar: c.Form.Get("otherbar") == "yes"})
 			}},
-		{Name: "send-home", Path: at("lawyers", "home"), Roles: only(staff.Support, staff.Security), Danger: true, Back: lawyers, Do: one(o.SendHome)},
-		{Name: "suspend-lawyer", Path: at("lawyers", "suspend"), Roles: only(staff.Support, staff.Security), Fresh: true, Danger: true, Back: lawyers,
+		{Name: "send-home", Path: at("lawyers", "home"), Roles: only(staff.Support, staff.Security), Tells: "nobody: the lawyer sees it at the desk", Danger: true, Back: lawyers, Do: one(o.SendHome)},
+		{Name: "suspend-lawyer", Path: at("lawyers", "suspend"), Roles: only(staff.Support, staff.Security), Tells: toldLawyer, Fresh: true, Danger: true, Back: lawyers,
 			Do: one(func(ctx context.Context, by operator.Act, id string) error {
 				_, err := o.SuspendLawyer(ctx, by, id)
 				return err
 			})},
-		{Name: "resume-lawyer", Path: at("lawyers", "resume"), Roles: only(staff.Support, staff.Security), Fresh: true, Back: lawyers, Do: one(o.ResumeLawyer)},
+		{Name: "resume-lawyer", Path: at("lawyers", "resume"), Roles: only(staff.Support, staff.Security), Tells: toldLawyer, Fresh: true, Back: lawyers, Do: one(o.ResumeLawyer)},
 
-		{Name: "create-application", Path: opsPath("applications", "new"), Roles: only(staff.Security), Fresh: true, Back: backToSection("applications"), Fields: p.newApplicationFields, Do: p.createApplication},
-		{Name: "update-application", Path: at("applications", "edit"), Roles: only(staff.Security), Fresh: true, Back: applications, Fields: p.applicationFields, Do: p.updateApplication},
-		{Name: "rotate-secret", Path: at("applications", "secret"), Roles: only(staff.Security), Fresh: true, Danger: true, Back: applications,
+		{Name: "create-application", Path: opsPath("applications", "new"), Roles: only(staff.Security), Tells: "nobody: it has no people yet", Fresh: true, Back: backToSection("applications"), Fields: p.newApplicationFields, Do: p.createApplication},
+		{Name: "update-application", Path: at("applications", "edit"), Roles: only(staff.Security), Tells: toldPartner, Fresh: true, Back: applications, Fields: p.applicationFields, Do: p.updateApplication},
+		{Name: "rotate-secret", Path: at("applications", "secret"), Roles: only(staff.Security), Tells: toldPartner, Fresh: true, Danger: true, Back: applications,
 			Fields: fields(opsField{Name: "hours", Label: "ops.field.hours", Hint: "ops.field.hours.hint", Type: "number", Value: "24"}),
 			Do: func(ctx context.Context, c opsCall) (opsDone, error) {
 				hours, err := wholeNumber(c.Form, "hours", 0, int(application.MaxSecretOverlap.Hours()))
@@ -161,17 +161,17 @@ func (p *Pages) opsActs() []opsAct {
 				secret, _, err := o.RotateApplicationSecret(ctx, c.By, c.Subject, time.Duration(hours)*time.Hour)
 				return opsDone{Secrets: []fact{{"ops.secret.client", secret}}}, err
 			}},
-		{Name: "suspend-application", Path: at("applications", "suspend"), Roles: only(staff.Security), Fresh: true, Danger: true, Back: applications,
+		{Name: "suspend-application", Path: at("applications", "suspend"), Roles: only(staff.Security), Tells: toldPartner, Fresh: true, Danger: true, Back: applications,
 			Do: one(func(ctx context.Context, by operator.Act, id string) error {
 				_, err := o.SuspendApplication(ctx, by, id, true)
 				return err
 			})},
-		{Name: "resume-application", Path: at("applications", "resume"), Roles: only(staff.Security), Fresh: true, Back: applications,
+		{Name: "resume-application", Path: at("applications", "resume"), Roles: only(staff.Security), Tells: toldPartner, Fresh: true, Back: applications,
 			Do: one(func(ctx context.Context, by operator.Act, id string) error {
 				_, err := o.SuspendApplication(ctx, by, id, false)
 				return err
 			})},
-		{Name: "invite-member", Path: at("applications", "invite"), Roles: only(staff.Security), Fresh: true, Back: applications,
+		{Name: "invite-member", Path: at("applications", "invite"), Roles: only(staff.Security), Tells: toldJoining, Fresh: true, Back: applications,
 			Fields: func(_ context.Context, _ postgres.Tx, c opsCall) ([]opsField, error) {
 				return []opsField{{Name: "email", Label: "ops.field.email", Type: "email"}, roleField(portal.Owner), languageField(c.Lang)}, nil
 			},
@@ -179,12 +179,12 @@ func (p *Pages) opsActs() []opsAct {
 				_, link, err := o.InviteMember(ctx, c.By, c.Subject, c.Form.Get("email"), portal.Role(c.Form.Get("role")), c.Form.Get("tongue"))
 				return invitation(link, opsPath("applications", c.Subject)+"?done=invite-member"), err
 			}},
-		{Name: "webhook-url", Path: at("applications", "webhook-url"), Roles: only(staff.Security), Back: applications, Fields: p.webhookFields,
+		{Name: "webhook-url", Path: at("applications", "webhook-url"), Roles: only(staff.Security), Tells: toldPartner, Fresh: true, Back: applications, Fields: p.webhookFields,
 			Do: func(ctx context.Context, c opsCall) (opsDone, error) {
 				return opsDone{}, o.SetWebhookURL(ctx, c.By, c.Subject, strings.TrimSpace(c.Form.Get("url")), true)
 			}},
-		{Name: "enable-webhooks", Path: at("applications", "webhooks"), Roles: only(staff.Support, staff.Security), Back: applications, Do: one(o.EnableWebhooks)},
-		{Name: "redeliver-one", Path: at("applications", "redeliver-one"), Roles: only(staff.Support, staff.Security), Back: applications,
+		{Name: "enable-webhooks", Path: at("applications", "webhooks"), Roles: only(staff.Support, staff.Security), Tells: "nobody: what was owed is sent", Back: applications, Do: one(o.EnableWebhooks)},
+		{Name: "redeliver-one", Path: at("applications", "redeliver-one"), Roles: only(staff.Support, staff.Security), Tells: "nobody: what was sent is sent again", Back: applications,
 			Fields: fields(opsField{Name: "delivery", Label: "ops.field.delivery", Hint: "ops.field.delivery.hint", Type: "text"}),
 			Do: func(ctx context.Context, c opsCall) (opsDone, error) {
 				delivery := strings.TrimSpace(c.Form.Get("delivery"))
@@ -197,7 +197,7 @@ func (p *Pages) opsActs() []opsAct {
 				}
 				return opsDone{}, err
 			}},
-		{Name: "redeliver", Path: at("applications", "redeliver"), Roles: only(staff.Support, staff.Security), Back: applications,
+		{Name: "redeliver", Path: at("applications", "redeliver"), Roles: only(staff.Support, staff.Security), Tells: "nobody: what was sent is sent again", Back: applications,
 			Fields: fields(opsField{Name: "from", Label: "ops.field.from", Hint: "ops.field.utc", Type: "datetime-local"}, opsField{Name: "to", Label: "ops.field.to", Hint: "ops.field.utc", Type: "datetime-local"}),
 			Do: func(ctx context.Context, c opsCall) (opsDone, error) {
 				from, to, err := rangeOf(c.Form)
@@ -208,13 +208,13 @@ func (p *Pages) opsActs() []opsAct {
 				return opsDone{}, err
 			}},
 
-		{Name: "invite", Path: opsPath("people", "invite"), Roles: only(staff.Admin), Fresh: true, Back: backToSection("people"), Fields: p.newPersonFields, Do: p.inviteOperator},
-		{Name: "roles", Path: at("people", "roles"), Roles: only(staff.Admin), Fresh: true, Danger: true, Back: people, Fields: p.roleFields,
+		{Name: "invite", Path: opsPath("people", "invite"), Roles: only(staff.Admin), Tells: toldInvited, Fresh: true, Back: backToSection("people"), Fields: p.newPersonFields, Do: p.inviteOperator},
+		{Name: "roles", Path: at("people", "roles"), Roles: only(staff.Admin), Tells: toldPerson, Fresh: true, Danger: true, Back: people, Fields: p.roleFields,
 			Do: func(ctx context.Context, c opsCall) (opsDone, error) {
 				return opsDone{}, o.SetRoles(ctx, c.By, c.Subject, roles(c.Form["roles"]))
 			}},
-		{Name: "reinvite", Path: at("people", "reinvite"), Roles: only(staff.Admin), Fresh: true, Danger: true, Back: people, Do: p.reinvite},
-		{Name: "disable", Path: at("people", "disable"), Roles: only(staff.Admin), Fresh: true, Danger: true, Back: people, Do: one(o.DisablePerson)},
+		{Name: "reinvite", Path: at("people", "reinvite"), Roles: only(staff.Admin), Tells: toldPerson, Fresh: true, Danger: true, Back: people, Do: p.reinvite},
+		{Name: "disable", Path: at("people", "disable"), Roles: only(staff.Admin), Tells: toldPerson, Fresh: true, Danger: true, Back: people, Do: one(o.DisablePerson)},
 	}
 }
 

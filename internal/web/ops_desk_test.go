@@ -6,16 +6,20 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"partnerd/internal/application"
 	"partnerd/internal/audit"
 	"partnerd/internal/consultation"
 	"partnerd/internal/dbtest"
 	"partnerd/internal/lawyer"
+	"partnerd/internal/mail"
 	"partnerd/internal/operator"
+	"partnerd/internal/portal"
 	"partnerd/internal/postgres"
 	"partnerd/internal/staff"
 )
@@ -147,7 +151,7 @@ func TestOperatorsTableIsWrittenDown(t *testing.T) {
 	t.Parallel()
 	var b strings.Builder
 	b.WriteString("# Who may see and do what at the operators' desk\n\nWritten by a test (ops_desk_test.go -update) from the tables in ops_acts.go. An admin may everything; a lawyer nothing of it.\n\n")
-	row := func(what string, roles []staff.Role, fresh bool) {
+	row := func(what string, roles []staff.Role, fresh bool, tells told) {
 		fmt.Fprintf(&b, "| %s |", what)
 		for _, r := range staff.Roles() {
 			mark := " |"
@@ -156,14 +160,14 @@ func TestOperatorsTableIsWrittenDown(t *testing.T) {
 			}
 			b.WriteString(mark)
 		}
-		b.WriteString(map[bool]string{true: " x |\n", false: " |\n"}[fresh])
+		b.WriteString(map[bool]string{true: " x |", false: " |"}[fresh] + strings.TrimRight(" "+string(tells), " ") + " |\n")
 	}
-	b.WriteString("| | support | finance | security | admin | fresh sign-in |\n|---|---|---|---|---|---|\n")
+	b.WriteString("| | support | finance | security | admin | fresh sign-in | gets a mail |\n|---|---|---|---|---|---|---|\n")
 	for _, r := range (&Pages{}).opsReads() {
-		row("`"+r.Path+"`", r.Roles, false)
+		row("`"+r.Path+"`", r.Roles, false, "")
 	}
 	for _, a := range (&Pages{}).opsActs() {
-		row(a.Name, a.Roles, a.Fresh)
+		row(a.Name, a.Roles, a.Fresh, a.Tells)
 	}
 	if *update {
 		if err := os.WriteFile("operators.md", []byte(b.String()), 0o644); err != nil {
@@ -175,6 +179,23 @@ func TestOperatorsTableIsWrittenDown(t *testing.T) {
 	}
 }
 
+// settled waits until every mail has left, and returns all of them.
+func (f *fixture) settled() []mail.Message {
+	f.t.Helper()
+	waiting := 1
+	for deadline := time.Now().Add(20 * time.Second); waiting > 0 && time.Now().Before(deadline); <-time.After(5 * time.Millisecond) {
+		err := f.db.Pool().QueryRow(f.t.Context(), "SELECT count(*) FROM river.river_job WHERE finalized_at IS NULL").Scan(&waiting)
+		if err != nil {
+			f.t.Fatal(err)
+		}
+	}
+	f.outbox.mu.Lock()
+	defer f.outbox.mu.Unlock()
+	return slices.Clone(f.outbox.mails)
+}
+
+var linkToken = regexp.MustCompile(`lnk_\S+`)
+
 // actValues are what the form of each act is sent with, but for the reason.
 func actValues() map[string]url.Values {
 	return map[string]url.Values{
@@ -183,7 +204,7 @@ func actValues() map[string]url.Values {
 		"check":              {"bar": {"Paris"}, "number": {"P1"}, "until": {"2026-12-31"}},
 		"invite-lawyer":      {"name": {"New Lawyer"}, "email": {"new@bar.example"}, "phone": {"+33199000010"}, "tongue": {"fr"}, "competences": {"TAX"}, "languages": {"FR"}},
 		"create-application": {"name": {"New CRM"}, "redirects": {"https://new.example/cb"}, "scopes": {"profile:read"}, "rate": {"0"}, "clientrate": {"0"}},
-		"update-application": {"name": {"Demo CRM"}, "redirects": {redirectURI}, "scopes": {"profile:read"}, "rate": {"10"}, "clientrate": {"0"}},
+		"update-application": {"name": {"Demo CRM"}, "redirects": {redirectURI}, "scopes": {"profile:read"}, "rate": {"10"}, "clientrate": {"0"}, "contact": {"it@crm.example"}},
 		"rotate-secret":      {"hours": {"24"}}, "redeliver": {"from": {"2026-05-31T00:00"}, "to": {"2026-06-02T00:00"}},
 		"invite-member": {"email": {"dev@crm.example"}, "role": {"owner"}, "tongue": {"fr"}},
 		"invite":        {"name": {"New Person"}, "email": {"new@partners.example"}, "tongue": {"en"}, "roles": {"support"}}, "roles": {"roles": {"support"}},
@@ -193,8 +214,15 @@ func actValues() map[string]url.Values {
 // Every act leaves one entry with the person and the reason, however often its form is sent; nothing that is secret is on any page.
 func TestEveryActOfTheDeskIsRecordedOnce(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t)
+	f := newFixture(t).work()
 	subjects, c := f.opsDesk()
+	owner := f.member(portal.Owner)
+	contact := "it@crm.example"
+	f.tx(func(tx postgres.Tx) {
+		if _, _, err := f.apps.Update(t.Context(), tx, f.app.ID, application.Change{ContactEmail: &contact}, false); err != nil {
+			t.Fatal(err)
+		}
+	})
 	token := f.redeem(f.answer(f.browser().signIn(f.client.Email), allScopes, "allow"))
 	f.tx(func(tx postgres.Tx) {
 		if _, err := f.notes.Submit(t.Context(), tx, c.ID, "law_1", "A planted note", "A planted preview"); err != nil {
@@ -226,7 +254,10 @@ func TestEveryActOfTheDeskIsRecordedOnce(t *testing.T) {
 			on = map[string]string{"consultations": ended("MATCHING")}
 		case "assign": // one with a client of his own, whom nobody calls
 			f.tx(func(tx postgres.Tx) {
-				for _, sql := range []string{`UPDATE lawyers SET state = 'AVAILABLE', idle_since = now(), phone_sealed = 'x' WHERE id = 'law_1'`,
+				if err := f.lawyers.SetPhone(t.Context(), tx, "law_1", "+33199000008"); err != nil {
+					t.Fatal(err)
+				}
+				for _, sql := range []string{`UPDATE lawyers SET state = 'AVAILABLE', idle_since = now() WHERE id = 'law_1'`,
 					`INSERT INTO lawyer_pairs (competence, language, lawyer_id, idle_since) VALUES ('FAMILY', 'FR', 'law_1', now())`,
 					`INSERT INTO lawyer_presence (lawyer_id, heartbeat_at) VALUES ('law_1', now() + interval '1 year')`} {
 					if err := dbtest.Exec(t.Context(), tx, sql); err != nil {
@@ -258,6 +289,7 @@ func TestEveryActOfTheDeskIsRecordedOnce(t *testing.T) {
 		}
 		form.Set("reason", "Because of "+a.Name)
 		before := len(must(audit.List(t.Context(), f.db.Read(), "", 0, 1000)))
+		mailed := len(f.settled())
 		for i, want := range []int{0, http.StatusConflict} {
 			p := w.post(path, form)
 			pages.WriteString(p.body)
@@ -267,6 +299,19 @@ func TestEveryActOfTheDeskIsRecordedOnce(t *testing.T) {
 			if i == 0 && p.StatusCode == http.StatusSeeOther {
 				pages.WriteString(w.get(p.Header.Get("Location")).body)
 			}
+		}
+		var to []string
+		for _, m := range f.settled()[mailed:] {
+			to = append(to, m.To)
+			if m.To != f.client.Email {
+				pages.WriteString(linkToken.ReplaceAllString(m.Text, ""))
+			}
+		}
+		invited := values[a.Name].Get("email")
+		want := map[told][]string{toldClient: {f.client.Email}, toldLawyer: {"l@bar.example"}, toldPerson: {"other@partners.example"},
+			toldPartner: {owner.email, contact}, toldInvited: {invited}, toldJoining: {invited, owner.email, contact}}[a.Tells]
+		if slices.Sort(to); !slices.Equal(to, slices.Sorted(slices.Values(want))) || want == nil && !strings.HasPrefix(string(a.Tells), "nobody: ") {
+			t.Errorf("%s tells %v, want %v: %q", a.Name, to, want, a.Tells)
 		}
 		after := must(audit.List(t.Context(), f.db.Read(), "", 0, 1000))
 		if len(after) != before+1 || after[0].Actor != me.ID || after[0].Reason != "Because of "+a.Name {
@@ -287,7 +332,7 @@ func TestEveryActOfTheDeskIsRecordedOnce(t *testing.T) {
 			pages.WriteString(p.body)
 		}
 	}
-	for _, secret := range []string{"Separation", "custody", "What to do", "Second line", "33639980002", "639980002", "33199000009", f.client.Email, f.client.Name, f.secret, testPassword,
+	for _, secret := range []string{"Separation", "custody", "What to do", "Second line", "33639980002", "639980002", "33199000009", "33199000008", f.client.Email, f.client.Name, f.secret, testPassword,
 		"planted note", "planted preview", token.AccessToken, token.RefreshToken} {
 		if strings.Contains(pages.String(), secret) {
 			t.Errorf("a page of the desk shows %q", secret)

@@ -577,6 +577,8 @@ CREATE TABLE lawyers (
     id text NOT NULL,
     idle_since timestamp with time zone,
     lease_epoch bigint NOT NULL DEFAULT 0,
+    left_at timestamp with time zone,
+    left_reason text,
     name text NOT NULL,
     on_call boolean NOT NULL DEFAULT false,
     password_hash text NOT NULL,
@@ -590,6 +592,8 @@ CREATE TABLE lawyers (
     CONSTRAINT lawyers_application_id_fkey FOREIGN KEY (application_id) REFERENCES applications(id),
     CONSTRAINT lawyers_bar CHECK (((bar IS NULL) = (bar_number IS NULL))),
     CONSTRAINT lawyers_idle CHECK (((state <> 'AVAILABLE'::text) OR (idle_since IS NOT NULL))),
+    CONSTRAINT lawyers_left CHECK (((left_reason IS NULL) = (left_at IS NULL))),
+    CONSTRAINT lawyers_left_reason CHECK ((left_reason = ANY (ARRAY['SIGNED_OFF'::text, 'PAUSED'::text, 'PAUSED_AFTER'::text, 'NO_PAGE'::text, 'MISSED_OFFER'::text, 'NOT_REACHED'::text, 'NOT_DIALLED'::text, 'NOTE_MISSING'::text, 'SUSPENDED'::text, 'SENT_HOME'::text, 'RECORDS_DISAGREE'::text]))),
     CONSTRAINT lawyers_phone CHECK (((state <> 'AVAILABLE'::text) OR (phone_sealed IS NOT NULL))),
     CONSTRAINT lawyers_pkey PRIMARY KEY (id),
     CONSTRAINT lawyers_state_check CHECK ((state = ANY (ARRAY['OFFLINE'::text, 'AVAILABLE'::text, 'OFFERED'::text, 'BUSY'::text, 'WRAP_UP'::text, 'AWAY'::text])))

@@ -266,7 +266,10 @@ func TestAClientOfThreeOffersIsServedOneAtATime(t *testing.T) {
 			w.do(w.DeclineOffer(t.Context(), w.lease(first), w.offerOf(first).ID, "busy"))
 		},
 		"suspended": func(w *world, first string) {
-			w.tx(func(tx postgres.Tx) error { _, _, err := w.SuspendLawyer(t.Context(), tx, first); return err })
+			w.tx(func(tx postgres.Tx) error {
+				_, err := w.SuspendLawyer(t.Context(), tx, first, lawyer.BySuspension)
+				return err
+			})
 		},
 		"missed": func(w *world, first string) {
 			w.exec("UPDATE offers SET expires_at = $2 WHERE lawyer_id = $1 AND state = 'OPEN'", first, w.clock.Now())

@@ -38,7 +38,7 @@ func (s *Service) StartCall(ctx context.Context, lease lawyer.Lease, consultatio
 
 // closeWithoutPhone ends a consultation whose client has no verified number any more (X9, T40): no other number is called.
 func (s *Service) closeWithoutPhone(ctx context.Context, tx postgres.Tx, c *Consultation) error {
-	if err := s.letGo(ctx, tx, *c, lawyer.Available); err != nil {
+	if err := s.letGo(ctx, tx, *c, toWork); err != nil {
 		return err
 	}
 	c.EndReason = PhoneLost
@@ -116,7 +116,7 @@ func (s *Service) ChooseRedial(ctx context.Context, lease lawyer.Lease, consulta
 			return fmt.Errorf("%w: no attempt is to come", ErrForbidden)
 		}
 		if !wait {
-			return s.giveBack(ctx, tx, &c, lawyer.Available)
+			return s.giveBack(ctx, tx, &c, toWork)
 		}
 		c.ChooseBy = nil
 		return s.save(ctx, tx, &c)
@@ -132,7 +132,7 @@ func (s *Service) attemptFailed(ctx context.Context, tx postgres.Tx, c *Consulta
 		}
 		return s.save(ctx, tx, c)
 	}
-	if err := s.letGo(ctx, tx, *c, lawyer.Available); err != nil {
+	if err := s.letGo(ctx, tx, *c, toWork); err != nil {
 		return err
 	}
 	c.EndReason = ClientNotReached
@@ -193,7 +193,7 @@ func (s *Service) cutCall(ctx context.Context, tx postgres.Tx, c *Consultation, 
 func (s *Service) callOver(ctx context.Context, tx postgres.Tx, c *Consultation, durationSec int) error {
 	durationSec = clampSec(durationSec)
 	c.DurationSec = &durationSec
-	if err := s.freeLawyer(ctx, tx, *c, lawyer.Busy, lawyer.WrapUp); err != nil {
+	if err := s.freeLawyer(ctx, tx, *c, lawyer.Busy, lawyer.On(lawyer.WrapUp)); err != nil {
 		return err
 	}
 	return s.apply(ctx, tx, c, onCallOver)
@@ -282,7 +282,7 @@ func (s *Service) onOutcome(ctx context.Context, tx postgres.Tx, c *Consultation
 		}
 	case telephony.LawyerNotReached:
 		if dialled {
-			return s.giveBack(ctx, tx, c, lawyer.Away)
+			return s.giveBack(ctx, tx, c, lawyer.Off(lawyer.NotReached))
 		}
 	case telephony.Aborted:
 	}

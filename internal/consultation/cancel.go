@@ -45,7 +45,7 @@ func (s *Service) cancelLocked(ctx context.Context, tx postgres.Tx, c *Consultat
 	if !c.Status.Cancellable() {
 		return ErrNotCancellable
 	}
-	if err := s.letGo(ctx, tx, *c, lawyer.Available); err != nil {
+	if err := s.letGo(ctx, tx, *c, toWork); err != nil {
 		return err
 	}
 	c.EndReason = why
@@ -54,7 +54,7 @@ func (s *Service) cancelLocked(ctx context.Context, tx postgres.Tx, c *Consultat
 
 // letGo ends what is under way for a consultation that leaves its lawyer: the open offer, the call that is being set
 // up, the assignment. Its lawyer moves to to.
-func (s *Service) letGo(ctx context.Context, tx postgres.Tx, c Consultation, to lawyer.State) error {
+func (s *Service) letGo(ctx context.Context, tx postgres.Tx, c Consultation, to lawyer.Move) error {
 	if c.Status != Assigned {
 		return s.revoke(ctx, tx, c)
 	}
@@ -84,9 +84,12 @@ func (s *Service) revoke(ctx context.Context, tx postgres.Tx, list ...Consultati
 	return err
 }
 
+// toWork is where a lawyer goes whom something no longer keeps.
+var toWork = lawyer.On(lawyer.Available)
+
 // freeLawyer moves the lawyer of c on. A lawyer who is in another state than expected (an operator or his own desk
 // moved him) stays there: that is no reason to fail the client's consultation.
-func (s *Service) freeLawyer(ctx context.Context, tx postgres.Tx, c Consultation, from, to lawyer.State) error {
+func (s *Service) freeLawyer(ctx context.Context, tx postgres.Tx, c Consultation, from lawyer.State, to lawyer.Move) error {
 	err := s.deps.Lawyers.SetState(ctx, tx, c.LawyerID, []lawyer.State{from}, to)
 	if errors.Is(err, lawyer.ErrState) {
 		tx.AfterCommit(func() {
@@ -94,7 +97,7 @@ func (s *Service) freeLawyer(ctx context.Context, tx postgres.Tx, c Consultation
 		})
 		return nil
 	}
-	if err == nil && to == lawyer.Available {
+	if err == nil && to.ToQueue() {
 		s.wakeLawyer(tx, c.LawyerID)
 	}
 	return err

@@ -99,12 +99,12 @@ func (s *Service) Withdraw(ctx context.Context, lease lawyer.Lease, consultation
 		if err := s.deps.Matching.Withdrawn(ctx, tx, c.ID, c.LawyerID, string(reason)); err != nil {
 			return err
 		}
-		return s.giveBack(ctx, tx, &c, lawyer.Available)
+		return s.giveBack(ctx, tx, &c, toWork)
 	})
 }
 
 // giveBack takes an assigned consultation from its lawyer, who moves to to, and searches again (X7, X8).
-func (s *Service) giveBack(ctx context.Context, tx postgres.Tx, c *Consultation, to lawyer.State) error {
+func (s *Service) giveBack(ctx context.Context, tx postgres.Tx, c *Consultation, to lawyer.Move) error {
 	if err := s.deps.Matching.Returned(ctx, tx, c.ID, c.LawyerID); err != nil {
 		return err
 	}
@@ -137,14 +137,30 @@ func (s *Service) NoUsefulCall(ctx context.Context, lease lawyer.Lease, consulta
 
 // SubmitNote stores the lawyer's note with its preview and completes the consultation (X11), or corrects them
 // afterwards (X16); the same texts once more change nothing. A note that comes later than [NoteLimit] after the call is
-// [ErrForbidden]. Faults: [note.ErrInvalid], [ErrNotYours], [ErrForbidden], [lawyer.ErrLeaseLost].
+// [ErrForbidden], a correction by a suspended lawyer [lawyer.ErrSuspended]. Faults: [note.ErrInvalid], [ErrNotYours], [ErrForbidden],
+// [lawyer.ErrLeaseLost].
 func (s *Service) SubmitNote(ctx context.Context, lease lawyer.Lease, consultationID, text, preview string) error {
+	return s.SubmitNoteOver(ctx, lease, consultationID, text, preview, note.AnyVersion)
+}
+
+// SubmitNoteOver is [Service.SubmitNote] for a note that was written over a version of its draft, as [note.Service.Submit] says. Fault
+// also: [note.ErrDraftChanged].
+func (s *Service) SubmitNoteOver(ctx context.Context, lease lawyer.Lease, consultationID, text, preview, version string) error {
 	return s.deps.DB.InTx(ctx, func(tx postgres.Tx) error {
 		c, err := s.lockOf(ctx, tx, lease, consultationID, CallEnded, Completed)
 		if err != nil {
 			return err
 		}
-		_, err = s.deps.Notes.Submit(ctx, tx, c.ID, c.LawyerID, text, preview)
+		if c.Status == Completed { // a suspended lawyer finishes, and corrects nothing
+			l, err := s.deps.Lawyers.Get(ctx, tx, c.LawyerID)
+			if err == nil && l.Suspended {
+				err = lawyer.ErrSuspended
+			}
+			if err != nil {
+				return err
+			}
+		}
+		_, err = s.deps.Notes.Submit(ctx, tx, c.ID, c.LawyerID, text, preview, version)
 		if errors.Is(err, note.ErrSame) {
 			return nil
 		}
@@ -152,7 +168,7 @@ func (s *Service) SubmitNote(ctx context.Context, lease lawyer.Lease, consultati
 			return err
 		}
 		if c.Status == CallEnded {
-			if err := s.endWrapUp(ctx, tx, c, lawyer.Available); err != nil {
+			if err := s.endWrapUp(ctx, tx, c, toWork); err != nil {
 				return err
 			}
 		}

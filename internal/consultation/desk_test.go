@@ -28,7 +28,7 @@ func (w *world) callback(lawyerID string) string {
 	if got := w.read(id).Status; got != PendingCallback {
 		w.Fatalf("it is %s", got)
 	}
-	w.do(w.Lawyers.SetState(w.Context(), w.DB.Read(), lawyerID, []lawyer.State{lawyer.Away}, lawyer.Available))
+	w.do(w.Lawyers.SetState(w.Context(), w.DB.Read(), lawyerID, []lawyer.State{lawyer.Away}, lawyer.On(lawyer.Available)))
 	return id
 }
 
@@ -116,20 +116,21 @@ func TestADraftLivesAsLongAsItsNoteIsWritten(t *testing.T) {
 		return n
 	}
 	id := w.assigned(l)
-	if err := w.SaveDraft(t.Context(), w.lease(l), id, draft); !errors.Is(err, ErrForbidden) {
+	if err := w.SaveDraft(t.Context(), w.lease(l), id, draft, note.AnyVersion); !errors.Is(err, ErrForbidden) {
 		t.Errorf("before the call: %v", err)
 	}
 	w.confirmed(l, id)
 	w.do(w.provider(id, telephony.Event{Kind: telephony.LegsJoined}))
-	w.do(w.SaveDraft(t.Context(), w.lease(l), id, note.Draft{Note: "first"}))
-	w.do(w.SaveDraft(t.Context(), w.lease(l), id, draft))
+	w.do(w.SaveDraft(t.Context(), w.lease(l), id, note.Draft{Note: "first"}, note.AnyVersion))
+	w.clock.Advance(time.Second)
+	w.do(w.SaveDraft(t.Context(), w.lease(l), id, draft, note.AnyVersion))
 	if got, err := read(l, id); err != nil || got.Note != draft.Note || got.Preview != draft.Preview || !got.SavedAt.Equal(w.clock.Now()) {
 		t.Errorf("the draft is %+v (%v)", got, err)
 	}
 	if _, err := read(other, id); !errors.Is(err, ErrNotYours) {
 		t.Errorf("another reads it: %v", err)
 	}
-	if err := w.SaveDraft(t.Context(), w.lease(other), id, draft); !errors.Is(err, ErrNotYours) {
+	if err := w.SaveDraft(t.Context(), w.lease(other), id, draft, note.AnyVersion); !errors.Is(err, ErrNotYours) {
 		t.Errorf("another writes it: %v", err)
 	}
 	if found := w.find(canary); len(found) > 0 {
@@ -144,14 +145,14 @@ func TestADraftLivesAsLongAsItsNoteIsWritten(t *testing.T) {
 
 	w.pass(time.Second)
 	id = w.callEnded(other, 90*time.Second)
-	w.do(w.SaveDraft(t.Context(), w.lease(other), id, draft))
+	w.do(w.SaveDraft(t.Context(), w.lease(other), id, draft, note.AnyVersion))
 	w.do(w.NoUsefulCall(t.Context(), w.lease(other), id, TechnicalFault))
 	if drafts() != 0 {
 		t.Error("a draft outlives an end without a note")
 	}
 	w.pass(time.Second)
 	id = w.callEnded(l, 90*time.Second)
-	w.do(w.SaveDraft(t.Context(), w.lease(l), id, draft))
+	w.do(w.SaveDraft(t.Context(), w.lease(l), id, draft, note.AnyVersion))
 	w.clock.Advance(note.DraftLife + time.Second)
 	n, err := w.Notes.PurgeDrafts(t.Context(), w.DB.Read())
 	if w.do(err); n != 1 || drafts() != 0 {

@@ -92,8 +92,16 @@ func (s *Service) caseOf(ctx context.Context, tx postgres.Tx, r openRow) (Case, 
 }
 
 // SignOn begins a new connection of a lawyer ([lawyer.Service.GoOnline]). Who has a note to write that keeps him from other
-// work comes back to it, anybody else is sought work for.
+// work comes back to it, anybody else is sought work for. A suspended lawyer connects to finish what is in hand
+// ([Service.Finishes]), and for nothing else.
 func (s *Service) SignOn(ctx context.Context, tx postgres.Tx, lawyerID string) (lawyer.Lease, error) {
+	l, err := s.deps.Lawyers.Get(ctx, tx, lawyerID)
+	if err != nil {
+		return lawyer.Lease{}, fmt.Errorf("read the lawyer who signs on: %w", err)
+	}
+	if l.Suspended {
+		return s.takeOver(ctx, tx, lawyerID)
+	}
 	lease, err := s.deps.Lawyers.GoOnline(ctx, tx, lawyerID)
 	if err != nil {
 		return lawyer.Lease{}, err
@@ -103,7 +111,7 @@ func (s *Service) SignOn(ctx context.Context, tx postgres.Tx, lawyerID string) (
 		return lawyer.Lease{}, fmt.Errorf("look for notes of lawyer %s: %w", lawyerID, err)
 	}
 	if writes {
-		if err := s.deps.Lawyers.SetState(ctx, tx, lawyerID, []lawyer.State{lawyer.Available}, lawyer.WrapUp); err != nil && !errors.Is(err, lawyer.ErrState) {
+		if err := s.deps.Lawyers.SetState(ctx, tx, lawyerID, []lawyer.State{lawyer.Available}, lawyer.On(lawyer.WrapUp)); err != nil && !errors.Is(err, lawyer.ErrState) {
 			return lawyer.Lease{}, err
 		}
 		return lease, nil
@@ -112,15 +120,28 @@ func (s *Service) SignOn(ctx context.Context, tx postgres.Tx, lawyerID string) (
 	return lease, nil
 }
 
-// SaveDraft keeps what the lawyer has written of the note so far, from the call on. Faults: [note.ErrInvalid], [ErrNotYours],
+// takeOver connects a suspended lawyer who has something to finish.
+func (s *Service) takeOver(ctx context.Context, tx postgres.Tx, lawyerID string) (lawyer.Lease, error) {
+	finishes, err := s.Finishes(ctx, tx, lawyerID)
+	if err == nil && !finishes {
+		err = lawyer.ErrSuspended
+	}
+	if err != nil {
+		return lawyer.Lease{}, err
+	}
+	return s.deps.Lawyers.TakeOver(ctx, tx, lawyerID)
+}
+
+// SaveDraft keeps what the lawyer has written of the note so far, from the call on, in place of a version of the draft or of any. Faults:
+// [note.ErrInvalid], [note.ErrDraftChanged], [ErrNotYours],
 // [ErrForbidden], [lawyer.ErrLeaseLost].
-func (s *Service) SaveDraft(ctx context.Context, lease lawyer.Lease, consultationID string, d note.Draft) error {
+func (s *Service) SaveDraft(ctx context.Context, lease lawyer.Lease, consultationID string, d note.Draft, version string) error {
 	return s.deps.DB.InTx(ctx, func(tx postgres.Tx) error {
 		c, err := s.lockOf(ctx, tx, lease, consultationID, InCall, CallEnded)
 		if err != nil {
 			return err
 		}
-		return s.deps.Notes.SaveDraft(ctx, tx, c.ID, c.ClientID, c.LawyerID, d)
+		return s.deps.Notes.SaveDraft(ctx, tx, c.ID, c.ClientID, c.LawyerID, d, version)
 	})
 }
 

@@ -180,7 +180,7 @@ func TestWhatWasToldStaysWithWhatCame(t *testing.T) {
 	w.do(w.AcceptOffer(t.Context(), w.lease(l), w.offerOf(l).ID))
 	accepted := w.told(first)
 	w.do(w.Withdraw(t.Context(), w.lease(l), first, Unavailable))
-	w.do(w.Lawyers.SetState(t.Context(), w.DB.Read(), l, []lawyer.State{lawyer.Available}, lawyer.Away))
+	w.do(w.Lawyers.SetState(t.Context(), w.DB.Read(), l, []lawyer.State{lawyer.Available}, lawyer.Off(lawyer.MissedOffer)))
 	next := w.online()
 	w.clock.Advance(time.Minute)
 	w.lawyers = []string{next}

@@ -101,6 +101,7 @@ func newWorldOn(t *testing.T, db *postgres.DB, clk *clock.Manual) *world {
 		if err != nil || len(findings) > 0 {
 			t.Errorf("the books: %v %s", err, strings.Join(findings, "; "))
 		}
+		w.expectReasons()
 	})
 	return w
 }

@@ -59,12 +59,12 @@ var deskActs = map[string]func(w *world, l string) func(lease lawyer.Lease) erro
 	"save a draft": func(w *world, l string) func(lawyer.Lease) error {
 		id := w.inCall(l)
 		return func(lease lawyer.Lease) error {
-			return w.SaveDraft(w.Context(), lease, id, note.Draft{Note: "Brouillon."})
+			return w.SaveDraft(w.Context(), lease, id, note.Draft{Note: "Brouillon."}, note.AnyVersion)
 		}
 	},
 	"drop a draft": func(w *world, l string) func(lawyer.Lease) error {
 		id := w.inCall(l)
-		w.do(w.SaveDraft(w.Context(), w.lease(l), id, note.Draft{Note: "Brouillon."}))
+		w.do(w.SaveDraft(w.Context(), w.lease(l), id, note.Draft{Note: "Brouillon."}, note.AnyVersion))
 		return func(lease lawyer.Lease) error { return w.DropDraft(w.Context(), lease, id) }
 	},
 	"pause": func(w *world, l string) func(lawyer.Lease) error {

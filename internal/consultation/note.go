@@ -22,7 +22,7 @@ func (s *Service) remind(ctx context.Context, tx postgres.Tx, c *Consultation) e
 	if writing(*c) {
 		return s.remindLawyer(ctx, tx, *c)
 	}
-	if err := s.releaseWriter(ctx, tx, *c, lawyer.Away); err != nil {
+	if err := s.releaseWriter(ctx, tx, *c, lawyer.Off(lawyer.NoteMissing)); err != nil {
 		return err
 	}
 	s.incident(tx, noteMissing, c.ID, c.LawyerID)
@@ -55,7 +55,7 @@ func (s *Service) mailLawyer(ctx context.Context, tx postgres.Tx, c Consultation
 
 // giveUpNote closes a consultation whose note has not come in time (X12).
 func (s *Service) giveUpNote(ctx context.Context, tx postgres.Tx, c *Consultation) error {
-	if err := s.endWrapUp(ctx, tx, *c, lawyer.Away); err != nil {
+	if err := s.endWrapUp(ctx, tx, *c, lawyer.Off(lawyer.NoteMissing)); err != nil {
 		return err
 	}
 	c.EndReason = NoteMissing
@@ -72,7 +72,7 @@ func (s *Service) uselessCall(ctx context.Context, tx postgres.Tx, c *Consultati
 	if !uselessCall(*c, tx.Now) {
 		return ErrReason
 	}
-	if err := s.endWrapUp(ctx, tx, *c, lawyer.Available); err != nil {
+	if err := s.endWrapUp(ctx, tx, *c, toWork); err != nil {
 		return err
 	}
 	return s.apply(ctx, tx, c, onNoUsefulCall)
@@ -80,7 +80,7 @@ func (s *Service) uselessCall(ctx context.Context, tx postgres.Tx, c *Consultati
 
 // endWrapUp moves the lawyer on whom the note of c kept from other work. One who is free of it since the last reminder stays
 // where he is.
-func (s *Service) endWrapUp(ctx context.Context, tx postgres.Tx, c Consultation, to lawyer.State) error {
+func (s *Service) endWrapUp(ctx context.Context, tx postgres.Tx, c Consultation, to lawyer.Move) error {
 	if !writing(c) {
 		return nil
 	}
@@ -88,7 +88,7 @@ func (s *Service) endWrapUp(ctx context.Context, tx postgres.Tx, c Consultation,
 }
 
 // releaseWriter leaves a lawyer in WRAP_UP who has another note to write.
-func (s *Service) releaseWriter(ctx context.Context, tx postgres.Tx, c Consultation, to lawyer.State) error {
+func (s *Service) releaseWriter(ctx context.Context, tx postgres.Tx, c Consultation, to lawyer.Move) error {
 	others, err := otherNotes(ctx, tx, c.LawyerID, c.ID, len(noteReminders))
 	if err != nil {
 		return fmt.Errorf("look for other notes of lawyer %s: %w", c.LawyerID, err)

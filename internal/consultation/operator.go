@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"partnerd/internal/lawyer"
@@ -124,29 +125,47 @@ func (s *Service) AssignByHand(ctx context.Context, tx postgres.Tx, consultation
 // LawyerChanged has work sought for a lawyer, of whom something has changed that matters for it, once tx has committed.
 func (s *Service) LawyerChanged(tx postgres.Tx, lawyerID string) { s.wakeLawyer(tx, lawyerID) }
 
-// SuspendLawyer keeps a lawyer from work and ends his connection. His open offer is taken back, and its client searched for; a
-// consultation that is assigned to him goes back at the next sweep, as from a lawyer who is lost. A call goes on. It returns
-// him as he is then, and the consultation that was on offer, if one was. Fault: [lawyer.ErrNotFound].
-func (s *Service) SuspendLawyer(ctx context.Context, tx postgres.Tx, lawyerID string) (l lawyer.Lawyer, offered string, err error) {
+// Suspended is what a suspension left of a lawyer.
+type Suspended struct {
+	lawyer.Lawyer
+	Offered  string // the consultation whose offer was taken back; may be empty
+	Finishes bool   // a call or a note, at the desk that stays connected for it
+}
+
+// SuspendLawyer keeps a lawyer from work. Their open offer is taken back, and its client searched for; a consultation that is assigned
+// to them goes back at the next sweep, as from a lawyer who is lost. A call goes on, and the lawyer keeps it with its note
+// ([Service.Finishes]). why is as for [lawyer.Service.Suspend]. Fault: [lawyer.ErrNotFound].
+func (s *Service) SuspendLawyer(ctx context.Context, tx postgres.Tx, lawyerID string, why lawyer.Leaving) (l Suspended, err error) {
 	if _, err := s.deps.Lawyers.Lock(ctx, tx, lawyerID); err != nil {
-		return l, "", err
+		return l, err
 	}
 	o, open, err := s.deps.Matching.TakeBack(ctx, tx, lawyerID)
 	if err != nil {
-		return l, "", err
+		return l, err
 	}
 	if open {
 		r, err := peek(ctx, tx, o.ConsultationID)
 		if err != nil {
-			return l, "", err
+			return l, err
 		}
 		s.wakeClient(tx, r.ClientID)
 	}
-	if err := s.deps.Lawyers.Suspend(ctx, tx, lawyerID); err != nil {
-		return l, "", err
+	if l.Finishes, err = s.Finishes(ctx, tx, lawyerID); err != nil {
+		return l, err
 	}
-	l, err = s.deps.Lawyers.Get(ctx, tx, lawyerID)
-	return l, o.ConsultationID, err
+	if err := s.deps.Lawyers.Suspend(ctx, tx, lawyerID, why, l.Finishes); err != nil {
+		return l, err
+	}
+	l.Offered = o.ConsultationID
+	l.Lawyer, err = s.deps.Lawyers.Get(ctx, tx, lawyerID)
+	return l, err
+}
+
+// Finishes tells whether a lawyer has something in hand that nobody else can finish: a call that runs or is being set up, or a note that
+// is to be written. What is only assigned goes to others.
+func (s *Service) Finishes(ctx context.Context, tx postgres.Tx, lawyerID string) (bool, error) {
+	work, err := inHands(ctx, tx, []string{lawyerID})
+	return slices.ContainsFunc(work, func(c Consultation) bool { return c.Status != Assigned || c.Dialling() }), err
 }
 
 func (s *Service) lockForOperator(ctx context.Context, tx postgres.Tx, consultationID string) (Consultation, error) {

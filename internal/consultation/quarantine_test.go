@@ -18,7 +18,8 @@ import (
 // put writes a lawyer's state with the queue that follows from it.
 func (w *world) put(lawyerID string, state lawyer.State) {
 	w.Helper()
-	w.exec("UPDATE lawyers SET state = $2, idle_since = created_at WHERE id = $1", lawyerID, state)
+	w.exec(`UPDATE lawyers SET state = $2, idle_since = created_at, left_at = CASE WHEN $2 IN ('OFFLINE', 'AWAY') THEN created_at END,
+		left_reason = CASE WHEN $2 IN ('OFFLINE', 'AWAY') THEN 'RECORDS_DISAGREE' END WHERE id = $1`, lawyerID, state)
 	w.exec(`UPDATE lawyer_pairs p SET idle_since = CASE WHEN l.state = 'AVAILABLE' THEN l.idle_since END
 		FROM lawyers l WHERE l.id = $1 AND p.lawyer_id = l.id`, lawyerID)
 }

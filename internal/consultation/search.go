@@ -171,3 +171,9 @@ func (s *Service) searchPair(ctx context.Context, p matching.Pair, crew matching
 	}
 	return errors.Join(faults...)
 }
+
+// WaitingFor counts what waits for a lawyer of the fields of l and was not refused by them, up to limit.
+func (s *Service) WaitingFor(ctx context.Context, tx postgres.Tx, l lawyer.Lawyer, limit int) (int, error) {
+	work, err := waitingFor(ctx, tx, l, limit)
+	return len(work), err
+}

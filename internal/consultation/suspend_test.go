@@ -14,7 +14,7 @@ import (
 func (w *world) suspend(lawyerID string) {
 	w.Helper()
 	w.tx(func(tx postgres.Tx) error {
-		_, _, err := w.SuspendLawyer(w.Context(), tx, lawyerID)
+		_, err := w.SuspendLawyer(w.Context(), tx, lawyerID, lawyer.BySuspension)
 		return err
 	})
 }
@@ -135,20 +135,8 @@ func TestASuspensionCutsNoCall(t *testing.T) {
 	}
 	w.do(w.provider(id, telephony.Event{Kind: telephony.CallOver, By: telephony.Client}))
 	w.expectLawyer(l, lawyer.WrapUp)
-	if err := w.SubmitNote(t.Context(), w.lastLease(l), id, "Texte.", "Aperçu."); !errors.Is(err, lawyer.ErrLeaseLost) {
-		t.Errorf("note: %v", err)
-	}
-	lease := w.resume(l)
-	w.expectLawyer(l, lawyer.WrapUp)
-	w.do(w.SubmitNote(t.Context(), lease, id, "Texte.", "Aperçu."))
-	w.expectLawyer(l, lawyer.Available)
-}
-
-// lastLease is the connection that was open when the lawyer was suspended.
-func (w *world) lastLease(lawyerID string) lawyer.Lease {
-	lease := w.lease(lawyerID)
-	lease.Epoch--
-	return lease
+	w.do(w.SubmitNote(t.Context(), w.lease(l), id, "Texte.", "Aperçu."))
+	w.expectOut(l)
 }
 
 // What would make a suspended lawyer AVAILABLE makes him OFFLINE.
@@ -192,7 +180,7 @@ func TestASuspensionRacesAnAcceptance(t *testing.T) {
 				return w.AcceptOffer(t.Context(), old, offer)
 			}
 			return w.DB.InTx(t.Context(), func(tx postgres.Tx) error {
-				_, _, err := w.SuspendLawyer(t.Context(), tx, l)
+				_, err := w.SuspendLawyer(t.Context(), tx, l, lawyer.BySuspension)
 				return err
 			})
 		})
@@ -240,7 +228,7 @@ func TestASuspensionRacesWhatBringsALawyerToWork(t *testing.T) {
 						return race(w, l, id)
 					}
 					return w.DB.InTx(t.Context(), func(tx postgres.Tx) error {
-						_, _, err := w.SuspendLawyer(t.Context(), tx, l)
+						_, err := w.SuspendLawyer(t.Context(), tx, l, lawyer.BySuspension)
 						return err
 					})
 				}) {

@@ -223,7 +223,7 @@ func (s *Service) takeIfLost(ctx context.Context, consultationID string) error {
 		if err != nil || !l.HeartbeatAt.Before(tx.Now.Add(-lawyer.LeaseLost)) {
 			return err
 		}
-		return s.giveBack(ctx, tx, &c, lawyer.Offline)
+		return s.giveBack(ctx, tx, &c, lawyer.Off(lawyer.NoPage))
 	})
 }
 
@@ -318,15 +318,15 @@ func (s *Service) fire(ctx context.Context, tx postgres.Tx, c *Consultation) err
 	case taskCallbackOver:
 		return s.missGuarantee(ctx, tx, c)
 	case taskNotDialled:
-		to := lawyer.Away
+		to := lawyer.Off(lawyer.NotDialled)
 		if c.NextDialAt != nil {
-			to = lawyer.Available // has dialled, and the line was busy
+			to = toWork // has dialled, and the line was busy
 		}
 		return s.giveBack(ctx, tx, c, to)
 	case taskDial:
 		return s.redial(ctx, tx, c)
 	case taskNotChosen:
-		return s.giveBack(ctx, tx, c, lawyer.Available)
+		return s.giveBack(ctx, tx, c, toWork)
 	case taskDialStuck:
 		return s.giveUpAttempt(ctx, tx, c)
 	case taskLineLost:
@@ -363,7 +363,7 @@ func (s *Service) endSearch(ctx context.Context, tx postgres.Tx, list ...*Consul
 
 // missGuarantee closes a consultation whose promised callback did not happen in time (X14, T32).
 func (s *Service) missGuarantee(ctx context.Context, tx postgres.Tx, c *Consultation) error {
-	if err := s.letGo(ctx, tx, *c, lawyer.Available); err != nil {
+	if err := s.letGo(ctx, tx, *c, toWork); err != nil {
 		return err
 	}
 	c.EndReason = GuaranteeMissed
@@ -378,7 +378,7 @@ func (s *Service) missGuarantee(ctx context.Context, tx postgres.Tx, c *Consulta
 // goes back, and waits for the next.
 func (s *Service) redial(ctx context.Context, tx postgres.Tx, c *Consultation) error {
 	if quiet(*c, tx.Now) {
-		return s.giveBack(ctx, tx, c, lawyer.Available)
+		return s.giveBack(ctx, tx, c, toWork)
 	}
 	if err := s.dial(ctx, tx, c); !errors.Is(err, telephony.ErrLineBusy) && !errors.Is(err, ErrPhoneLost) {
 		return err
@@ -400,7 +400,7 @@ func (s *Service) giveUpAttempt(ctx context.Context, tx postgres.Tx, c *Consulta
 		return err
 	}
 	if o.Kind == telephony.LawyerNotReached {
-		return s.giveBack(ctx, tx, c, lawyer.Away)
+		return s.giveBack(ctx, tx, c, lawyer.Off(lawyer.NotReached))
 	}
 	return s.attemptFailed(ctx, tx, c)
 }

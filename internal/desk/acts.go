@@ -126,9 +126,10 @@ func (s *Service) Draft(ctx context.Context, tx postgres.Tx, session staff.Sessi
 	return d, fault(err)
 }
 
-// SaveDraft keeps what is written of a note so far. Problems: CONNECTED_ELSEWHERE, NOT_FOUND, NOT_NOW, VALIDATION_ERROR.
-func (s *Service) SaveDraft(ctx context.Context, session staff.Session, consultationID string, d note.Draft) error {
-	return fault(s.deps.Consultations.SaveDraft(ctx, leaseOf(session), consultationID, d))
+// SaveDraft keeps what is written of a note so far, over a version of the draft. Problems: CONNECTED_ELSEWHERE, NOT_FOUND, NOT_NOW,
+// DRAFT_CHANGED, VALIDATION_ERROR.
+func (s *Service) SaveDraft(ctx context.Context, session staff.Session, consultationID string, d note.Draft, version string) error {
+	return fault(s.deps.Consultations.SaveDraft(ctx, leaseOf(session), consultationID, d, version))
 }
 
 // DropDraft deletes it. Problems: CONNECTED_ELSEWHERE, NOT_FOUND, NOT_NOW.
@@ -137,12 +138,13 @@ func (s *Service) DropDraft(ctx context.Context, session staff.Session, consulta
 }
 
 // SubmitNote sends the note with the preview that leaves the house, or corrects them; confirmed says that the lawyer has
-// looked at the preview for what is secret (H38). Problems: CONNECTED_ELSEWHERE, NOT_FOUND, NOT_NOW, VALIDATION_ERROR.
-func (s *Service) SubmitNote(ctx context.Context, session staff.Session, consultationID, text, preview string, confirmed bool) error {
+// looked at the preview for what is secret (H38), and version is that of the draft it was written over. Problems: CONNECTED_ELSEWHERE,
+// NOT_FOUND, NOT_NOW, DRAFT_CHANGED, VALIDATION_ERROR.
+func (s *Service) SubmitNote(ctx context.Context, session staff.Session, consultationID string, d note.Draft, version string, confirmed bool) error {
 	if !confirmed {
 		return ErrConfirm
 	}
-	return fault(s.deps.Consultations.SubmitNote(ctx, leaseOf(session), consultationID, text, preview))
+	return fault(s.deps.Consultations.SubmitNoteOver(ctx, leaseOf(session), consultationID, d.Note, d.Preview, version))
 }
 
 // Zone returns the time zone in which the lawyer works.

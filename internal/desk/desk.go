@@ -25,6 +25,7 @@ var (
 	ErrElsewhere = problem.Declare(problem.Conflict, "CONNECTED_ELSEWHERE", "The lawyer is connected elsewhere or was signed off; go on duty here first.")
 	ErrOfferGone = problem.Declare(problem.Conflict, "OFFER_GONE", "The offer is not open any more.")
 	ErrNotNow    = problem.Declare(problem.Conflict, "NOT_NOW", "This is not possible now.")
+	ErrDraft     = problem.Declare(problem.Conflict, "DRAFT_CHANGED", "Another text of this note was kept since. Read the draft, and send what is to stay with its version.")
 	ErrUnchecked = problem.Declare(problem.Conflict, "BAR_UNCHECKED", "The lawyer's entry at the bar is not checked, or was too long ago; an operator checks it.")
 	ErrLineBusy  = problem.Declare(problem.Conflict, "LINE_BUSY", "The client is on another call; the next attempt begins by itself.")
 	ErrStale     = problem.Declare(problem.Forbidden, "SIGN_IN_AGAIN", "The lawyer signed in a while ago; for this he signs in again.")
@@ -56,6 +57,7 @@ var faults = []struct {
 	{lawyer.ErrNoPhone, ErrNotNow.Because("The lawyer has no phone number; an operator sets one.")},
 	{lawyer.ErrUnchecked, ErrUnchecked},
 	{lawyer.ErrSuspended, ErrNotNow.Because("The lawyer is suspended.")},
+	{note.ErrDraftChanged, ErrDraft},
 	{note.ErrNoCopy, problem.ErrNotFound},
 	{note.ErrRecipient, ErrRecipient},
 	{note.ErrOtherLawyer, ErrNotNow.Because("The note was written by another lawyer, or erased.")},
@@ -94,7 +96,12 @@ type State struct {
 	Pausing    bool            // a pause begins when what he has in hand is over
 	InHand     bool            // something is in hand, whichever connection looks
 	Missed     *telephony.Call // the call that he did not take, which paused him
+	Suspended  bool            // the lawyer finishes what is in hand, and nothing else
+	Left       lawyer.Left     // why he is off duty or paused, or will be when what he has in hand is over
+	Waiting    int             // consultations in the fields of a lawyer who takes none now; [WaitingShown] for that many or more
 	consultation.Desk
+
+	lawyer lawyer.Lawyer
 }
 
 // State returns the desk of the lawyer of a session.
@@ -109,7 +116,10 @@ func (s *Service) State(ctx context.Context, tx postgres.Tx, session staff.Sessi
 		return State{}, err
 	}
 	st := State{Now: tx.Now, Name: l.Name, Connection: connection(l, epoch, tx.Now), Presence: l.State, Pausing: l.Pausing,
-		InHand: d.Hand != nil || len(d.Notes) > 0}
+		InHand: d.Hand != nil || len(d.Notes) > 0, Suspended: l.Suspended, Left: l.Left, lawyer: l}
+	if st.Waiting, err = s.waiting(ctx, tx, l); err != nil {
+		return State{}, err
+	}
 	if st.Connection == Here {
 		st.Desk = d
 		if l.State == lawyer.Away {
@@ -144,6 +154,10 @@ func (st State) withoutClock() State {
 
 func connection(l lawyer.Lawyer, epoch int64, now time.Time) Connection {
 	switch {
+	case l.Suspended && l.LeaseEpoch == epoch:
+		return Here
+	case l.Suspended:
+		return Elsewhere
 	case l.HeartbeatAt.IsZero():
 		return None
 	case l.LeaseEpoch == epoch:

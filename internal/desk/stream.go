@@ -239,6 +239,9 @@ func (s *Service) Follow(ctx context.Context, token string, session staff.Sessio
 				if err := out.Idle(); err != nil {
 					return err
 				}
+				if again, err = s.otherWaiting(ctx, state); err != nil && ctx.Err() == nil {
+					return err
+				}
 			case <-st.ring:
 				again = true
 			}
@@ -253,6 +256,11 @@ func (s *Service) look(ctx context.Context, token string, st *stream) (State, er
 		return State{}, ErrSignedOut
 	}
 	if err != nil {
+		return State{}, err
+	}
+	if err := s.Admit(ctx, session, "streamEvents"); errors.Is(err, ErrOut) {
+		return State{}, ErrSignedOut
+	} else if err != nil {
 		return State{}, err
 	}
 	state, err := s.State(ctx, s.deps.DB.Read(), session)

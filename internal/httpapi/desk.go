@@ -44,7 +44,7 @@ func (s *Server) registerDesk(e *echo.Echo) {
 	known := []echo.MiddlewareFunc{s.authenticateLawyer, s.limitLawyer, limitHeader}
 	middlewares := map[string][]echo.MiddlewareFunc{}
 	for name, op := range s.desk.operations {
-		middlewares[name] = append(slices.Clone(known), s.checkFormToken(op), checkParameters(op), s.checkBody(op))
+		middlewares[name] = append(slices.Clone(known), s.admitLawyer(desk.Act(name)), s.checkFormToken(op), checkParameters(op), s.checkBody(op))
 	}
 	server.RegisterHandlersWithOptions(e, server.NewStrictHandler(lawyerDesk{s}, nil), server.RegisterHandlersOptions{OperationMiddlewares: middlewares})
 	for _, path := range append(s.desk.routes(isDesk), "/api/desk/v1", "/api/desk/v1/*") {
@@ -77,6 +77,23 @@ func (s *Server) authenticateLawyer(next echo.HandlerFunc) echo.HandlerFunc {
 			return desk.ErrForbidden
 		}
 		return next(c)
+	}
+}
+
+// admitLawyer refuses what a suspended lawyer may not do.
+func (s *Server) admitLawyer(act desk.Act) echo.MiddlewareFunc {
+	return func(next echo.HandlerFunc) echo.HandlerFunc {
+		return func(c echo.Context) error {
+			ctx := c.Request().Context()
+			err := s.deps.Desk.Admit(ctx, requestOf(ctx).Session, act)
+			if errors.Is(err, desk.ErrOut) {
+				return errNoSession
+			}
+			if err != nil {
+				return err
+			}
+			return next(c)
+		}
 	}
 }
 
@@ -134,6 +151,15 @@ func stateView(st desk.State) models.DeskState {
 	if st.Missed != nil {
 		v.MissedCall = &models.MissedCall{At: clock.Stamp(st.Missed.StartedAt), Reason: models.MissedCallReason(st.Missed.Reason)}
 	}
+	if st.Left.Why != "" {
+		v.LeftDuty = &models.LeftDuty{Reason: models.LeftDutyReason(st.Left.Why), At: clock.Stamp(st.Left.At)}
+	}
+	if st.Suspended {
+		v.Suspended = &st.Suspended
+	}
+	if st.Waiting > 0 {
+		v.Waiting = &st.Waiting
+	}
 	for i, n := range st.Notes {
 		v.Notes[i] = caseView(n)
 	}
@@ -170,10 +196,13 @@ func (s lawyerDesk) GetState(ctx context.Context, _ server.GetStateRequestObject
 func (s lawyerDesk) StreamEvents(ctx context.Context, r server.StreamEventsRequestObject) (server.StreamEventsResponseObject, error) {
 	q := requestOf(ctx)
 	return eventStream(func(w http.ResponseWriter) error {
-		out := &events{w: http.NewResponseController(w), to: w, clock: s.deps.DB.Clock()}
+		out := &events{w: http.NewResponseController(w), to: w}
 		err := s.deps.Desk.Follow(ctx, q.sessionToken, q.Session, text(r.Params.LastEventID), out, func() { q.stream = true; out.begin() })
 		if errors.Is(err, desk.ErrSignedOut) {
 			return out.write("event: signed-out\ndata:\n\n")
+		}
+		if q.stream {
+			return errors.Join(err, out.end())
 		}
 		return err
 	}), nil

@@ -105,7 +105,7 @@ func (s lawyerDesk) CloseUseless(ctx context.Context, r server.CloseUselessReque
 // SubmitNote answers POST /api/desk/v1/consultations/{id}/note.
 func (s lawyerDesk) SubmitNote(ctx context.Context, r server.SubmitNoteRequestObject) (server.SubmitNoteResponseObject, error) {
 	session := sessionOf(ctx)
-	v, err := s.after(ctx, session, s.deps.Desk.SubmitNote(ctx, session, r.ID, r.Body.Note, r.Body.Preview, r.Body.ContainsNothingSecret))
+	v, err := s.after(ctx, session, s.deps.Desk.SubmitNote(ctx, session, r.ID, note.Draft{Note: r.Body.Note, Preview: r.Body.Preview}, text(r.Body.DraftVersion), r.Body.ContainsNothingSecret))
 	return server.SubmitNote200JSONResponse{Body: v}, err
 }
 
@@ -117,7 +117,7 @@ func (s lawyerDesk) GetDraft(ctx context.Context, r server.GetDraftRequestObject
 
 // SaveDraft answers PUT /api/desk/v1/consultations/{id}/draft.
 func (s lawyerDesk) SaveDraft(ctx context.Context, r server.SaveDraftRequestObject) (server.SaveDraftResponseObject, error) {
-	if err := s.deps.Desk.SaveDraft(ctx, sessionOf(ctx), r.ID, note.Draft{Note: r.Body.Note, Preview: r.Body.Preview}); err != nil {
+	if err := s.deps.Desk.SaveDraft(ctx, sessionOf(ctx), r.ID, note.Draft{Note: r.Body.Note, Preview: r.Body.Preview}, text(r.Body.Version)); err != nil {
 		return nil, err
 	}
 	d, err := s.deps.Desk.Draft(ctx, s.deps.DB.Read(), sessionOf(ctx), r.ID)
@@ -131,7 +131,7 @@ func (s lawyerDesk) DropDraft(ctx context.Context, r server.DropDraftRequestObje
 }
 
 func draftView(d note.Draft) models.Draft {
-	v := models.Draft{Note: d.Note, Preview: d.Preview}
+	v := models.Draft{Note: d.Note, Preview: d.Preview, Version: d.Version()}
 	if !d.SavedAt.IsZero() {
 		v.SavedAt = (*clock.Stamp)(&d.SavedAt)
 	}

@@ -25,9 +25,8 @@ const writeTime = 10 * time.Second
 
 // events writes server-sent events. Each write has a deadline of its own, since the server's is that of a whole answer.
 type events struct {
-	w     *http.ResponseController
-	to    http.ResponseWriter
-	clock clock.Clock
+	w  *http.ResponseController
+	to http.ResponseWriter
 }
 
 var _ desk.Stream = (*events)(nil)
@@ -50,11 +49,15 @@ func (e *events) State(st desk.State) error {
 	return e.write("id: " + st.Version + "\nevent: state\ndata: " + string(raw) + "\n\n")
 }
 
+// end closes the stream in order: what the server writes last needs a deadline that has not passed since the last event, or browsers
+// report a broken answer.
+func (e *events) end() error { return e.write(": end\n\n") }
+
 // Idle implements [desk.Stream].
 func (e *events) Idle() error { return e.write("event: idle\ndata:\n\n") }
 
 func (e *events) write(text string) error {
-	_ = e.w.SetWriteDeadline(e.clock.Now().Add(writeTime)) // a writer of a test has none
+	_ = e.w.SetWriteDeadline(clock.System{}.Now().Add(writeTime)) // by the clock of the connection; a writer of a test has none
 	if _, err := io.WriteString(e.to, text); err != nil {
 		return fmt.Errorf("write event: %w", err)
 	}

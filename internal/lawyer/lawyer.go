@@ -25,6 +25,56 @@ const (
 	Away      State = "AWAY"      // a pause, a missed offer, or taken out because the records about him disagree
 )
 
+// Leaving is why a lawyer is off duty or paused.
+type Leaving string
+
+// The reasons. Each belongs to one of OFFLINE and AWAY, but SUSPENDED and SENT_HOME, which may come while a call or a note keeps
+// the lawyer BUSY or in WRAP_UP: they are OFFLINE after it.
+const (
+	SignedOff       Leaving = "SIGNED_OFF"       // by the lawyer
+	Paused          Leaving = "PAUSED"           // by the lawyer
+	PausedAfter     Leaving = "PAUSED_AFTER"     // by the lawyer, for when what was in hand was over
+	NoPage          Leaving = "NO_PAGE"          // no page of the desk was open: the lease was lost
+	MissedOffer     Leaving = "MISSED_OFFER"     // an offer was not answered
+	NotReached      Leaving = "NOT_REACHED"      // the lawyer's phone was not answered, or nobody pressed 1
+	NotDialled      Leaving = "NOT_DIALLED"      // the call to the client was not begun in time
+	NoteMissing     Leaving = "NOTE_MISSING"     // a note is overdue
+	BySuspension    Leaving = "SUSPENDED"        // by an operator
+	SentHome        Leaving = "SENT_HOME"        // by an operator
+	RecordsDisagree Leaving = "RECORDS_DISAGREE" // the records about the lawyer contradict each other
+)
+
+// Reasons lists them.
+func Reasons() []Leaving {
+	return []Leaving{SignedOff, Paused, PausedAfter, NoPage, MissedOffer, NotReached, NotDialled, NoteMissing, BySuspension, SentHome, RecordsDisagree}
+}
+
+// Left is when and why a lawyer left duty; zero while on duty.
+type Left struct {
+	Why Leaving
+	At  time.Time
+}
+
+// Move is what a change of state leads to. One off duty is made of its reason, so that the desk can say it.
+type Move struct {
+	to  State
+	why Leaving
+}
+
+// On is a move to a state of somebody on duty.
+func On(to State) Move { return Move{to: to} }
+
+// Off is a move off duty: a lawyer who left, or whose lease was lost, is OFFLINE, anybody else AWAY.
+func Off(why Leaving) Move {
+	if why == SignedOff || why == NoPage {
+		return Move{Offline, why}
+	}
+	return Move{Away, why}
+}
+
+// ToQueue tells whether the lawyer waits for work afterwards, unless something keeps them from it.
+func (m Move) ToQueue() bool { return m.to == Available }
+
 // Faults that callers distinguish. None of them is part of the partner contract.
 var (
 	ErrNotFound    = errors.New("there is no such lawyer")
@@ -48,6 +98,7 @@ type Lawyer struct {
 	IdleSince       time.Time // zero unless the lawyer was AVAILABLE at least once
 	HeartbeatAt     time.Time // zero before the first
 	LeaseEpoch      int64
+	Left            Left // the last time, until the lawyer is on duty again
 	CreatedAt       time.Time
 }
 

@@ -143,7 +143,7 @@ func (s *Service) GoOffline(ctx context.Context, tx postgres.Tx, lease Lease) er
 	if err := hold(ctx, tx, lease); err != nil {
 		return err
 	}
-	return s.SetState(ctx, tx, lease.LawyerID, []State{Available, Away, WrapUp, Offline}, Offline)
+	return s.SetState(ctx, tx, lease.LawyerID, []State{Available, Away, WrapUp, Offline}, Off(SignedOff))
 }
 
 // Pause makes a lawyer AWAY: at once when he waits for work, otherwise as soon as what he has in hand is over. It ends with
@@ -180,9 +180,9 @@ func (s *Service) Heartbeat(ctx context.Context, tx postgres.Tx, lawyerIDs ...st
 	return heartbeat(ctx, tx, lawyerIDs)
 }
 
-// SetState moves a lawyer from one of the states from to to, or fails with [ErrState]. AVAILABLE means the back of the
-// queue, OFFLINE for one who is suspended, and AWAY for one who wants to pause.
-func (s *Service) SetState(ctx context.Context, tx postgres.Tx, lawyerID string, from []State, to State) error {
+// SetState moves a lawyer from one of the states from, or fails with [ErrState]. AVAILABLE means the back of the
+// queue, OFFLINE for one who is suspended or was sent home, and AWAY for one who wants to pause.
+func (s *Service) SetState(ctx context.Context, tx postgres.Tx, lawyerID string, from []State, to Move) error {
 	s.Changed(tx, lawyerID)
 	return setState(ctx, tx, lawyerID, from, to, false)
 }
@@ -191,15 +191,27 @@ func (s *Service) SetState(ctx context.Context, tx postgres.Tx, lawyerID string,
 // queue, otherwise at its back. Fails with [ErrState] when he is not OFFERED.
 func (s *Service) Release(ctx context.Context, tx postgres.Tx, lawyerID string, keepPlace bool) error {
 	s.Changed(tx, lawyerID)
-	return setState(ctx, tx, lawyerID, []State{Offered}, Available, keepPlace)
+	return setState(ctx, tx, lawyerID, []State{Offered}, On(Available), keepPlace)
 }
 
-// Suspend keeps a lawyer from work and from signing on, until [Service.Resume], and ends his lease: what his connection says
-// is refused, and he counts as lost ([LeaseLost]). He goes OFFLINE, unless he is BUSY or in WRAP_UP. The caller holds his
-// lock.
-func (s *Service) Suspend(ctx context.Context, tx postgres.Tx, lawyerID string) error {
+// Suspend keeps a lawyer from work and from signing on, until [Service.Resume], and ends their presence: they count as lost
+// ([LeaseLost]). They go OFFLINE, unless they are BUSY or in WRAP_UP, and then when that is over. With keepLease the connection goes
+// on, to finish a call or a note; without it, what it says is refused. why is [BySuspension], or [SentHome] for one who is resumed in
+// the same transaction. The caller holds the lock.
+func (s *Service) Suspend(ctx context.Context, tx postgres.Tx, lawyerID string, why Leaving, keepLease bool) error {
 	s.Changed(tx, lawyerID)
-	return suspend(ctx, tx, lawyerID)
+	return suspend(ctx, tx, lawyerID, why, keepLease)
+}
+
+// TakeOver begins a new lease of a suspended lawyer who has something to finish, and changes nothing else. [ErrState] for one who is
+// not suspended.
+func (s *Service) TakeOver(ctx context.Context, tx postgres.Tx, lawyerID string) (Lease, error) {
+	epoch, err := takeOver(ctx, tx, lawyerID)
+	if err != nil {
+		return Lease{}, err
+	}
+	s.Changed(tx, lawyerID)
+	return Lease{LawyerID: lawyerID, Epoch: epoch}, nil
 }
 
 // Resume lets a suspended lawyer sign on again, or fails with [ErrNotFound].

@@ -124,14 +124,14 @@ func TestStateChangesAreGuarded(t *testing.T) {
 		t.Fatal(err)
 	}
 	tx := db.Read()
-	if err := s.SetState(t.Context(), tx, l.ID, []lawyer.State{lawyer.Busy, lawyer.Away}, lawyer.WrapUp); !errors.Is(err, lawyer.ErrState) {
+	if err := s.SetState(t.Context(), tx, l.ID, []lawyer.State{lawyer.Busy, lawyer.Away}, lawyer.On(lawyer.WrapUp)); !errors.Is(err, lawyer.ErrState) {
 		t.Errorf("from a state that it is not in: %v", err)
 	}
 	lease, err := s.GoOnline(t.Context(), tx, l.ID)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.SetState(t.Context(), tx, l.ID, []lawyer.State{lawyer.Available}, lawyer.Busy); err != nil {
+	if err := s.SetState(t.Context(), tx, l.ID, []lawyer.State{lawyer.Available}, lawyer.On(lawyer.Busy)); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.GoOffline(t.Context(), tx, lease); !errors.Is(err, lawyer.ErrState) {
@@ -196,7 +196,7 @@ func TestAbsenceCostsThePlace(t *testing.T) {
 		return l.ID
 	}
 	waits, pauses, works := sign("a@example.com"), sign("b@example.com"), sign("c@example.com")
-	for id, to := range map[string]lawyer.State{pauses: lawyer.Away, works: lawyer.Busy} {
+	for id, to := range map[string]lawyer.Move{pauses: lawyer.Off(lawyer.MissedOffer), works: lawyer.On(lawyer.Busy)} {
 		if err := s.SetState(t.Context(), db.Read(), id, []lawyer.State{lawyer.Available}, to); err != nil {
 			t.Fatal(err)
 		}
@@ -250,7 +250,7 @@ func TestShiftsAreTheTimesOnDuty(t *testing.T) {
 	tx := func() postgres.Tx { return db.Read() }
 	var lease lawyer.Lease
 	on := func() error { lease, err = s.GoOnline(t.Context(), tx(), l.ID); return err }
-	move := func(from, to lawyer.State) func() error {
+	move := func(from lawyer.State, to lawyer.Move) func() error {
 		return func() error { return s.SetState(t.Context(), tx(), l.ID, []lawyer.State{from}, to) }
 	}
 	idle := func() error { _, err := s.ReturnIdle(t.Context(), tx(), l.ID); return err }
@@ -269,14 +269,14 @@ func TestShiftsAreTheTimesOnDuty(t *testing.T) {
 	}{
 		{"signs on", on, "0-"},
 		{"connects again", on, "0-"},
-		{"an offer", move(lawyer.Available, lawyer.Offered), "0-"},
-		{"accepts", move(lawyer.Offered, lawyer.Busy), "0-"},
+		{"an offer", move(lawyer.Available, lawyer.On(lawyer.Offered)), "0-"},
+		{"accepts", move(lawyer.Offered, lawyer.On(lawyer.Busy)), "0-"},
 		{"wants a pause", func() error { return s.Pause(t.Context(), tx(), lease) }, "0-"},
-		{"writes the note", move(lawyer.Busy, lawyer.WrapUp), "0-"},
-		{"and pauses", move(lawyer.WrapUp, lawyer.Available), "0-6"},
+		{"writes the note", move(lawyer.Busy, lawyer.On(lawyer.WrapUp)), "0-"},
+		{"and pauses", move(lawyer.WrapUp, lawyer.On(lawyer.Available)), "0-6"},
 		{"comes back", on, "0-6 7-"},
 		{"misses an offer", func() error {
-			return errors.Join(move(lawyer.Available, lawyer.Offered)(), move(lawyer.Offered, lawyer.Away)())
+			return errors.Join(move(lawyer.Available, lawyer.On(lawyer.Offered))(), move(lawyer.Offered, lawyer.Off(lawyer.MissedOffer))())
 		}, "0-6 7-8"},
 		{"is brought back", idle, "0-6 7-8 9-"},
 		{"pauses", func() error { return errors.Join(on(), s.Pause(t.Context(), tx(), lease)) }, "0-6 7-8 9-10"},
@@ -285,7 +285,7 @@ func TestShiftsAreTheTimesOnDuty(t *testing.T) {
 		{"and on", on, "0-6 7-8 9-10 11-12 13-"},
 		{"is lost", lost, "0-6 7-8 9-10 11-12 13-16"},
 		{"signs on after that", on, "0-6 7-8 9-10 11-12 13-16 17-"},
-		{"is suspended", inTx(func(tx postgres.Tx) error { return s.Suspend(t.Context(), tx, l.ID) }), "0-6 7-8 9-10 11-12 13-16 17-18"},
+		{"is suspended", inTx(func(tx postgres.Tx) error { return s.Suspend(t.Context(), tx, l.ID, lawyer.BySuspension, false) }), "0-6 7-8 9-10 11-12 13-16 17-18"},
 	} {
 		if err := step.do(); err != nil {
 			t.Fatalf("%s: %v", step.name, err)

@@ -66,7 +66,7 @@ var goOnlineSQL = postgres.SQL(postgres.Atomic, `WITH was AS (
 	), changed AS (
 		UPDATE lawyers l SET lease_epoch = l.lease_epoch + 1, updated_at = $1, pause_next = false,
 			idle_since = CASE WHEN was.back THEN $1 ELSE l.idle_since END,
-			state = CASE WHEN was.back THEN 'AVAILABLE' ELSE l.state END
+			state = CASE WHEN was.back THEN 'AVAILABLE' ELSE l.state END`+stay+`
 		FROM was WHERE l.id = was.id AND NOT was.suspended RETURNING l.id, l.state, l.idle_since, l.lease_epoch
 	)`+keepQueue+beginPresence+beginShift+`
 	SELECT was.suspended, coalesce(changed.lease_epoch, 0) FROM was LEFT JOIN changed ON true`)
@@ -151,16 +151,33 @@ func changeSQL(set, follow string) postgres.Statement {
 		" WHERE id = $2 AND state = ANY ($3) RETURNING id, state, idle_since)"+follow+" SELECT count(*) FROM changed")
 }
 
-const signOff = "state = 'OFFLINE', lease_epoch = lease_epoch + 1" // what the connection that was open says from now on is refused
+const (
+	signOff = "state = 'OFFLINE', lease_epoch = lease_epoch + 1" // what the connection that was open says from now on is refused
+
+	// out tells whether an operator keeps a lawyer from work that comes after what is in hand: see suspend.
+	out = `(suspended_at IS NOT NULL OR EXISTS (SELECT FROM lawyer_presence e WHERE e.lawyer_id = lawyers.id AND e.heartbeat_at = 'epoch'))`
+
+	operators = "left_reason IN ('SUSPENDED', 'SENT_HOME')" // reasons that nothing replaces until the lawyer comes back
+
+	stay = ", left_reason = NULL, left_at = NULL" // of whoever is on duty
+)
+
+// leave notes a reason, which is an expression of SQL.
+func leave(reason string) string {
+	return ", left_reason = CASE WHEN " + operators + " THEN left_reason ELSE " + reason + " END, left_at = CASE WHEN " + operators + " THEN left_at ELSE $1 END"
+}
 
 var (
-	availableSQL = changeSQL(`state = CASE WHEN suspended_at IS NOT NULL THEN 'OFFLINE' WHEN pause_next THEN 'AWAY' ELSE 'AVAILABLE' END, pause_next = false,
+	availableSQL = changeSQL(`state = CASE WHEN `+out+` THEN 'OFFLINE' WHEN pause_next THEN 'AWAY' ELSE 'AVAILABLE' END, pause_next = false,
+		left_reason = CASE WHEN `+out+` THEN coalesce(left_reason, 'SUSPENDED') WHEN pause_next THEN 'PAUSED_AFTER' END,
+		left_at = CASE WHEN `+out+` THEN coalesce(left_at, $1) WHEN pause_next THEN $1 END,
 		idle_since = CASE WHEN $4::boolean THEN coalesce(idle_since, $1) ELSE $1 END`, keepQueue+endPresence+endShift)
-	offlineSQL          = changeSQL(signOff, endPresence+endShift)
-	offlineFromQueueSQL = changeSQL(signOff, keepQueue+endPresence+endShift)
-	awaySQL             = changeSQL("state = 'AWAY'", keepQueue+endShift)
+	offlineSQL          = changeSQL(signOff+leave("$4"), endPresence+endShift)
+	offlineFromQueueSQL = changeSQL(signOff+leave("$4"), keepQueue+endPresence+endShift)
+	awaySQL             = changeSQL("state = 'AWAY'"+leave("$4"), keepQueue+endShift)
 	leaveQueueSQL       = changeSQL("state = $4", keepQueue)
-	pauseSQL            = changeSQL("state = CASE WHEN state = 'AVAILABLE' THEN 'AWAY' ELSE state END, pause_next = state NOT IN ('AVAILABLE', 'AWAY')", keepQueue+endShift)
+	pauseSQL            = changeSQL(`state = CASE WHEN state = 'AVAILABLE' THEN 'AWAY' ELSE state END, pause_next = state NOT IN ('AVAILABLE', 'AWAY'),
+		left_reason = CASE WHEN state = 'AVAILABLE' THEN 'PAUSED' ELSE left_reason END, left_at = CASE WHEN state = 'AVAILABLE' THEN $1 ELSE left_at END`, keepQueue+endShift)
 )
 
 func purgeShifts(ctx context.Context, tx postgres.Tx, before time.Time, limit int) (int, error) {
@@ -183,7 +200,11 @@ func pause(ctx context.Context, tx postgres.Tx, lawyerID string) error {
 	return nil
 }
 
-func setState(ctx context.Context, tx postgres.Tx, lawyerID string, from []State, to State, keepPlace bool) error {
+func setState(ctx context.Context, tx postgres.Tx, lawyerID string, from []State, m Move, keepPlace bool) error {
+	to := m.to
+	if (m.why != "") != (to == Offline || to == Away) {
+		return fmt.Errorf("a move to %s with the reason %q: whoever leaves duty has one, and nobody else", to, m.why)
+	}
 	queued := slices.Contains(from, Available)
 	change := func(s postgres.Statement, more ...any) (n int, err error) {
 		args := append([]any{tx.Now, lawyerID, postgres.Array[State](from)}, more...)
@@ -195,11 +216,11 @@ func setState(ctx context.Context, tx postgres.Tx, lawyerID string, from []State
 	case to == Available:
 		n, err = change(availableSQL, keepPlace)
 	case to == Offline && queued:
-		n, err = change(offlineFromQueueSQL)
+		n, err = change(offlineFromQueueSQL, m.why)
 	case to == Offline:
-		n, err = change(offlineSQL)
+		n, err = change(offlineSQL, m.why)
 	case to == Away:
-		n, err = change(awaySQL)
+		n, err = change(awaySQL, m.why)
 	case queued:
 		n, err = change(leaveQueueSQL, to)
 	default:
@@ -215,7 +236,7 @@ func setState(ctx context.Context, tx postgres.Tx, lawyerID string, from []State
 }
 
 var returnIdleSQL = postgres.SQL(postgres.Atomic, `WITH changed AS (
-		UPDATE lawyers SET state = 'AVAILABLE', idle_since = $1, lease_epoch = lease_epoch + 1, updated_at = $1
+		UPDATE lawyers SET state = 'AVAILABLE', idle_since = $1, lease_epoch = lease_epoch + 1, updated_at = $1`+stay+`
 		WHERE id = ANY ($2) AND state IN ('OFFLINE', 'AWAY', 'WRAP_UP') AND suspended_at IS NULL
 			AND phone_sealed IS NOT NULL RETURNING id, state, idle_since
 	)`+keepQueue+beginPresence+beginShift+`
@@ -237,7 +258,7 @@ var signOffLostSQL = postgres.SQL(postgres.Claim, "WITH "+fmt.Sprintf(late, 2)+`
 		JOIN lawyer_presence h ON h.lawyer_id = late.lawyer_id AND h.heartbeat_at < $2
 		ORDER BY l.id LIMIT $3 FOR UPDATE OF h, l SKIP LOCKED
 	), changed AS (
-		UPDATE lawyers l SET state = 'OFFLINE', lease_epoch = l.lease_epoch + 1, updated_at = $1
+		UPDATE lawyers l SET state = 'OFFLINE', lease_epoch = l.lease_epoch + 1, updated_at = $1`+leave("'NO_PAGE'")+`
 		FROM lost WHERE l.id = lost.id RETURNING l.id, l.state, l.idle_since
 	)`+keepQueue+endPresence+endShift+`
 	SELECT count(*) FROM changed`)
@@ -254,17 +275,32 @@ func signOffLost(ctx context.Context, tx postgres.Tx, before time.Time, limit in
 var ended = time.Unix(0, 0).UTC()
 
 var suspendSQL = postgres.SQL(postgres.Atomic, `WITH changed AS (
-		UPDATE lawyers SET suspended_at = coalesce(suspended_at, $1), lease_epoch = lease_epoch + 1, updated_at = $1,
-			state = CASE WHEN state IN ('BUSY', 'WRAP_UP') THEN state ELSE 'OFFLINE' END
+		UPDATE lawyers SET suspended_at = coalesce(suspended_at, $1), lease_epoch = lease_epoch + CASE WHEN $5::boolean THEN 0 ELSE 1 END, updated_at = $1,
+			state = CASE WHEN state IN ('BUSY', 'WRAP_UP') THEN state ELSE 'OFFLINE' END,
+			left_reason = $4, left_at = CASE WHEN left_reason = $4 THEN left_at ELSE $1 END
 		WHERE id = $2 RETURNING id, state, idle_since
 	)`+keepQueue+endPresence+endShift+`
 	UPDATE lawyer_presence h SET heartbeat_at = $3 FROM changed WHERE h.lawyer_id = changed.id AND changed.state <> 'OFFLINE'`)
 
-func suspend(ctx context.Context, tx postgres.Tx, lawyerID string) error {
-	if _, err := tx.Exec(ctx, suspendSQL, tx.Now, lawyerID, ended); err != nil {
+func suspend(ctx context.Context, tx postgres.Tx, lawyerID string, why Leaving, keepLease bool) error {
+	if _, err := tx.Exec(ctx, suspendSQL, tx.Now, lawyerID, ended, why, keepLease); err != nil {
 		return fmt.Errorf("suspend the lawyer: %w", err)
 	}
 	return nil
+}
+
+var takeOverSQL = postgres.SQL(postgres.Atomic, "UPDATE lawyers SET lease_epoch = lease_epoch + 1, updated_at = $1 WHERE id = $2 AND suspended_at IS NOT NULL RETURNING lease_epoch")
+
+// takeOver begins a new lease of a suspended lawyer, who stays where they are.
+func takeOver(ctx context.Context, tx postgres.Tx, lawyerID string) (epoch int64, err error) {
+	err = tx.QueryRow(ctx, takeOverSQL, tx.Now, lawyerID).Scan(&epoch)
+	if postgres.IsNotFound(err) {
+		return 0, ErrState
+	}
+	if err != nil {
+		return 0, fmt.Errorf("take the lease of a suspended lawyer over: %w", err)
+	}
+	return epoch, nil
 }
 
 func resume(ctx context.Context, tx postgres.Tx, lawyerID string) error {

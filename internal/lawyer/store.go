@@ -26,7 +26,9 @@ type lawyerRow struct {
 	Simulated    bool       `gorm:"column:simulated"`
 	SuspendedAt  *time.Time `gorm:"column:suspended_at"`
 	PauseNext    bool       `gorm:"column:pause_next"` // AWAY instead of AVAILABLE, the next time
-	TimeZone     string     `gorm:"column:time_zone"`  // a name of the IANA database
+	LeftReason   Leaving    `gorm:"column:left_reason;serializer:zeronull"`
+	LeftAt       *time.Time `gorm:"column:left_at"`
+	TimeZone     string     `gorm:"column:time_zone"` // a name of the IANA database
 	OnCall       bool       `gorm:"column:on_call"`
 
 	Bar             string     `gorm:"column:bar;serializer:zeronull"`
@@ -65,6 +67,9 @@ var columns = postgres.Columns[lawyerRow]("l", "password_hash", "phone_sealed", 
 func fromRow(r seenRow) Lawyer {
 	l := Lawyer{ID: r.Row.ID, Email: r.Row.Email, Name: r.Row.Name, State: r.Row.State, Simulated: r.Row.Simulated,
 		ApplicationID: r.Row.ApplicationID, Suspended: r.Row.SuspendedAt != nil, Pausing: r.Row.PauseNext, LeaseEpoch: r.Row.LeaseEpoch, CreatedAt: r.Row.CreatedAt}
+	if r.Row.LeftAt != nil {
+		l.Left = Left{r.Row.LeftReason, *r.Row.LeftAt}
+	}
 	if r.Row.IdleSince != nil {
 		l.IdleSince = *r.Row.IdleSince
 	}

@@ -105,7 +105,7 @@ func (s *Service) search(ctx context.Context, tx postgres.Tx, w Work, to chosen)
 // quarantine puts a lawyer AWAY whose records disagree, and makes his open offer overdue, so that what was offered is
 // offered to others at the next sweep. One who does not wait for work stays where he is. The caller holds his lock.
 func (s *Service) quarantine(ctx context.Context, tx postgres.Tx, lawyerID string) error {
-	err := s.lawyers.SetState(ctx, tx, lawyerID, []lawyer.State{lawyer.Available, lawyer.Offered}, lawyer.Away)
+	err := s.lawyers.SetState(ctx, tx, lawyerID, []lawyer.State{lawyer.Available, lawyer.Offered}, lawyer.Off(lawyer.RecordsDisagree))
 	if err != nil && !errors.Is(err, lawyer.ErrState) {
 		return fmt.Errorf("quarantine lawyer: %w", err)
 	}
@@ -154,7 +154,7 @@ func (s *Service) Accept(ctx context.Context, tx postgres.Tx, lawyerID, offerID 
 	if err != nil {
 		return nil, err
 	}
-	err = s.lawyers.SetState(ctx, tx, lawyerID, []lawyer.State{lawyer.Offered}, lawyer.Busy)
+	err = s.lawyers.SetState(ctx, tx, lawyerID, []lawyer.State{lawyer.Offered}, lawyer.On(lawyer.Busy))
 	if errors.Is(err, lawyer.ErrState) {
 		return nil, fmt.Errorf("%w: %w", ErrOfferGone, err)
 	}
@@ -216,7 +216,7 @@ func (s *Service) Expire(ctx context.Context, tx postgres.Tx, offerID string) (O
 	if err != nil {
 		return Offer{}, false, err
 	}
-	err = s.lawyers.SetState(ctx, tx, o.LawyerID, []lawyer.State{lawyer.Offered}, lawyer.Away)
+	err = s.lawyers.SetState(ctx, tx, o.LawyerID, []lawyer.State{lawyer.Offered}, lawyer.Off(lawyer.MissedOffer))
 	if errors.Is(err, lawyer.ErrState) { // signed off or lost meanwhile: he is not waiting for work
 		err = nil
 	}

@@ -318,7 +318,7 @@ func TestWhoMissedOrLostWorkIsAskedAgainAfterAMinute(t *testing.T) {
 	back := func() {
 		f.tx(func(tx postgres.Tx) error { return f.lawyers.Heartbeat(f.ctx, tx, l...) })
 		f.tx(func(tx postgres.Tx) error {
-			return f.lawyers.SetState(f.ctx, tx, l[0], []lawyer.State{lawyer.Away, lawyer.Busy}, lawyer.Available)
+			return f.lawyers.SetState(f.ctx, tx, l[0], []lawyer.State{lawyer.Away, lawyer.Busy}, lawyer.On(lawyer.Available))
 		})
 	}
 	// askedAgain passes a minute, and tells what he is offered only when it is over.
@@ -407,7 +407,7 @@ func (f *fixture) act(n int, w matching.Work, lawyerID string) {
 		},
 		func(tx postgres.Tx) error { _, err := f.lawyers.GoOnline(f.ctx, tx, lawyerID); return err },
 		func(tx postgres.Tx) error {
-			return f.lawyers.SetState(f.ctx, tx, lawyerID, []lawyer.State{lawyer.Offered, lawyer.Available}, lawyer.Away)
+			return f.lawyers.SetState(f.ctx, tx, lawyerID, []lawyer.State{lawyer.Offered, lawyer.Available}, lawyer.Off(lawyer.MissedOffer))
 		},
 		func(tx postgres.Tx) error { _, err := f.lawyers.ReturnIdle(f.ctx, tx, lawyerID); return err },
 	} {

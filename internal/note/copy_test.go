@@ -33,7 +33,7 @@ func TestACopyIsForItsLawyerAlone(t *testing.T) {
 	submit := func(text string) {
 		t.Helper()
 		do(func(tx postgres.Tx) error {
-			_, err := s.Submit(t.Context(), tx, "con_1", "law_1", text, "preview")
+			_, err := s.Submit(t.Context(), tx, "con_1", "law_1", text, "preview", AnyVersion)
 			return err
 		})
 	}
@@ -169,7 +169,7 @@ func TestACopyAndItsKeyDoNotChangeUnderneath(t *testing.T) {
 	seed(t, db)
 	submit := func(text string) func(postgres.Tx) error {
 		return func(tx postgres.Tx) error {
-			_, err := s.Submit(t.Context(), tx, "con_1", "law_1", text, "preview")
+			_, err := s.Submit(t.Context(), tx, "con_1", "law_1", text, "preview", AnyVersion)
 			return err
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
+	"strconv"
 	"time"
 
 	"partnerd/internal/postgres"
@@ -36,8 +37,11 @@ func New(box *seal.Box, drop *seal.Drop) *Service { return &Service{vault.New(bo
 
 // Submit stores the note and preview of a consultation, or corrects them; first tells which it was. The texts are
 // trimmed: the note has 1 to [MaxNote] code points, the preview 1 to [MaxPreview]. Refusals wrap [ErrInvalid] or are
-// [ErrOtherLawyer]; [ErrSame] says that the same texts were sent before. The caller holds the consultation's row lock.
-func (s *Service) Submit(ctx context.Context, tx postgres.Tx, consultationID, lawyerID, note, preview string) (first bool, err error) {
+// [ErrOtherLawyer]; [ErrSame] says that the same texts were sent before. A text that was written over a draft, whose version is
+// named, is no correction: [ErrDraftChanged] when another draft was kept, or the note sent, since. The caller holds the
+// consultation's row lock.
+func (s *Service) Submit(ctx context.Context, tx postgres.Tx, consultationID, lawyerID, note, preview, version string) (first bool, err error) {
+	typed := Draft{Note: note, Preview: preview}
 	if note, err = clean("note", note, MaxNote); err != nil {
 		return false, err
 	}
@@ -64,6 +68,12 @@ func (s *Service) Submit(ctx context.Context, tx postgres.Tx, consultationID, la
 		if bytes.Equal(known, digest[:]) {
 			return false, ErrSame
 		}
+		if version != AnyVersion {
+			return false, ErrDraftChanged
+		}
+	}
+	if _, err := s.checkDraft(ctx, tx, consultationID, lawyerID, version, typed.Note, typed.Preview); err != nil {
+		return false, err
 	}
 	r := noteRow{ConsultationID: consultationID, LawyerID: lawyerID, SubmittedAt: tx.Now}
 	if r.Digest, err = key.Seal(digestPlace(consultationID), digest[:]); err != nil {
@@ -113,12 +123,31 @@ type Draft struct {
 	SavedAt       time.Time
 }
 
+// ErrDraftChanged refuses a text that was written over another draft than the one that is kept.
+var ErrDraftChanged = errors.New("another draft was kept since")
+
+// AnyVersion stands for whatever is kept.
+const AnyVersion = ""
+
+// Version names a draft among those that were kept of its note.
+func (d Draft) Version() string {
+	if d.SavedAt.IsZero() {
+		return "0"
+	}
+	return strconv.FormatInt(d.SavedAt.UnixMicro(), 10)
+}
+
+// over tells whether a text that was written over a version may replace d: nothing is lost then.
+func (d Draft) over(version, note, preview string) bool {
+	return version == AnyVersion || version == d.Version() || note == d.Note && preview == d.Preview
+}
+
 // DraftLife is how long a draft is kept at most: longer than any note may take.
 const DraftLife = 8 * 24 * time.Hour
 
-// SaveDraft keeps the lawyer's draft of a consultation's note in place of the one before. Texts that are no plain text or
-// too long are [ErrInvalid]; empty ones are not. The caller holds the consultation's row lock and knows that it is his.
-func (s *Service) SaveDraft(ctx context.Context, tx postgres.Tx, consultationID, clientID, lawyerID string, d Draft) error {
+// SaveDraft keeps the lawyer's draft of a consultation's note in place of that version, or fails with [ErrDraftChanged]. Texts that are
+// no plain text or too long are [ErrInvalid]; empty ones are not. The caller holds the consultation's row lock and knows that it is his.
+func (s *Service) SaveDraft(ctx context.Context, tx postgres.Tx, consultationID, clientID, lawyerID string, d Draft, version string) error {
 	for what, text := range map[string]string{"note": d.Note, "preview": d.Preview} {
 		if err := plain(what, text, MaxNote); err != nil {
 			return err
@@ -128,7 +157,14 @@ func (s *Service) SaveDraft(ctx context.Context, tx postgres.Tx, consultationID,
 	if err != nil {
 		return err
 	}
+	before, err := s.checkDraft(ctx, tx, consultationID, lawyerID, version, d.Note, d.Preview)
+	if err != nil {
+		return err
+	}
 	r := draftRow{ConsultationID: consultationID, LawyerID: lawyerID, SavedAt: tx.Now}
+	if !r.SavedAt.After(before.SavedAt) { // a transaction that began earlier and had to wait: no two drafts share a version
+		r.SavedAt = before.SavedAt.Add(time.Microsecond)
+	}
 	if r.NoteSealed, err = key.Seal(draftPlace(consultationID), []byte(d.Note)); err != nil {
 		return err
 	}
@@ -136,6 +172,15 @@ func (s *Service) SaveDraft(ctx context.Context, tx postgres.Tx, consultationID,
 		return err
 	}
 	return upsertDraft(ctx, tx, r)
+}
+
+// checkDraft returns the draft that is kept, or [ErrDraftChanged].
+func (s *Service) checkDraft(ctx context.Context, tx postgres.Tx, consultationID, lawyerID, version, note, preview string) (Draft, error) {
+	d, _, err := s.Draft(ctx, tx, consultationID, lawyerID)
+	if err == nil && !d.over(version, note, preview) {
+		err = ErrDraftChanged
+	}
+	return d, err
 }
 
 // Draft returns the lawyer's draft of a consultation's note, if there is one.

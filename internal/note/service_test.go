@@ -49,7 +49,7 @@ func TestTheNoteGoesInAndNeverOut(t *testing.T) {
 	seed(t, db)
 	submit := func(consultation, lawyer, text, preview string) (first bool, err error) {
 		err = db.InTx(t.Context(), func(tx postgres.Tx) error {
-			first, err = s.Submit(t.Context(), tx, consultation, lawyer, text, preview)
+			first, err = s.Submit(t.Context(), tx, consultation, lawyer, text, preview, AnyVersion)
 			return err
 		})
 		return first, err

@@ -40,7 +40,7 @@ func (s *Service) CheckLawyer(ctx context.Context, by Act, lawyerID string, r la
 }
 
 // SendHome ends a lawyer's presence, and leaves him free to go on duty again. His open offer is taken back and its client searched for; a
-// consultation that is assigned to him goes back at the next sweep; a call goes on, and he is off duty after it. Faults:
+// consultation that is assigned to him goes back at the next sweep; a call goes on with its note, and he is off duty after that. Faults:
 // [lawyer.ErrNotFound], and [lawyer.ErrSuspended] for one who is kept out anyway.
 func (s *Service) SendHome(ctx context.Context, by Act, lawyerID string) error {
 	return s.DB.InTx(ctx, func(tx postgres.Tx) error {
@@ -51,13 +51,13 @@ func (s *Service) SendHome(ctx context.Context, by Act, lawyerID string) error {
 		if before.Suspended {
 			return lawyer.ErrSuspended
 		}
-		after, offered, err := s.Consultations.SuspendLawyer(ctx, tx, lawyerID)
+		after, err := s.Consultations.SuspendLawyer(ctx, tx, lawyerID, lawyer.SentHome)
 		if err != nil {
 			return err
 		}
 		if err := s.Lawyers.Resume(ctx, tx, lawyerID); err != nil {
 			return err
 		}
-		return by.Record(ctx, tx, "lawyer.send_home", lawyerID, map[string]any{"before": before.State, "state": after.State, "offerTakenBack": offered})
+		return by.Record(ctx, tx, "lawyer.send_home", lawyerID, map[string]any{"before": before.State, "state": after.State, "offerTakenBack": after.Offered, "finishes": after.Finishes})
 	})
 }

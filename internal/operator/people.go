@@ -65,21 +65,24 @@ func (s *Service) SetLawyerPhone(ctx context.Context, by Act, lawyerID, phone st
 	})
 }
 
-// SuspendLawyer keeps a lawyer from work and from going on duty, and ends his sessions; see [consultation.Service.SuspendLawyer]. Fault:
-// [lawyer.ErrNotFound].
+// SuspendLawyer keeps a lawyer from work and from going on duty, and ends their sessions; see [consultation.Service.SuspendLawyer]. A
+// lawyer who has a call or a note to finish keeps the sessions for that ([desk.Service.Admit]). Fault: [lawyer.ErrNotFound].
 func (s *Service) SuspendLawyer(ctx context.Context, by Act, lawyerID string) (l lawyer.Lawyer, err error) {
 	err = s.DB.InTx(ctx, func(tx postgres.Tx) error {
-		var offered string
-		if l, offered, err = s.Consultations.SuspendLawyer(ctx, tx, lawyerID); err != nil {
+		after, err := s.Consultations.SuspendLawyer(ctx, tx, lawyerID, lawyer.BySuspension)
+		if err != nil {
 			return err
 		}
-		if err := s.Staff.EndLawyerSessions(ctx, tx, lawyerID); err != nil {
-			return err
+		l = after.Lawyer
+		if !after.Finishes {
+			if err := s.Staff.EndLawyerSessions(ctx, tx, lawyerID); err != nil {
+				return err
+			}
 		}
 		if err := s.tellLawyer(ctx, tx, lawyerID, "suspended"); err != nil {
 			return err
 		}
-		return by.Record(ctx, tx, "lawyer.suspend", lawyerID, map[string]any{"state": l.State, "offerTakenBack": offered})
+		return by.Record(ctx, tx, "lawyer.suspend", lawyerID, map[string]any{"state": l.State, "offerTakenBack": after.Offered, "finishes": after.Finishes})
 	})
 	return l, err
 }

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/labstack/echo/v4"
 	"golang.org/x/text/language"
@@ -33,6 +35,7 @@ func (p *Pages) registerDesk(e *echo.Echo, read []string) {
 	e.Match(read, "/desk/callbacks", p.withLawyer(p.callbacks))
 	e.Match(read, "/desk/history", p.withLawyer(p.history))
 	e.Match(read, "/desk/consultations/:id/note", p.withLawyer(p.correctNoteForm))
+	e.GET(barPage, p.withLawyer(p.bar))
 	e.POST("/desk/duty", p.withLawyer(p.duty))
 	for path, act := range map[string]func(echo.Context, staff.Session) error{
 		"/desk/offers/:id/accept": func(c echo.Context, s staff.Session) error {
@@ -65,16 +68,14 @@ func (p *Pages) registerDesk(e *echo.Echo, read []string) {
 	} {
 		e.POST(path, p.withLawyer(func(c echo.Context, s staff.Session) error { return p.acted(c, act(c, s), "") }))
 	}
-	e.POST("/desk/consultations/:id/draft", p.withLawyer(func(c echo.Context, s staff.Session) error {
-		return p.acted(c, p.deps.Desk.SaveDraft(c.Request().Context(), s, c.Param("id"), draftOf(c)), "draft")
-	}))
+	e.POST("/desk/consultations/:id/draft", p.withLawyer(p.saveDraft))
 	e.POST("/desk/consultations/:id/note", p.withLawyer(p.submitNote))
 }
 
 // Sentences that the desk says once, by the word for them in its address.
 var (
 	deskFaults = map[string]string{"elsewhere": "desk.fault.elsewhere", "gone": "desk.fault.gone", "busy": "desk.fault.busy", "phone": "desk.fault.phone",
-		"note": "desk.fault.note", "confirm": "desk.fault.confirm", "now": "desk.fault.now", "unchecked": "desk.fault.unchecked"}
+		"note": "desk.fault.note", "confirm": "desk.fault.confirm", "now": "desk.fault.now", "unchecked": "desk.fault.unchecked", "finishing": "desk.fault.finishing"}
 	deskDone = map[string]string{"note": "desk.done.note", "draft": "desk.draft.saved"}
 )
 
@@ -83,7 +84,7 @@ func faultWord(err error) (string, bool) {
 	for _, f := range []struct {
 		is   error
 		word string
-	}{{desk.ErrElsewhere, "elsewhere"}, {desk.ErrOfferGone, "gone"}, {desk.ErrLineBusy, "busy"}, {desk.ErrPhoneLost, "phone"}, {desk.ErrNotNow, "now"}, {desk.ErrUnchecked, "unchecked"},
+	}{{desk.ErrElsewhere, "elsewhere"}, {desk.ErrOfferGone, "gone"}, {desk.ErrLineBusy, "busy"}, {desk.ErrPhoneLost, "phone"}, {desk.ErrNotNow, "now"}, {desk.ErrUnchecked, "unchecked"}, {desk.ErrForbidden, "finishing"},
 		{problem.ErrNotFound, "now"}, {problem.ErrValidation, "note"}} {
 		if errors.Is(err, f.is) {
 			return f.word, true
@@ -103,6 +104,9 @@ func (p *Pages) acted(c echo.Context, err error, done string) error {
 		q.Set("done", done)
 	}
 	target := lawyersDesk
+	if c.Request().PostForm.Get("back") == "bar" { // the script, on another page
+		target = barPage
+	}
 	if len(q) > 0 {
 		target += "?" + q.Encode()
 	}
@@ -135,7 +139,11 @@ type caseView struct {
 	NextAttempt    *time.Time
 	Ended          bool // the call is over
 	Draft          note.Draft
-	Fault          string // key
+	Version        string     // of the draft over which the texts are written
+	Other          note.Draft // the one that is kept, when it is not the one they were written over
+	Conflict       bool       // there is such another one
+	NoKey          bool       // the lawyer has told none, and will never read the note again
+	Fault          string     // key
 	PreviewMax     int
 	NoteMax        int
 	Correction     bool
@@ -150,6 +158,17 @@ func (v caseView) CallState() string {
 	return string(v.Call.State)
 }
 
+// longDescription is from how many characters on a description is folded: the buttons of an offer stay near.
+const longDescription = 240
+
+// Long tells whether the description is folded.
+func (v caseView) Long() bool { return utf8.RuneCountInString(v.Description) > longDescription }
+
+// Start is what is shown of a description that is folded.
+func (v caseView) Start() string {
+	return strings.TrimSpace(string([]rune(v.Description)[:longDescription/2])) + " …"
+}
+
 type deskView struct {
 	State   desk.State
 	Offered *caseView
@@ -157,6 +176,9 @@ type deskView struct {
 	Notes   []caseView // with the one whose call goes on
 	Zone    *time.Location
 	Fault   string // key
+	CSRF    string
+
+	labels labels
 }
 
 // Off tells whether the lawyer is off duty, or was lost.
@@ -206,36 +228,29 @@ func (p *Pages) desk(c echo.Context, s staff.Session) error {
 // showDesk renders the desk; refused is a note that was not taken, to be shown again.
 func (p *Pages) showDesk(c echo.Context, status int, s staff.Session, refused *caseView) error {
 	ctx, tx := c.Request().Context(), p.deps.DB.Read()
-	if s.LeaseEpoch > 0 { // where no script keeps a stream open, the page that loads again is the heartbeat
-		if err := p.deps.Desk.Beat(ctx, s); err != nil && !errors.Is(err, desk.ErrElsewhere) {
-			return err
-		}
-	}
-	st, err := p.deps.Desk.State(ctx, tx, s)
+	v, err := p.deskView(c, s)
 	if err != nil {
 		return err
-	}
-	l, err := p.labels(c, tx, s)
-	if err != nil {
-		return err
-	}
-	v := deskView{State: st, Fault: deskFaults[c.QueryParam("fault")], Zone: l.zone}
-	if st.Offered != nil {
-		v.Offered = l.view(*st.Offered)
-		v.Offered.SecondsLeft = int(st.Offer.ExpiresAt.Sub(st.Now) / time.Second)
 	}
 	var written []consultation.Case
-	if st.Hand != nil {
-		v.Hand = l.view(*st.Hand)
-		if st.Hand.Status == consultation.InCall {
-			written = append(written, *st.Hand)
-		}
+	if hand := v.State.Hand; hand != nil && hand.Status == consultation.InCall {
+		written = append(written, *hand)
 	}
-	for _, n := range append(written, st.Notes...) {
-		item, err := p.noteView(ctx, tx, s, l.view(n), refused)
+	written = append(written, v.State.Notes...)
+	keyless := false
+	if len(written) > 0 {
+		_, has, err := p.deps.Desk.Key(ctx, tx, s)
 		if err != nil {
 			return err
 		}
+		keyless = !has
+	}
+	for _, n := range written {
+		item, err := p.noteView(ctx, tx, s, v.labels.view(n), refused)
+		if err != nil {
+			return err
+		}
+		item.NoKey = keyless
 		v.Notes = append(v.Notes, *item)
 	}
 	page := p.deskPage(c, "desk.title", v)
@@ -248,20 +263,20 @@ func (p *Pages) showDesk(c echo.Context, status int, s staff.Session, refused *c
 
 func (p *Pages) noteView(ctx context.Context, tx postgres.Tx, s staff.Session, v, refused *caseView) (*caseView, error) {
 	if refused != nil && refused.ID == v.ID {
-		v.Draft, v.Fault = refused.Draft, refused.Fault
+		v.Draft, v.Fault, v.Version, v.Other, v.Conflict = refused.Draft, refused.Fault, refused.Version, refused.Other, refused.Conflict
 		return v, nil
 	}
 	d, err := p.deps.Desk.Draft(ctx, tx, s, v.ID)
 	if err != nil && !errors.Is(err, problem.ErrNotFound) { // it ended meanwhile
 		return nil, err
 	}
-	v.Draft = d
+	v.Draft, v.Version = d, d.Version()
 	return v, nil
 }
 
 // deskPage is a page of the desk, with its script.
 func (p *Pages) deskPage(c echo.Context, title string, data any) view {
-	c.Response().Header().Set("Content-Security-Policy", policy+"; script-src 'self'; connect-src 'self'")
+	c.Response().Header().Set("Content-Security-Policy", deskPolicy)
 	return view{Title: title, Scripts: []string{p.deskScript.path}, Data: data}
 }
 
@@ -270,19 +285,68 @@ func draftOf(c echo.Context) note.Draft {
 	return note.Draft{Note: form.Get("note"), Preview: form.Get("preview")}
 }
 
+// saveDraft keeps what was typed, unless another text was kept since: then both are shown, and the lawyer says which stays.
+func (p *Pages) saveDraft(c echo.Context, s staff.Session) error {
+	ctx, form, d := c.Request().Context(), c.Request().PostForm, draftOf(c)
+	switch form.Get("take") {
+	case "other":
+		return p.acted(c, nil, "")
+	case "both":
+		kept, err := p.deps.Desk.Draft(ctx, p.deps.DB.Read(), s, c.Param("id"))
+		if err != nil {
+			return p.acted(c, err, "")
+		}
+		d = joined(d, kept)
+	}
+	err := p.deps.Desk.SaveDraft(ctx, s, c.Param("id"), d, form.Get("version"))
+	if errors.Is(err, desk.ErrDraft) {
+		return p.showConflict(c, s, d)
+	}
+	return p.acted(c, err, "draft")
+}
+
+// joined puts the texts of another draft below those of d.
+func joined(d, other note.Draft) note.Draft {
+	join := func(a, b string) string {
+		if a == b || b == "" {
+			return a
+		}
+		return strings.TrimLeft(a+"\n\n"+b, "\n")
+	}
+	return note.Draft{Note: join(d.Note, other.Note), Preview: join(d.Preview, other.Preview)}
+}
+
+// showConflict shows what was typed beside the draft that is kept. A note that was sent meanwhile can only be corrected.
+func (p *Pages) showConflict(c echo.Context, s staff.Session, typed note.Draft) error {
+	kept, err := p.deps.Desk.Draft(c.Request().Context(), p.deps.DB.Read(), s, c.Param("id"))
+	v := &caseView{Draft: typed, Other: kept, Conflict: true, Version: kept.Version()}
+	v.ID = c.Param("id")
+	if errors.Is(err, problem.ErrNotFound) {
+		v.Conflict, v.Fault = false, "desk.fault.sent"
+		return p.showCorrection(c, http.StatusConflict, s, v)
+	}
+	if err != nil {
+		return err
+	}
+	return p.showDesk(c, http.StatusConflict, s, v)
+}
+
 // submitNote sends a note; what is refused is shown again as it was typed.
 func (p *Pages) submitNote(c echo.Context, s staff.Session) error {
-	d := draftOf(c)
-	err := p.deps.Desk.SubmitNote(c.Request().Context(), s, c.Param("id"), d.Note, d.Preview, c.Request().PostForm.Get("confirmed") == "yes")
+	d, form := draftOf(c), c.Request().PostForm
+	err := p.deps.Desk.SubmitNote(c.Request().Context(), s, c.Param("id"), d, form.Get("version"), form.Get("confirmed") == "yes")
+	if errors.Is(err, desk.ErrDraft) {
+		return p.showConflict(c, s, d)
+	}
 	if !errors.Is(err, problem.ErrValidation) {
 		return p.acted(c, err, "note")
 	}
-	refused := &caseView{Draft: d, Fault: deskFaults["note"]}
+	refused := &caseView{Draft: d, Version: form.Get("version"), Fault: deskFaults["note"]}
 	if problemOf, ok := problem.As(err); ok && len(problemOf.Issues) > 0 {
 		refused.Fault = deskFaults["confirm"]
 	}
 	refused.ID = c.Param("id")
-	if c.Request().PostForm.Get("correction") != "" {
+	if form.Get("correction") != "" {
 		return p.showCorrection(c, http.StatusUnprocessableEntity, s, refused)
 	}
 	return p.showDesk(c, http.StatusUnprocessableEntity, s, refused)
@@ -300,7 +364,12 @@ func (p *Pages) showCorrection(c echo.Context, status int, s staff.Session, v *c
 		return statusError(http.StatusNotFound)
 	}
 	v.Ended, v.Correction, v.PreviewMax, v.NoteMax = true, true, note.MaxPreview, note.MaxNote
-	return p.renderStaff(c, status, s, "desk_note", p.deskPage(c, "desk.correct.title", v))
+	_, has, err := p.deps.Desk.Key(c.Request().Context(), p.deps.DB.Read(), s)
+	if err != nil {
+		return err
+	}
+	v.NoKey = !has
+	return p.renderStaff(c, status, s, "desk_note", view{Title: "desk.correct.title", Data: v})
 }
 
 type callbacksView struct {
@@ -327,7 +396,7 @@ func (p *Pages) callbacks(c echo.Context, s staff.Session) error {
 	for _, item := range list {
 		v.Items = append(v.Items, callbackView{item, label(l.competences, item.Pair.Competence), label(l.languages, item.Pair.Language)})
 	}
-	return p.renderStaff(c, http.StatusOK, s, "desk_callbacks", p.deskPage(c, "desk.callbacks.title", v))
+	return p.renderStaff(c, http.StatusOK, s, "desk_callbacks", view{Title: "desk.callbacks.title", Data: v})
 }
 
 type servedView struct {
@@ -378,5 +447,5 @@ func (p *Pages) history(c echo.Context, s staff.Session) error {
 			return fmt.Errorf("read earnings: %w", err)
 		}
 	}
-	return p.renderStaff(c, http.StatusOK, s, "desk_history", p.deskPage(c, "desk.history.title", v))
+	return p.renderStaff(c, http.StatusOK, s, "desk_history", view{Title: "desk.history.title", Data: v})
 }

@@ -77,7 +77,6 @@ func (p *Pages) showKeyChange(c echo.Context, status int, s staff.Session, v key
 	if v.Key, _, err = p.deps.Desk.Key(c.Request().Context(), p.deps.DB.Read(), s); err != nil {
 		return err
 	}
-	c.Response().Header().Set("Content-Security-Policy", policy+"; script-src 'self'")
 	title := "desk.key.change"
 	if v.Fault != "" {
 		title += ".error"

@@ -26,7 +26,7 @@ func (f *fixture) writeNote(consultationID, text string) {
 		if err := dbtest.Exec(f.t.Context(), tx, "UPDATE consultations SET lawyer_id = 'law_1' WHERE id = $1", consultationID); err != nil {
 			f.t.Fatal(err)
 		}
-		if _, err := f.notes.Submit(f.t.Context(), tx, consultationID, "law_1", text, "preview"); err != nil {
+		if _, err := f.notes.Submit(f.t.Context(), tx, consultationID, "law_1", text, "preview", note.AnyVersion); err != nil {
 			f.t.Fatal(err)
 		}
 	})

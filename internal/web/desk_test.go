@@ -100,7 +100,7 @@ func TestALawyerWorksAtTheDeskWithoutAScript(t *testing.T) {
 	event(c.ID, telephony.Event{Kind: telephony.LegDigits, Role: telephony.Client, Digits: "1"})
 	event(c.ID, telephony.Event{Kind: telephony.LegsJoined})
 	talking := b.get("/desk")
-	talking.want(t, http.StatusOK, "In the call", "of 20 minutes", "Full note (secret)", "Exactly this leaves the house.")
+	talking.want(t, http.StatusOK, "In the call", "of 20 minutes", "Full note (secret)", "The client’s CRM receives exactly this text.", "once you have sent this note, you can never read it again")
 	if strings.Contains(talking.body, `http-equiv="refresh"`) {
 		t.Error("the page loads again while the lawyer writes")
 	}

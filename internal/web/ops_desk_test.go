@@ -18,6 +18,7 @@ import (
 	"partnerd/internal/dbtest"
 	"partnerd/internal/lawyer"
 	"partnerd/internal/mail"
+	"partnerd/internal/note"
 	"partnerd/internal/operator"
 	"partnerd/internal/portal"
 	"partnerd/internal/postgres"
@@ -225,7 +226,7 @@ func TestEveryActOfTheDeskIsRecordedOnce(t *testing.T) {
 	})
 	token := f.redeem(f.answer(f.browser().signIn(f.client.Email), allScopes, "allow"))
 	f.tx(func(tx postgres.Tx) {
-		if _, err := f.notes.Submit(t.Context(), tx, c.ID, "law_1", "A planted note", "A planted preview"); err != nil {
+		if _, err := f.notes.Submit(t.Context(), tx, c.ID, "law_1", "A planted note", "A planted preview", note.AnyVersion); err != nil {
 			t.Fatal(err)
 		}
 	})

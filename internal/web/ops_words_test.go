@@ -20,9 +20,9 @@ func TestNobodyWasSeenIn1970(t *testing.T) {
 	f := newFixture(t)
 	subjects, _ := f.opsDesk()
 	f.tx(func(tx postgres.Tx) {
-		err := dbtest.Exec(t.Context(), tx, `UPDATE lawyers SET state = 'BUSY' WHERE id = $1`, subjects["lawyers"])
+		err := dbtest.Exec(t.Context(), tx, `UPDATE lawyers SET state = 'BUSY' WHERE id = $1`, subjects["lawyers"], lawyer.BySuspension, false)
 		if err == nil {
-			err = f.lawyers.Suspend(t.Context(), tx, subjects["lawyers"])
+			err = f.lawyers.Suspend(t.Context(), tx, subjects["lawyers"], lawyer.BySuspension, false)
 		}
 		if err != nil {
 			t.Fatal(err)

@@ -34,11 +34,13 @@ func (p *Pages) showPasskey(c echo.Context, status int, client *account.Client, 
 
 // renderPasskey renders the page for the person that of names, or for nobody.
 func (p *Pages) renderPasskey(c echo.Context, status int, of view, v passkeyView) error {
-	c.Response().Header().Set("Content-Security-Policy", policy+"; script-src 'self'")
+	if of.Bar == nil {
+		c.Response().Header().Set("Content-Security-Policy", policy+"; script-src 'self'")
+	}
 	if leadsToApplication(v.Next) {
 		allowFormsToLeave(c)
 	}
-	of.Title, of.Narrow, of.Scripts, of.Data = v.Heading, true, []string{p.passkeyScript.path}, v
+	of.Title, of.Narrow, of.Scripts, of.Data = v.Heading, true, append(of.Scripts, p.passkeyScript.path), v
 	if v.Error != "" {
 		of.Title += ".error"
 	}

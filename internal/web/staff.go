@@ -84,6 +84,9 @@ func (p *Pages) withStaff(h func(echo.Context, staff.Session) error) echo.Handle
 		if c.Request().Method == http.MethodPost && !p.ownStaffForm(c) {
 			return statusError(http.StatusForbidden)
 		}
+		if done, err := p.admit(c, s); done || err != nil {
+			return err
+		}
 		return h(c, s)
 	})
 }
@@ -117,6 +120,11 @@ func (p *Pages) notYours(c echo.Context, s staff.Session) error {
 // renderStaff renders a page of somebody who works here, with his navigation.
 func (p *Pages) renderStaff(c echo.Context, status int, s staff.Session, name string, v view) error {
 	v.Staff, v.CSRF = &s.Person, p.staffCSRF(c)
+	if name != "desk" {
+		if err := p.withDesk(c, s, &v); err != nil {
+			return err
+		}
+	}
 	return p.render(c, status, name, v)
 }
 

@@ -161,7 +161,11 @@ func (p *Pages) showNewStaffPasskey(c echo.Context, s staff.Session, fault passk
 	if err != nil {
 		return err
 	}
-	return p.renderPasskey(c, status, view{Staff: &s.Person, CSRF: p.staffCSRF(c)}, v)
+	of := view{Staff: &s.Person, CSRF: p.staffCSRF(c)}
+	if err := p.withDesk(c, s, &of); err != nil {
+		return err
+	}
+	return p.renderPasskey(c, status, of, v)
 }
 
 func (p *Pages) addStaffPasskey(c echo.Context, s staff.Session) error {

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -91,8 +92,18 @@ func (p *Pages) staffLoginForm(c echo.Context) error {
 	}
 	if err == nil {
 		v.Lead = "login.again"
+		return p.showAgainForm(c, s, v)
 	}
 	return p.showStaffForm(c, http.StatusOK, v)
+}
+
+// showAgainForm asks somebody to sign in again, and keeps a lawyer on duty while they do.
+func (p *Pages) showAgainForm(c echo.Context, s staff.Session, v formView) error {
+	of := view{Title: v.Heading, CSRF: p.staffCSRF(c), Narrow: true, Data: v}
+	if err := p.withDesk(c, s, &of); err != nil {
+		return err
+	}
+	return p.render(c, http.StatusOK, "form", of)
 }
 
 // staffLogin checks the password. It says the same for an unknown address and a wrong password, and takes the same time.
@@ -125,6 +136,11 @@ func (p *Pages) staffLogin(c echo.Context) error {
 	if err := p.forgive(ctx, g); err != nil {
 		return err
 	}
+	if out, err := p.suspendedOut(ctx, email); err != nil {
+		return err
+	} else if out {
+		return p.staffSuspended(c, v)
+	}
 	var token string
 	err = p.deps.DB.InTx(ctx, func(tx postgres.Tx) (err error) {
 		if err := p.deps.Staff.SignOut(ctx, tx, p.staffToken(c)); err != nil {
@@ -141,6 +157,16 @@ func (p *Pages) staffLogin(c echo.Context) error {
 	}
 	p.setStaffToken(c, token)
 	return c.Redirect(http.StatusSeeOther, "/staff/login/code?next="+queryEscape(next))
+}
+
+// suspendedOut tells whether the person of an address, who has shown the password, is a suspended lawyer with nothing to finish.
+func (p *Pages) suspendedOut(ctx context.Context, email string) (bool, error) {
+	tx := p.deps.DB.Read()
+	person, err := p.deps.Staff.ByEmail(ctx, tx, email)
+	if err != nil || person.Kind != staff.Lawyer {
+		return false, err
+	}
+	return p.deps.Desk.Out(ctx, tx, person.LawyerID)
 }
 
 func (p *Pages) staffRefused(c echo.Context, v formView) error {

@@ -16,6 +16,7 @@ import (
 	"partnerd/internal/application"
 	"partnerd/internal/conformance"
 	"partnerd/internal/consultation"
+	"partnerd/internal/lawyer"
 	"partnerd/internal/manual"
 	"partnerd/internal/matching"
 	"partnerd/internal/operator"
@@ -138,6 +139,9 @@ func usedKeys(t *testing.T) map[string]bool {
 	for _, w := range []matching.Why{matching.LongestIdle, matching.LawyerFree, matching.ThreeAtOnce, matching.ByHand} {
 		used["ops.because."+string(w)] = true
 	}
+	for _, why := range lawyer.Reasons() {
+		used["desk.left."+string(why)] = true
+	}
 	for _, kind := range []string{"event", "offer", "answer", "returned", "call", "report", "callend", "money", "act", "proposal"} {
 		used["ops.line."+kind] = true
 	}
@@ -153,7 +157,7 @@ func usedKeys(t *testing.T) map[string]bool {
 			used[prefix+name] = true
 		}
 	}
-	for _, m := range regexp.MustCompile(`"(desk\.[a-z.]+)" \$\.CSRF`).FindAllStringSubmatch(string(must(files.ReadFile("templates/desk.html")))+string(must(files.ReadFile("templates/desk_callbacks.html"))), -1) {
+	for _, m := range regexp.MustCompile(`"(desk\.[a-z.]+)" \$\.CSRF`).FindAllStringSubmatch(string(must(files.ReadFile("templates/desk.html")))+string(must(files.ReadFile("templates/desk_callbacks.html")))+string(must(files.ReadFile("templates/layout.html"))), -1) {
 		used[m[1]] = true
 	}
 	for _, s := range application.AllScopes {

@@ -45,6 +45,7 @@ type view struct {
 	From      *wayBack     // the application that sent the client here; nil for none
 	Refresh   int          // seconds after which the page loads again where no script runs; 0 for not
 	Scripts   []string     // addresses of the scripts of the page
+	Bar       *deskView    // of a lawyer, on pages that are not the desk
 	Data      any
 }
 
@@ -124,6 +125,12 @@ func functions(lang string, texts text.Catalogue, stylePath string, s site) temp
 		"month":   func(t time.Time) string { return formatMonth(lang, t) },
 		"clockof": func(t time.Time) string { return t.UTC().Format("15:04:05\u00a0MST") },
 		"clockin": func(zone *time.Location, t time.Time) string { return t.In(zone).Format("15:04:05\u00a0MST") },
+		"whenin": func(zone *time.Location, now, t time.Time) string {
+			if t, now = t.In(zone), now.In(zone); t.Format(time.DateOnly) == now.Format(time.DateOnly) {
+				return t.Format("15:04\u00a0MST")
+			}
+			return formatDateIn(lang, zone, t)
+		},
 		"act": func(kind, action, name, value, text, csrf string) deskAct {
 			return deskAct{kind, action, name, value, text, csrf}
 		},

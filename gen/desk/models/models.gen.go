@@ -179,6 +179,27 @@ func (e DeskStatePresence) Valid() bool {
 	}
 }
 
+// Defines values for DraftConflictErrorCode.
+const (
+	DraftConflictErrorCodeCONNECTEDELSEWHERE DraftConflictErrorCode = "CONNECTED_ELSEWHERE"
+	DraftConflictErrorCodeDRAFTCHANGED       DraftConflictErrorCode = "DRAFT_CHANGED"
+	DraftConflictErrorCodeNOTNOW             DraftConflictErrorCode = "NOT_NOW"
+)
+
+// Valid indicates whether the value is a known member of the DraftConflictErrorCode enum.
+func (e DraftConflictErrorCode) Valid() bool {
+	switch e {
+	case DraftConflictErrorCodeCONNECTEDELSEWHERE:
+		return true
+	case DraftConflictErrorCodeDRAFTCHANGED:
+		return true
+	case DraftConflictErrorCodeNOTNOW:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for DutyConflictErrorCode.
 const (
 	DutyConflictErrorCodeBARUNCHECKED DutyConflictErrorCode = "BAR_UNCHECKED"
@@ -201,6 +222,7 @@ func (e DutyConflictErrorCode) Valid() bool {
 const (
 	ErrorCodeBARUNCHECKED       ErrorCode = "BAR_UNCHECKED"
 	ErrorCodeCONNECTEDELSEWHERE ErrorCode = "CONNECTED_ELSEWHERE"
+	ErrorCodeDRAFTCHANGED       ErrorCode = "DRAFT_CHANGED"
 	ErrorCodeFORBIDDEN          ErrorCode = "FORBIDDEN"
 	ErrorCodeINTERNALERROR      ErrorCode = "INTERNAL_ERROR"
 	ErrorCodeINVALIDREQUEST     ErrorCode = "INVALID_REQUEST"
@@ -223,6 +245,8 @@ func (e ErrorCode) Valid() bool {
 	case ErrorCodeBARUNCHECKED:
 		return true
 	case ErrorCodeCONNECTEDELSEWHERE:
+		return true
+	case ErrorCodeDRAFTCHANGED:
 		return true
 	case ErrorCodeFORBIDDEN:
 		return true
@@ -329,6 +353,51 @@ func (e IssueCode) Valid() bool {
 	case IssueCodeTooSmall:
 		return true
 	case IssueCodeUnknownField:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for LeftDutyReason.
+const (
+	LeftDutyReasonMISSEDOFFER     LeftDutyReason = "MISSED_OFFER"
+	LeftDutyReasonNOPAGE          LeftDutyReason = "NO_PAGE"
+	LeftDutyReasonNOTDIALLED      LeftDutyReason = "NOT_DIALLED"
+	LeftDutyReasonNOTEMISSING     LeftDutyReason = "NOTE_MISSING"
+	LeftDutyReasonNOTREACHED      LeftDutyReason = "NOT_REACHED"
+	LeftDutyReasonPAUSED          LeftDutyReason = "PAUSED"
+	LeftDutyReasonPAUSEDAFTER     LeftDutyReason = "PAUSED_AFTER"
+	LeftDutyReasonRECORDSDISAGREE LeftDutyReason = "RECORDS_DISAGREE"
+	LeftDutyReasonSENTHOME        LeftDutyReason = "SENT_HOME"
+	LeftDutyReasonSIGNEDOFF       LeftDutyReason = "SIGNED_OFF"
+	LeftDutyReasonSUSPENDED       LeftDutyReason = "SUSPENDED"
+)
+
+// Valid indicates whether the value is a known member of the LeftDutyReason enum.
+func (e LeftDutyReason) Valid() bool {
+	switch e {
+	case LeftDutyReasonMISSEDOFFER:
+		return true
+	case LeftDutyReasonNOPAGE:
+		return true
+	case LeftDutyReasonNOTDIALLED:
+		return true
+	case LeftDutyReasonNOTEMISSING:
+		return true
+	case LeftDutyReasonNOTREACHED:
+		return true
+	case LeftDutyReasonPAUSED:
+		return true
+	case LeftDutyReasonPAUSEDAFTER:
+		return true
+	case LeftDutyReasonRECORDSDISAGREE:
+		return true
+	case LeftDutyReasonSENTHOME:
+		return true
+	case LeftDutyReasonSIGNEDOFF:
+		return true
+	case LeftDutyReasonSUSPENDED:
 		return true
 	default:
 		return false
@@ -712,6 +781,9 @@ type DeskState struct {
 	// InHand Whether he has a consultation in hand, or a note to write; also said to a connection that is not the present one.
 	InHand bool `json:"inHand"`
 
+	// LeftDuty Why the lawyer is off duty or paused, or will be when what is in hand is over.
+	LeftDuty *LeftDuty `json:"leftDuty,omitempty"`
+
 	// MissedCall A call to the lawyer that he did not take, which paused him. The client was not called.
 	MissedCall *MissedCall `json:"missedCall,omitempty"`
 
@@ -733,8 +805,14 @@ type DeskState struct {
 	// Presence What the lawyer is doing.
 	Presence DeskStatePresence `json:"presence"`
 
+	// Suspended Whether an operator has suspended the lawyer, who then finishes the call and the note in hand and nothing else. Left out for `false`.
+	Suspended *bool `json:"suspended,omitempty"`
+
 	// Version Names this state; it changes with everything but `now`.
 	Version string `json:"version"`
+
+	// Waiting Number of consultations that wait in the fields of a lawyer who takes none now, because of a pause or of what is in hand. 20 stands for 20 or more. Left out for 0.
+	Waiting *int `json:"waiting,omitempty"`
 }
 
 // DeskStateConnection `HERE` when this session is the present connection, `ELSEWHERE` when another one is, `NONE` when the lawyer is off duty or was lost.
@@ -753,7 +831,22 @@ type Draft struct {
 
 	// SavedAt When it was saved; left out when nothing was.
 	SavedAt *clock.Stamp `json:"savedAt,omitempty"`
+
+	// Version Names this text among those that were kept, to be sent with the next one.
+	Version string `json:"version"`
 }
+
+// DraftConflictError Another text was kept since, it does not fit what is going on, or another connection took over.
+type DraftConflictError struct {
+	// Code The cause, for programs.
+	Code DraftConflictErrorCode `json:"code"`
+
+	// Message The cause in English, for logs and developers.
+	Message string `json:"message"`
+}
+
+// DraftConflictErrorCode The cause, for programs.
+type DraftConflictErrorCode string
 
 // DutyConflictError The lawyer may not go on duty.
 type DutyConflictError struct {
@@ -850,6 +943,18 @@ type Issue struct {
 
 // IssueCode What is wrong with one field.
 type IssueCode string
+
+// LeftDuty Why the lawyer is off duty or paused, or will be when what is in hand is over.
+type LeftDuty struct {
+	// At When that was.
+	At clock.Stamp `json:"at"`
+
+	// Reason `SIGNED_OFF`, `PAUSED` and `PAUSED_AFTER` (when what was in hand was over) are the lawyer's own doing. `NO_PAGE`: no page of the desk was open. `MISSED_OFFER`, `NOT_REACHED` (by phone), `NOT_DIALLED` (in time) and `NOTE_MISSING` follow from what was not done. `SUSPENDED` and `SENT_HOME` were an operator. `RECORDS_DISAGREE` is an error of the service.
+	Reason LeftDutyReason `json:"reason"`
+}
+
+// LeftDutyReason `SIGNED_OFF`, `PAUSED` and `PAUSED_AFTER` (when what was in hand was over) are the lawyer's own doing. `NO_PAGE`: no page of the desk was open. `MISSED_OFFER`, `NOT_REACHED` (by phone), `NOT_DIALLED` (in time) and `NOTE_MISSING` follow from what was not done. `SUSPENDED` and `SENT_HOME` were an operator. `RECORDS_DISAGREE` is an error of the service.
+type LeftDutyReason string
 
 // MissedCall A call to the lawyer that he did not take, which paused him. The client was not called.
 type MissedCall struct {
@@ -963,6 +1068,9 @@ type SaveDraftRequest struct {
 
 	// Preview The preview so far.
 	Preview string `json:"preview"`
+
+	// Version Version of the draft over which this one was written. When another text was kept since, the request is refused with `DRAFT_CHANGED`. Left out, the draft replaces whatever was kept.
+	Version *string `json:"version,omitempty"`
 }
 
 // Served A consultation that is over.
@@ -1020,6 +1128,9 @@ type StaleErrorCode string
 type SubmitNoteRequest struct {
 	// ContainsNothingSecret The lawyer confirms that the preview contains nothing secret. Anything but `true` is 422.
 	ContainsNothingSecret bool `json:"containsNothingSecret"`
+
+	// DraftVersion Version of the draft over which the note was written. When another text was kept since, or the note was sent, the request is refused with `DRAFT_CHANGED`. Left out, the note is taken whatever was kept, also as a correction.
+	DraftVersion *string `json:"draftVersion,omitempty"`
 
 	// Note The full note, which no interface shows again.
 	Note string `json:"note"`
@@ -1108,6 +1219,9 @@ type CallConflict = CallConflictError
 
 // Conflict It does not fit what is going on, or another connection took over.
 type Conflict = ConflictError
+
+// DraftConflict Another text was kept since, it does not fit what is going on, or another connection took over.
+type DraftConflict = DraftConflictError
 
 // DutyConflict The lawyer may not go on duty.
 type DutyConflict = DutyConflictError

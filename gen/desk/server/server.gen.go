@@ -1003,6 +1003,18 @@ type ConflictJSONResponse struct {
 	Headers ConflictResponseHeaders
 }
 
+type DraftConflictResponseHeaders struct {
+	XRateLimitLimit     int
+	XRateLimitRemaining int
+	XRateLimitReset     int64
+	XRequestID          string
+}
+type DraftConflictJSONResponse struct {
+	Body DraftConflictError
+
+	Headers DraftConflictResponseHeaders
+}
+
 type DutyConflictResponseHeaders struct {
 	XRateLimitLimit     int
 	XRateLimitRemaining int
@@ -2342,7 +2354,7 @@ func (response SaveDraft404JSONResponse) VisitSaveDraftResponse(w http.ResponseW
 	return err
 }
 
-type SaveDraft409JSONResponse struct{ ConflictJSONResponse }
+type SaveDraft409JSONResponse struct{ DraftConflictJSONResponse }
 
 func (response SaveDraft409JSONResponse) VisitSaveDraftResponse(w http.ResponseWriter) error {
 
@@ -2731,7 +2743,7 @@ func (response SubmitNote404JSONResponse) VisitSubmitNoteResponse(w http.Respons
 	return err
 }
 
-type SubmitNote409JSONResponse struct{ ConflictJSONResponse }
+type SubmitNote409JSONResponse struct{ DraftConflictJSONResponse }
 
 func (response SubmitNote409JSONResponse) VisitSubmitNoteResponse(w http.ResponseWriter) error {
 

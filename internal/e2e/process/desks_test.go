@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"partnerd/internal/dbtest"
+	"partnerd/internal/lawyer"
 	"partnerd/internal/poll"
 	"partnerd/internal/postgres"
 	"partnerd/internal/staff"
@@ -317,7 +318,9 @@ func TestChaosWithDesksConnected(t *testing.T) {
 func (c *chaos) sendSimulatedLawyersHome() {
 	db := connect(c.T, c.in.databaseURL())
 	for _, id := range query(c.T, db, "SELECT id FROM lawyers WHERE simulated") {
-		if err := c.desk.DB.InTx(c.Context(), func(tx postgres.Tx) error { return c.desk.Lawyers.Suspend(c.Context(), tx, id) }); err != nil {
+		if err := c.desk.DB.InTx(c.Context(), func(tx postgres.Tx) error {
+			return c.desk.Lawyers.Suspend(c.Context(), tx, id, lawyer.BySuspension, false)
+		}); err != nil {
 			c.Fatal(err)
 		}
 	}

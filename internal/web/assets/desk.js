@@ -1,11 +1,14 @@
-// Keeps the lawyer's desk live: it sends the same forms, and takes from the page that answers what has changed. Without it the page
-// loads again by itself.
+// Keeps a lawyer on duty on every page, and the desk live: it sends the same forms, and takes from the page that answers what has
+// changed. The desk itself is one such part of a page; on other pages it is the bar with the offer. Without it the desk loads
+// again by itself.
 (() => {
   'use strict'
   const byId = id => document.getElementById(id)
-  const desk = () => byId('desk')
+  const desk = () => document.querySelector('[data-desk]')
   if (!desk()) return
-  history.replaceState(null, '', '/desk') // also where a form was refused, or an act answered: what comes next is the desk, and says it once
+  const source = desk().dataset.desk
+  const whole = source === '/desk'
+  if (whole) history.replaceState(null, '', source) // also where a form was refused, or an act answered: what comes next is the desk, and says it once
   const title = document.title
   let ahead = 0 // of this clock, in ms
   let said = ''
@@ -49,7 +52,7 @@
   // types has not chosen.
   const refocus = was => {
     const same = was.id && byId(was.id)
-    const next = same || desk().querySelector('#desk-offer h2, #desk-case h2, [data-keep] h2') || desk().querySelector('h2')
+    const next = same || desk().querySelector('#desk-offer h2, #desk-case h2, [data-keep] h2') || desk().querySelector('h2') || byId('main')
     next.focus()
     if (same && was.selectionStart !== undefined) same.setSelectionRange(was.selectionStart, was.selectionEnd)
   }
@@ -62,9 +65,11 @@
     let at = old.firstElementChild
     for (const next of [...fresh.children]) {
       const same = known.get(next.id)
+      for (const part of same ? next.querySelectorAll('details[id]') : []) part.open = byId(part.id)?.open ?? part.open
       const kept = same && ('keep' in same.dataset ? same.dataset.status === next.dataset.status : same.outerHTML === next.outerHTML)
       if (same && !kept && 'keep' in same.dataset) {
-        for (const field of next.querySelectorAll('textarea')) field.value = byId(field.id).value
+        for (const field of next.querySelectorAll('textarea, input[name=version]')) field.value = byId(field.id).value
+        if (same.dataset.unsaved) next.dataset.unsaved = same.dataset.unsaved
       }
       const node = kept ? same : next
       if (node === at) {
@@ -76,7 +81,7 @@
     while (at) {
       const gone = at
       at = at.nextElementSibling
-      gone.remove()
+      if (!gone.dataset.unsaved) gone.remove() // a note that another window sent, with a text that is only here
     }
     if (focused && !focused.isConnected) refocus(focused)
     synchronise()
@@ -84,20 +89,32 @@
     noticed()
   }
   const show = async (response, acted) => {
-    if (new URL(response.url).pathname !== location.pathname || !(response.headers.get('Content-Type') || '').startsWith('text/html')) {
+    if (new URL(response.url).pathname !== source || !(response.headers.get('Content-Type') || '').startsWith('text/html')) {
       location.assign(response.url)
       return
     }
-    const fresh = new DOMParser().parseFromString(await response.text(), 'text/html').getElementById('desk')
-    if (!fresh || Date.parse(fresh.dataset.now) < Date.parse(desk().dataset.now)) return // overtaken by a later answer
+    const fresh = new DOMParser().parseFromString(await response.text(), 'text/html').querySelector('[data-desk]')
+    if (!fresh) { // nobody is signed in any more, or the service does not answer
+      if (response.status < 500) location.reload()
+      return
+    }
+    if (Date.parse(fresh.dataset.now) < Date.parse(desk().dataset.now)) return // overtaken by a later answer
     if (!acted) fresh.querySelector('#desk-alerts').replaceWith(byId('desk-alerts').cloneNode(true)) // what an act was answered stays
     merge(desk(), document.importNode(fresh, true))
   }
   const refresh = async () => {
     try {
-      await show(await fetch('/desk'))
-    } catch { lost(true) }
+      await show(await fetch(source))
+      return true
+    } catch {
+      lost(true)
+      return false
+    }
   }
+
+  // On another page than the desk, whoever accepts goes there, unless that would lose what they have typed.
+  let typed = false
+  document.addEventListener('input', event => { typed ||= !desk().contains(event.target) })
 
   const sending = new WeakSet()
   document.addEventListener('submit', event => {
@@ -105,30 +122,91 @@
     if (!desk().contains(form) || form.method !== 'post') return
     const by = event.submitter
     const action = (by && by.getAttribute('formaction')) || form.getAttribute('action')
-    if (action.endsWith('/note')) return // what is refused comes back as it was typed
+    if (action.endsWith('/note')) { // what is refused comes back as it was typed
+      clearTimeout(timers.get(form))
+      const saving = writing.get(form)
+      if (!saving) return
+      event.preventDefault() // so that the note does not meet the draft of the same window
+      saving.then(() => form.requestSubmit(by))
+      return
+    }
     event.preventDefault()
+    if (form.dataset.draft) {
+      settle(form, by && by.value)
+      return
+    }
     if (sending.has(form)) return // a button that is disabled would lose the focus
     sending.add(form)
-    fetch(action, { method: 'POST', body: new URLSearchParams(new FormData(form, by)) })
+    const body = new URLSearchParams(new FormData(form, by))
+    if (!whole && (typed || !action.endsWith('/accept'))) body.set('back', 'bar')
+    fetch(action, { method: 'POST', body })
       .then(r => show(r, true)).catch(() => lost(true)).finally(() => sending.delete(form))
   })
 
   const timers = new Map()
+  const writing = new Map() // of each form: the draft that is on its way
+  const clockTime = () => new Date(clock()).toLocaleTimeString(document.documentElement.lang, { hour: '2-digit', minute: '2-digit' })
+
+  // save keeps the draft, one request after the other: each is written over the version of the one before.
+  const save = async form => {
+    clearTimeout(timers.get(form))
+    await writing.get(form)
+    const sent = put(form)
+    writing.set(form, sent)
+    await sent
+    if (writing.get(form) === sent) writing.delete(form)
+  }
+  const put = async form => {
+    const tell = form.querySelector('[data-draft-said]')
+    const { note, preview, version } = form.elements
+    const text = { note: note.value, preview: preview.value }
+    try {
+      const response = await fetch(form.dataset.draft, {
+        method: 'PUT',
+        headers: { 'Content-Type': 'application/json', 'X-CSRF-Token': desk().dataset.csrf },
+        body: JSON.stringify({ ...text, version: version.value })
+      })
+      const answer = await response.json()
+      if (answer.code === 'DRAFT_CHANGED') await conflict(form)
+      else if (response.ok) {
+        version.value = answer.version
+        if (note.value === text.note && preview.value === text.preview) delete form.closest('[data-keep]').dataset.unsaved
+        tell.textContent = desk().dataset.saved.replace('%', clockTime())
+      } else tell.textContent = desk().dataset.unsaved
+    } catch { tell.textContent = desk().dataset.unsaved }
+  }
+
+  // conflict shows the draft of another window beside what is written here; nothing is saved until the lawyer has chosen.
+  const conflict = async form => {
+    const other = await (await fetch(form.dataset.draft)).json()
+    const part = form.querySelector('[data-conflict]')
+    const [otherNote, otherPreview] = part.querySelectorAll('textarea')
+    otherNote.value = other.note
+    otherPreview.value = other.preview
+    part.dataset.version = other.version
+    part.hidden = false
+    form.querySelector('[data-draft-said]').textContent = desk().dataset.unsaved
+  }
+  const both = (mine, other) => mine === other || !other ? mine : `${mine}\n\n${other}`.replace(/^\n+/, '')
+  const settle = (form, take) => {
+    const part = form.querySelector('[data-conflict]')
+    if (!part.hidden && take) {
+      const [otherNote, otherPreview] = part.querySelectorAll('textarea')
+      const { note, preview, version } = form.elements
+      if (take === 'other') [note.value, preview.value] = [otherNote.value, otherPreview.value]
+      if (take === 'both') [note.value, preview.value] = [both(note.value, otherNote.value), both(preview.value, otherPreview.value)]
+      version.value = part.dataset.version || version.value
+      part.hidden = true
+      note.focus()
+    }
+    save(form)
+  }
   document.addEventListener('input', event => {
     const form = event.target.form
-    if (!form || !form.dataset.draft) return
+    if (!form || !form.dataset.draft || event.target.readOnly) return
+    form.closest('[data-keep]').dataset.unsaved = 'yes'
     clearTimeout(timers.get(form))
-    timers.set(form, setTimeout(async () => {
-      const tell = form.querySelector('[data-draft-said]')
-      try {
-        const response = await fetch(form.dataset.draft, {
-          method: 'PUT',
-          headers: { 'Content-Type': 'application/json', 'X-CSRF-Token': desk().dataset.csrf },
-          body: JSON.stringify({ note: form.elements.note.value, preview: form.elements.preview.value })
-        })
-        tell.textContent = response.ok ? desk().dataset.saved : desk().dataset.unsaved
-      } catch { tell.textContent = desk().dataset.unsaved }
-    }, 1500))
+    if (form.querySelector('[data-conflict]').hidden) timers.set(form, setTimeout(() => save(form), 1500))
   })
 
   const tick = () => {
@@ -178,9 +256,12 @@
     })
     here.addEventListener('error', () => {
       if (here !== stream) return
-      lost(true)
-      if (here.readyState !== EventSource.CLOSED) return // it comes back by itself
-      again = setTimeout(() => { refresh(); follow() }, 8000)
+      if (here.readyState !== EventSource.CLOSED) { // it comes back by itself
+        lost(true)
+        return
+      }
+      refresh().then(there => lost(!there)) // refused, perhaps because other windows have as many streams as a lawyer may have: it looks again and again
+      again = setTimeout(follow, 8000)
     })
   }
   const watch = () => {

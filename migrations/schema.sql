@@ -226,6 +226,7 @@ CREATE TABLE clients (
     email text NOT NULL,
     erased_at timestamp with time zone,
     id text NOT NULL,
+    language text,
     name text NOT NULL,
     password_hash text NOT NULL,
     phone_sealed bytea,

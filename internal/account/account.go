@@ -1,8 +1,11 @@
 package account
 
 import (
+	"cmp"
 	"errors"
 	"time"
+
+	"partnerd/internal/text"
 )
 
 // SessionLifetime is how long a browser session lasts after the sign-in.
@@ -15,6 +18,7 @@ var (
 	ErrEmailTaken     = errors.New("a client with this e-mail address exists already")
 	ErrInvalid        = errors.New("invalid client")
 	ErrBadCredentials = errors.New("e-mail address or password is wrong")
+	ErrDisabled       = errors.New("the account is disabled") // only for whoever has proven to be its client
 	ErrNoSession      = errors.New("nobody is signed in")
 )
 
@@ -27,9 +31,14 @@ type Client struct {
 	Disabled      bool // also when erased
 	Erased        bool
 	CreatedAt     time.Time
+	TimeZone      string // of the IANA database
+	Language      string // in which the client reads our messages; empty when that is not known yet
 
 	browserEpoch int
 }
+
+// Speaks is the language of messages to the client: their own, or asked, that of the page from which a message is caused.
+func (c Client) Speaks(asked string) string { return text.Known(cmp.Or(c.Language, asked)) }
 
 // NewClient is what [Service.Create] needs.
 type NewClient struct {

@@ -137,8 +137,11 @@ func TestOnlyTheRightCredentialsSignIn(t *testing.T) {
 		}
 	}
 	setDisabled(t, s, db, c.ID, true)
-	if _, err := s.CheckPassword(t.Context(), db.Read(), demo.Email, demo.Password); !errors.Is(err, ErrBadCredentials) {
+	if got, err := s.CheckPassword(t.Context(), db.Read(), demo.Email, demo.Password); !errors.Is(err, ErrDisabled) || got.ID != c.ID {
 		t.Errorf("disabled client: %v", err)
+	}
+	if _, err := s.CheckPassword(t.Context(), db.Read(), demo.Email, "A long password"); !errors.Is(err, ErrBadCredentials) {
+		t.Errorf("disabled client, wrong password: %v", err)
 	}
 }
 

@@ -6,7 +6,8 @@
 //   - One client per e-mail address, whatever its letter case.
 //   - A phone number is stored sealed by the client's key (package vault), in E.164, and leaves only through [Service.VerifiedPhone] and only when verified.
 //   - Passwords are argon2id hashes; browser sessions are stored as SHA-256 of a token of 256 bits and end after
-//     [SessionLifetime]. A disabled client cannot sign in. Disabling ends what is open for good, sessions and mailed links;
+//     [SessionLifetime]. A disabled client cannot sign in, and is told so once they have
+//     shown the password or a passkey, or by mail; nobody else learns it. Disabling ends what is open for good, sessions and mailed links;
 //     enabling brings back the password and the passkeys alone.
 //   - A link sent by mail, a code and the challenge of a passkey work once, also under parallel tries, and run out. A code
 //     dies after [CodeTries] wrong tries.
@@ -22,6 +23,8 @@
 //   - What changes the security of an account is told by mail, to each address that can take it back too: also a new link to
 //     an application, and a sign-in from a browser that the account does not know ([Service.Knows]), unless it was by a
 //     mailed link.
+//   - A client's messages come in their own language: that of the sign-up, or the one chosen for the pages since, whatever the browser
+//     speaks from which a message is caused.
 //   - A client is locked before its links, and its links are ended by their client, never by an address that somebody else
 //     may have meanwhile; a link that was used, or ended, stays for a day for the count of the hour.
 //   - An erased client is a pseudonym that nobody can sign in to again.

@@ -60,9 +60,9 @@ func (s *SelfService) mailEmail(ctx context.Context, tx postgres.Tx, r linkReque
 		return err
 	}
 	if taken && owner.ID != row.ID {
-		err = s.send(ctx, tx, owner.Email, r.Lang, "email.exists", s.deps.BaseURL+"/login", s.deps.BaseURL+"/password/forgot")
+		err = s.send(ctx, tx, owner.Email, fromRow(owner).Speaks(r.Lang), "email.exists", s.deps.BaseURL+"/login", s.deps.BaseURL+"/password/forgot")
 	} else { // not the name: it would let strangers write to any address through us
-		err = s.send(ctx, tx, r.Email, r.Lang, "email", s.link("/account/security/email/confirm", token))
+		err = s.send(ctx, tx, r.Email, fromRow(row).Speaks(r.Lang), "email", s.link("/account/security/email/confirm", token))
 	}
 	if err != nil {
 		return err
@@ -104,7 +104,7 @@ func (s *SelfService) ConfirmEmail(ctx context.Context, tx postgres.Tx, clientID
 	if err != nil {
 		return Client{}, err
 	}
-	return c, s.send(ctx, tx, old, lang, "email.changed", c.Name, s.link("/email/undo", undo))
+	return c, s.send(ctx, tx, old, c.Speaks(lang), "email.changed", c.Name, s.link("/email/undo", undo))
 }
 
 // PendingUndo returns the client whose address a link gives back and that address, and leaves the link as it is. It
@@ -137,7 +137,7 @@ func (s *SelfService) UndoEmail(ctx context.Context, tx postgres.Tx, token, plai
 	if err := endNewerLinks(ctx, tx, kindUndoEmail, c.ID, r.CreatedAt); err != nil {
 		return Client{}, err
 	}
-	if err := s.send(ctx, tx, lost, lang, "email.undone", s.deps.BaseURL); err != nil {
+	if err := s.send(ctx, tx, lost, c.Speaks(lang), "email.undone", s.deps.BaseURL); err != nil {
 		return Client{}, err
 	}
 	return s.recoverAccount(ctx, tx, c, plain, lang, also)

@@ -22,7 +22,7 @@ func eraseClient(ctx context.Context, tx postgres.Tx, c Client) error {
 	}
 	err = tx.Gorm(ctx).Model(&clientRow{}).Where("id = ?", c.ID).Updates(map[string]any{
 		"email": c.ID + "@erased.invalid", "name": ErasedName, "password_hash": "", "phone_sealed": nil, "phone_verified_at": nil,
-		"time_zone": gorm.Expr("DEFAULT"), "disabled_at": tx.Now, "erased_at": tx.Now, "updated_at": tx.Now,
+		"time_zone": gorm.Expr("DEFAULT"), "language": nil, "disabled_at": tx.Now, "erased_at": tx.Now, "updated_at": tx.Now,
 	}).Error
 	if err != nil {
 		return fmt.Errorf("erase client: %w", err)

@@ -36,15 +36,19 @@ func (s *SelfService) mailSignUp(ctx context.Context, tx postgres.Tx, r linkRequ
 	if err != nil || token == "" {
 		return err
 	}
+	if found != nil && found.DisabledAt != nil {
+		return s.mailDisabled(ctx, tx, *found, r.Lang)
+	}
 	if found != nil {
-		return s.send(ctx, tx, found.Email, r.Lang, "signup.exists", s.deps.BaseURL+"/login", s.deps.BaseURL+"/password/forgot")
+		return s.send(ctx, tx, found.Email, fromRow(*found).Speaks(r.Lang), "signup.exists", s.deps.BaseURL+"/login", s.deps.BaseURL+"/password/forgot")
 	}
 	// Not the name: it would let strangers write to any address through us.
 	return s.send(ctx, tx, r.Email, r.Lang, "signup", s.link("/signup/confirm", token))
 }
 
 // newLink stores a link unless the address has had too many; the token is empty then. found is the client of the
-// address. A link to sign up as somebody who exists is stored too and counts, and can never be used.
+// address. A link to sign up as somebody who exists, or for the password of a client who is disabled, is stored too and counts, and can
+// never be used.
 func (s *SelfService) newLink(ctx context.Context, tx postgres.Tx, r linkRow) (token string, found *clientRow, err error) {
 	n, err := countLinks(ctx, tx, r.Kind, r.Email)
 	if err != nil || n >= linksPerHour {
@@ -58,7 +62,7 @@ func (s *SelfService) newLink(ctx context.Context, tx postgres.Tx, r linkRow) (t
 		found = &row
 	}
 	if r.Kind == kindReset {
-		if !ok || row.DisabledAt != nil {
+		if !ok || row.ErasedAt != nil {
 			return "", nil, nil
 		}
 		r.ClientID = row.ID
@@ -99,8 +103,8 @@ func (s *SelfService) SignUp(ctx context.Context, tx postgres.Tx, token, plain s
 	return c, up.Next, s.deps.Opened(ctx, tx, c.ID)
 }
 
-// RequestReset has a link mailed with which the client of the address can choose a new password. Nothing is sent to
-// strangers and disabled clients; nobody can tell from here. It returns [ErrInvalid] for what is no address.
+// RequestReset has a link mailed with which the client of the address can choose a new password. A client who is disabled is told
+// so instead, and nothing is sent to strangers; nobody can tell from here. It returns [ErrInvalid] for what is no address.
 func (s *SelfService) RequestReset(ctx context.Context, tx postgres.Tx, email, lang string) error {
 	email, err := normalEmail(email)
 	if err != nil {
@@ -114,7 +118,10 @@ func (s *SelfService) mailReset(ctx context.Context, tx postgres.Tx, r linkReque
 	if err != nil || token == "" {
 		return err
 	}
-	return s.send(ctx, tx, found.Email, r.Lang, "reset", found.Name, s.link("/password/reset", token))
+	if found.DisabledAt != nil {
+		return s.mailDisabled(ctx, tx, *found, r.Lang)
+	}
+	return s.send(ctx, tx, found.Email, fromRow(*found).Speaks(r.Lang), "reset", found.Name, s.link("/password/reset", token))
 }
 
 // PendingReset returns whose password a link can set, and leaves the link as it is. It returns [ErrBadLink].

@@ -60,13 +60,17 @@ func (s *SelfService) BeginPasskeySignIn(ctx context.Context, tx postgres.Tx) (p
 }
 
 // PasskeySignIn judges the browser's answer to [SelfService.BeginPasskeySignIn] and returns who it is and with which
-// passkey. It returns [passkey.ErrRefused], also for a client who is disabled; the challenge is spent then too, so tx should commit.
+// passkey. It returns [passkey.ErrRefused], and [ErrDisabled] with a client who is disabled and has shown the passkey; the challenge is
+// spent then too, so tx should commit.
 func (s *SelfService) PasskeySignIn(ctx context.Context, tx postgres.Tx, token string, answer []byte) (c Client, passkeyID string, err error) {
 	passkeyID, err = s.passkeys.SignIn(ctx, tx, token, answer, func(clientID string) (passkey.Person, error) {
 		var err error
-		c, err = signer(ctx, tx, clientID)
+		c, err = holder(ctx, tx, clientID)
 		return person(c), err
 	})
+	if err == nil && c.Disabled {
+		err = ErrDisabled
+	}
 	return c, passkeyID, err
 }
 
@@ -91,17 +95,23 @@ func (s *SelfService) RemovePasskey(ctx context.Context, tx postgres.Tx, clientI
 
 // signer returns the client of an identifier, or [passkey.ErrRefused] for one who cannot sign in.
 func signer(ctx context.Context, tx postgres.Tx, clientID string) (Client, error) {
+	c, err := holder(ctx, tx, clientID)
+	if err == nil && c.Disabled {
+		err = passkey.ErrRefused
+	}
+	return c, err
+}
+
+// holder returns the client of an identifier, who may be disabled, or [passkey.ErrRefused] when there is none.
+func holder(ctx context.Context, tx postgres.Tx, clientID string) (Client, error) {
 	if !storable(clientID) {
 		return Client{}, passkey.ErrRefused
 	}
 	row, found, err := clientByID(ctx, tx, clientID)
-	if err != nil {
-		return Client{}, err
+	if err == nil && !found {
+		err = passkey.ErrRefused
 	}
-	if !found || row.DisabledAt != nil {
-		return Client{}, passkey.ErrRefused
-	}
-	return fromRow(row), nil
+	return fromRow(row), err
 }
 
 func person(c Client) passkey.Person { return passkey.Person{ID: c.ID, Email: c.Email, Name: c.Name} }

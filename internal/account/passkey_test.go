@@ -262,8 +262,13 @@ func TestAnswersThatAreNotThePasskeysAreRefused(t *testing.T) {
 	a.counter = 50
 	setDisabled(t, c.Accounts, c.DB, client.ID, true)
 	ch = c.challenge("")
-	if _, err := c.passkeySignIn(ch, a.get(ch, verified)); !errors.Is(err, passkey.ErrRefused) {
+	if _, err := c.passkeySignIn(ch, a.get(ch, verified)); !errors.Is(err, ErrDisabled) {
 		t.Errorf("disabled client: %v", err)
+	}
+	ch = c.challenge("")
+	a.counter = 0
+	if _, err := c.passkeySignIn(ch, a.get(ch, verified)); !errors.Is(err, passkey.ErrRefused) {
+		t.Errorf("disabled client whose passkey was not shown: %v", err)
 	}
 }
 

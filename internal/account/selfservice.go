@@ -64,6 +64,7 @@ type SelfServiceDeps struct {
 	Mail     *mail.Service
 	SMS      *sms.Service
 	BaseURL  string // absolute, without a trailing slash
+	Contact  string // whom people write to, a URL; empty: the application that sent them
 	Numbers  Numbers
 
 	// Opened is called in the transaction that creates a client: whoever creates one opens the wallet.
@@ -160,7 +161,7 @@ func (s *SelfService) send(ctx context.Context, tx postgres.Tx, to, lang, key st
 
 // notify tells a client that something about the security of the account changed, at every address that can take it back.
 func (s *SelfService) notify(ctx context.Context, tx postgres.Tx, c Client, lang, what string, args ...any) error {
-	lang = text.Known(lang)
+	lang = c.Speaks(lang)
 	event, err := s.texts.Get(lang, "notice."+what, args...)
 	if err != nil {
 		return err
@@ -205,15 +206,16 @@ func (s *SelfService) Purge(ctx context.Context) (int, error) {
 
 // WithdrawalReceipt is what the receipt of a withdrawal from a contract says; the texts are in the client's language.
 type WithdrawalReceipt struct {
-	Reference string // of the consultation
-	At        string // date and time
-	Price     string
-	Begun     bool // the consultation had begun, so a part of the price may be due
+	Reference   string // of the consultation
+	Application string // name of the application through which it was requested
+	At          string // date and time
+	Price       string
+	Begun       bool // the consultation had begun, so a part of the price may be due
 }
 
 // SendWithdrawalReceipt mails the receipt that the law asks for.
 func (s *SelfService) SendWithdrawalReceipt(ctx context.Context, tx postgres.Tx, c Client, lang string, r WithdrawalReceipt) error {
-	lang = text.Known(lang)
+	lang = c.Speaks(lang)
 	key := "withdrawal.cancelled"
 	if r.Begun {
 		key = "withdrawal.begun"
@@ -222,5 +224,5 @@ func (s *SelfService) SendWithdrawalReceipt(ctx context.Context, tx postgres.Tx,
 	if err != nil {
 		return err
 	}
-	return s.send(ctx, tx, c.Email, lang, "withdrawal", c.Name, r.Reference, r.At, outcome)
+	return s.send(ctx, tx, c.Email, lang, "withdrawal", c.Name, r.Reference, r.Application, r.At, outcome)
 }

@@ -287,9 +287,12 @@ func TestMailsTellTheOwnerAloneWhetherThereIsAnAccount(t *testing.T) {
 	}
 	c.askReset("nobody@example.com") // no mail
 	setDisabled(t, c.Accounts, c.DB, client.ID, true)
-	c.askReset(client.Email) // none either
+	c.askReset(client.Email)
+	if m := c.mail(2); m.To != client.Email || !strings.Contains(m.Subject, "is disabled") || strings.Contains(m.Text, "token=") {
+		t.Errorf("mail to one who is disabled: %+v", m)
+	}
 	c.askSignUp("other@example.com")
-	if m := c.mail(2); m.To != "other@example.com" {
+	if m := c.mail(3); m.To != "other@example.com" {
 		t.Errorf("mail: %+v", m)
 	}
 }

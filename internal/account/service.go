@@ -168,6 +168,19 @@ func (s *Service) SetTimeZone(ctx context.Context, tx postgres.Tx, clientID, nam
 	return updateTimeZone(ctx, tx, clientID, name)
 }
 
+// SetLanguage has the client's messages come in one of the product's languages from now on. It returns [ErrInvalid].
+func (s *Service) SetLanguage(ctx context.Context, tx postgres.Tx, clientID, lang string) error {
+	if text.Known(lang) != lang {
+		return fmt.Errorf("%w: %.20q is not a language of the service", ErrInvalid, lang)
+	}
+	return updateLanguage(ctx, tx, clientID, lang, false)
+}
+
+// LearnLanguage is [Service.SetLanguage] for a client whose language is not known yet.
+func (s *Service) LearnLanguage(ctx context.Context, tx postgres.Tx, clientID, lang string) error {
+	return updateLanguage(ctx, tx, clientID, text.Known(lang), true)
+}
+
 // Lock returns a client, disabled or not, and lets nobody else change what it may do until tx ends. It comes first in
 // its transaction. It returns [problem.ErrNotFound].
 func (s *Service) Lock(ctx context.Context, tx postgres.Tx, clientID string) (Client, error) {
@@ -203,7 +216,7 @@ func (s *Service) SetDisabled(ctx context.Context, tx postgres.Tx, clientID stri
 }
 
 // CheckPassword returns the client whose credentials these are, or [ErrBadCredentials] after the same work whether the
-// address is unknown, the password wrong or the client disabled. Give it a handle of [postgres.DB.Read]: hashing takes
+// address is unknown or the password wrong. [ErrDisabled] with the client is for whoever knows the password of a disabled one. Give it a handle of [postgres.DB.Read]: hashing takes
 // tens of milliseconds, during which no transaction should be open.
 func (s *Service) CheckPassword(ctx context.Context, tx postgres.Tx, email, plain string) (Client, error) {
 	email = strings.TrimSpace(email)
@@ -214,8 +227,11 @@ func (s *Service) CheckPassword(ctx context.Context, tx postgres.Tx, email, plai
 			return Client{}, err
 		}
 	}
-	if !password.Verify(row.PasswordHash, plain) || row.DisabledAt != nil {
+	if !password.Verify(row.PasswordHash, plain) {
 		return Client{}, ErrBadCredentials
+	}
+	if row.DisabledAt != nil {
+		return fromRow(row), ErrDisabled
 	}
 	return fromRow(row), nil
 }

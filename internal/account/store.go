@@ -21,7 +21,8 @@ type clientRow struct {
 	PasswordHash    string     `gorm:"column:password_hash"` // empty when erased
 	PhoneSealed     []byte     `gorm:"column:phone_sealed"`  // by the client's key
 	PhoneVerifiedAt *time.Time `gorm:"column:phone_verified_at"`
-	TimeZone        string     `gorm:"column:time_zone"`     // of the IANA database
+	TimeZone        string     `gorm:"column:time_zone"` // of the IANA database
+	Language        string     `gorm:"column:language;serializer:zeronull"`
 	BrowserEpoch    int        `gorm:"column:browser_epoch"` // marks of browsers from before it count no more
 	CreatedAt       time.Time  `gorm:"column:created_at;autoCreateTime:false"`
 	UpdatedAt       time.Time  `gorm:"column:updated_at;autoUpdateTime:false"`
@@ -34,7 +35,7 @@ func (clientRow) TableName() string { return "clients" }
 
 func fromRow(r clientRow) Client {
 	return Client{ID: r.ID, Email: r.Email, Name: r.Name, PhoneVerified: r.PhoneVerifiedAt != nil, Disabled: r.DisabledAt != nil,
-		Erased: r.ErasedAt != nil, CreatedAt: r.CreatedAt, browserEpoch: r.BrowserEpoch}
+		Erased: r.ErasedAt != nil, CreatedAt: r.CreatedAt, TimeZone: r.TimeZone, Language: r.Language, browserEpoch: r.BrowserEpoch}
 }
 
 // insertClient leaves the time zone to the table.
@@ -157,6 +158,18 @@ func updateTimeZone(ctx context.Context, tx postgres.Tx, clientID, name string) 
 	}
 	if n == 0 {
 		return problem.ErrNotFound
+	}
+	return nil
+}
+
+// updateLanguage replaces the language of messages; one that is known stays when learn is set.
+func updateLanguage(ctx context.Context, tx postgres.Tx, clientID, lang string, learn bool) error {
+	q := gorm.G[clientRow](tx.Gorm(ctx)).Where("id = ? AND erased_at IS NULL AND language IS DISTINCT FROM ?", clientID, lang)
+	if learn {
+		q = q.Where("language IS NULL")
+	}
+	if _, err := q.Updates(ctx, clientRow{Language: lang, UpdatedAt: tx.Now}); err != nil {
+		return fmt.Errorf("update language of client: %w", err)
 	}
 	return nil
 }

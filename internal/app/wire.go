@@ -158,7 +158,8 @@ func (a *App) wire(ctx context.Context, k keys) (err error) {
 	a.Queue.Every("examination of the books", books.CheckEvery, a.Books.ExamineIfDue)
 	a.Metrics.MustRegister(a.Queue.Collectors()...)
 	a.sayWhatIsMissing()
-	a.Operator = &operator.Service{DB: a.DB, Sandbox: cfg.Sandbox(), Accounts: a.Accounts, Applications: a.Applications, OAuth: a.OAuth, Wallet: a.Wallet,
+	a.Operator = &operator.Service{DB: a.DB, Sandbox: cfg.Sandbox(), Accounts: a.Accounts, SelfService: a.SelfService, Applications: a.Applications,
+		OAuth: a.OAuth, Wallet: a.Wallet,
 		Payments: a.Payments, Webhooks: a.Webhooks, Lawyers: a.Lawyers, Consultations: a.Consultations,
 		Matching: a.Matching, Telephony: a.Telephony, Staff: a.Staff, Portal: a.Portal, Mail: a.Mail}
 	if err := a.sayWhatIsTooMuch(ctx); err != nil {

@@ -36,6 +36,7 @@ type Service struct {
 	DB            *postgres.DB
 	Sandbox       bool
 	Accounts      *account.Service
+	SelfService   *account.SelfService
 	Applications  *application.Service
 	OAuth         *oauth.Service
 	Wallet        *wallet.Service

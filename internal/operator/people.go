@@ -160,7 +160,7 @@ func (s *Service) Client(ctx context.Context, clientID string) (c ClientState, e
 }
 
 // DisableClient shuts a client out of pages and API, and ends the browser sessions and the links to applications for good.
-// Consultations that run are finished. Problem: NOT_FOUND.
+// Consultations that run are finished. The client is told by mail. Problem: NOT_FOUND.
 func (s *Service) DisableClient(ctx context.Context, by Act, clientID string) error {
 	return s.DB.InTx(ctx, func(tx postgres.Tx) error {
 		if err := s.Accounts.SetDisabled(ctx, tx, clientID, true); err != nil {
@@ -170,20 +170,20 @@ func (s *Service) DisableClient(ctx context.Context, by Act, clientID string) er
 		if err != nil {
 			return err
 		}
-		if err := s.tellClient(ctx, tx, clientID, "disabled"); err != nil {
+		if err := s.SelfService.TellDisabled(ctx, tx, clientID); err != nil {
 			return err
 		}
 		return by.Record(ctx, tx, "client.disable", clientID, map[string]int{"linksEnded": links})
 	})
 }
 
-// EnableClient lets a client in again, who signs in and links applications afresh. Problem: NOT_FOUND, also for an erased one.
+// EnableClient lets a client in again, who signs in and links applications afresh, and is told so by mail. Problem: NOT_FOUND, also for an erased one.
 func (s *Service) EnableClient(ctx context.Context, by Act, clientID string) error {
 	return s.DB.InTx(ctx, func(tx postgres.Tx) error {
 		if err := s.Accounts.SetDisabled(ctx, tx, clientID, false); err != nil {
 			return err
 		}
-		if err := s.tellClient(ctx, tx, clientID, "enabled"); err != nil {
+		if err := s.SelfService.TellDisabled(ctx, tx, clientID); err != nil {
 			return err
 		}
 		return by.Record(ctx, tx, "client.enable", clientID, nil)

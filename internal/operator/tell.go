@@ -71,7 +71,7 @@ func (s *Service) tellChanges(ctx context.Context, tx postgres.Tx, before, after
 	return s.Portal.Tell(ctx, tx, before, []string{before.ContactEmail, after.ContactEmail}, all...)
 }
 
-// tellClient mails a client in both languages, because the client's is not known. Amounts are written as each of them does.
+// tellClient mails a client in their language. Amounts are written as it does.
 func (s *Service) tellClient(ctx context.Context, tx postgres.Tx, clientID, what string, args ...any) error {
 	c, err := s.Accounts.Get(ctx, tx, clientID)
 	if err != nil || c.Erased {
@@ -81,25 +81,21 @@ func (s *Service) tellClient(ctx context.Context, tx postgres.Tx, clientID, what
 	if err != nil {
 		return err
 	}
-	var subjects, bodies []string
-	for _, lang := range text.Languages {
-		said := slices.Clone(args)
-		for i, a := range said {
-			if cents, ok := a.(money.Cents); ok {
-				said[i] = cents.Format(lang)
-			}
+	lang := c.Speaks("")
+	for i, a := range args {
+		if cents, ok := a.(money.Cents); ok {
+			args[i] = cents.Format(lang)
 		}
-		event, err := texts.Get(lang, "client.told."+what, said...)
-		if err != nil {
-			return err
-		}
-		subject, body, err := texts.Letter(lang, "client.told", c.Name, event, tx.Now.Format("2006-01-02 15:04 UTC"))
-		if err != nil {
-			return err
-		}
-		subjects, bodies = append(subjects, subject), append(bodies, body)
 	}
-	return s.Mail.Send(ctx, tx, mail.Message{To: c.Email, Subject: strings.Join(subjects, " / "), Text: strings.Join(bodies, "\n")})
+	event, err := texts.Get(lang, "client.told."+what, args...)
+	if err != nil {
+		return err
+	}
+	subject, body, err := texts.Letter(lang, "client.told", c.Name, event, tx.Now.Format("2006-01-02 15:04 UTC"))
+	if err != nil {
+		return err
+	}
+	return s.Mail.Send(ctx, tx, mail.Message{To: c.Email, Subject: subject, Text: body})
 }
 
 // tellAdjusted mails a client that money came or went.

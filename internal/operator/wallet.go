@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 
+	"partnerd/internal/audit"
+	"partnerd/internal/money"
 	"partnerd/internal/payment"
 	"partnerd/internal/postgres"
 	"partnerd/internal/wallet"
@@ -56,4 +58,29 @@ func (s *Service) RefundTopUps(ctx context.Context, c payment.RefundCommand) (pa
 		return err
 	})
 	return parts, err
+}
+
+// ReturnMoney sends all of a client's unused money that came from top-ups back to its source, however old they are, also when the
+// client is disabled. Faults: [payment.ErrNothingToRefund], [audit.ErrRepeated].
+func (s *Service) ReturnMoney(ctx context.Context, by Act, clientID string) error {
+	return s.DB.InTx(ctx, func(tx postgres.Tx) error {
+		if err := s.KnownClient(ctx, tx, clientID); err != nil {
+			return err
+		}
+		parts, err := s.Payments.Refund(ctx, tx, payment.RefundCommand{ClientID: clientID, AnyAge: true, Actor: by.Actor, Reason: by.Reason, Entry: by.Entry})
+		if err == nil {
+			var sum money.Cents
+			for _, p := range parts {
+				sum += p.Amount
+			}
+			return s.tellClient(ctx, tx, clientID, "returned", sum)
+		}
+		if !errors.Is(err, payment.ErrNothingToRefund) {
+			return err
+		}
+		if again := by.Record(ctx, tx, "wallet.refund", clientID, nil); errors.Is(again, audit.ErrRepeated) {
+			return again // the same form did it before
+		}
+		return err
+	})
 }

@@ -31,6 +31,7 @@ type RefundCommand struct {
 	AnyAge   bool        // also of top-ups that were paid longer than [RefundDays] ago
 	Actor    string      // who asks, for the audit
 	Reason   string
+	Entry    string // identifier of the audit entry, for whoever must not refund twice; empty: a new one
 }
 
 // RefundPart is what goes back of one top-up.
@@ -157,7 +158,7 @@ func (s *Service) sendBack(ctx context.Context, tx postgres.Tx, c RefundCommand,
 			return nil, err
 		}
 	}
-	return parts, audit.Record(ctx, tx, audit.Entry{Actor: c.Actor, Action: "wallet.refund", Subject: c.ClientID, Reason: c.Reason, Details: parts})
+	return parts, audit.Record(ctx, tx, audit.Entry{ID: c.Entry, Actor: c.Actor, Action: "wallet.refund", Subject: c.ClientID, Reason: c.Reason, Details: parts})
 }
 
 // RefundEvery is how often to call [Service.SendRefunds].

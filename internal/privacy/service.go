@@ -58,7 +58,7 @@ func (s *Service) Erase(ctx context.Context, tx postgres.Tx, clientID, present, 
 	if err != nil {
 		return err
 	}
-	return s.receipt(ctx, tx, was, text.Known(lang))
+	return s.receipt(ctx, tx, was, was.Speaks(lang))
 }
 
 // EraseAgain erases a client whose erasure was lost with a database that had to be restored to an earlier instant: without password and

@@ -29,7 +29,7 @@ type field struct {
 }
 
 // mine wraps a page of the signed-in client: everybody else is sent to sign in and comes back. A POST must come from a
-// form that was made for this sign-in.
+// form that was made for this sign-in. The language that the client chooses for the pages is that of their messages, too.
 func (p *Pages) mine(h func(echo.Context, *account.Client) error) echo.HandlerFunc {
 	return p.page(func(c echo.Context) error {
 		client, err := p.client(c)
@@ -41,6 +41,11 @@ func (p *Pages) mine(h func(echo.Context, *account.Client) error) echo.HandlerFu
 		}
 		if c.Request().Method == http.MethodPost && !p.ownForm(c) {
 			return statusError(http.StatusForbidden)
+		}
+		if lang := c.QueryParam("lang"); languageNames[lang] != "" && lang != client.Language {
+			if err := p.deps.Accounts.SetLanguage(c.Request().Context(), p.deps.DB.Read(), client.ID, lang); err != nil {
+				return err
+			}
 		}
 		return h(c, client)
 	})

@@ -73,7 +73,7 @@ func (f *fixture) newServices(box *seal.Box) {
 	f.consultations = consultation.New(consultation.Deps{DB: f.db, Box: box, Accounts: f.accounts, Applications: f.apps, Catalog: f.catalog, Wallet: f.wallet,
 		Matching: offers, Lawyers: f.lawyers, Webhooks: f.webhooks, Notes: f.notes,
 		Telephony: calls, Mail: f.post})
-	f.operators = &operator.Service{DB: f.db, Sandbox: true, Accounts: f.accounts, Applications: f.apps, OAuth: f.oauth, Wallet: f.wallet, Payments: f.payments, Webhooks: f.webhooks,
+	f.operators = &operator.Service{DB: f.db, Sandbox: true, Accounts: f.accounts, SelfService: f.self, Applications: f.apps, OAuth: f.oauth, Wallet: f.wallet, Payments: f.payments, Webhooks: f.webhooks,
 		Lawyers: f.lawyers, Consultations: f.consultations, Matching: offers, Telephony: calls, Staff: f.staff, Mail: f.post}
 	f.desk = desk.New(desk.Deps{DB: f.db, Staff: f.staff, Lawyers: f.lawyers, Consultations: f.consultations, Notes: f.notes, Logger: log})
 }

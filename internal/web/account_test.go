@@ -459,16 +459,17 @@ func TestWithdrawalIsConfirmedAndAcknowledgedByMail(t *testing.T) {
 	f := newFixture(t).work()
 	c := f.start()
 	path := "/account/consultations/" + c.ID
-	b := f.browser().signIn("client@example.com")
-	f.mail(1) // about the sign-in
+	b := f.browser()
 	b.header.Set("Accept-Language", "fr")
+	b.signIn("client@example.com")
+	f.mail(1) // about the sign-in
 	b.get(path).want(t, 200, "Se rétracter du contrat ici")
 	b.get(path+"/withdraw").want(t, 200, "Demo Client (client@example.com)", c.ID, "Confirmer la rétractation")
 	for range 2 { // a second click changes nothing
 		b.post(path+"/withdraw", url.Values{"csrf": {csrfToken(b.cookie(sessionCookie))}}).wantRedirect(t, http.StatusSeeOther, path+"?done=withdrawn")
 	}
 	m := f.mail(2)
-	for _, part := range []string{c.ID, "1er juin 2026 à 10:30 CEST", "20,00\u00a0€", "Elle est annulée"} {
+	for _, part := range []string{c.ID, "via Demo CRM", "1er juin 2026 à 10:30 CEST", "20,00\u00a0€", "Elle est annulée"} {
 		if !strings.Contains(m.Text, part) {
 			t.Errorf("receipt lacks %q: %s", part, m.Text)
 		}

@@ -271,14 +271,18 @@ func (p *Pages) withdraw(c echo.Context, client *account.Client) error {
 	if err != nil {
 		return err
 	}
-	ctx, lang := c.Request().Context(), p.language(c)
+	ctx, lang := c.Request().Context(), client.Speaks(p.language(c))
+	app, err := p.deps.Applications.Get(ctx, p.deps.DB.Read(), item.ApplicationID)
+	if err != nil {
+		return fmt.Errorf("read application: %w", err)
+	}
 	err = p.deps.DB.InTx(ctx, func(tx postgres.Tx) error {
 		w, fresh, err := p.deps.Consultations.DeclareWithdrawal(ctx, tx, client.ID, item.ID)
 		if err != nil || !fresh {
 			return err
 		}
 		return p.deps.SelfService.SendWithdrawalReceipt(ctx, tx, *client, lang, account.WithdrawalReceipt{
-			Reference: w.ConsultationID, At: formatDate(lang, w.DeclaredAt), Price: price(w.Price, lang), Begun: w.Begun()})
+			Reference: w.ConsultationID, Application: app.Name, At: formatDate(lang, w.DeclaredAt), Price: price(w.Price, lang), Begun: w.Begun()})
 	})
 	if errors.Is(err, consultation.ErrPerformed) {
 		return p.showWithdraw(c, http.StatusConflict, client, item, true)

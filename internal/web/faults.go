@@ -12,6 +12,7 @@ import (
 	"partnerd/internal/consultation"
 	"partnerd/internal/lawyer"
 	"partnerd/internal/operator"
+	"partnerd/internal/payment"
 	"partnerd/internal/portal"
 	"partnerd/internal/problem"
 	"partnerd/internal/sandbox"
@@ -127,7 +128,7 @@ var said = []struct {
 	{portal.ErrLastOwner, "dev.fault.owner", ""}, {portal.ErrTooMany, "dev.fault.many", ""},
 	{lawyer.ErrUnknownBar, "ops.fault.bar", "bar"}, {lawyer.ErrBarTaken, "ops.fault.bartaken", "number"},
 	{lawyer.ErrBarNumber, "ops.fault.barnumber", "number"},
-	{operator.ErrErased, "ops.fault.erased", ""}, {portal.ErrSuspended, "dev.fault.suspended", ""}, {sandbox.ErrLimit, "dev.fault.limit", ""}, {problem.ErrUnavailable, "dev.fault.unavailable", ""},
+	{operator.ErrErased, "ops.fault.erased", ""}, {payment.ErrNothingToRefund, "ops.fault.nothingback", ""}, {portal.ErrSuspended, "dev.fault.suspended", ""}, {sandbox.ErrLimit, "dev.fault.limit", ""}, {problem.ErrUnavailable, "dev.fault.unavailable", ""},
 }
 
 // faultsOf puts a refusal into words, each at its field of the form; none when err is no refusal.

@@ -58,7 +58,13 @@ func (p *Pages) showLogin(c echo.Context, status int, v loginView) error {
 	return p.render(c, status, "login", view{Title: title, CSRF: p.csrf(c), Narrow: true, Data: v})
 }
 
-// login checks the password. It says the same for an unknown address and a wrong password, and takes the same time.
+// showDisabled tells a client who has proven who they are that the account is disabled, and whom to ask.
+func (p *Pages) showDisabled(c echo.Context) error {
+	return p.render(c, http.StatusForbidden, "disabled", view{Title: "disabled.title", Narrow: true})
+}
+
+// login checks the password. It says the same for an unknown address and a wrong password, and takes the same time; that an account
+// is disabled is for whoever knows its password.
 func (p *Pages) login(c echo.Context) error {
 	form := c.Request().PostForm
 	email, password := strings.TrimSpace(form.Get("email")), form.Get("password")
@@ -91,6 +97,9 @@ func (p *Pages) login(c echo.Context) error {
 	if errors.Is(err, account.ErrBadCredentials) {
 		v.Error = "login.failed"
 		return p.showLogin(c, http.StatusUnprocessableEntity, v)
+	}
+	if errors.Is(err, account.ErrDisabled) {
+		return p.showDisabled(c)
 	}
 	if err != nil {
 		return fmt.Errorf("check password: %w", err)
@@ -125,12 +134,19 @@ func (p *Pages) signIn(c echo.Context, client account.Client, next string, by pr
 		if token, err = p.deps.Accounts.SignInFrom(ctx, tx, client.ID, account.Device{UserAgent: agent, Address: c.RealIP(), PasskeyID: by.passkeyID}); err != nil {
 			return err
 		}
+		if err := p.deps.Accounts.LearnLanguage(ctx, tx, client.ID, p.language(c)); err != nil {
+			return err
+		}
 		if _, seen, err := p.deps.Accounts.Knows(ctx, tx, before, client.Email); err != nil || seen || by.mailbox {
 			return err
 		}
 		return p.deps.SelfService.NotifyBrowser(ctx, tx, client, p.language(c), browserName(agent))
 	})
-	if errors.Is(err, account.ErrBadCredentials) {
+	if errors.Is(err, account.ErrBadCredentials) { // since the proof, the account was disabled or the passkey removed
+		now, err := p.deps.Accounts.Get(ctx, p.deps.DB.Read(), client.ID)
+		if err == nil && now.Disabled {
+			return p.showDisabled(c)
+		}
 		return p.showLogin(c, http.StatusUnprocessableEntity, loginView{Next: next, Email: client.Email, Error: "login.failed"})
 	}
 	if err != nil {

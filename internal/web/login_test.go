@@ -7,7 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"partnerd/internal/operator"
 	"partnerd/internal/postgres"
+	"partnerd/internal/staff"
 )
 
 func TestNextStaysOnThisSite(t *testing.T) {
@@ -118,6 +120,78 @@ func TestADisabledClientIsSignedOut(t *testing.T) {
 		}
 	})
 	b.get("/account/apps").wantRedirect(t, http.StatusFound, "/login?next=%2Faccount%2Fapps")
+}
+
+// TestADisabledClientWhoKnowsThePasswordIsToldSo, and by mail in their language. Whoever does not know it learns nothing.
+func TestADisabledClientWhoKnowsThePasswordIsToldSo(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t).work()
+	b := f.browser()
+	b.header.Set("Accept-Language", "fr")
+	b.signIn("client@example.com")
+	f.letter("client@example.com", "Sécurité de votre compte")
+	if err := f.operators.DisableClient(t.Context(), operator.Act{Actor: "stf_1", Reason: "abuse"}, f.client.ID); err != nil {
+		t.Fatal(err)
+	}
+	if m := f.letter("client@example.com", "Votre compte a été désactivé"); !strings.Contains(m.Text, "L’argent de votre portefeuille reste le vôtre") ||
+		!strings.Contains(m.Text, "l’entreprise dont l’application") {
+		t.Errorf("mail: %s", m.Text)
+	}
+	send := func(email, password string) page {
+		return f.browser().send("/login", "/login", "email", email, "password", password)
+	}
+	p := send("client@example.com", testPassword)
+	p.want(t, http.StatusForbidden, "Your account is disabled", "your account was disabled", "Ask the company whose application")
+	send("client@example.com", "wrong").want(t, http.StatusUnprocessableEntity, "do not go together")
+	send("nobody@example.com", testPassword).want(t, http.StatusUnprocessableEntity, "do not go together")
+	if err := f.operators.EnableClient(t.Context(), operator.Act{Actor: "stf_1", Reason: "cleared"}, f.client.ID); err != nil {
+		t.Fatal(err)
+	}
+	f.letter("client@example.com", "de nouveau actif")
+}
+
+// TestMailsComeInTheClientsOwnLanguage, whatever the browser speaks from which they are caused.
+func TestMailsComeInTheClientsOwnLanguage(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t).work()
+	f.browser().signIn("client@example.com")
+	f.letter("client@example.com", "Security of your account")
+	strange := f.browser()
+	strange.header.Set("Accept-Language", "fr")
+	strange.send("/password/forgot", "/password/forgot", "email", "client@example.com").want(t, 200)
+	f.letter("client@example.com", "Choose a new password")
+	strange.signIn("client@example.com")
+	f.letter("client@example.com", "Security of your account")
+	strange.get("/account?lang=fr").want(t, 200) // the client's choice
+	f.browser().send("/password/forgot", "/password/forgot", "email", "client@example.com").want(t, 200)
+	f.letter("client@example.com", "Choisissez un nouveau mot de passe")
+}
+
+// TestMoneyOfADisabledClientGoesBack to its source, however old the top-up is.
+func TestMoneyOfADisabledClientGoesBack(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	paid := f.newCheckout(3000)
+	f.tx(func(tx postgres.Tx) {
+		if err := f.provider.Pay(t.Context(), tx, paid.ID); err != nil {
+			t.Fatal(err)
+		}
+	})
+	f.report(paid)
+	f.clock.Advance(100 * 24 * time.Hour)
+	if err := f.operators.DisableClient(t.Context(), operator.Act{Actor: "stf_1", Reason: "abuse"}, f.client.ID); err != nil {
+		t.Fatal(err)
+	}
+	w := f.operator(staff.Finance)
+	at := "/ops/clients/" + f.client.ID + "/return"
+	w.send(at, at, "reason", "asked for it")
+	if got := f.balance(); got != 0 {
+		t.Errorf("the wallet still has %d", got)
+	}
+	if open, err := f.payments.Returning(t.Context(), f.db.Read(), f.client.ID); err != nil || len(open) != 1 || open[0].Amount != 3000 {
+		t.Errorf("on its way: %+v %v", open, err)
+	}
+	w.send(at, at, "reason", "again").want(t, http.StatusUnprocessableEntity, "No unused money came from a top-up")
 }
 
 func TestRefusedSignInTellsNothingAboutTheAccount(t *testing.T) {

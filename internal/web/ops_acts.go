@@ -106,6 +106,8 @@ func (p *Pages) opsActs() []opsAct {
 				proposal, err := o.Adjust(ctx, c.By, c.Subject, cents)
 				return proposed(proposal, opsPath("clients", c.Subject)), err
 			}},
+		{Name: "return-money", Path: at("clients", "return"), Roles: only(staff.Finance), Tells: toldClient, Fresh: true, Danger: true, Back: clients,
+			Do: one(o.ReturnMoney)},
 		{Name: "disable-client", Path: at("clients", "disable"), Roles: only(staff.Security), Tells: toldClient, Fresh: true, Danger: true, Back: clients, Do: one(o.DisableClient)},
 		{Name: "enable-client", Path: at("clients", "enable"), Roles: only(staff.Security), Tells: toldClient, Fresh: true, Back: clients, Do: one(o.EnableClient)},
 		{Name: "signout-client", Path: at("clients", "signout"), Roles: only(staff.Support, staff.Security), Tells: toldClient, Danger: true, Back: clients,

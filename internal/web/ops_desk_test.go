@@ -268,6 +268,14 @@ func TestEveryActOfTheDeskIsRecordedOnce(t *testing.T) {
 			})
 			on = map[string]string{"consultations": ended("MATCHING")}
 			values["assign"] = url.Values{"lawyer": {"law_1"}}
+		case "return-money":
+			paid := f.newCheckout(3000)
+			f.tx(func(tx postgres.Tx) {
+				if err := f.provider.Pay(t.Context(), tx, paid.ID); err != nil {
+					t.Fatal(err)
+				}
+			})
+			f.report(paid)
 		case "close":
 			on = map[string]string{"consultations": ended("CALL_ENDED")}
 		case "refuse":

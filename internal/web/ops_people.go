@@ -49,7 +49,7 @@ func (p *Pages) opsClient(c echo.Context, s staff.Session) error {
 		{"ops.col.status", yes("ops.client.disabled", "ops.client.open", got.Disabled)}, {"ops.col.since", at(got.CreatedAt)},
 		{"ops.col.balance", plain(got.Wallet.Balance.Format(lang))}, {"ops.col.available", plain(got.Wallet.Available.Format(lang))},
 		{"ops.col.opencases", plain(strconv.Itoa(got.OpenCases))}}}
-	top.Links = p.links(s, got.ID, "adjust", "signout-client", "unlink-client", map[bool]string{true: "enable-client", false: "disable-client"}[got.Disabled])
+	top.Links = p.links(s, got.ID, "adjust", "return-money", "signout-client", "unlink-client", map[bool]string{true: "enable-client", false: "disable-client"}[got.Disabled])
 	apps := opsBlock{Title: "ops.connections", Head: []string{"ops.col.application", "ops.col.since", "ops.col.used"}, Table: true}
 	names := map[string]string{}
 	for _, link := range got.Connections {

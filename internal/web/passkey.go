@@ -78,11 +78,14 @@ func (p *Pages) passkeyLogin(c echo.Context) error {
 	var refused error
 	err := p.deps.DB.InTx(ctx, func(tx postgres.Tx) (err error) {
 		client, by.passkeyID, err = p.deps.SelfService.PasskeySignIn(ctx, tx, form.Get("token"), []byte(form.Get("answer")))
-		if refused = nil; errors.Is(err, passkey.ErrRefused) {
+		if refused = nil; errors.Is(err, passkey.ErrRefused) || errors.Is(err, account.ErrDisabled) {
 			refused, err = err, nil // the challenge is spent all the same
 		}
 		return err
 	})
+	if errors.Is(refused, account.ErrDisabled) {
+		return p.showDisabled(c)
+	}
 	if err != nil {
 		return fmt.Errorf("sign in with passkey: %w", err)
 	}

@@ -129,9 +129,12 @@ func (p *Pages) confirmSignUpPage() linkPage {
 			}
 			return confirmSignUpView(token, up), next, err
 		},
-		use: func(ctx context.Context, tx postgres.Tx, form url.Values, _ string) (account.Client, error) {
+		use: func(ctx context.Context, tx postgres.Tx, form url.Values, lang string) (account.Client, error) {
 			client, _, err := p.deps.SelfService.SignUp(ctx, tx, form.Get("token"), form.Get("password"))
-			return client, err
+			if err != nil {
+				return client, err
+			}
+			return client, p.deps.Accounts.SetLanguage(ctx, tx, client.ID, lang)
 		},
 	}
 }

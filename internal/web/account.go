@@ -69,7 +69,7 @@ func (p *Pages) fresh(h func(echo.Context, *account.Client) error) echo.HandlerF
 // backTo is where to return after a sign-in; a form that was sent is not sent again.
 func backTo(c echo.Context) string {
 	if c.Request().Method == http.MethodPost {
-		return "/account"
+		return pageOf(c)
 	}
 	return c.Request().URL.RequestURI()
 }

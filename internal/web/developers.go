@@ -124,7 +124,7 @@ func (p *Pages) withAct(a devAct, h func(echo.Context, staff.Session, devAct, de
 			}
 		}
 		if a.Fresh && !s.Fresh(p.deps.DB.Clock().Now()) {
-			return p.signInAgain(c, c.Request().URL.Path)
+			return p.keepAndSignIn(c)
 		}
 		return h(c, s, a, call)
 	})
@@ -183,13 +183,18 @@ type devActView struct {
 	Danger  bool
 	Fields  []opsField
 	Faults  []fault
+	Kept    bool   // it is filled in with what was sent before the reader signed in
 	Finding string // key
 	Args    []any  // of Finding
 	Secrets []fact
 }
 
 func (p *Pages) askDev(c echo.Context, s staff.Session, a devAct, call devCall) error {
-	return p.showDevAct(c, http.StatusOK, s, a, call, devActView{}, nil)
+	kept := p.keptForm(c, s)
+	if kept != nil {
+		call.Form = kept
+	}
+	return p.showDevAct(c, http.StatusOK, s, a, call, devActView{Kept: kept != nil}, nil)
 }
 
 // showDevAct shows the form, with what was sent and why it is refused, when it is.

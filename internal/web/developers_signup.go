@@ -136,5 +136,5 @@ func (p *Pages) join(c echo.Context) error {
 	}
 	p.setStaffToken(c, session)
 	p.keepLanguage(c, pending.Language)
-	return c.Redirect(http.StatusSeeOther, "/staff/login/code")
+	return c.Redirect(http.StatusSeeOther, "/staff/login/code?next="+queryEscape(developersDesk))
 }

@@ -213,7 +213,7 @@ func (p *Pages) withOpsAct(a opsAct, h func(echo.Context, staff.Session, opsAct)
 		}
 		c.Set(opsSectionKey, sectionOf(a.Path))
 		if a.Fresh && !s.Fresh(p.deps.DB.Clock().Now()) {
-			return p.signInAgain(c, c.Request().URL.Path)
+			return p.keepAndSignIn(c)
 		}
 		return h(c, s, a)
 	})
@@ -323,11 +323,16 @@ type opsActView struct {
 	Entry   string // identifier of the audit entry that it will make: the same form acts once
 	Fields  []opsField
 	Faults  []fault
+	Kept    bool // it is filled in with what was sent before the reader signed in
 	Secrets []fact
 }
 
 func (p *Pages) askAct(c echo.Context, s staff.Session, a opsAct) error {
-	return p.showAct(c, http.StatusOK, s, a, opsActView{}, nil)
+	kept := p.keptForm(c, s)
+	if kept != nil {
+		c.Request().PostForm = kept
+	}
+	return p.showAct(c, http.StatusOK, s, a, opsActView{Kept: kept != nil}, nil)
 }
 
 // showAct shows the form, with what was sent and why it is refused, when it is.

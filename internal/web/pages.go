@@ -33,6 +33,7 @@ import (
 	"partnerd/internal/ratelimit"
 	"partnerd/internal/requestlog"
 	"partnerd/internal/sandbox"
+	"partnerd/internal/seal"
 	"partnerd/internal/staff"
 	"partnerd/internal/wallet"
 	"partnerd/internal/webhook"
@@ -54,6 +55,7 @@ type SandboxPayments interface {
 // Deps is what the pages need.
 type Deps struct {
 	DB              *postgres.DB
+	Box             *seal.Box // seals forms that are kept during a sign-in
 	Accounts        *account.Service
 	SelfService     *account.SelfService
 	Staff           *staff.Service

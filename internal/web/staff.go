@@ -73,8 +73,11 @@ func (p *Pages) withStaff(h func(echo.Context, staff.Session) error) echo.Handle
 		s, err := p.deps.Staff.Session(c.Request().Context(), p.deps.DB.Read(), p.staffToken(c))
 		if errors.Is(err, staff.ErrNoSession) {
 			next := c.Request().URL.RequestURI()
-			if c.Request().Method == http.MethodPost { // a form that was sent is not sent again
-				next = ""
+			if c.Request().Method == http.MethodPost { // a form that was sent is not sent again, but shown
+				if err := p.keepForm(c); err != nil {
+					return fmt.Errorf("keep a form: %w", err)
+				}
+				next = pageOf(c)
 			}
 			return c.Redirect(http.StatusSeeOther, staffLogin+"?next="+url.QueryEscape(next))
 		}

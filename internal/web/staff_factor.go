@@ -13,6 +13,7 @@ import (
 
 type factorView struct {
 	staff.Factor
+	Next   string
 	Fields []field
 	Fault  bool
 }
@@ -24,13 +25,13 @@ func (p *Pages) factorForm(c echo.Context) error { return p.showFactor(c, http.S
 
 func (p *Pages) showFactor(c echo.Context, status int, fault string) error {
 	ctx := c.Request().Context()
-	v := factorView{Fields: []field{codeField("staff.factor.code", "")}, Fault: fault != ""}
+	v := factorView{Fields: []field{codeField("staff.factor.code", "")}, Fault: fault != "", Next: nextOf(c)}
 	err := p.deps.DB.InTx(ctx, func(tx postgres.Tx) (err error) {
 		v.Factor, _, err = p.deps.Staff.SetUpFactor(ctx, tx, p.staffToken(c))
 		return err
 	})
 	if errors.Is(err, staff.ErrNoSession) {
-		return c.Redirect(http.StatusSeeOther, staffLogin)
+		return toStaffLogin(c)
 	}
 	if err != nil {
 		return fmt.Errorf("set up the second factor: %w", err)
@@ -61,14 +62,14 @@ func (p *Pages) confirmFactor(c echo.Context) error {
 	case errors.Is(err, staff.ErrCode):
 		return p.showFactor(c, http.StatusUnprocessableEntity, "staff.code.wrong")
 	case errors.Is(err, staff.ErrNoSession):
-		return c.Redirect(http.StatusSeeOther, staffLogin)
+		return toStaffLogin(c)
 	case err != nil:
 		return fmt.Errorf("confirm the second factor: %w", err)
 	}
 	if err := p.signStaffIn(c, *person, token); err != nil {
 		return err
 	}
-	return p.showCodes(c, deskOf(*person), codes)
+	return p.showCodes(c, staffNext(nextOf(c), *person), codes)
 }
 
 type codesView struct {
@@ -79,4 +80,12 @@ type codesView struct {
 // showCodes shows recovery codes, which nobody sees again.
 func (p *Pages) showCodes(c echo.Context, next string, codes []string) error {
 	return p.render(c, http.StatusOK, "staff_codes", view{Title: "staff.codes.title", Narrow: true, Once: true, Data: codesView{codes, next}})
+}
+
+// nextOf is where a sign-in leads, while the second factor is set up.
+func nextOf(c echo.Context) string {
+	if sent := c.Request().PostForm; c.Request().Method == http.MethodPost {
+		return safeNext(sent.Get("next"))
+	}
+	return safeNext(c.QueryParam("next"))
 }

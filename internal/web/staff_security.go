@@ -28,6 +28,16 @@ func (p *Pages) signInAgain(c echo.Context, page string) error {
 	return c.Redirect(http.StatusSeeOther, staffLogin+"?again=1&next="+url.QueryEscape(page))
 }
 
+// keepAndSignIn asks for a fresh sign-in, which leads back to the act; a form that was sent is shown there again.
+func (p *Pages) keepAndSignIn(c echo.Context) error {
+	if c.Request().Method == http.MethodPost && p.ownStaffForm(c) {
+		if err := p.keepForm(c); err != nil {
+			return fmt.Errorf("keep a form: %w", err)
+		}
+	}
+	return p.signInAgain(c, c.Request().URL.Path)
+}
+
 type staffSecurityView struct {
 	Password    []field
 	Code        field // for new recovery codes

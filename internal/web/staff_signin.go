@@ -204,11 +204,23 @@ func codeField(label, hint string) field {
 	return field{ID: "code", Label: label, Type: "text", Autocomplete: "one-time-code", Hint: hint}
 }
 
+// toStaffLogin begins a sign-in again, which leads to where the half one would have led.
+func toStaffLogin(c echo.Context) error {
+	next := c.QueryParam("next")
+	if c.Request().Method == http.MethodPost && c.Request().PostForm.Has("next") {
+		next = c.Request().PostForm.Get("next")
+	}
+	if next == "" {
+		return c.Redirect(http.StatusSeeOther, staffLogin)
+	}
+	return c.Redirect(http.StatusSeeOther, staffLogin+"?next="+queryEscape(safeNext(next)))
+}
+
 // pendingStaff returns whose second factor this browser has to show, or nil after sending it to sign in.
 func (p *Pages) pendingStaff(c echo.Context) (*staff.Person, error) {
 	person, err := p.deps.Staff.Pending(c.Request().Context(), p.deps.DB.Read(), p.staffToken(c))
 	if errors.Is(err, staff.ErrNoSession) {
-		return nil, c.Redirect(http.StatusSeeOther, staffLogin)
+		return nil, toStaffLogin(c)
 	}
 	return &person, err
 }
@@ -219,7 +231,11 @@ func (p *Pages) staffCodeForm(c echo.Context) error {
 		return err
 	}
 	if !person.SecondFactor {
-		return c.Redirect(http.StatusSeeOther, "/staff/login/factor")
+		to := "/staff/login/factor"
+		if next := c.QueryParam("next"); next != "" {
+			to += "?next=" + queryEscape(safeNext(next))
+		}
+		return c.Redirect(http.StatusSeeOther, to)
 	}
 	return p.showStaffForm(c, http.StatusOK, p.staffCodeView(safeNext(c.QueryParam("next"))))
 }

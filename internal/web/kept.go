@@ -1,0 +1,116 @@
+package web
+
+import (
+	"bytes"
+	"compress/flate"
+	"encoding/base64"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"partnerd/internal/staff"
+)
+
+// A form that was sent when its session was over, or too old for what it does, is kept for the reader while they sign in: sealed, in
+// the browser. It is shown again, filled in, and never sent by itself.
+const (
+	keptCookie   = "partnerd-kept"
+	keptLifetime = 20 * time.Minute
+	maxKept      = 3600 // characters of the cookie; a browser keeps 4096 with its name and attributes
+	formOwner    = "who"
+)
+
+// notKept are fields that no copy is made of, beside passwords: they are of one form, secret or a person's.
+var notKept = []string{"csrf", "entry", "code", "phone", formOwner}
+
+type keptForm struct {
+	Path  string     `json:"p"`
+	Who   string     `json:"w"`
+	Until time.Time  `json:"u"`
+	Form  url.Values `json:"f"`
+}
+
+// keepForm keeps the form of an act that cannot be done before its reader signs in. One that does not say whose it is, or that is too
+// large, is not kept.
+func (p *Pages) keepForm(c echo.Context) error {
+	sent := c.Request().PostForm
+	if p.deps.Box == nil || sent.Get(formOwner) == "" {
+		return nil
+	}
+	kept := keptForm{c.Request().URL.Path, sent.Get(formOwner), p.deps.DB.Clock().Now().Add(keptLifetime), url.Values{}}
+	for name, values := range sent {
+		if !slices.Contains(notKept, name) && !strings.Contains(name, "password") {
+			kept.Form[name] = values
+		}
+	}
+	raw, err := json.Marshal(kept)
+	if err != nil {
+		return err
+	}
+	var small bytes.Buffer
+	w, err := flate.NewWriter(&small, flate.BestCompression)
+	if err != nil {
+		return err
+	}
+	if _, err := w.Write(raw); err != nil {
+		return err
+	}
+	if err := w.Close(); err != nil {
+		return err
+	}
+	sealed, err := p.deps.Box.Seal(keptCookie, small.Bytes())
+	if err != nil {
+		return err
+	}
+	if text := base64.RawURLEncoding.EncodeToString(sealed); len(text) <= maxKept {
+		p.keepCookie(c, keptCookie, text, keptLifetime)
+	}
+	return nil
+}
+
+// keptForm returns what the person sent to this page before they signed in, once; nil when there is nothing of theirs.
+func (p *Pages) keptForm(c echo.Context, s staff.Session) url.Values {
+	text := p.cookie(c, keptCookie)
+	if text == "" || p.deps.Box == nil || c.Request().Method != http.MethodGet {
+		return nil
+	}
+	var kept keptForm
+	sealed, err := base64.RawURLEncoding.DecodeString(text)
+	if err == nil {
+		sealed, err = p.deps.Box.Open(keptCookie, sealed)
+	}
+	if err == nil {
+		sealed, err = io.ReadAll(io.LimitReader(flate.NewReader(bytes.NewReader(sealed)), maxForm))
+	}
+	if err == nil {
+		err = json.Unmarshal(sealed, &kept)
+	}
+	if err == nil && kept.Path != c.Request().URL.Path {
+		return nil // it is for another page, which may still be asked for
+	}
+	p.keepCookie(c, keptCookie, "", 0)
+	if err != nil || kept.Who != s.Person.ID || !p.deps.DB.Clock().Now().Before(kept.Until) {
+		return nil
+	}
+	kept.Form.Set("csrf", "") // it was sent: boxes that are not ticked stay so
+	return kept.Form
+}
+
+// pageOf is where a form belongs that was sent to this address: the page at it, or the next one above.
+func pageOf(c echo.Context) string {
+	pages := map[string]bool{}
+	for _, r := range c.Echo().Routes() {
+		pages[r.Path] = pages[r.Path] || r.Method == http.MethodGet
+	}
+	route, path := c.Path(), c.Request().URL.Path
+	for !pages[route] && strings.Count(route, "/") > 1 {
+		route, path = route[:strings.LastIndexByte(route, '/')], path[:strings.LastIndexByte(path, '/')]
+	}
+	return path
+}

@@ -744,6 +744,7 @@ CREATE TABLE oauth_grants (
     id text NOT NULL,
     last_used_at timestamp with time zone,
     purge_at timestamp with time zone NOT NULL DEFAULT now(),
+    redirect_uri text,
     revoked_at timestamp with time zone,
     revoked_reason text,
     scopes text[] NOT NULL,

@@ -277,14 +277,28 @@ type appRotateCmd struct {
 	output
 	act
 	App     string        `arg:"" help:"client_id of the application."`
-	Overlap time.Duration `default:"24h" help:"How long the present secret works beside the new one; 0s ends it at once."`
+	Overlap time.Duration `default:"24h" help:"How long the current secret works beside the new one; 0s ends it immediately."`
+	endPrevious
+}
+
+// endPrevious is the flag of both rotations.
+type endPrevious struct {
+	EndPrevious bool `help:"End the previous secret, if it still works. Without this flag, such a rotation is refused."`
+}
+
+// told names the flag that answers the refusal.
+func (endPrevious) told(err error) error {
+	if errors.Is(err, problem.ErrPreviousSecret) {
+		return fmt.Errorf("%w (here: --end-previous)", err)
+	}
+	return err
 }
 
 func (c *appRotateCmd) Run(ctx context.Context, cfg *app.Config) error {
 	return with(ctx, cfg, func(a *app.App) error {
-		secret, until, err := a.Operator.RotateApplicationSecret(ctx, c.by(), c.App, c.Overlap)
+		secret, until, err := a.Operator.RotateApplicationSecret(ctx, c.by(), c.App, application.Rotation{Overlap: c.Overlap, EndPrevious: c.EndPrevious})
 		if err != nil {
-			return unknown(err, c.App)
+			return c.told(unknown(err, c.App))
 		}
 		return c.print(map[string]any{"clientId": c.App, "clientSecret": secret, "previousSecretUntil": clock.Stamp(until)},
 			"client_secret  "+secret, "The one before works until "+until.Format(stamp)+".")

@@ -88,15 +88,16 @@ func (c *ofApplication) show(ctx context.Context, a *app.App) error {
 
 type webhookRotateCmd struct {
 	ofApplication
+	endPrevious
 	Reason string `default:"Asked for by the partner." help:"Why; kept in the audit."`
 	By     string `env:"PARTNERD_OPERATOR" help:"Who does it. Default: the account at this machine."`
 }
 
 func (c *webhookRotateCmd) Run(ctx context.Context, cfg *app.Config) error {
 	return with(ctx, cfg, func(a *app.App) error {
-		secret, until, err := a.Operator.RotateWebhookSecret(ctx, act{By: c.By, Reason: c.Reason}.by(), c.Application)
+		secret, until, err := a.Operator.RotateWebhookSecret(ctx, act{By: c.By, Reason: c.Reason}.by(), c.Application, c.EndPrevious)
 		if err != nil {
-			return err
+			return c.told(err)
 		}
 		return c.print(map[string]any{"secret": secret, "previousSecretUntil": clock.Stamp(until)}, secret)
 	})

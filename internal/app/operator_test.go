@@ -59,11 +59,14 @@ func TestActsOfOperatorsAreAudited(t *testing.T) {
 		"webhook.set_url": func(by operator.Act) error {
 			return o.SetWebhookURL(ctx, by, made.ClientID, "https://crm.example/hooks", false)
 		},
-		"webhook.rotate_secret": func(by operator.Act) error { _, _, err := o.RotateWebhookSecret(ctx, by, made.ClientID); return err },
-		"webhook.enable":        func(by operator.Act) error { return o.EnableWebhooks(ctx, by, made.ClientID) },
-		"application.suspend":   func(by operator.Act) error { _, err := o.SuspendApplication(ctx, by, made.ClientID, true); return err },
+		"webhook.rotate_secret": func(by operator.Act) error {
+			_, _, err := o.RotateWebhookSecret(ctx, by, made.ClientID, true)
+			return err
+		},
+		"webhook.enable":      func(by operator.Act) error { return o.EnableWebhooks(ctx, by, made.ClientID) },
+		"application.suspend": func(by operator.Act) error { _, err := o.SuspendApplication(ctx, by, made.ClientID, true); return err },
 		"application.rotate_secret": func(by operator.Act) error {
-			_, _, err := o.RotateApplicationSecret(ctx, by, made.ClientID, time.Hour)
+			_, _, err := o.RotateApplicationSecret(ctx, by, made.ClientID, application.Rotation{Overlap: time.Hour, EndPrevious: true})
 			return err
 		},
 		"operator.invite": func(by operator.Act) error {

@@ -30,7 +30,7 @@ func (a *App) routes() (*echo.Echo, error) {
 	d := web.Deps{
 		SecurityContact: a.Config.SecurityContact,
 		DB:              a.DB, Box: a.box, Accounts: a.Accounts, Applications: a.Applications, OAuth: a.OAuth, Wallet: a.Wallet, Payments: a.Payments, Books: a.Books,
-		SelfService: a.SelfService, Staff: a.Staff, Operator: a.Operator, Lawyers: a.Lawyers, Webhooks: a.Webhooks, Portal: a.Portal, Requests: a.Requests, Conformance: a.Conformance, Clock: a.SimulatedClock, Access: a.Access, Privacy: a.Privacy, Consultations: a.Consultations, Desk: a.Desk, Catalog: a.Catalog,
+		SelfService: a.SelfService, Staff: a.Staff, Operator: a.Operator, Lawyers: a.Lawyers, Webhooks: a.Webhooks, Portal: a.Portal, Idempotency: a.Idempotency, Requests: a.Requests, Conformance: a.Conformance, Clock: a.SimulatedClock, Access: a.Access, Privacy: a.Privacy, Consultations: a.Consultations, Desk: a.Desk, Catalog: a.Catalog,
 		Limiter: a.limiter, Logger: a.Logger, BaseURL: a.Config.BaseURL, Sandbox: a.Config.Sandbox(),
 		Contract: openapi.Published(openapi.Partner, a.Config.BaseURL), Platform: openapi.Published(openapi.Platform, a.Config.BaseURL),
 		Name: a.Config.ServiceName, Contact: a.Config.Contact,

@@ -5,6 +5,8 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -72,7 +74,7 @@ func TestOnlyTheRightSecretAuthenticates(t *testing.T) {
 	if got, err := s.Authenticate(t.Context(), db.Read(), a.ID, secret); err != nil || !got.Suspended {
 		t.Errorf("suspended: %+v %v", got, err)
 	}
-	for name, err := range map[string]error{"suspend": s.SetSuspended(t.Context(), db.Read(), "app_test_unknown", true), "rotate": second(s.RotateSecret(t.Context(), db.Read(), "app_test_unknown", SecretOverlap))} {
+	for name, err := range map[string]error{"suspend": s.SetSuspended(t.Context(), db.Read(), "app_test_unknown", true), "rotate": second(s.RotateSecret(t.Context(), db.Read(), "app_test_unknown", Rotation{Overlap: SecretOverlap}))} {
 		if !errors.Is(err, problem.ErrNotFound) {
 			t.Errorf("%s of an unknown application: %v", name, err)
 		}
@@ -87,7 +89,7 @@ func TestPreviousSecretIsHonouredForADay(t *testing.T) {
 	db, s := dbtest.NewWithClock(t, clk), New()
 	a, oldest := create(t, db, demo)
 	rotate := func() string {
-		secret, err := s.RotateSecret(t.Context(), db.Read(), a.ID, SecretOverlap)
+		secret, err := s.RotateSecret(t.Context(), db.Read(), a.ID, Rotation{Overlap: SecretOverlap, EndPrevious: true})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -122,7 +124,7 @@ func TestTheOverlapOfSecretsIsChosen(t *testing.T) {
 	db, s := dbtest.NewWithClock(t, clk), New()
 	a, old := create(t, db, demo)
 	for _, overlap := range []time.Duration{time.Minute, MaxSecretOverlap, 0} {
-		fresh, err := s.RotateSecret(t.Context(), db.Read(), a.ID, overlap)
+		fresh, err := s.RotateSecret(t.Context(), db.Read(), a.ID, Rotation{Overlap: overlap})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -139,7 +141,7 @@ func TestTheOverlapOfSecretsIsChosen(t *testing.T) {
 		old = fresh
 	}
 	for _, overlap := range []time.Duration{-time.Second, MaxSecretOverlap + time.Second} {
-		if _, err := s.RotateSecret(t.Context(), db.Read(), a.ID, overlap); !errors.Is(err, ErrInvalid) {
+		if _, err := s.RotateSecret(t.Context(), db.Read(), a.ID, Rotation{Overlap: overlap}); !errors.Is(err, ErrInvalid) {
 			t.Errorf("%s: %v", overlap, err)
 		}
 	}
@@ -310,5 +312,64 @@ func TestImpossibleApplicationsAreRefused(t *testing.T) {
 		if _, err := checked(n); !errors.Is(err, ErrInvalid) {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// A rotation while the previous secret works would end a secret that may be the one in production: it needs to be said.
+func TestARotationDoesNotEndAPreviousSecretSilently(t *testing.T) {
+	t.Parallel()
+	clk := clock.NewManual(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))
+	db, s := dbtest.NewWithClock(t, clk), New()
+	a, old := create(t, db, demo)
+	current, err := s.RotateSecret(t.Context(), db.Read(), a.ID, Rotation{Overlap: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	works := func(secrets ...string) bool {
+		for _, secret := range secrets {
+			if _, err := s.Authenticate(t.Context(), db.Read(), a.ID, secret); err != nil {
+				return false
+			}
+		}
+		return true
+	}
+	_, err = s.RotateSecret(t.Context(), db.Read(), a.ID, Rotation{Overlap: time.Hour})
+	if !errors.Is(err, problem.ErrPreviousSecret) || !strings.Contains(err.Error(), "2026-03-01T13:00:00Z") || !works(old, current) {
+		t.Errorf("a second rotation: %v; both work: %t", err, works(old, current))
+	}
+	third, err := s.RotateSecret(t.Context(), db.Read(), a.ID, Rotation{Overlap: time.Hour, EndPrevious: true})
+	if err != nil || works(old) || !works(current, third) {
+		t.Errorf("a rotation that may end the previous secret: %v", err)
+	}
+	clk.Advance(time.Hour)
+	if _, err := s.RotateSecret(t.Context(), db.Read(), a.ID, Rotation{}); err != nil {
+		t.Errorf("after the overlap: %v", err)
+	}
+}
+
+// Of rotations at one moment one is done, so the secret in use is never the one that goes.
+func TestParallelRotationsAreOne(t *testing.T) {
+	t.Parallel()
+	db, s := dbtest.New(t), New()
+	a, old := create(t, db, demo)
+	var done atomic.Int64
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			err := db.InTx(t.Context(), func(tx postgres.Tx) error {
+				_, err := s.RotateSecret(t.Context(), tx, a.ID, Rotation{Overlap: time.Hour})
+				return err
+			})
+			switch {
+			case err == nil:
+				done.Add(1)
+			case !errors.Is(err, problem.ErrPreviousSecret):
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	if _, err := s.Authenticate(t.Context(), db.Read(), a.ID, old); err != nil || done.Load() != 1 {
+		t.Errorf("%d rotations, the secret in use: %v", done.Load(), err)
 	}
 }

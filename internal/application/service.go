@@ -3,6 +3,7 @@ package application
 import (
 	"context"
 	"crypto/subtle"
+	"reflect"
 	"time"
 
 	"partnerd/internal/id"
@@ -51,7 +52,7 @@ func (s *Service) List(ctx context.Context, tx postgres.Tx) ([]Application, erro
 	return applications(ctx, tx)
 }
 
-// Update changes an application and returns it as it was and as it is. It takes effect with the next request. live says
+// Update changes an application and returns it as it was and as it is, which is the same when there is nothing to change. It takes effect with the next request. live says
 // whether the deployment is, see [NewApplication]. It returns [ErrInvalid] and [problem.ErrNotFound].
 func (s *Service) Update(ctx context.Context, tx postgres.Tx, applicationID string, c Change, live bool) (before, after Application, err error) {
 	if err := lockApplication(ctx, tx, applicationID); err != nil {
@@ -61,6 +62,9 @@ func (s *Service) Update(ctx context.Context, tx postgres.Tx, applicationID stri
 		return before, after, err
 	}
 	n := c.changed(before)
+	if reflect.DeepEqual(n, Change{}.changed(before)) {
+		return before, before, nil
+	}
 	n.Live = live
 	if n, err = checked(n); err != nil {
 		return before, after, err
@@ -93,21 +97,29 @@ func (s *Service) Authenticate(ctx context.Context, tx postgres.Tx, applicationI
 
 var ruleOverlap = problem.DeclareRule("overlap", problem.IssueInvalidValue, "Secrets can overlap for 0 to %d days.")
 
-// RotateSecret gives the application a new secret; the one before works for overlap more, 0 to [MaxSecretOverlap]. An even
-// older one stops working. It returns [ErrInvalid] and [problem.ErrNotFound].
-func (s *Service) RotateSecret(ctx context.Context, tx postgres.Tx, applicationID string, overlap time.Duration) (secret string, err error) {
-	if overlap < 0 || overlap > MaxSecretOverlap {
+// Rotation is how a secret is replaced.
+type Rotation struct {
+	Overlap     time.Duration // for how long the current secret goes on working, 0 to [MaxSecretOverlap]
+	EndPrevious bool          // ends the secret before the current one, should it still work
+}
+
+// RotateSecret gives the application a new secret; the current one works for the overlap more. There are never more than
+// two, so a previous secret that still works is in the way unless r ends it. It returns [ErrInvalid],
+// [problem.ErrNotFound] and [problem.ErrPreviousSecret].
+func (s *Service) RotateSecret(ctx context.Context, tx postgres.Tx, applicationID string, r Rotation) (secret string, err error) {
+	if r.Overlap < 0 || r.Overlap > MaxSecretOverlap {
 		return "", problem.Refuse(ErrInvalid, ruleOverlap.At("overlapSeconds", int(MaxSecretOverlap.Hours()/24)))
 	}
 	secret = tx.NewSecret("sk")
-	found, err := updateSecret(ctx, tx, applicationID, id.DigestOf(secret), tx.Now.Add(overlap))
+	done, err := updateSecret(ctx, tx, applicationID, id.DigestOf(secret), tx.Now.Add(r.Overlap), r.EndPrevious)
+	if err != nil || done {
+		return secret, err
+	}
+	a, err := s.Get(ctx, tx, applicationID)
 	if err != nil {
 		return "", err
 	}
-	if !found {
-		return "", problem.ErrNotFound
-	}
-	return secret, nil
+	return "", problem.PreviousSecretWorks(*a.PreviousSecretUntil)
 }
 
 // EndPreviousSecret ends the overlap of a rotation at once; without one it changes nothing. It returns [problem.ErrNotFound].

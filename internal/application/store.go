@@ -103,8 +103,13 @@ func updateApplication(ctx context.Context, tx postgres.Tx, applicationID string
 	return nil
 }
 
-func updateSecret(ctx context.Context, tx postgres.Tx, applicationID string, secret id.Digest, previousUntil time.Time) (found bool, err error) {
-	n, err := gorm.G[applicationRow](tx.Gorm(ctx)).Where("id = ?", applicationID).Set(clause.Assignments(map[string]any{
+// updateSecret changes nothing of an application whose previous secret still works, unless that one is to end.
+func updateSecret(ctx context.Context, tx postgres.Tx, applicationID string, secret id.Digest, previousUntil time.Time, end bool) (done bool, err error) {
+	q := gorm.G[applicationRow](tx.Gorm(ctx)).Where("id = ?", applicationID)
+	if !end {
+		q = q.Where("previous_secret_until IS NULL OR previous_secret_until <= ?", tx.Now)
+	}
+	n, err := q.Set(clause.Assignments(map[string]any{
 		"previous_secret_hash": gorm.Expr("secret_hash"), "previous_secret_until": previousUntil, "secret_hash": secret, "updated_at": tx.Now,
 	})).Update(ctx)
 	if err != nil {

@@ -129,7 +129,7 @@ func TestActsOfOperatorsAreAudited(t *testing.T) {
 	w.must(t, err)
 	_, err = w.Operator.SuspendApplication(t.Context(), by, p.ClientID, false)
 	w.must(t, err)
-	secret, until, err := w.Operator.RotateApplicationSecret(t.Context(), by, p.ClientID, time.Hour)
+	secret, until, err := w.Operator.RotateApplicationSecret(t.Context(), by, p.ClientID, application.Rotation{Overlap: time.Hour})
 	w.must(t, err)
 	w.secret(secret)
 	if left := until.Sub(w.DB.Clock().Now()); left <= 0 || left > time.Hour {

@@ -387,7 +387,7 @@ func (p parameter) check(values []string) []problem.Issue {
 	return issuesOf(p.schema.Validate(value), p.name)
 }
 
-// readKey binds the Idempotency-Key to the request; the fingerprint comes with the body.
+// readKey binds the Idempotency-Key to the request; a body changes the fingerprint.
 func (s *Server) readKey(op *operation) echo.MiddlewareFunc {
 	header := op.parameter("header", idempotencyHeader)
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
@@ -404,7 +404,8 @@ func (s *Server) readKey(op *operation) echo.MiddlewareFunc {
 			}
 			if len(values) == 1 {
 				r := requestOf(c.Request().Context())
-				r.Idempotency = idempotency.Request{ApplicationID: r.Principal.ApplicationID, ClientID: r.Principal.ClientID, Endpoint: op.id, Key: values[0]}
+				r.Idempotency = idempotency.Request{ApplicationID: r.Principal.ApplicationID, ClientID: r.Principal.ClientID, Endpoint: op.id, Key: values[0],
+					Fingerprint: fingerprintOf(c.Request())}
 			}
 			return next(c)
 		}
@@ -449,7 +450,7 @@ func (s *Server) passBody(c echo.Context, raw []byte, value map[string]any, refu
 	r.body = value
 	if r.Idempotency.Key != "" {
 		var err error
-		if r.Idempotency.Fingerprint, err = idempotency.Fingerprint(c.Request().URL.Path, raw); err != nil {
+		if r.Idempotency.Fingerprint, err = idempotency.Fingerprint(target(c.Request()), raw); err != nil {
 			return fmt.Errorf("fingerprint: %w", err)
 		}
 		if refusal != nil {

@@ -29,7 +29,7 @@ func (s *Server) registerPlatform(e *echo.Echo) {
 	middlewares := map[string][]echo.MiddlewareFunc{}
 	for name, op := range s.platform.operations {
 		if !op.public {
-			middlewares[name] = append(slices.Clone(known), checkParameters(op), s.checkBody(op))
+			middlewares[name] = append(slices.Clone(known), checkParameters(op), s.readKey(op), s.checkBody(op), s.once(op))
 		}
 	}
 	server.RegisterHandlersWithOptions(e, server.NewStrictHandler(platform{s}, nil), server.RegisterHandlersOptions{OperationMiddlewares: middlewares})

@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"context"
+	"net/http"
 	"time"
 
 	"partnerd/gen/platform/models"
@@ -9,6 +10,7 @@ import (
 	"partnerd/internal/application"
 	"partnerd/internal/clock"
 	"partnerd/internal/portal"
+	"partnerd/internal/postgres"
 	"partnerd/internal/problem"
 	"partnerd/internal/webhook"
 )
@@ -34,11 +36,11 @@ func (p platform) UpdateApplication(ctx context.Context, r server.UpdateApplicat
 
 // RotateClientSecret answers POST /api/platform/v1/application/rotate-secret.
 func (p platform) RotateClientSecret(ctx context.Context, r server.RotateClientSecretRequestObject) (server.RotateClientSecretResponseObject, error) {
-	secret, until, err := p.deps.Portal.RotateSecret(ctx, itself(ctx), time.Duration(r.Body.OverlapSeconds)*time.Second)
-	if err != nil {
-		return nil, problem.Invalid(err)
-	}
-	return server.RotateClientSecret200JSONResponse{Body: models.RotatedSecret{Secret: secret, PreviousSecretUntil: clock.Stamp(until)}}, nil
+	how := application.Rotation{Overlap: time.Duration(r.Body.OverlapSeconds) * time.Second, EndPrevious: r.Body.EndPrevious != nil && *r.Body.EndPrevious}
+	return p.run(ctx, func(tx postgres.Tx) (int, any, error) {
+		secret, until, err := p.deps.Portal.RotateSecret(ctx, tx, itself(ctx), how)
+		return http.StatusOK, models.RotatedSecret{Secret: secret, PreviousSecretUntil: clock.Stamp(until)}, problem.Invalid(err)
+	})
 }
 
 // EndPreviousSecret answers POST /api/platform/v1/application/end-previous-secret.

@@ -49,7 +49,7 @@ type answer struct {
 }
 
 // call makes a request with the credentials, given as "id:secret" or empty, and checks what comes back.
-func (o *observer) call(credentials, method, path string, body any) answer {
+func (o *observer) call(credentials, method, path string, body any, header ...string) answer {
 	o.t.Helper()
 	var reader io.Reader
 	if body != nil {
@@ -65,6 +65,9 @@ func (o *observer) call(credentials, method, path string, body any) answer {
 	}
 	if body != nil {
 		req.Header.Set("Content-Type", "application/json")
+	}
+	for i := 0; i < len(header); i += 2 {
+		req.Header.Set(header[i], header[i+1])
 	}
 	if id, secret, ok := strings.Cut(credentials, ":"); ok {
 		req.SetBasicAuth(id, secret)

@@ -2,7 +2,7 @@ package httpapi
 
 import (
 	"context"
-	"time"
+	"net/http"
 
 	"partnerd/gen/platform/models"
 	"partnerd/gen/platform/server"
@@ -39,18 +39,11 @@ func (p platform) SetEndpoint(ctx context.Context, r server.SetEndpointRequestOb
 }
 
 // RotateSecret answers POST /api/platform/v1/endpoint/rotate-secret.
-func (p platform) RotateSecret(ctx context.Context, _ server.RotateSecretRequestObject) (server.RotateSecretResponseObject, error) {
-	var secret string
-	var until time.Time
-	err := p.deps.DB.InTx(ctx, func(tx postgres.Tx) (err error) {
-		until = tx.Now.Add(webhook.SecretOverlap)
-		secret, err = p.deps.Webhooks.RotateSecret(ctx, tx, requestOf(ctx).Principal.ApplicationID)
-		return err
+func (p platform) RotateSecret(ctx context.Context, r server.RotateSecretRequestObject) (server.RotateSecretResponseObject, error) {
+	return p.run(ctx, func(tx postgres.Tx) (int, any, error) {
+		secret, until, err := p.deps.Portal.RotateWebhookSecret(ctx, tx, itself(ctx), *r.Params.EndPrevious)
+		return http.StatusOK, models.RotatedSecret{Secret: secret, PreviousSecretUntil: clock.Stamp(until)}, err
 	})
-	if err != nil {
-		return nil, err
-	}
-	return server.RotateSecret200JSONResponse{Body: models.RotatedSecret{Secret: secret, PreviousSecretUntil: clock.Stamp(until)}}, nil
 }
 
 // EnableEndpoint answers POST /api/platform/v1/endpoint/enable.
@@ -94,15 +87,10 @@ func (p platform) SendTestEvent(ctx context.Context, r server.SendTestEventReque
 	if err := p.limitPosts(ctx, ratelimit.TestEvents); err != nil {
 		return nil, err
 	}
-	var d webhook.Delivery
-	err := p.deps.DB.InTx(ctx, func(tx postgres.Tx) (err error) {
-		d, err = p.deps.Webhooks.SendTest(ctx, tx, requestOf(ctx).Principal.ApplicationID, webhook.Type(r.Body.Type))
-		return err
+	return p.run(ctx, func(tx postgres.Tx) (int, any, error) {
+		d, err := p.deps.Webhooks.SendTest(ctx, tx, requestOf(ctx).Principal.ApplicationID, webhook.Type(r.Body.Type))
+		return http.StatusAccepted, deliveryView(d), err
 	})
-	if err != nil {
-		return nil, err
-	}
-	return server.SendTestEvent202JSONResponse{Body: deliveryView(d)}, nil
 }
 
 func (p platform) endpointView(e webhook.Endpoint) models.Endpoint {
@@ -111,9 +99,15 @@ func (p platform) endpointView(e webhook.Endpoint) models.Endpoint {
 		DisabledReason: optional(e.DisabledReason), FailingSince: (*clock.Stamp)(e.FailingSince), EnabledEvents: make([]models.ClientEventType, len(e.EnabledEvents)),
 		CreatedAt: clock.Stamp(e.CreatedAt), UpdatedAt: clock.Stamp(e.UpdatedAt),
 	}
+	delivered := []models.EventType{}
+	for _, t := range webhook.Types {
+		delivered = append(delivered, models.EventType(t))
+	}
 	for i, t := range e.EnabledEvents {
 		v.EnabledEvents[i] = models.ClientEventType(t)
+		delivered = append(delivered, models.EventType(t))
 	}
+	v.DeliveredEvents = delivered
 	if now := p.deps.DB.Clock().Now(); v.PreviousSecretUntil != nil && !now.Before(*e.PreviousSecretUntil) {
 		v.PreviousSecretUntil = nil
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"time"
 
 	"partnerd/gen/platform/models"
@@ -113,15 +114,10 @@ func (p platform) Redeliver(ctx context.Context, r server.RedeliverRequestObject
 	if err := p.limitPosts(ctx, ratelimit.Redeliveries); err != nil {
 		return nil, err
 	}
-	var d webhook.Delivery
-	err := p.deps.DB.InTx(ctx, func(tx postgres.Tx) (err error) {
-		d, err = p.deps.Webhooks.Redeliver(ctx, tx, requestOf(ctx).Principal.ApplicationID, r.ID, *r.Params.AsNew)
-		return err
+	return p.run(ctx, func(tx postgres.Tx) (int, any, error) {
+		d, err := p.deps.Webhooks.Redeliver(ctx, tx, requestOf(ctx).Principal.ApplicationID, r.ID, *r.Params.AsNew)
+		return http.StatusAccepted, deliveryView(d), err
 	})
-	if err != nil {
-		return nil, err
-	}
-	return server.Redeliver202JSONResponse{Body: deliveryView(d)}, nil
 }
 
 // CreateRedelivery answers POST /api/platform/v1/redeliveries.
@@ -135,19 +131,14 @@ func (p platform) CreateRedelivery(ctx context.Context, r server.CreateRedeliver
 	if err := p.limitPosts(ctx, ratelimit.Redeliveries); err != nil {
 		return nil, err
 	}
-	var v models.Redelivery
-	var next *webhook.Position
-	err := p.deps.DB.InTx(ctx, func(tx postgres.Tx) (err error) {
-		v.Count, next, err = p.deps.Webhooks.RedeliverRange(ctx, tx, app, f)
-		return err
+	return p.run(ctx, func(tx postgres.Tx) (int, any, error) {
+		n, next, err := p.deps.Webhooks.RedeliverRange(ctx, tx, app, f)
+		v := models.Redelivery{Count: n}
+		if err == nil && next != nil {
+			v.NextCursor, err = p.cursors.encode(list, *next)
+		}
+		return http.StatusAccepted, v, err
 	})
-	if err == nil && next != nil {
-		v.NextCursor, err = p.cursors.encode(list, *next)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return server.CreateRedelivery202JSONResponse{Body: v}, nil
 }
 
 func eventView(e webhook.StoredEvent) (models.Event, error) {

@@ -22,6 +22,8 @@ import (
 	"partnerd/internal/conformance"
 	"partnerd/internal/dbtest"
 	"partnerd/internal/httpapi"
+	"partnerd/internal/idempotency"
+	"partnerd/internal/mail"
 	"partnerd/internal/portal"
 	"partnerd/internal/postgres"
 	"partnerd/internal/queue"
@@ -62,13 +64,13 @@ func newHouseOn(t *testing.T, db *postgres.DB, clk *clock.Manual, box *seal.Box,
 		t.Fatal(err)
 	}
 	// Nobody is a member of these applications, so nobody is written to.
-	members, err := portal.New(portal.Deps{DB: h.db, Box: box, Queue: jobs, Applications: application.New(), Webhooks: h.webhooks, Limiter: limiter, BaseURL: "http://localhost:8080",
+	members, err := portal.New(portal.Deps{DB: h.db, Box: box, Queue: jobs, Mail: mail.New(jobs, box, nil), Applications: application.New(), Webhooks: h.webhooks, Limiter: limiter, BaseURL: "http://localhost:8080",
 		Sandbox: true, ApplicationPerMinute: quotas.ApplicationPerMinute, ClientPerMinute: quotas.ClientPerMinute})
 	if err != nil {
 		t.Fatal(err)
 	}
 	server, err := httpapi.New(httpapi.Deps{
-		Portal: members, Requests: h.requests, Conformance: conformance.New(h.db, h.webhooks, application.New(), h.requests),
+		Portal: members, Idempotency: idempotency.New(h.db, box), Requests: h.requests, Conformance: conformance.New(h.db, h.webhooks, application.New(), h.requests),
 		DB: h.db, Logger: slog.New(slog.DiscardHandler), Metrics: httpapi.NewMetrics(prometheus.NewRegistry()), Applications: application.New(), Webhooks: h.webhooks, Limiter: limiter,
 		Quotas: quotas, BaseURL: "http://localhost:8080", CursorKey: []byte("key"), Test: true,
 		Authorize: func(c echo.Context) error { return c.NoContent(http.StatusNotFound) },

@@ -119,6 +119,7 @@ func (s *Server) writeProblem(c echo.Context, p *problem.Error) error {
 			challenge += `, error="invalid_token"`
 		}
 		h.Set("WWW-Authenticate", challenge)
+	case p.Kind == problem.Forbidden && isPlatform(c.Request().URL.Path): // no other credentials would do
 	case p.Kind == problem.Forbidden:
 		h.Set("WWW-Authenticate", fmt.Sprintf(`Bearer realm="partnerd", error="insufficient_scope", scope=%q`, requestOf(c.Request().Context()).scope))
 	default: // the others have no challenge

@@ -32,7 +32,7 @@ func TestTheContractNamesEveryCodeThatIsDeclared(t *testing.T) {
 		declared = append(declared, e.Code)
 	}
 	slices.Sort(declared)
-	want := slices.Concat(named(openapi.Partner), named(openapi.Desk), named(openapi.Sandbox))
+	want := slices.Concat(named(openapi.Partner), named(openapi.Desk), named(openapi.Sandbox), named(openapi.Platform))
 	slices.Sort(want)
 	if want = slices.Compact(want); !slices.Equal(declared, want) {
 		t.Errorf("declared\n%v, the contracts name\n%v", declared, want)

@@ -3,6 +3,7 @@ package httpapi
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"slices"
 	"time"
 
@@ -27,7 +28,7 @@ var _ server.StrictServerInterface = player{}
 func (s *Server) registerSandbox(e *echo.Echo, known []echo.MiddlewareFunc) {
 	middlewares := map[string][]echo.MiddlewareFunc{}
 	for name, op := range s.sandbox.operations {
-		middlewares[name] = append(slices.Clone(known), checkParameters(op), s.checkBody(op))
+		middlewares[name] = append(slices.Clone(known), checkParameters(op), s.readKey(op), s.checkBody(op), s.once(op))
 	}
 	server.RegisterHandlersWithOptions(e, server.NewStrictHandler(player{s}, nil), server.RegisterHandlersOptions{OperationMiddlewares: middlewares})
 }
@@ -58,13 +59,12 @@ func (s player) CreateClient(ctx context.Context, r server.CreateClientRequestOb
 	if r.Body.BalanceCents != nil {
 		n.Balance = money.Cents(*r.Body.BalanceCents)
 	}
-	c, password, err := s.deps.TestClients.Create(ctx, actorOf(ctx), requestOf(ctx).Principal.ApplicationID, n)
-	if err != nil {
-		return nil, err
-	}
-	v := testClientView(c)
-	return server.CreateClient201JSONResponse{Body: models.CreatedTestClient{ID: v.ID, Email: v.Email, Name: v.Name, PhoneVerified: v.PhoneVerified,
-		Disabled: v.Disabled, Scenario: v.Scenario, CreatedAt: v.CreatedAt, Password: password}}, nil
+	return s.run(ctx, func(tx postgres.Tx) (int, any, error) {
+		c, password, err := s.deps.TestClients.Create(ctx, tx, actorOf(ctx), requestOf(ctx).Principal.ApplicationID, n)
+		v := testClientView(c)
+		return http.StatusCreated, models.CreatedTestClient{ID: v.ID, Email: v.Email, Name: v.Name, PhoneVerified: v.PhoneVerified,
+			Disabled: v.Disabled, Scenario: v.Scenario, CreatedAt: v.CreatedAt, Password: password}, err
+	})
 }
 
 // actorOf is the application that calls, as it stands in the audit.
@@ -173,12 +173,12 @@ func (s player) ListLawyers(ctx context.Context, _ server.ListLawyersRequestObje
 
 // CreateLawyer answers POST /api/platform/v1/sandbox/lawyers.
 func (s player) CreateLawyer(ctx context.Context, r server.CreateLawyerRequestObject) (server.CreateLawyerResponseObject, error) {
-	l, err := s.deps.Crews.Create(ctx, actorOf(ctx), requestOf(ctx).Principal.ApplicationID, sandbox.NewCrewLawyer{Name: r.Body.Name, Competences: r.Body.Competences,
-		Languages: r.Body.Languages, Away: r.Body.Available != nil && !*r.Body.Available})
-	if err != nil {
-		return nil, err
-	}
-	return server.CreateLawyer201JSONResponse{Body: crewLawyerView(l)}, nil
+	n := sandbox.NewCrewLawyer{Name: r.Body.Name, Competences: r.Body.Competences, Languages: r.Body.Languages,
+		Away: r.Body.Available != nil && !*r.Body.Available}
+	return s.run(ctx, func(tx postgres.Tx) (int, any, error) {
+		l, err := s.deps.Crews.Create(ctx, tx, actorOf(ctx), requestOf(ctx).Principal.ApplicationID, n)
+		return http.StatusCreated, crewLawyerView(l), err
+	})
 }
 
 func crewLawyerView(l sandbox.CrewLawyer) models.Lawyer {

@@ -3,6 +3,7 @@ package idempotency
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -22,6 +23,9 @@ var (
 	ErrInProgress = problem.Declare(problem.Conflict, "IDEMPOTENCY_IN_PROGRESS",
 		"A request with this Idempotency-Key is still running. Try again to get its response.").After(time.Second)
 )
+
+// ErrKept refuses to keep a second response: another transaction did what this one is about.
+var ErrKept = errors.New("a response is kept under this key already")
 
 // Request identifies an idempotent request.
 type Request struct {

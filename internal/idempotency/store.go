@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
 
 	"partnerd/internal/id"
 	"partnerd/internal/postgres"
@@ -52,10 +53,44 @@ func claim(ctx context.Context, tx postgres.Tx, r Request) (row keyRow, err erro
 	return row, nil
 }
 
+// find reads the row of the key; one past its retention is not there.
+func find(ctx context.Context, tx postgres.Tx, r Request, now time.Time, lock ...clause.Expression) (row keyRow, found bool, err error) {
+	row, err = gorm.G[keyRow](tx.Gorm(ctx), lock...).Where(ofKey+" AND expires_at > ?", r.ApplicationID, r.ClientID, r.Endpoint, r.Key, now).
+		Take(ctx)
+	if postgres.IsNotFound(err) {
+		return keyRow{}, false, nil
+	}
+	if err != nil {
+		return keyRow{}, false, fmt.Errorf("read idempotency key: %w", err)
+	}
+	return row, true, nil
+}
+
+const ofKey = "application_id = ? AND client_id = ? AND endpoint = ? AND key = ?"
+
+// replace puts another body in the place of a stored one.
+func replace(ctx context.Context, tx postgres.Tx, r Request, body []byte) error {
+	_, err := gorm.G[keyRow](tx.Gorm(ctx)).Where(ofKey, r.ApplicationID, r.ClientID, r.Endpoint, r.Key).Update(ctx, "body", body)
+	if err != nil {
+		return fmt.Errorf("replace idempotent response: %w", err)
+	}
+	return nil
+}
+
+// release frees the key of what was refused.
+func release(ctx context.Context, tx postgres.Tx, r Request) error {
+	_, err := gorm.G[keyRow](tx.Gorm(ctx)).Where(ofKey+" AND status = ?", r.ApplicationID, r.ClientID, r.Endpoint, r.Key, running).
+		Select("status", "body").Updates(ctx, keyRow{})
+	if err != nil {
+		return fmt.Errorf("release idempotency key: %w", err)
+	}
+	return nil
+}
+
 // store has the response kept; the retention runs from here.
 func store(ctx context.Context, tx postgres.Tx, r Request, status int, body []byte) error {
 	_, err := gorm.G[keyRow](tx.Later(postgres.Called("store idempotent response")).Gorm(ctx)).
-		Where("application_id = ? AND client_id = ? AND endpoint = ? AND key = ?", r.ApplicationID, r.ClientID, r.Endpoint, r.Key).
+		Where(ofKey, r.ApplicationID, r.ClientID, r.Endpoint, r.Key).
 		Updates(ctx, keyRow{Status: &status, Body: body, ExpiresAt: tx.Now.Add(Retention)})
 	return err
 }

@@ -129,7 +129,7 @@ func TestAnAnswerNeedsTheSameApplication(t *testing.T) {
 		if err := w.applications.SetSuspended(t.Context(), tx, w.app.ID, false); err != nil {
 			return err
 		}
-		fresh, err = w.applications.RotateSecret(t.Context(), tx, w.app.ID, application.SecretOverlap)
+		fresh, err = w.applications.RotateSecret(t.Context(), tx, w.app.ID, application.Rotation{Overlap: application.SecretOverlap})
 		return err
 	})
 	if again := w.once(t, repeat("client_secret", fresh)); again.AccessToken != got.AccessToken {

@@ -109,7 +109,7 @@ func (s *Service) ApproveAsBefore(ctx context.Context, tx postgres.Tx, r Authori
 	if err != nil {
 		return "", err
 	}
-	remembered, err := s.Remembered(ctx, tx, clientID, r.Application.ID)
+	remembered, err := s.Remembered(ctx, tx, clientID, r.Application.ID, r.RedirectURI)
 	if err != nil || len(MustAsk(r.Scopes, remembered)) > 0 {
 		return "", err
 	}
@@ -121,7 +121,8 @@ func (s *Service) makeGrant(ctx context.Context, tx postgres.Tx, r AuthorizeRequ
 	if len(scopes) == 0 || client.Disabled {
 		return s.refuse(r, CodeAccessDenied, descriptionDenied).URL, nil
 	}
-	g := grantRow{ID: tx.NewID(id.Grant), ApplicationID: r.Application.ID, ClientID: client.ID, Scopes: application.Ordered(scopes)}
+	g := grantRow{ID: tx.NewID(id.Grant), ApplicationID: r.Application.ID, ClientID: client.ID, Scopes: application.Ordered(scopes),
+		RedirectURI: r.RedirectURI}
 	if err := insertGrant(ctx, tx, g, reason); err != nil {
 		return "", err
 	}

@@ -19,9 +19,10 @@ var askAlways = []application.Scope{application.WalletTopUp}
 
 // Remembered returns what the client has agreed to with the application before and not taken back. It lasts as long as
 // a link lives that carries it, so that the account page shows it and can end it: consent whose code was not redeemed
-// does not count, and none comes back with a later link.
-func (s *Service) Remembered(ctx context.Context, tx postgres.Tx, clientID, applicationID string) ([]application.Scope, error) {
-	return consents(ctx, tx, clientID, applicationID)
+// does not count, and none comes back with a later link. The link must have been made through the same redirect URI: a URI
+// that was registered later gets no code without a page.
+func (s *Service) Remembered(ctx context.Context, tx postgres.Tx, clientID, applicationID, redirectURI string) ([]application.Scope, error) {
+	return consents(ctx, tx, clientID, applicationID, redirectURI)
 }
 
 // MustAsk tells which of the scopes asked for the client has to be asked about: those not agreed to before, and those

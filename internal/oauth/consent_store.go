@@ -23,11 +23,12 @@ type consentRow struct {
 // TableName implements [schema.Tabler].
 func (consentRow) TableName() string { return "oauth_consents" }
 
-// consents finds each scope that a living grant carries to which the client consented since the scope was last refused.
+// consents finds each scope that a living grant made through the redirect URI carries, to which the client consented since the scope was last refused.
 // So nothing has to be forgotten when a link ends: what no living grant carries was not consented to.
-func consents(ctx context.Context, tx postgres.Tx, clientID, applicationID string) ([]application.Scope, error) {
+func consents(ctx context.Context, tx postgres.Tx, clientID, applicationID, redirectURI string) ([]application.Scope, error) {
 	carrying := aliveGrants(ctx, tx).Select("g.id").
-		Where("g.client_id = ? AND g.application_id = ? AND k.scope = ANY (g.scopes) AND g.created_at >= k.granted_at", clientID, applicationID)
+		Where("g.client_id = ? AND g.application_id = ? AND k.scope = ANY (g.scopes) AND g.created_at >= k.granted_at", clientID, applicationID).
+		Where("g.redirect_uri = ?", redirectURI)
 	var scopes []application.Scope
 	err := tx.Gorm(ctx).Table("oauth_consents k").Where("k.client_id = ? AND k.application_id = ? AND EXISTS (?)", clientID, applicationID, carrying).
 		Pluck("k.scope", &scopes).Error

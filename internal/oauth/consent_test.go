@@ -34,7 +34,7 @@ func TestConsentIsKeptPerClientAndApplicationUntilItIsTakenBack(t *testing.T) {
 	}
 	want := func(scopes ...application.Scope) {
 		t.Helper()
-		got, err := w.svc.Remembered(ctx, w.db.Read(), w.client.ID, w.app.ID)
+		got, err := w.svc.Remembered(ctx, w.db.Read(), w.client.ID, w.app.ID, w.app.RedirectURIs[0])
 		if err != nil || !slices.Equal(got, scopes) {
 			t.Errorf("remembered %v, want %v (%v)", got, scopes, err)
 		}
@@ -51,7 +51,7 @@ func TestConsentIsKeptPerClientAndApplicationUntilItIsTakenBack(t *testing.T) {
 		return err
 	})
 	want(application.ProfileRead)
-	if other, err := w.svc.Remembered(ctx, w.db.Read(), w.client.ID, w.other.ID); len(other) != 0 || err != nil {
+	if other, err := w.svc.Remembered(ctx, w.db.Read(), w.client.ID, w.other.ID, w.other.RedirectURIs[0]); len(other) != 0 || err != nil {
 		t.Errorf("another application has %v %v", other, err)
 	}
 	w.tx(t, func(tx postgres.Tx) error { return w.svc.Disconnect(ctx, tx, w.client.ID, w.app.ID) })

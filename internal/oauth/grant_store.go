@@ -22,8 +22,9 @@ type grantRow struct {
 	LastUsedAt    *time.Time                        `gorm:"column:last_used_at"`                    // to redeem, to refresh, or, to the minute, by an access token
 	RevokedAt     *time.Time                        `gorm:"column:revoked_at"`
 	RevokedReason Reason                            `gorm:"column:revoked_reason;serializer:zeronull"`
-	PurgeAt       time.Time                         `gorm:"column:purge_at"` // when [Service.Purge] looks at it next
-	AgedUs        int64                             `gorm:"column:aged_us"`  // by how much it was made older, in a sandbox
+	PurgeAt       time.Time                         `gorm:"column:purge_at"`                         // when [Service.Purge] looks at it next
+	AgedUs        int64                             `gorm:"column:aged_us"`                          // by how much it was made older, in a sandbox
+	RedirectURI   string                            `gorm:"column:redirect_uri;serializer:zeronull"` // where the client was sent back to; empty: unknown
 }
 
 // TableName implements [schema.Tabler].
@@ -32,8 +33,8 @@ func (grantRow) TableName() string { return "oauth_grants" }
 const revoke = `WITH changed AS (UPDATE oauth_grants SET revoked_at = $1, revoked_reason = $2, purge_at = $1 WHERE revoked_at IS NULL AND `
 
 var (
-	insertGrantSQL = postgres.SQL(postgres.Atomic, `WITH changed AS (INSERT INTO oauth_grants (id, application_id, client_id, scopes, created_at, purge_at)
-		VALUES ($4, $5, $6, $7, $1, $8)`+recordEvents)
+	insertGrantSQL = postgres.SQL(postgres.Atomic, `WITH changed AS (INSERT INTO oauth_grants (id, application_id, client_id, scopes, created_at, purge_at, redirect_uri)
+		VALUES ($4, $5, $6, $7, $1, $8, $9)`+recordEvents)
 
 	revokeGrantSQL   = postgres.SQL(postgres.Atomic, revoke+`id = $4`+recordEvents)
 	revokeLinksSQL   = postgres.SQL(postgres.Atomic, revoke+`client_id = $4 AND $5 IN ('', application_id)`+recordEvents)
@@ -47,7 +48,7 @@ var (
 
 // insertGrant makes a grant that the client consented to, in the way that reason says.
 func insertGrant(ctx context.Context, tx postgres.Tx, g grantRow, reason Reason) error {
-	if _, err := changeGrants(ctx, tx, insertGrantSQL, reason, []string{EventCreated}, g.ID, g.ApplicationID, g.ClientID, g.Scopes, tx.Now.Add(CodeLifetime)); err != nil {
+	if _, err := changeGrants(ctx, tx, insertGrantSQL, reason, []string{EventCreated}, g.ID, g.ApplicationID, g.ClientID, g.Scopes, tx.Now.Add(CodeLifetime), g.RedirectURI); err != nil {
 		return fmt.Errorf("insert grant: %w", err)
 	}
 	return nil

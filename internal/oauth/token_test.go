@@ -209,7 +209,7 @@ func TestSuspensionStopsCodesRefreshesAndAccess(t *testing.T) {
 	stopped("client disabled", 400, CodeInvalidGrant)
 	w.disable(t, false)
 	stopped("client disabled and enabled again", 400, CodeInvalidGrant)
-	if scopes, err := w.svc.Remembered(t.Context(), w.db.Read(), w.client.ID, w.app.ID); len(scopes) != 0 || err != nil {
+	if scopes, err := w.svc.Remembered(t.Context(), w.db.Read(), w.client.ID, w.app.ID, w.app.RedirectURIs[0]); len(scopes) != 0 || err != nil {
 		t.Errorf("remembered %v %v", scopes, err)
 	}
 }
@@ -232,7 +232,7 @@ func TestPreviousSecretWorksDuringTheOverlap(t *testing.T) {
 	got := w.link(t)
 	var fresh string
 	w.tx(t, func(tx postgres.Tx) (err error) {
-		fresh, err = w.applications.RotateSecret(t.Context(), tx, w.app.ID, application.SecretOverlap)
+		fresh, err = w.applications.RotateSecret(t.Context(), tx, w.app.ID, application.Rotation{Overlap: application.SecretOverlap})
 		return err
 	})
 	got = w.token(t, w.refreshForm(got.RefreshToken))

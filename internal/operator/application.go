@@ -29,7 +29,7 @@ func (s *Service) RegisterApplication(ctx context.Context, by Act, n application
 		if c.WebhookSecret, err = s.Webhooks.CreateEndpoint(ctx, tx, created.ID, webhookURL); err != nil {
 			return fmt.Errorf("webhook URL %q: %w", webhookURL, err)
 		}
-		return by.Record(ctx, tx, "application.create", created.ID, settingsOf(created))
+		return by.Record(ctx, tx, "application.create", created.ID, settingsOf(created), c.ClientID, c.ClientSecret, c.WebhookSecret)
 	})
 	return c, err
 }
@@ -98,19 +98,26 @@ func (s *Service) SuspendApplication(ctx context.Context, by Act, applicationID 
 	return after, err
 }
 
-// RotateApplicationSecret gives an application a new secret, and tells until when the one before works.
-func (s *Service) RotateApplicationSecret(ctx context.Context, by Act, applicationID string, overlap time.Duration) (secret string, until time.Time, err error) {
+// RotateApplicationSecret gives an application a new secret, and tells until when the current one works; see
+// [application.Service.RotateSecret].
+func (s *Service) RotateApplicationSecret(ctx context.Context, by Act, applicationID string, r application.Rotation) (secret string, until time.Time, err error) {
 	err = s.DB.InTx(ctx, func(tx postgres.Tx) error {
-		until = tx.Now.Add(overlap)
-		if secret, err = s.Applications.RotateSecret(ctx, tx, applicationID, overlap); err != nil {
+		until = tx.Now.Add(r.Overlap)
+		if secret, err = s.Applications.RotateSecret(ctx, tx, applicationID, r); err != nil {
 			return err
 		}
 		if err := s.tellPartner(ctx, tx, applicationID, "secret", until.Format("2006-01-02 15:04 UTC")); err != nil {
 			return err
 		}
-		return by.Record(ctx, tx, "application.rotate_secret", applicationID, map[string]any{"previousSecretUntil": until})
+		return by.Record(ctx, tx, "application.rotate_secret", applicationID, rotated{until, r.EndPrevious}, secret)
 	})
 	return secret, until, err
+}
+
+// rotated is what the audit keeps of a rotation.
+type rotated struct {
+	PreviousSecretUntil time.Time `json:"previousSecretUntil"`
+	EndedPrevious       bool      `json:"endedPrevious,omitempty"`
 }
 
 // RotateSigningKey adds a key that signs access tokens; see [oauth.Service.RotateSigningKey].

@@ -56,12 +56,20 @@ type Act struct {
 	Actor  string // for example "cli:anna", or the identifier of a person who works here
 	Reason string
 	Entry  string // identifier of its audit entry, for whoever must not do it twice; empty: a new one
+
+	// Keep stores, in the transaction of the act, the secrets that it made, for whoever shows them later; nil for nobody.
+	Keep func(ctx context.Context, tx postgres.Tx, secrets []string) error
 }
 
-// Record adds the entry, last in the transaction.
-func (by Act) Record(ctx context.Context, tx postgres.Tx, action, subject string, details any) error {
+// Record adds the entry, last in the transaction. secrets are what the act shows once.
+func (by Act) Record(ctx context.Context, tx postgres.Tx, action, subject string, details any, secrets ...string) error {
 	if strings.TrimSpace(by.Reason) == "" {
 		return ErrNoReason
+	}
+	if by.Keep != nil && len(secrets) > 0 {
+		if err := by.Keep(ctx, tx, secrets); err != nil {
+			return err
+		}
 	}
 	return audit.Record(ctx, tx, audit.Entry{ID: by.Entry, Actor: by.Actor, Action: action, Subject: subject, Reason: by.Reason, Details: details})
 }

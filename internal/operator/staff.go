@@ -21,9 +21,9 @@ func (s *Service) InviteOperator(ctx context.Context, by Act, n staff.NewPerson)
 		if p, link, err = s.Staff.Invite(ctx, tx, n); err != nil {
 			return err
 		}
-		return by.Record(ctx, tx, "operator.invite", p.ID, map[string]any{"roles": p.Roles})
+		return by.Record(ctx, tx, "operator.invite", p.ID, map[string]any{"roles": p.Roles}, s.shown(link)...)
 	})
-	return p, s.shown(link), err
+	return p, strings.Join(s.shown(link), ""), err
 }
 
 // InviteLawyer registers a lawyer, who is offline until he goes on duty at the desk, and mails the invitation. The link is as that
@@ -40,9 +40,9 @@ func (s *Service) InviteLawyer(ctx context.Context, by Act, n lawyer.NewLawyer, 
 		if p, link, err = s.Staff.Invite(ctx, tx, personOf(l, language)); err != nil {
 			return err
 		}
-		return by.Record(ctx, tx, "lawyer.invite", l.ID, map[string]any{"person": p.ID, "competences": n.Competences, "languages": n.Languages})
+		return by.Record(ctx, tx, "lawyer.invite", l.ID, map[string]any{"person": p.ID, "competences": n.Competences, "languages": n.Languages}, s.shown(link)...)
 	})
-	return l, s.shown(link), err
+	return l, strings.Join(s.shown(link), ""), err
 }
 
 // ReinvitePerson ends everything with which an operator or a person of a partner signs in, and mails a new invitation: see
@@ -72,9 +72,9 @@ func (s *Service) reinvite(ctx context.Context, by Act, staffID string,
 		if err := endProposalsOf(ctx, tx, staffID); err != nil {
 			return err
 		}
-		return by.Record(ctx, tx, "staff.reinvite", p.ID, nil)
+		return by.Record(ctx, tx, "staff.reinvite", p.ID, nil, s.shown(link)...)
 	})
-	return p, s.shown(link), err
+	return p, strings.Join(s.shown(link), ""), err
 }
 
 // ReinviteLawyer is [Service.ReinvitePerson] for a lawyer, by the identifier of the lawyer, who need not have been invited
@@ -91,9 +91,9 @@ func (s *Service) ReinviteLawyer(ctx context.Context, by Act, lawyerID, language
 		if err != nil {
 			return err
 		}
-		return by.Record(ctx, tx, "staff.reinvite", p.ID, nil)
+		return by.Record(ctx, tx, "staff.reinvite", p.ID, nil, s.shown(link)...)
 	})
-	return p, s.shown(link), err
+	return p, strings.Join(s.shown(link), ""), err
 }
 
 // Person returns an operator or a person of a partner, or [staff.ErrNotFound], also for the person of a lawyer: what is done
@@ -185,15 +185,15 @@ func (s *Service) InviteMember(ctx context.Context, by Act, applicationID, email
 		if err := s.tellPartner(ctx, tx, a.ID, "invited", i.Email, role); err != nil {
 			return err
 		}
-		return by.Record(ctx, tx, "application.invite", a.ID, map[string]any{"invitation": i.ID, "role": role})
+		return by.Record(ctx, tx, "application.invite", a.ID, map[string]any{"invitation": i.ID, "role": role}, s.shown(link)...)
 	})
-	return i, s.shown(link), err
+	return i, strings.Join(s.shown(link), ""), err
 }
 
-// shown is a link as its maker may see it.
-func (s *Service) shown(link string) string {
-	if !s.Sandbox {
-		return ""
+// shown is a link as its maker may see it: in a sandbox.
+func (s *Service) shown(link string) []string {
+	if !s.Sandbox || link == "" {
+		return nil
 	}
-	return link
+	return []string{link}
 }

@@ -35,17 +35,18 @@ func (s *Service) SetWebhookURL(ctx context.Context, by Act, applicationID, url 
 	})
 }
 
-// RotateWebhookSecret replaces the signing secret, and tells until when the one before signs, too. Problem: NOT_FOUND.
-func (s *Service) RotateWebhookSecret(ctx context.Context, by Act, applicationID string) (secret string, until time.Time, err error) {
+// RotateWebhookSecret replaces the signing secret, and tells until when the current one signs, too. Problems: see
+// [webhook.Service.RotateSecret].
+func (s *Service) RotateWebhookSecret(ctx context.Context, by Act, applicationID string, endPrevious bool) (secret string, until time.Time, err error) {
 	err = s.DB.InTx(ctx, func(tx postgres.Tx) error {
 		until = tx.Now.Add(webhook.SecretOverlap)
-		if secret, err = s.Webhooks.RotateSecret(ctx, tx, applicationID); err != nil {
+		if secret, err = s.Webhooks.RotateSecret(ctx, tx, applicationID, endPrevious); err != nil {
 			return err
 		}
 		if err := s.tellPartner(ctx, tx, applicationID, "signing", until.Format("2006-01-02 15:04 UTC")); err != nil {
 			return err
 		}
-		return by.Record(ctx, tx, "webhook.rotate_secret", applicationID, map[string]any{"previousSecretUntil": until})
+		return by.Record(ctx, tx, "webhook.rotate_secret", applicationID, rotated{until, endPrevious}, secret)
 	})
 	return secret, until, err
 }

@@ -47,8 +47,8 @@ func (s *Service) PeopleOf(ctx context.Context, tx postgres.Tx, applicationID st
 
 // Invite mails an invitation to an application; language is that of the mail. It says nothing of whether there is somebody with the address. It
 // returns [ErrForbidden], [ErrSuspended], [ErrInvalid], [ErrMember], [ErrTooMany], RATE_LIMITED or NOT_FOUND.
-func (s *Service) Invite(ctx context.Context, by Caller, email string, role Role, language string) error {
-	return s.people(ctx, by, "application.invite", func(tx postgres.Tx, a application.Application, members []memberRow) (any, error) {
+func (s *Service) Invite(ctx context.Context, tx postgres.Tx, by Caller, email string, role Role, language string) error {
+	return s.amongIn(ctx, tx, by, Owner, "application.invite", func(a application.Application, _ []memberRow) (any, error) {
 		for _, of := range []string{a.ID, by.StaffID} {
 			if d, err := ratelimit.Take(ctx, tx, "portal invitations of "+of, invitationQuota); err != nil || !d.Allowed {
 				return nil, cmp.Or[error](err, problem.ErrRateLimited.Because("Too many invitations.").After(d.RetryAfter))
@@ -185,28 +185,35 @@ func (s *Service) people(ctx context.Context, by Caller, action string, do func(
 
 func (s *Service) among(ctx context.Context, by Caller, need Role, action string, do func(postgres.Tx, application.Application, []memberRow) (any, error)) error {
 	return s.deps.DB.InTx(ctx, func(tx postgres.Tx) error {
-		members, err := membersOf(ctx, tx, by.ApplicationID, postgres.ForNoKeyUpdate)
-		if err != nil {
-			return err
-		}
-		at := slices.IndexFunc(members, func(r memberRow) bool { return r.StaffID == by.StaffID })
-		if at < 0 {
-			return problem.ErrNotFound
-		}
-		if !members[at].Role.May(need) {
-			return ErrForbidden
-		}
-		a, err := s.deps.Applications.Get(ctx, tx, by.ApplicationID)
-		if err == nil && a.Suspended && !goesOn[action] {
-			err = ErrSuspended
-		}
-		if err != nil {
-			return err
-		}
-		details, err := do(tx, a, members)
-		if err != nil {
-			return err
-		}
-		return record(ctx, tx, by, action, a.ID, details)
+		return s.amongIn(ctx, tx, by, need, action, func(a application.Application, members []memberRow) (any, error) { return do(tx, a, members) })
 	})
+}
+
+// amongIn is [Service.among] in a transaction of the caller.
+func (s *Service) amongIn(ctx context.Context, tx postgres.Tx, by Caller, need Role, action string,
+	do func(application.Application, []memberRow) (any, error),
+) error {
+	members, err := membersOf(ctx, tx, by.ApplicationID, postgres.ForNoKeyUpdate)
+	if err != nil {
+		return err
+	}
+	at := slices.IndexFunc(members, func(r memberRow) bool { return r.StaffID == by.StaffID })
+	if at < 0 {
+		return problem.ErrNotFound
+	}
+	if !members[at].Role.May(need) {
+		return ErrForbidden
+	}
+	a, err := s.deps.Applications.Get(ctx, tx, by.ApplicationID)
+	if err == nil && a.Suspended && !goesOn[action] {
+		err = ErrSuspended
+	}
+	if err != nil {
+		return err
+	}
+	details, err := do(a, members)
+	if err != nil {
+		return err
+	}
+	return record(ctx, tx, by, action, a.ID, details)
 }

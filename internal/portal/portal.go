@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"partnerd/internal/application"
+	"partnerd/internal/problem"
 	"partnerd/internal/ratelimit"
 )
 
@@ -60,6 +61,10 @@ var (
 	ErrBadLink   = errors.New("the link is unknown, used or out of date")
 	ErrLive      = errors.New("applications of a live deployment are made by operators")
 )
+
+// ErrPortal refuses an application's credentials what a person has to do: a secret that leaked must not move clients.
+var ErrPortal = problem.Declare(problem.Forbidden, "PORTAL_REQUIRED",
+	"In live, the name and the redirect URIs are changed at the developer portal by somebody who has signed in lately.")
 
 // Caller is who asks: a person, or the application itself with its credentials.
 type Caller struct {

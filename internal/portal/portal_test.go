@@ -106,6 +106,24 @@ func (h *house) tx(do func(tx postgres.Tx) error) {
 	}
 }
 
+func (h *house) in(do func(tx postgres.Tx) error) error { return h.deps.DB.InTx(h.t.Context(), do) }
+
+func (h *house) create(staffID string, n application.NewApplication) (made Created, err error) {
+	err = h.in(func(tx postgres.Tx) error { made, err = h.Create(h.t.Context(), tx, staffID, n); return err })
+	return made, err
+}
+
+func (h *house) invite(by Caller, email string, role Role, language string) error {
+	return h.in(func(tx postgres.Tx) error { return h.Invite(h.t.Context(), tx, by, email, role, language) })
+}
+
+func (h *house) sendTest(by Caller, kind webhook.Type) error {
+	if err := h.Take(h.t.Context(), by, ratelimit.TestEvents, ratelimit.PostsPerMinute); err != nil {
+		return err
+	}
+	return h.in(func(tx postgres.Tx) error { _, err := h.SendTest(h.t.Context(), tx, by, kind); return err })
+}
+
 // invited mails an invitation to the application, as an operator, and returns the token of its link.
 func (h *house) invited(email string, role Role) (token string) {
 	h.t.Helper()
@@ -165,31 +183,40 @@ type act struct {
 
 func acts() []act {
 	ctx := context.Background()
-	name := "New name"
 	return []act{
-		{"application.update", Developer, func(h *house, by Caller) error { _, err := h.Update(ctx, by, Change{Name: &name}); return err }},
-		{"application.rotate_secret", Developer, func(h *house, by Caller) error { _, _, err := h.RotateSecret(ctx, by, time.Hour); return err }},
+		{"application.update", Developer, func(h *house, by Caller) error {
+			name := "Named by " + by.actor() // what changes nothing leaves no entry
+			_, err := h.Update(ctx, by, Change{Name: &name})
+			return err
+		}},
+		{"application.rotate_secret", Developer, func(h *house, by Caller) error {
+			return h.in(func(tx postgres.Tx) error {
+				_, _, err := h.RotateSecret(ctx, tx, by, application.Rotation{Overlap: time.Hour, EndPrevious: true})
+				return err
+			})
+		}},
 		{"application.end_previous_secret", Developer, func(h *house, by Caller) error { return h.EndPreviousSecret(ctx, by) }},
 		{"webhook.set_url", Developer, func(h *house, by Caller) error { return h.SetWebhookURL(ctx, by, "") }},
-		{"webhook.rotate_secret", Developer, func(h *house, by Caller) error { _, err := h.RotateWebhookSecret(ctx, by); return err }},
+		{"webhook.rotate_secret", Developer, func(h *house, by Caller) error {
+			return h.in(func(tx postgres.Tx) error { _, _, err := h.RotateWebhookSecret(ctx, tx, by, true); return err })
+		}},
 		{"webhook.set_events", Developer, func(h *house, by Caller) error {
 			return h.SetEnabledEvents(ctx, by, []webhook.Type{webhook.ClientDisconnected})
 		}},
 		{"webhook.enable", Developer, func(h *house, by Caller) error { return h.EnableWebhooks(ctx, by) }},
-		{"webhook.test", Developer, func(h *house, by Caller) error { _, err := h.SendTest(ctx, by, webhook.Completed); return err }},
+		{"webhook.test", Developer, func(h *house, by Caller) error { return h.sendTest(by, webhook.Completed) }},
 		{"webhook.redeliver", Developer, func(h *house, by Caller) error {
 			list, _, err := h.deps.Webhooks.Deliveries(ctx, h.deps.DB.Read(), h.app.ID, webhook.DeliveryFilter{})
 			if err != nil || len(list) == 0 {
 				return errors.Join(err, errors.New("no delivery"))
 			}
-			_, err = h.Redeliver(ctx, by, list[0].ID, true)
-			return err
+			return h.in(func(tx postgres.Tx) error { _, err := h.Redeliver(ctx, tx, by, list[0].ID, true); return err })
 		}},
 		{"webhook.redeliver_range", Developer, func(h *house, by Caller) error {
-			_, _, err := h.RedeliverRange(ctx, by, webhook.RedeliveryFilter{From: h.clock.Now().Add(-time.Hour), To: h.clock.Now().Add(time.Hour)})
-			return err
+			f := webhook.RedeliveryFilter{From: h.clock.Now().Add(-time.Hour), To: h.clock.Now().Add(time.Hour)}
+			return h.in(func(tx postgres.Tx) error { _, _, err := h.RedeliverRange(ctx, tx, by, f); return err })
 		}},
-		{"application.invite", Owner, func(h *house, by Caller) error { return h.Invite(ctx, by, "new@crm.example", Viewer, "fr") }},
+		{"application.invite", Owner, func(h *house, by Caller) error { return h.invite(by, "new@crm.example", Viewer, "fr") }},
 		{"application.cancel_invitation", Owner, func(h *house, by Caller) error { return h.CancelInvitation(ctx, by, "inv_none") }},
 		{"application.set_role", Owner, func(h *house, by Caller) error { return h.SetRole(ctx, by, h.people[Viewer], Viewer) }},
 		{"application.remove_person", Owner, func(h *house, by Caller) error { return h.Remove(ctx, by, h.people["extra"]) }},
@@ -205,7 +232,7 @@ func TestEveryActIsForItsRolesAndIsRecorded(t *testing.T) {
 		return err
 	})
 	h.people["extra"] = h.join("extra@crm.example", Viewer)
-	stranger, _, _, err := h.Create(t.Context(), h.people[Viewer], application.NewApplication{Name: "Other", RedirectURIs: []string{"https://other.example/"}})
+	stranger, err := h.create(h.people[Viewer], application.NewApplication{Name: "Other", RedirectURIs: []string{"https://other.example/"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -224,7 +251,7 @@ func TestEveryActIsForItsRolesAndIsRecorded(t *testing.T) {
 				t.Errorf("%s by a %s: %v, %+v", a.name, r, err, after[:1])
 			}
 		}
-		for who, by := range map[string]Caller{"a stranger": {"stf_none", h.app.ID}, "somebody of another application": {h.people[Developer], stranger.ID}} {
+		for who, by := range map[string]Caller{"a stranger": {"stf_none", h.app.ID}, "somebody of another application": {h.people[Developer], stranger.Application.ID}} {
 			if err := a.do(h, by); !errors.Is(err, problem.ErrNotFound) {
 				t.Errorf("%s by %s: %v", a.name, who, err)
 			}
@@ -238,13 +265,13 @@ func TestEveryActIsForItsRolesAndIsRecorded(t *testing.T) {
 			t.Errorf("%+v", e)
 		}
 	}
-	if err := h.Invite(t.Context(), Itself(h.app.ID), "x@crm.example", Viewer, "en"); !errors.Is(err, problem.ErrNotFound) {
+	if err := h.invite(Itself(h.app.ID), "x@crm.example", Viewer, "en"); !errors.Is(err, problem.ErrNotFound) {
 		t.Errorf("an application invites: %v", err)
 	}
 	if got := must(h.Applications(t.Context(), h.deps.DB.Read(), h.people[Viewer])); len(got) != 2 || got[0].Application.ID != h.app.ID || got[0].Role != Viewer || got[1].Role != Owner {
 		t.Errorf("%+v", got)
 	}
-	for _, by := range []Caller{{h.people[Owner], stranger.ID}, {"stf_none", h.app.ID}} {
+	for _, by := range []Caller{{h.people[Owner], stranger.Application.ID}, {"stf_none", h.app.ID}} {
 		if _, err := h.Membership(t.Context(), h.deps.DB.Read(), by); !errors.Is(err, problem.ErrNotFound) {
 			t.Errorf("%+v: %v", by, err)
 		}
@@ -325,16 +352,16 @@ func TestApplicationsAreCountedByPerson(t *testing.T) {
 		wg.Add(1)
 		go func() {
 			defer wg.Done()
-			a, secret, signing, err := h.Create(t.Context(), h.people[Viewer], n)
+			got, err := h.create(h.people[Viewer], n)
 			mu.Lock()
 			defer mu.Unlock()
 			switch {
 			case errors.Is(err, ErrTooMany):
 				refused++
-			case err == nil && strings.HasPrefix(a.ID, "app_") && strings.HasPrefix(secret, "sk_") && strings.HasPrefix(signing, "whsec_"):
+			case err == nil && strings.HasPrefix(got.Application.ID, "app_") && strings.HasPrefix(got.Secret, "sk_") && strings.HasPrefix(got.SigningSecret, "whsec_"):
 				made++
 			default:
-				t.Errorf("%+v %v", a, err)
+				t.Errorf("%+v %v", got, err)
 			}
 		}()
 	}
@@ -342,11 +369,11 @@ func TestApplicationsAreCountedByPerson(t *testing.T) {
 	if made != MaxApplications || refused != 4 {
 		t.Errorf("%d made, %d refused", made, refused)
 	}
-	if _, _, _, err := newHouse(t, false).Create(t.Context(), "stf_x", n); !errors.Is(err, ErrLive) {
+	if _, err := newHouse(t, false).create("stf_x", n); !errors.Is(err, ErrLive) {
 		t.Errorf("live: %v", err)
 	}
 	n.RedirectURIs = nil
-	if _, _, _, err := h.Create(t.Context(), h.people[Developer], n); !errors.Is(err, application.ErrInvalid) {
+	if _, err := h.create(h.people[Developer], n); !errors.Is(err, application.ErrInvalid) {
 		t.Errorf("without redirect URI: %v", err)
 	}
 }
@@ -426,33 +453,33 @@ func TestInvitations(t *testing.T) {
 		_, _, err := h.deps.Staff.Invite(ctx, tx, staff.NewPerson{Kind: staff.Operator, Email: "op@partners.example", Name: "Olga", Language: "en", Roles: []staff.Role{staff.Support}})
 		return err
 	})
-	other, _, _, err := h.Create(ctx, h.people[Developer], application.NewApplication{Name: "Second", RedirectURIs: []string{"https://second.example/"}})
+	other, err := h.create(h.people[Developer], application.NewApplication{Name: "Second", RedirectURIs: []string{"https://second.example/"}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	by, token := Caller{h.people[Developer], other.ID}, ""
+	by, token := Caller{h.people[Developer], other.Application.ID}, ""
 	for _, email := range []string{"stranger@crm.example", "viewer@crm.example", "op@partners.example"} {
-		if err := h.Invite(ctx, by, email, Viewer, "en"); err != nil {
+		if err := h.invite(by, email, Viewer, "en"); err != nil {
 			t.Errorf("%s: %v", email, err)
 		}
 	}
-	if err := h.Invite(ctx, by, "DEVELOPER@crm.example", Viewer, "en"); !errors.Is(err, ErrMember) {
+	if err := h.invite(by, "DEVELOPER@crm.example", Viewer, "en"); !errors.Is(err, ErrMember) {
 		t.Errorf("a member: %v", err)
 	}
 	for _, bad := range []string{"", "x", "a b@c.example"} {
-		if err := h.Invite(ctx, by, bad, Viewer, "en"); !errors.Is(err, ErrInvalid) {
+		if err := h.invite(by, bad, Viewer, "en"); !errors.Is(err, ErrInvalid) {
 			t.Errorf("%q: %v", bad, err)
 		}
 	}
-	if m := h.mailed("op@partners.example", "another address"); strings.Contains(m.Text, "token=") || strings.Contains(m.Text, other.Name) {
+	if m := h.mailed("op@partners.example", "another address"); strings.Contains(m.Text, "token=") || strings.Contains(m.Text, other.Application.Name) {
 		t.Errorf("%+v", m)
 	}
 	h.tx(func(tx postgres.Tx) error { // the one that counts is read from an operator's hand: several were mailed
-		_, link, err := h.InviteTo(ctx, tx, other, "viewer@crm.example", Viewer, "en")
+		_, link, err := h.InviteTo(ctx, tx, other.Application, "viewer@crm.example", Viewer, "en")
 		token = tokenOf(link)
 		return err
 	})
-	if m := h.mailed("stranger@crm.example", "/join?token="); strings.Contains(m.Text, other.Name) {
+	if m := h.mailed("stranger@crm.example", "/join?token="); strings.Contains(m.Text, other.Application.Name) {
 		t.Error("strangers write to anybody through the name of their application")
 	}
 	_, waiting, err := h.People(ctx, h.deps.DB.Read(), by)
@@ -460,7 +487,7 @@ func TestInvitations(t *testing.T) {
 		t.Fatalf("%+v %v", waiting, err)
 	}
 	pending := must(h.PendingLink(ctx, h.deps.DB.Read(), token))
-	if !pending.Known || pending.Application.ID != other.ID {
+	if !pending.Known || pending.Application.ID != other.Application.ID {
 		t.Fatalf("%+v", pending)
 	}
 	h.tx(func(tx postgres.Tx) error {
@@ -470,7 +497,7 @@ func TestInvitations(t *testing.T) {
 		}
 		return err
 	})
-	if got := must(h.Membership(ctx, h.deps.DB.Read(), Caller{h.people[Viewer], other.ID})); got.Role != Viewer {
+	if got := must(h.Membership(ctx, h.deps.DB.Read(), Caller{h.people[Viewer], other.Application.ID})); got.Role != Viewer {
 		t.Errorf("%+v", got)
 	}
 	for _, i := range waiting {
@@ -522,11 +549,11 @@ func TestInvitations(t *testing.T) {
 		t.Errorf("kept out: %v", err)
 	}
 	for i := range linksPerHour {
-		if err := h.Invite(ctx, h.by(Owner), "flood@crm.example", Viewer, "en"); err != nil {
+		if err := h.invite(h.by(Owner), "flood@crm.example", Viewer, "en"); err != nil {
 			t.Errorf("%d: %v", i, err)
 		}
 	}
-	if err := h.Invite(ctx, h.by(Owner), "flood@crm.example", Viewer, "en"); !errors.Is(err, ErrTooMany) {
+	if err := h.invite(h.by(Owner), "flood@crm.example", Viewer, "en"); !errors.Is(err, ErrTooMany) {
 		t.Errorf("a flood: %v", err)
 	}
 }
@@ -537,7 +564,7 @@ func TestPostsAreCounted(t *testing.T) {
 	h := newHouse(t, true)
 	var last error
 	for range ratelimit.PostsPerMinute + 1 {
-		_, last = h.SendTest(t.Context(), h.by(Developer), webhook.Created)
+		last = h.sendTest(h.by(Developer), webhook.Created)
 	}
 	if !errors.Is(last, problem.ErrRateLimited) {
 		t.Errorf("%v", last)

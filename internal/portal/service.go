@@ -3,7 +3,9 @@ package portal
 import (
 	"cmp"
 	"context"
+	"reflect"
 	"slices"
+	"strings"
 	"time"
 
 	"partnerd/internal/application"
@@ -89,34 +91,40 @@ func (s *Service) Membership(ctx context.Context, tx postgres.Tx, by Caller) (Me
 
 // Create registers an application of a sandbox, with an endpoint that has no URL yet, and makes the person its owner. The secrets cannot be read
 // again. It returns [ErrLive], [ErrTooMany] or [application.ErrInvalid].
-func (s *Service) Create(ctx context.Context, staffID string, n application.NewApplication) (a application.Application, secret, signing string, err error) {
+func (s *Service) Create(ctx context.Context, tx postgres.Tx, staffID string, n application.NewApplication) (made Created, err error) {
 	if !s.deps.Sandbox {
-		return a, "", "", ErrLive
+		return made, ErrLive
 	}
-	by := Caller{StaffID: staffID}
-	err = s.deps.DB.InTx(ctx, func(tx postgres.Tx) error {
-		if _, err := s.deps.Staff.Lock(ctx, tx, staffID); err != nil { // he creates one after the other
-			return err
-		}
-		owned, err := membershipsOf(ctx, tx, staffID)
-		if err != nil {
-			return err
-		}
-		if count(owned, Owner) >= MaxApplications {
-			return ErrTooMany
-		}
-		if a, secret, err = s.deps.Applications.Create(ctx, tx, application.NewApplication{Name: n.Name, RedirectURIs: n.RedirectURIs, ContactEmail: n.ContactEmail}); err != nil {
-			return err
-		}
-		if signing, err = s.deps.Webhooks.CreateEndpoint(ctx, tx, a.ID, ""); err != nil {
-			return err
-		}
-		if _, err := insertMember(ctx, tx, memberRow{ApplicationID: a.ID, StaffID: staffID, Role: Owner}); err != nil {
-			return err
-		}
-		return record(ctx, tx, by, "application.create", a.ID, map[string]any{"name": a.Name, "redirectUris": a.RedirectURIs})
-	})
-	return a, secret, signing, err
+	if _, err := s.deps.Staff.Lock(ctx, tx, staffID); err != nil { // they create one after the other
+		return made, err
+	}
+	owned, err := membershipsOf(ctx, tx, staffID)
+	if err != nil {
+		return made, err
+	}
+	if count(owned, Owner) >= MaxApplications {
+		return made, ErrTooMany
+	}
+	made.Application, made.Secret, err = s.deps.Applications.Create(ctx, tx,
+		application.NewApplication{Name: n.Name, RedirectURIs: n.RedirectURIs, ContactEmail: n.ContactEmail})
+	if err != nil {
+		return made, err
+	}
+	a := made.Application
+	if made.SigningSecret, err = s.deps.Webhooks.CreateEndpoint(ctx, tx, a.ID, ""); err != nil {
+		return made, err
+	}
+	if _, err := insertMember(ctx, tx, memberRow{ApplicationID: a.ID, StaffID: staffID, Role: Owner}); err != nil {
+		return made, err
+	}
+	details := map[string]any{"name": a.Name, "redirectUris": a.RedirectURIs}
+	return made, record(ctx, tx, Caller{StaffID: staffID}, "application.create", a.ID, details)
+}
+
+// Created is an application with its secrets, which cannot be read again.
+type Created struct {
+	Application           application.Application
+	Secret, SigningSecret string
 }
 
 func count(rows []memberRow, role Role) (n int) {
@@ -135,33 +143,86 @@ type Change struct {
 	ContactEmail *string // empty for none
 }
 
-// Update changes the settings of an application. It returns [application.ErrInvalid], [ErrForbidden] or NOT_FOUND.
+// Update changes the settings of an application, and tells the owners and the contact what. In live its own credentials
+// change nothing that decides where clients are sent. It returns [application.ErrInvalid], [ErrForbidden], [ErrPortal] or
+// NOT_FOUND.
 func (s *Service) Update(ctx context.Context, by Caller, c Change) (after application.Application, err error) {
-	err = s.act(ctx, by, "application.update", func(tx postgres.Tx, _ application.Application) (any, error) {
+	err = s.deps.DB.InTx(ctx, func(tx postgres.Tx) error {
+		if _, err := s.allowed(ctx, tx, by, goesOn["application.update"]); err != nil {
+			return err
+		}
 		var before application.Application
 		before, after, err = s.deps.Applications.Update(ctx, tx, by.ApplicationID,
 			application.Change{Name: c.Name, RedirectURIs: c.RedirectURIs, ContactEmail: c.ContactEmail}, !s.deps.Sandbox)
-		type settings struct {
-			Name         string   `json:"name"`
-			RedirectURIs []string `json:"redirectUris"`
-			Contact      string   `json:"contact,omitempty"`
+		if err != nil {
+			return err
 		}
-		return map[string]settings{"before": {before.Name, before.RedirectURIs, before.ContactEmail}, "after": {after.Name, after.RedirectURIs, after.ContactEmail}}, err
+		was, is := settingsOf(before), settingsOf(after)
+		if reflect.DeepEqual(was, is) {
+			return nil
+		}
+		leads := was.Name != is.Name || !slices.Equal(was.RedirectURIs, is.RedirectURIs)
+		if leads && by.StaffID == "" && !s.deps.Sandbox {
+			return ErrPortal
+		}
+		if err := s.tellChange(ctx, tx, before, after); err != nil {
+			return err
+		}
+		return record(ctx, tx, by, "application.update", after.ID, map[string]settings{"before": was, "after": is})
 	})
 	return after, err
 }
 
-// RotateSecret gives an application a new client secret and tells until when the one before works. It returns [application.ErrInvalid],
-// [ErrForbidden] or NOT_FOUND.
-func (s *Service) RotateSecret(ctx context.Context, by Caller, overlap time.Duration) (secret string, until time.Time, err error) {
-	err = s.act(ctx, by, "application.rotate_secret", func(tx postgres.Tx, a application.Application) (any, error) {
-		until = tx.Now.Add(overlap)
-		if secret, err = s.deps.Applications.RotateSecret(ctx, tx, a.ID, overlap); err != nil {
+// settings are what people of an application change, as the audit keeps them.
+type settings struct {
+	Name         string   `json:"name"`
+	RedirectURIs []string `json:"redirectUris"`
+	Contact      string   `json:"contact,omitempty"`
+}
+
+func settingsOf(a application.Application) settings {
+	return settings{a.Name, a.RedirectURIs, a.ContactEmail}
+}
+
+// tellChange writes to the owners and to the contact, the one before and the one after, what the settings are now.
+func (s *Service) tellChange(ctx context.Context, tx postgres.Tx, before, after application.Application) error {
+	args := []any{after.Name, strings.Join(after.RedirectURIs, " "), cmp.Or(after.ContactEmail, "–")}
+	if err := s.tell(ctx, tx, before, "settings", args...); err != nil {
+		return err
+	}
+	contacts := []string{before.ContactEmail, after.ContactEmail}
+	slices.Sort(contacts)
+	for _, to := range slices.Compact(contacts) {
+		if to == "" {
+			continue
+		}
+		if err := s.tellOne(ctx, tx, before, to, contactLanguage, before.Name, "settings", args); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// contactLanguage is that of mail to the contact of an application, whose language nobody knows.
+const contactLanguage = "en"
+
+// RotateSecret gives an application a new client secret and tells until when the current one works. Faults: [ErrForbidden]
+// and those of [application.Service.RotateSecret].
+func (s *Service) RotateSecret(ctx context.Context, tx postgres.Tx, by Caller, r application.Rotation) (secret string, until time.Time, err error) {
+	until = tx.Now.Add(r.Overlap)
+	err = s.actIn(ctx, tx, by, "application.rotate_secret", func(a application.Application) (any, error) {
+		if secret, err = s.deps.Applications.RotateSecret(ctx, tx, a.ID, r); err != nil {
 			return nil, err
 		}
-		return map[string]any{"previousSecretUntil": until}, s.tell(ctx, tx, a, "secret.rotated")
+		return rotated{until, r.EndPrevious}, s.tell(ctx, tx, a, "secret.rotated")
 	})
 	return secret, until, err
+}
+
+// rotated is what the audit keeps of a rotation.
+type rotated struct {
+	PreviousSecretUntil time.Time `json:"previousSecretUntil"`
+	EndedPrevious       bool      `json:"endedPrevious,omitempty"`
 }
 
 // EndPreviousSecret ends the overlap of the last rotation at once. It returns [ErrForbidden] or NOT_FOUND.
@@ -185,16 +246,21 @@ func (s *Service) Usage(ctx context.Context, a application.Application) Usage {
 // act does what needs a developer, and records it with the details that do returns.
 func (s *Service) act(ctx context.Context, by Caller, action string, do func(tx postgres.Tx, a application.Application) (any, error)) error {
 	return s.deps.DB.InTx(ctx, func(tx postgres.Tx) error {
-		a, err := s.allowed(ctx, tx, by, goesOn[action])
-		if err != nil {
-			return err
-		}
-		details, err := do(tx, a)
-		if err != nil {
-			return err
-		}
-		return record(ctx, tx, by, action, a.ID, details)
+		return s.actIn(ctx, tx, by, action, func(a application.Application) (any, error) { return do(tx, a) })
 	})
+}
+
+// actIn is [Service.act] in a transaction of the caller.
+func (s *Service) actIn(ctx context.Context, tx postgres.Tx, by Caller, action string, do func(application.Application) (any, error)) error {
+	a, err := s.allowed(ctx, tx, by, goesOn[action])
+	if err != nil {
+		return err
+	}
+	details, err := do(a)
+	if err != nil {
+		return err
+	}
+	return record(ctx, tx, by, action, a.ID, details)
 }
 
 // allowed returns the application if the caller may what a developer may, which stays so until tx ends. It returns
@@ -236,16 +302,19 @@ func (s *Service) tell(ctx context.Context, tx postgres.Tx, a application.Applic
 		if err != nil {
 			return err
 		}
-		event, err := s.texts.Get(to.Language, "portal.notice."+what, s.worded(to.Language, args)...)
-		if err != nil {
-			return err
-		}
-		err = s.send(ctx, tx, to.Email, to.Language, "portal.notice", to.Name, a.Name, event, tx.Now.Format("2006-01-02 15:04 UTC"), s.deps.BaseURL+"/developers/apps/"+a.ID)
-		if err != nil {
+		if err := s.tellOne(ctx, tx, a, to.Email, to.Language, to.Name, what, args); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+func (s *Service) tellOne(ctx context.Context, tx postgres.Tx, a application.Application, to, lang, name, what string, args []any) error {
+	event, err := s.texts.Get(lang, "portal.notice."+what, s.worded(lang, args)...)
+	if err != nil {
+		return err
+	}
+	return s.send(ctx, tx, to, lang, "portal.notice", name, a.Name, event, tx.Now.Format("2006-01-02 15:04 UTC"), s.deps.BaseURL+"/developers/apps/"+a.ID)
 }
 
 // worded puts roles into words.

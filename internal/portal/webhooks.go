@@ -2,6 +2,7 @@ package portal
 
 import (
 	"context"
+	"time"
 
 	"partnerd/internal/application"
 	"partnerd/internal/postgres"
@@ -37,15 +38,17 @@ func (s *Service) SetWebhookURL(ctx context.Context, by Caller, url string) erro
 	})
 }
 
-// RotateWebhookSecret replaces the signing secret; see [webhook.Service.RotateSecret]. It returns [ErrForbidden] or NOT_FOUND.
-func (s *Service) RotateWebhookSecret(ctx context.Context, by Caller) (secret string, err error) {
-	err = s.act(ctx, by, "webhook.rotate_secret", func(tx postgres.Tx, a application.Application) (any, error) {
-		if secret, err = s.deps.Webhooks.RotateSecret(ctx, tx, a.ID); err != nil {
+// RotateWebhookSecret replaces the signing secret and tells until when the current one signs, too. Faults: [ErrForbidden]
+// and those of [webhook.Service.RotateSecret].
+func (s *Service) RotateWebhookSecret(ctx context.Context, tx postgres.Tx, by Caller, endPrevious bool) (secret string, until time.Time, err error) {
+	until = tx.Now.Add(webhook.SecretOverlap)
+	err = s.actIn(ctx, tx, by, "webhook.rotate_secret", func(a application.Application) (any, error) {
+		if secret, err = s.deps.Webhooks.RotateSecret(ctx, tx, a.ID, endPrevious); err != nil {
 			return nil, err
 		}
-		return nil, s.tell(ctx, tx, a, "signing.rotated")
+		return rotated{until, endPrevious}, s.tell(ctx, tx, a, "signing.rotated")
 	})
-	return secret, err
+	return secret, until, err
 }
 
 // EnableWebhooks lets held deliveries go. It returns [ErrForbidden], NOT_FOUND or RATE_LIMITED.
@@ -70,24 +73,18 @@ func (s *Service) SetEnabledEvents(ctx context.Context, by Caller, types []webho
 	})
 }
 
-// SendTest sends a test event. Faults: [ErrForbidden] and the problems of [webhook.Service.SendTest].
-func (s *Service) SendTest(ctx context.Context, by Caller, kind webhook.Type) (d webhook.Delivery, err error) {
-	if err := s.take(ctx, by, ratelimit.TestEvents); err != nil {
-		return d, err
-	}
-	err = s.act(ctx, by, "webhook.test", func(tx postgres.Tx, a application.Application) (any, error) {
+// SendTest sends a test event; [Service.Take] is the caller's. Faults: [ErrForbidden] and the problems of [webhook.Service.SendTest].
+func (s *Service) SendTest(ctx context.Context, tx postgres.Tx, by Caller, kind webhook.Type) (d webhook.Delivery, err error) {
+	err = s.actIn(ctx, tx, by, "webhook.test", func(a application.Application) (any, error) {
 		d, err = s.deps.Webhooks.SendTest(ctx, tx, a.ID, kind)
 		return map[string]any{"delivery": d.ID, "type": kind}, err
 	})
 	return d, err
 }
 
-// Redeliver sends a delivery again. Faults: [ErrForbidden] and the problems of [webhook.Service.Redeliver].
-func (s *Service) Redeliver(ctx context.Context, by Caller, deliveryID string, asNew bool) (d webhook.Delivery, err error) {
-	if err := s.take(ctx, by, ratelimit.Redeliveries); err != nil {
-		return d, err
-	}
-	err = s.act(ctx, by, "webhook.redeliver", func(tx postgres.Tx, a application.Application) (any, error) {
+// Redeliver sends a delivery again; [Service.Take] is the caller's. Faults: [ErrForbidden] and the problems of [webhook.Service.Redeliver].
+func (s *Service) Redeliver(ctx context.Context, tx postgres.Tx, by Caller, deliveryID string, asNew bool) (d webhook.Delivery, err error) {
+	err = s.actIn(ctx, tx, by, "webhook.redeliver", func(a application.Application) (any, error) {
 		d, err = s.deps.Webhooks.Redeliver(ctx, tx, a.ID, deliveryID, asNew)
 		return map[string]any{"delivery": deliveryID, "asNew": asNew}, err
 	})
@@ -95,12 +92,9 @@ func (s *Service) Redeliver(ctx context.Context, by Caller, deliveryID string, a
 }
 
 // RedeliverRange sends the deliveries of a range of time again, and tells how many, and whether some of the range are left for
-// another call. Faults: [ErrForbidden] and the problems of [webhook.Service.RedeliverRange].
-func (s *Service) RedeliverRange(ctx context.Context, by Caller, f webhook.RedeliveryFilter) (n int, next *webhook.Position, err error) {
-	if err := s.take(ctx, by, ratelimit.Redeliveries); err != nil {
-		return 0, nil, err
-	}
-	err = s.act(ctx, by, "webhook.redeliver_range", func(tx postgres.Tx, a application.Application) (any, error) {
+// another call; [Service.Take] is the caller's. Faults: [ErrForbidden] and the problems of [webhook.Service.RedeliverRange].
+func (s *Service) RedeliverRange(ctx context.Context, tx postgres.Tx, by Caller, f webhook.RedeliveryFilter) (n int, next *webhook.Position, err error) {
+	err = s.actIn(ctx, tx, by, "webhook.redeliver_range", func(a application.Application) (any, error) {
 		n, next, err = s.deps.Webhooks.RedeliverRange(ctx, tx, a.ID, f)
 		return map[string]any{"from": f.From, "to": f.To, "all": f.All, "asNew": f.AsNew, "count": n}, err
 	})

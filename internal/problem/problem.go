@@ -81,6 +81,8 @@ var (
 	ErrValidation       = Declare(Unprocessable, "VALIDATION_ERROR", "The request body is not valid; see issues.")
 	ErrRateLimited      = Declare(RateLimited, "RATE_LIMITED", "Too many requests; see Retry-After.")
 	ErrUnavailable      = Declare(Unavailable, "UNAVAILABLE", "The service cannot answer right now; try again.")
+	// ErrPreviousSecret refuses a rotation that would end a secret which may be the one in production.
+	ErrPreviousSecret = Declare(Conflict, "PREVIOUS_SECRET_ACTIVE", "The previous secret still works, and a rotation would end it.")
 )
 
 // Error implements error.
@@ -126,4 +128,10 @@ func As(err error) (*Error, bool) {
 	var e *Error
 	ok := errors.As(err, &e)
 	return e, ok
+}
+
+// PreviousSecretWorks is [ErrPreviousSecret] that says until when.
+func PreviousSecretWorks(until time.Time) error {
+	return ErrPreviousSecret.Because(fmt.Sprintf("The previous secret works until %s, and a rotation would end it now. "+
+		"Deploy the current secret first, or set `endPrevious` to true.", until.UTC().Format(time.RFC3339)))
 }

@@ -61,22 +61,19 @@ type TestClient struct {
 }
 
 // Create makes a test client with a password, which is told this once; by is who does it, for the audit. Problems: VALIDATION_ERROR, LIMIT_REACHED.
-func (c *Clients) Create(ctx context.Context, by, applicationID string, n NewTestClient) (made TestClient, password string, err error) {
+func (c *Clients) Create(ctx context.Context, tx postgres.Tx, by, applicationID string, n NewTestClient) (made TestClient, password string, err error) {
 	password = rand.Text()
-	err = c.deps.DB.InTx(ctx, func(tx postgres.Tx) error {
-		if err := tx.Lock(ctx, "sandbox clients of "+applicationID); err != nil {
-			return err
-		}
-		there, err := countClients(ctx, tx, applicationID)
-		if err != nil {
-			return err
-		}
-		if there >= maxClients {
-			return ErrLimit
-		}
-		made, err = c.create(ctx, tx, by, applicationID, n, password)
-		return err
-	})
+	if err := tx.Lock(ctx, "sandbox clients of "+applicationID); err != nil {
+		return made, "", err
+	}
+	there, err := countClients(ctx, tx, applicationID)
+	if err != nil {
+		return made, "", err
+	}
+	if there >= maxClients {
+		return made, "", ErrLimit
+	}
+	made, err = c.create(ctx, tx, by, applicationID, n, password)
 	return made, password, err
 }
 

@@ -53,37 +53,34 @@ type CrewLawyer struct {
 
 // Create makes a lawyer. What the application begins from then on is served by its own lawyers alone; what waits already stays where
 // it is. by is who does it, for the audit. Problems: VALIDATION_ERROR, LIMIT_REACHED.
-func (s *Crews) Create(ctx context.Context, by, applicationID string, n NewCrewLawyer) (made CrewLawyer, err error) {
-	err = s.db.InTx(ctx, func(tx postgres.Tx) error {
-		if err := s.check(ctx, tx, n); err != nil {
-			return err
-		}
-		if err := s.alone(ctx, tx, applicationID); err != nil {
-			return err
-		}
-		there, err := countCrew(ctx, tx, applicationID)
-		if err != nil {
-			return err
-		}
-		if there >= MaxLawyers {
-			return ErrLimit
-		}
-		l, err := s.lawyers.Create(ctx, tx, lawyer.NewLawyer{Email: strings.ToLower(rand.Text()[:12]) + "@lawyers.sandbox.example", Name: n.Name, Phone: crewPhone,
-			Competences: n.Competences, Languages: n.Languages, Simulated: true, ApplicationID: applicationID})
-		if err != nil {
-			return problem.Invalid(err)
-		}
-		if err := insertCrew(ctx, tx, crewRow{LawyerID: l.ID, ApplicationID: applicationID, Away: n.Away, CreatedAt: tx.Now}); err != nil {
-			return err
-		}
-		skills, err := s.lawyers.Skills(ctx, tx, l.ID)
-		if err != nil {
-			return err
-		}
-		made = CrewLawyer{ID: l.ID, Name: l.Name, Competences: skills.Competences, Languages: skills.Languages, Available: !n.Away, CreatedAt: tx.Now}
-		return record(ctx, tx, by, "lawyer.create", l.ID, map[string]any{"name": l.Name, "competences": skills.Competences, "languages": skills.Languages})
-	})
-	return made, err
+func (s *Crews) Create(ctx context.Context, tx postgres.Tx, by, applicationID string, n NewCrewLawyer) (made CrewLawyer, err error) {
+	if err := s.check(ctx, tx, n); err != nil {
+		return made, err
+	}
+	if err := s.alone(ctx, tx, applicationID); err != nil {
+		return made, err
+	}
+	there, err := countCrew(ctx, tx, applicationID)
+	if err != nil {
+		return made, err
+	}
+	if there >= MaxLawyers {
+		return made, ErrLimit
+	}
+	l, err := s.lawyers.Create(ctx, tx, lawyer.NewLawyer{Email: strings.ToLower(rand.Text()[:12]) + "@lawyers.sandbox.example", Name: n.Name, Phone: crewPhone,
+		Competences: n.Competences, Languages: n.Languages, Simulated: true, ApplicationID: applicationID})
+	if err != nil {
+		return made, problem.Invalid(err)
+	}
+	if err := insertCrew(ctx, tx, crewRow{LawyerID: l.ID, ApplicationID: applicationID, Away: n.Away, CreatedAt: tx.Now}); err != nil {
+		return made, err
+	}
+	skills, err := s.lawyers.Skills(ctx, tx, l.ID)
+	if err != nil {
+		return made, err
+	}
+	made = CrewLawyer{ID: l.ID, Name: l.Name, Competences: skills.Competences, Languages: skills.Languages, Available: !n.Away, CreatedAt: tx.Now}
+	return made, record(ctx, tx, by, "lawyer.create", l.ID, map[string]any{"name": l.Name, "competences": skills.Competences, "languages": skills.Languages})
 }
 
 var ruleCodes = problem.DeclareRule("codes", problem.IssueTooShort, "Must have at least one code of the catalog.")

@@ -18,7 +18,12 @@ import (
 
 func (h *house) own(competences ...string) sandbox.CrewLawyer {
 	h.Helper()
-	return must[sandbox.CrewLawyer](h.T)(h.crews.Create(h.ctx, "test", h.app.ID, sandbox.NewCrewLawyer{Name: "Own Lawyer", Competences: competences, Languages: []string{"FR"}}))
+	return must[sandbox.CrewLawyer](h.T)(h.newLawyer(sandbox.NewCrewLawyer{Name: "Own Lawyer", Competences: competences, Languages: []string{"FR"}}))
+}
+
+func (h *house) newLawyer(n sandbox.NewCrewLawyer) (made sandbox.CrewLawyer, err error) {
+	err = h.db.InTx(h.ctx, func(tx postgres.Tx) error { made, err = h.crews.Create(h.ctx, tx, "test", h.app.ID, n); return err })
+	return made, err
 }
 
 func (h *house) text(sql string, args ...any) (v string) {
@@ -174,7 +179,7 @@ func TestAnApplicationHasTwentyLawyersAtMost(t *testing.T) {
 	refused := make(chan error, sandbox.MaxLawyers+5)
 	for range sandbox.MaxLawyers + 5 {
 		g.Go(func() error {
-			_, err := h.crews.Create(h.ctx, "test", h.app.ID, sandbox.NewCrewLawyer{Name: "Own Lawyer", Competences: []string{"TAX"}, Languages: []string{"AR"}})
+			_, err := h.newLawyer(sandbox.NewCrewLawyer{Name: "Own Lawyer", Competences: []string{"TAX"}, Languages: []string{"AR"}})
 			if errors.Is(err, sandbox.ErrLimit) {
 				refused <- err
 				return nil
@@ -197,7 +202,7 @@ func TestAnApplicationHasTwentyLawyersAtMost(t *testing.T) {
 		if err := h.crews.Delete(h.ctx, "test", h.app.ID, list[0].ID); err != nil && !errors.Is(err, problem.ErrNotFound) {
 			t.Fatal(err)
 		}
-		if _, err := h.crews.Create(h.ctx, "test", h.app.ID, n); !errors.Is(err, problem.ErrValidation) {
+		if _, err := h.newLawyer(n); !errors.Is(err, problem.ErrValidation) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

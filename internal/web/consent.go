@@ -66,7 +66,7 @@ func (p *Pages) authorize(c echo.Context) error {
 	}
 	ask := r.Scopes
 	if q.Get("prompt") != "consent" {
-		remembered, err := p.deps.OAuth.Remembered(c.Request().Context(), p.deps.DB.Read(), client.ID, r.Application.ID)
+		remembered, err := p.deps.OAuth.Remembered(c.Request().Context(), p.deps.DB.Read(), client.ID, r.Application.ID, r.RedirectURI)
 		if err != nil {
 			return err
 		}

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 	"partnerd/internal/portal"
 	"partnerd/internal/postgres"
 	"partnerd/internal/problem"
+	"partnerd/internal/ratelimit"
 	"partnerd/internal/staff"
 )
 
@@ -38,8 +40,12 @@ type devAct struct {
 	Danger     bool
 	Ends       bool // it only ends or checks something, and goes on while the application is suspended
 	Fields     func(ctx context.Context, tx postgres.Tx, c devCall) ([]opsField, error)
-	Do         func(ctx context.Context, c devCall) (devDone, error)
-	Back       string // the page it was asked for from
+	Do         func(ctx context.Context, c devCall) (devDone, error)                 // sent twice it is as sent once; or
+	Once       func(ctx context.Context, tx postgres.Tx, c devCall) (devDone, error) // what has to be held to that, see once.go
+	Long       func(ctx context.Context, c devCall) (devDone, error)                 // the same, for what has transactions of its own
+	Limit      ratelimit.Purpose                                                     // of Once and Long; empty for none
+	PerMinute  int                                                                   // of Limit; 0 for that of what posts
+	Back       string                                                                // the page it was asked for from
 }
 
 // devCall is what an act is asked to do. Subject is the identifier after that of the application.
@@ -53,8 +59,8 @@ type devCall struct {
 
 // devDone is what came of an act.
 type devDone struct {
-	Secrets []fact // shown once
-	Finding string // key of what was found out; the form is shown again
+	Secrets []fact // shown once, of Once only
+	Finding string // key of what was found out
 	Args    []any  // of Finding
 	To      string // where to go on instead of back
 }
@@ -181,12 +187,12 @@ type devActView struct {
 	Action  string
 	Back    string
 	Danger  bool
+	Once    string // key of the form, for an act that is done once
 	Fields  []opsField
 	Faults  []fault
 	Kept    bool   // it is filled in with what was sent before the reader signed in
 	Finding string // key
 	Args    []any  // of Finding
-	Secrets []fact
 }
 
 func (p *Pages) askDev(c echo.Context, s staff.Session, a devAct, call devCall) error {
@@ -200,7 +206,10 @@ func (p *Pages) askDev(c echo.Context, s staff.Session, a devAct, call devCall) 
 // showDevAct shows the form, with what was sent and why it is refused, when it is.
 func (p *Pages) showDevAct(c echo.Context, status int, s staff.Session, a devAct, call devCall, v devActView, refused error) error {
 	v.Act, v.Subject, v.Action, v.Back, v.Danger = "dev.do."+a.Name, call.Of.Name, c.Request().URL.Path, devBack(a, call), a.Danger
-	if a.Fields != nil && v.Secrets == nil {
+	if a.Once != nil || a.Long != nil {
+		v.Once = newFormKey()
+	}
+	if a.Fields != nil {
 		list, err := a.Fields(c.Request().Context(), p.deps.DB.Read(), call)
 		if err != nil {
 			return opsMissing(err)
@@ -235,16 +244,21 @@ func sentAgain(list []opsField, form url.Values) []opsField {
 	return list
 }
 
-// actOnDev acts on a form whose choices are those that it offers.
+// offered refuses a form whose choices are not those that it offers.
+func (p *Pages) offered(ctx context.Context, a devAct, call devCall) error {
+	if a.Fields == nil {
+		return nil
+	}
+	fields, err := a.Fields(ctx, p.deps.DB.Read(), call)
+	if err != nil {
+		return err
+	}
+	return choicesOf(fields, call.Form)
+}
+
 func (p *Pages) actOnDev(ctx context.Context, a devAct, call devCall) (devDone, error) {
-	if a.Fields != nil {
-		fields, err := a.Fields(ctx, p.deps.DB.Read(), call)
-		if err != nil {
-			return devDone{}, err
-		}
-		if err := choicesOf(fields, call.Form); err != nil {
-			return devDone{}, err
-		}
+	if err := p.offered(ctx, a, call); err != nil {
+		return devDone{}, err
 	}
 	return a.Do(ctx, call)
 }
@@ -253,23 +267,67 @@ func (p *Pages) doDev(c echo.Context, s staff.Session, a devAct, call devCall) e
 	if call.Of.Suspended && !a.Ends {
 		return p.showDevAct(c, http.StatusConflict, s, a, call, devActView{}, portal.ErrSuspended)
 	}
+	if a.Once != nil || a.Long != nil {
+		return p.doDevOnce(c, s, a, call)
+	}
 	done, err := p.actOnDev(c.Request().Context(), a, call)
+	switch {
+	case err != nil:
+		return p.devRefused(c, s, a, call, err)
+	case done.Finding != "":
+		return p.showDevAct(c, http.StatusOK, s, a, call, devActView{Finding: done.Finding, Args: done.Args}, nil)
+	}
+	return c.Redirect(http.StatusSeeOther, cmp.Or(done.To, devBack(a, call)+"?done="+a.Name))
+}
+
+// doDevOnce does what one form asks for once, and leads to the same page however often it is sent.
+func (p *Pages) doDevOnce(c echo.Context, s staff.Session, a devAct, call devCall) error {
+	ctx := c.Request().Context()
+	r, err := sentForm(c, s.ID)
+	if err != nil {
+		return err
+	}
+	if err = p.offered(ctx, a, call); err == nil && a.Limit != "" {
+		err = p.deps.Portal.Take(ctx, call.By, a.Limit, cmp.Or(a.PerMinute, ratelimit.PostsPerMinute))
+	}
+	page := func(done devDone) formAnswer {
+		back := cmp.Or(done.To, devBack(a, call)+"?done="+a.Name)
+		v := shownAnswer{Act: "dev.do." + a.Name, Subject: call.Of.Name, Back: back, Secrets: done.Secrets, Finding: done.Finding, Args: done.Args}
+		return answered(r, p.deps.DB.Clock().Now(), v)
+	}
+	to := ""
+	switch {
+	case err != nil:
+	case a.Long != nil:
+		to, err = p.onceAlone(ctx, r, func(ctx context.Context) (formAnswer, error) {
+			done, err := a.Long(ctx, call)
+			return page(done), err
+		})
+	default:
+		to, err = p.once(ctx, r, func(tx postgres.Tx) (formAnswer, error) {
+			done, err := a.Once(ctx, tx, call)
+			return page(done), err
+		})
+	}
+	if err != nil {
+		return p.devRefused(c, s, a, call, err)
+	}
+	return c.Redirect(http.StatusSeeOther, to)
+}
+
+// devRefused shows the form again with what is wrong, or the page for what no form can put right.
+func (p *Pages) devRefused(c echo.Context, s staff.Session, a devAct, call devCall, err error) error {
 	var declared *problem.Error
 	switch {
-	case err == nil && done.Secrets != nil:
-		return p.showDevAct(c, http.StatusOK, s, a, call, devActView{Secrets: done.Secrets}, nil)
-	case err == nil && done.Finding != "":
-		return p.showDevAct(c, http.StatusOK, s, a, call, devActView{Finding: done.Finding, Args: done.Args}, nil)
-	case err == nil && done.To != "":
-		return c.Redirect(http.StatusSeeOther, done.To)
-	case err == nil:
-		return c.Redirect(http.StatusSeeOther, devBack(a, call)+"?done="+a.Name)
 	case errors.Is(err, problem.ErrNotFound):
 		return statusError(http.StatusNotFound)
-	case errors.Is(err, portal.ErrForbidden): // his role has changed since the page was asked for
+	case errors.Is(err, portal.ErrForbidden): // their role has changed since the page was asked for
 		return p.notYours(c, s)
 	case errors.Is(err, problem.ErrRateLimited) && errors.As(err, &declared):
 		return tooMany(c, declared.RetryAfter)
+	}
+	if key := formFault(err); key != "" {
+		return p.showDevAct(c, http.StatusConflict, s, a, call, devActView{Faults: []fault{{Key: key}}}, nil)
 	}
 	if faultsOf(err, nil) == nil {
 		return fmt.Errorf("%s: %w", a.Name, err)

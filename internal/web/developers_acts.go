@@ -9,6 +9,7 @@ import (
 	"partnerd/internal/application"
 	"partnerd/internal/portal"
 	"partnerd/internal/postgres"
+	"partnerd/internal/ratelimit"
 	"partnerd/internal/webhook"
 )
 
@@ -27,12 +28,13 @@ func (p *Pages) devActs() []devAct {
 	asNew := opsField{Name: "asnew", Label: "dev.field.asnew", Type: "checks", Options: []opsOption{{Value: "yes", Text: "dev.field.asnew.yes", Key: true}}}
 	return append(append(p.devLiveActs(page("live"), page()), p.devSandboxActs()...), []devAct{
 		{Name: "create", Path: developersDesk + "/new", Back: developersDesk, Fields: newFields,
-			Do: func(ctx context.Context, c devCall) (devDone, error) {
-				a, secret, signing, err := o.Create(ctx, c.By.StaffID, application.NewApplication{Name: c.Form.Get("name"), RedirectURIs: strings.Fields(c.Form.Get("redirects")),
-					ContactEmail: strings.TrimSpace(c.Form.Get("contact"))})
-				return devDone{Secrets: []fact{{"ops.secret.id", a.ID}, {"ops.secret.client", secret}, {"ops.secret.webhook", signing}}}, err
+			Once: func(ctx context.Context, tx postgres.Tx, c devCall) (devDone, error) {
+				made, err := o.Create(ctx, tx, c.By.StaffID, application.NewApplication{Name: c.Form.Get("name"),
+					RedirectURIs: strings.Fields(c.Form.Get("redirects")), ContactEmail: strings.TrimSpace(c.Form.Get("contact"))})
+				return devDone{To: devPath(made.Application.ID), Secrets: []fact{{"ops.secret.id", made.Application.ID},
+					{"ops.secret.client", made.Secret}, {"ops.secret.webhook", made.SigningSecret}}}, err
 			}},
-		{Name: "edit", Path: page("edit"), Need: portal.Developer, Back: page(), Fields: newFields,
+		{Name: "edit", Path: page("edit"), Need: portal.Developer, Fresh: !p.deps.Sandbox, Back: page(), Fields: newFields,
 			Do: func(ctx context.Context, c devCall) (devDone, error) {
 				name, contact, redirects := c.Form.Get("name"), strings.TrimSpace(c.Form.Get("contact")), strings.Fields(c.Form.Get("redirects"))
 				if redirects == nil {
@@ -42,13 +44,16 @@ func (p *Pages) devActs() []devAct {
 				return devDone{}, err
 			}},
 		{Name: "secret", Path: page("secret"), Need: portal.Developer, Fresh: true, Danger: true, Back: page(),
-			Fields: ask(opsField{Name: "hours", Label: "ops.field.hours", Hint: "ops.field.hours.hint", Type: "number", Value: "24"}),
-			Do: func(ctx context.Context, c devCall) (devDone, error) {
+			Fields: func(_ context.Context, tx postgres.Tx, c devCall) ([]opsField, error) {
+				return append([]opsField{hoursField()}, endPrevious(tx.Now, c.Of.PreviousSecretUntil)...), nil
+			},
+			Once: func(ctx context.Context, tx postgres.Tx, c devCall) (devDone, error) {
 				hours, err := wholeNumber(c.Form, "hours", 0, int(application.MaxSecretOverlap.Hours()))
 				if err != nil {
 					return devDone{}, err
 				}
-				secret, _, err := o.RotateSecret(ctx, c.By, time.Duration(hours)*time.Hour)
+				secret, _, err := o.RotateSecret(ctx, tx, c.By,
+					application.Rotation{Overlap: time.Duration(hours) * time.Hour, EndPrevious: c.Form.Get("end") == "yes"})
 				return devDone{Secrets: []fact{{"ops.secret.client", secret}}}, err
 			}},
 		{Name: "secret-end", Ends: true, Path: page("secret", "end"), Need: portal.Developer, Fresh: true, Danger: true, Back: page(), Do: simply(o.EndPreviousSecret)},
@@ -61,8 +66,12 @@ func (p *Pages) devActs() []devAct {
 				return devDone{}, o.SetWebhookURL(ctx, c.By, strings.TrimSpace(c.Form.Get("url")))
 			}},
 		{Name: "hook-secret", Path: page("webhooks", "secret"), Need: portal.Developer, Fresh: true, Danger: true, Back: page("webhooks"),
-			Do: func(ctx context.Context, c devCall) (devDone, error) {
-				secret, err := o.RotateWebhookSecret(ctx, c.By)
+			Fields: func(ctx context.Context, tx postgres.Tx, c devCall) ([]opsField, error) {
+				e, err := p.deps.Webhooks.Endpoint(ctx, tx, c.Of.ID)
+				return endPrevious(tx.Now, e.PreviousSecretUntil), err
+			},
+			Once: func(ctx context.Context, tx postgres.Tx, c devCall) (devDone, error) {
+				secret, _, err := o.RotateWebhookSecret(ctx, tx, c.By, c.Form.Get("end") == "yes")
 				return devDone{Secrets: []fact{{"ops.secret.webhook", secret}}}, err
 			}},
 		{Name: "hook-enable", Path: page("webhooks", "enable"), Need: portal.Developer, Back: page("webhooks"), Do: simply(o.EnableWebhooks)},
@@ -90,8 +99,8 @@ func (p *Pages) devActs() []devAct {
 				}
 				return []opsField{f}, nil
 			},
-			Do: func(ctx context.Context, c devCall) (devDone, error) {
-				d, err := o.SendTest(ctx, c.By, webhook.Type(c.Form.Get("type")))
+			Limit: ratelimit.TestEvents, Once: func(ctx context.Context, tx postgres.Tx, c devCall) (devDone, error) {
+				d, err := o.SendTest(ctx, tx, c.By, webhook.Type(c.Form.Get("type")))
 				return devDone{To: devPath(c.Of.ID, "deliveries", d.ID) + "?done=hook-test"}, err
 			}},
 		{Name: "signature", Ends: true, Path: page("webhooks", "signature"), Need: portal.Viewer, Back: page("webhooks"),
@@ -102,19 +111,20 @@ func (p *Pages) devActs() []devAct {
 				return finding(got), err
 			}},
 		{Name: "redeliver", Path: page("deliveries", ":id", "redeliver"), Need: portal.Developer, Back: page("deliveries", ":id"), Fields: ask(asNew),
-			Do: func(ctx context.Context, c devCall) (devDone, error) {
-				d, err := o.Redeliver(ctx, c.By, c.Subject, c.Form.Get("asnew") == "yes")
+			Limit: ratelimit.Redeliveries, Once: func(ctx context.Context, tx postgres.Tx, c devCall) (devDone, error) {
+				d, err := o.Redeliver(ctx, tx, c.By, c.Subject, c.Form.Get("asnew") == "yes")
 				return devDone{To: devPath(c.Of.ID, "deliveries", d.ID) + "?done=redeliver"}, err
 			}},
 		{Name: "redeliver-range", Path: page("redeliver"), Need: portal.Developer, Back: page("deliveries"),
 			Fields: ask(opsField{Name: "from", Label: "ops.field.from", Hint: "ops.field.utc", Type: "datetime-local"}, opsField{Name: "to", Label: "ops.field.to", Hint: "ops.field.utc", Type: "datetime-local"},
 				opsField{Name: "all", Label: "dev.field.which", Type: "checks", Options: []opsOption{{Value: "yes", Text: "dev.field.which.all", Key: true}}}, asNew),
-			Do: func(ctx context.Context, c devCall) (devDone, error) {
+			Limit: ratelimit.Redeliveries, Once: func(ctx context.Context, tx postgres.Tx, c devCall) (devDone, error) {
 				from, to, err := rangeOf(c.Form)
 				if err != nil {
 					return devDone{}, err
 				}
-				n, next, err := o.RedeliverRange(ctx, c.By, webhook.RedeliveryFilter{From: from, To: to, All: c.Form.Get("all") == "yes", AsNew: c.Form.Get("asnew") == "yes"})
+				f := webhook.RedeliveryFilter{From: from, To: to, All: c.Form.Get("all") == "yes", AsNew: c.Form.Get("asnew") == "yes"}
+				n, next, err := o.RedeliverRange(ctx, tx, c.By, f)
 				if next != nil {
 					return devDone{Finding: "dev.redelivered.some", Args: []any{n, next.CreatedAt.UTC().Format("2006-01-02 15:04:05 UTC")}}, err
 				}
@@ -124,8 +134,8 @@ func (p *Pages) devActs() []devAct {
 			Fields: func(_ context.Context, _ postgres.Tx, c devCall) ([]opsField, error) {
 				return []opsField{{Name: "email", Label: "ops.field.email", Type: "email"}, roleField(portal.Developer), languageField(c.Lang)}, nil
 			},
-			Do: func(ctx context.Context, c devCall) (devDone, error) {
-				return devDone{}, o.Invite(ctx, c.By, c.Form.Get("email"), portal.Role(c.Form.Get("role")), c.Form.Get("tongue"))
+			Once: func(ctx context.Context, tx postgres.Tx, c devCall) (devDone, error) {
+				return devDone{}, o.Invite(ctx, tx, c.By, c.Form.Get("email"), portal.Role(c.Form.Get("role")), c.Form.Get("tongue"))
 			}},
 		{Name: "uninvite", Ends: true, Path: page("people", ":id", "cancel"), Need: portal.Owner, Fresh: true, Danger: true, Back: page("people"),
 			Do: func(ctx context.Context, c devCall) (devDone, error) {
@@ -149,6 +159,20 @@ func newFields(_ context.Context, _ postgres.Tx, c devCall) ([]opsField, error) 
 	return []opsField{{Name: "name", Label: "ops.field.appname", Hint: "dev.field.name.hint", Type: "text", Value: c.Of.Name},
 		{Name: "redirects", Label: "ops.field.redirects", Hint: "ops.field.redirects.hint", Type: "lines", Of: "redirectUris", Value: strings.Join(c.Of.RedirectURIs, "\n")},
 		{Name: "contact", Label: "ops.field.contact", Type: "email", Of: "contactEmail", Value: c.Of.ContactEmail, Optional: true}}, nil
+}
+
+func hoursField() opsField {
+	return opsField{Name: "hours", Label: "ops.field.hours", Hint: "ops.field.hours.hint", Type: "number", Value: "24"}
+}
+
+// endPrevious asks, while a previous secret works, whether the rotation may end it; otherwise it asks nothing.
+func endPrevious(now time.Time, until *time.Time) []opsField {
+	if until == nil || !now.Before(*until) {
+		return nil
+	}
+	works := opsField{Label: "ops.field.previous", Type: "shown", Value: until.UTC().Format("2006-01-02 15:04 UTC")}
+	return []opsField{works, {Name: "end", Label: "ops.field.end", Hint: "ops.field.end.hint", Type: "checks",
+		Options: []opsOption{{Value: "yes", Text: "ops.field.end.yes", Key: true}}}}
 }
 
 func roleField(chosen portal.Role) opsField {

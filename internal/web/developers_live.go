@@ -72,12 +72,9 @@ func (p *Pages) devLiveActs(live, overview string) []devAct {
 		Fields: func(context.Context, postgres.Tx, devCall) ([]opsField, error) {
 			return []opsField{{Name: "minutes", Label: "dev.field.minutes", Hint: "dev.field.minutes.hint", Type: "number", Value: "30"}}, nil
 		},
-		Do: func(ctx context.Context, c devCall) (devDone, error) {
+		Limit: ratelimit.Clock, PerMinute: ratelimit.AdvancesPerMinute, Long: func(ctx context.Context, c devCall) (devDone, error) {
 			minutes, err := wholeNumber(c.Form, "minutes", 1, maxMinutes)
 			if err != nil {
-				return devDone{}, err
-			}
-			if err := p.deps.Portal.Take(ctx, c.By, ratelimit.Clock, ratelimit.AdvancesPerMinute); err != nil {
 				return devDone{}, err
 			}
 			passed, err := p.deps.Clock.Advance(ctx, c.Of.ID, time.Duration(minutes)*time.Minute)

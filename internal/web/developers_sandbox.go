@@ -152,12 +152,12 @@ func (p *Pages) devSandboxActs() []devAct {
 					{Name: "zone", Label: "dev.field.zone", Hint: "dev.field.zone.hint", Type: "text", Of: "timeZone", Optional: true},
 					{Name: "phone", Label: "dev.col.phone", Type: "checks", Options: []opsOption{{Value: "yes", Text: "dev.field.phone.yes", Key: true, Chosen: true}}}}, nil
 			},
-			Do: func(ctx context.Context, c devCall) (devDone, error) {
+			Once: func(ctx context.Context, tx postgres.Tx, c devCall) (devDone, error) {
 				euros, err := wholeNumber(c.Form, "euros", 0, maxTestEuros)
 				if err != nil {
 					return devDone{}, err
 				}
-				one, password, err := g.Clients.Create(ctx, c.By.StaffID, c.Of.ID, sandbox.NewTestClient{Name: strings.TrimSpace(c.Form.Get("name")), PhoneVerified: c.Form.Get("phone") == "yes",
+				one, password, err := g.Clients.Create(ctx, tx, c.By.StaffID, c.Of.ID, sandbox.NewTestClient{Name: strings.TrimSpace(c.Form.Get("name")), PhoneVerified: c.Form.Get("phone") == "yes",
 					Balance: money.Cents(euros) * 100, TimeZone: strings.TrimSpace(c.Form.Get("zone"))})
 				return devDone{Secrets: []fact{{"ops.field.email", one.Email}, {"dev.password", password}}}, err
 			}},
@@ -188,8 +188,8 @@ func (p *Pages) devSandboxActs() []devAct {
 				choices, err := p.skillChoices(ctx, tx, c.Lang, lawyer.Skills{})
 				return append([]opsField{{Name: "name", Label: "ops.col.name", Type: "text"}}, choices...), err
 			},
-			Do: func(ctx context.Context, c devCall) (devDone, error) {
-				_, err := g.Crews.Create(ctx, c.By.StaffID, c.Of.ID, sandbox.NewCrewLawyer{Name: strings.TrimSpace(c.Form.Get("name")), Competences: c.Form["competences"], Languages: c.Form["languages"]})
+			Once: func(ctx context.Context, tx postgres.Tx, c devCall) (devDone, error) {
+				_, err := g.Crews.Create(ctx, tx, c.By.StaffID, c.Of.ID, sandbox.NewCrewLawyer{Name: strings.TrimSpace(c.Form.Get("name")), Competences: c.Form["competences"], Languages: c.Form["languages"]})
 				return devDone{}, err
 			}},
 		{Name: "lawyer-away", Ends: true, Path: page("lawyers", ":id", "away"), Need: portal.Developer, Back: page("lawyers"), Fields: p.crewFields, Do: available(false)},

@@ -57,10 +57,15 @@ func (f *fixture) portalOf() (address func(path string, person string) string) {
 		case strings.Contains(path, "/people/"):
 			id = person
 		case strings.Contains(path, "/clients/:id"): // one more each time, which may be deleted
-			c, _, err := g.Clients.Create(f.t.Context(), "test", f.app.ID, sandbox.NewTestClient{Name: "Camille"})
-			id = must(c, err).ID
+			f.tx(func(tx postgres.Tx) {
+				c, _, err := g.Clients.Create(f.t.Context(), tx, "test", f.app.ID, sandbox.NewTestClient{Name: "Camille"})
+				id = must(c, err).ID
+			})
 		case strings.Contains(path, "/lawyers/:id"):
-			id = must(g.Crews.Create(f.t.Context(), "test", f.app.ID, sandbox.NewCrewLawyer{Name: "Dominique", Competences: []string{"FAMILY"}, Languages: []string{"FR"}})).ID
+			f.tx(func(tx postgres.Tx) {
+				n := sandbox.NewCrewLawyer{Name: "Dominique", Competences: []string{"FAMILY"}, Languages: []string{"FR"}}
+				id = must(g.Crews.Create(f.t.Context(), tx, "test", f.app.ID, n)).ID
+			})
 		}
 		return strings.NewReplacer(":app", f.app.ID, ":id", id).Replace(path)
 	}
@@ -205,7 +210,7 @@ func TestAnApplicationByOneself(t *testing.T) {
 	form.Set("redirects", "http://crm.example/cb")
 	w.post("/developers/new", form).want(t, 422, "must be https", `value="My CRM"`)
 	form.Set("redirects", "http://localhost:3000/cb\r\nhttps://crm.example/cb")
-	made := w.post("/developers/new", form)
+	made := w.follow(w.post("/developers/new", form))
 	made.want(t, 200, "This is shown once")
 	shown := regexp.MustCompile(`<dd><code>([^<]+)</code></dd>`).FindAllStringSubmatch(made.body, -1)
 	if len(shown) != 3 {
@@ -228,13 +233,19 @@ func TestAnApplicationByOneself(t *testing.T) {
 		return w.post(devPath(app, path), form)
 	}
 	w.get(devPath(app)).want(t, 200, "My CRM", app, "http://localhost:3000/cb https://crm.example/cb", "3000 left of 3000")
-	rotated := act("secret", "hours", "24")
+	w.get("/developers").want(t, 200, "My CRM")
+	w.follow(w.post("/developers/new", form)).want(t, 200, "was shown once", devPath(app)) // no second application, no second secret
+	rotated := w.follow(act("secret", "hours", "24"))
 	fresh := regexp.MustCompile(`sk_[A-Za-z0-9_-]+`).FindString(rotated.body)
 	if !works(secret) || !works(fresh) || fresh == secret {
 		t.Errorf("after a rotation: %q", fresh)
 	}
 	for _, bad := range []string{"", "-1", "2161", "x"} {
-		act("secret", "hours", bad).want(t, 422)
+		act("secret", "hours", bad, "end", "yes").want(t, 422)
+	}
+	act("secret", "hours", "24").want(t, 422, "previous secret still works", "End the previous secret now")
+	if !works(secret) || !works(fresh) {
+		t.Error("a second rotation ended a secret")
 	}
 	w.get(devPath(app)).want(t, 200, "End the previous secret now")
 	act("secret/end").wantRedirect(t, http.StatusSeeOther, devPath(app)+"?done=secret-end")
@@ -271,7 +282,7 @@ func TestAnApplicationByOneself(t *testing.T) {
 	}
 	act("webhooks/signature", "header", webhook.Sign(signing, time.Now(), event.Body), "body", strings.Replace(string(event.Body), ":", ": ", 1)).want(t, 200, "from byte")
 	old := signing
-	replaced := act("webhooks/secret")
+	replaced := w.follow(act("webhooks/secret"))
 	signing = regexp.MustCompile(`whsec_[A-Za-z0-9_-]+`).FindString(replaced.body)
 	if signing == "" || signing == old {
 		t.Error(replaced.body)
@@ -292,6 +303,14 @@ func TestAnApplicationByOneself(t *testing.T) {
 	act("people/"+me+"/role", "role", "viewer").want(t, 422, "keeps an owner")
 }
 
+// follow gets the page that an answer leads to.
+func (w *worker) follow(p page) page {
+	if p.StatusCode != http.StatusSeeOther {
+		return p
+	}
+	return w.get(p.Header.Get("Location"))
+}
+
 // In live nobody signs up, and nobody makes an application.
 func TestLiveHasNoSignUp(t *testing.T) {
 	t.Parallel()
@@ -302,7 +321,7 @@ func TestLiveHasNoSignUp(t *testing.T) {
 	if p := f.browser().get("/developers/login"); strings.Contains(p.body, "/developers/signup") {
 		t.Error("a sign-up is offered")
 	}
-	if _, _, _, err := f.pages.deps.Portal.Create(t.Context(), "stf_x", application.NewApplication{}); err == nil {
+	if _, err := f.pages.deps.Portal.Create(t.Context(), f.db.Read(), "stf_x", application.NewApplication{}); err == nil {
 		t.Error("an application is made")
 	}
 }

@@ -125,7 +125,7 @@ var said = []struct {
 	{staff.ErrLastAdmin, "ops.fault.admin", ""}, {consultation.ErrNotAssignable, "ops.fault.assign", ""},
 	{consultation.ErrLawyerUnable, "ops.fault.unable", "lawyer"}, {lawyer.ErrNotFound, "ops.fault.nolawyer", "lawyer"},
 	{lawyer.ErrSuspended, "ops.fault.suspended", "lawyer"}, {portal.ErrMember, "dev.fault.member", "email"},
-	{portal.ErrLastOwner, "dev.fault.owner", ""}, {portal.ErrTooMany, "dev.fault.many", ""},
+	{problem.ErrPreviousSecret, "ops.fault.previous", ""}, {portal.ErrLastOwner, "dev.fault.owner", ""}, {portal.ErrTooMany, "dev.fault.many", ""},
 	{lawyer.ErrUnknownBar, "ops.fault.bar", "bar"}, {lawyer.ErrBarTaken, "ops.fault.bartaken", "number"},
 	{lawyer.ErrBarNumber, "ops.fault.barnumber", "number"},
 	{operator.ErrErased, "ops.fault.erased", ""}, {payment.ErrNothingToRefund, "ops.fault.nothingback", ""}, {portal.ErrSuspended, "dev.fault.suspended", ""}, {sandbox.ErrLimit, "dev.fault.limit", ""}, {problem.ErrUnavailable, "dev.fault.unavailable", ""},

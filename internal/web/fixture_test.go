@@ -129,7 +129,7 @@ func newFixture(t testing.TB, change ...func(*Deps)) *fixture {
 	uses := access.New(f.db)
 	private := must(privacy.New(privacy.Deps{Accounts: f.accounts, SelfService: f.self, Access: uses, OAuth: f.oauth, Wallet: f.wallet, Payments: f.payments,
 		Consultations: f.consultations, Idempotency: idempotency.New(f.db, box), Proposals: f.operators, Mail: f.post}))
-	d := Deps{Access: uses, SelfService: f.self, Staff: f.staff, Operator: f.operators, Lawyers: f.lawyers, Webhooks: f.webhooks, Privacy: private, Consultations: f.consultations, Desk: f.desk, Catalog: f.catalog, DB: f.db, Box: box, Accounts: f.accounts, Applications: f.apps, OAuth: f.oauth, Wallet: f.wallet, Payments: f.payments, Books: f.books,
+	d := Deps{Idempotency: idempotency.New(f.db, box), Access: uses, SelfService: f.self, Staff: f.staff, Operator: f.operators, Lawyers: f.lawyers, Webhooks: f.webhooks, Privacy: private, Consultations: f.consultations, Desk: f.desk, Catalog: f.catalog, DB: f.db, Box: box, Accounts: f.accounts, Applications: f.apps, OAuth: f.oauth, Wallet: f.wallet, Payments: f.payments, Books: f.books,
 		SandboxPayments: f.provider, Limiter: ratelimit.New(), Logger: slog.New(slog.DiscardHandler), BaseURL: f.base, Sandbox: true,
 		Contract: openapi.Partner, Platform: openapi.Platform}
 	for _, c := range change {

@@ -16,6 +16,7 @@ import (
 
 	"partnerd/internal/audit"
 	"partnerd/internal/id"
+	"partnerd/internal/idempotency"
 	"partnerd/internal/lawyer"
 	"partnerd/internal/money"
 	"partnerd/internal/operator"
@@ -47,7 +48,9 @@ type opsAct struct {
 	Tells      told // who gets a mail about it, or why nobody does
 	Fields     func(ctx context.Context, tx postgres.Tx, c opsCall) ([]opsField, error)
 	Do         func(ctx context.Context, c opsCall) (opsDone, error)
-	Back       func(subject string) string // the page it was asked for from
+	Back       func(subject string) string   // the page it was asked for from
+	Secrets    []string                      // keys of the names of what it shows once
+	Made       func(secrets []string) string // where it leads from its secrets; nil for back
 }
 
 // told is whom an act concerns, as operators.md says it.
@@ -72,10 +75,9 @@ type opsCall struct {
 	Form    url.Values
 }
 
-// opsDone is what came of an act: secrets are shown once, on the page that answers.
+// opsDone is what came of an act.
 type opsDone struct {
-	Secrets []fact
-	To      string // where to go on instead of back
+	To string // where to go on instead of back
 }
 
 // opsField is a field of an act's form.
@@ -324,7 +326,6 @@ type opsActView struct {
 	Fields  []opsField
 	Faults  []fault
 	Kept    bool // it is filled in with what was sent before the reader signed in
-	Secrets []fact
 }
 
 func (p *Pages) askAct(c echo.Context, s staff.Session, a opsAct) error {
@@ -363,12 +364,15 @@ var auditEntry = regexp.MustCompile(`^aud_(test_)?[0-9a-z]{26}$`)
 
 const maxReason = 500
 
-// doAct does what the form asks, once: the audit keeps its entry.
+// entryField is [onceField] of the operators' forms: its key is the identifier of the audit's entry.
+const entryField = "entry"
+
+// doAct does what the form asks, once.
 func (p *Pages) doAct(c echo.Context, s staff.Session, a opsAct) error {
 	form := c.Request().PostForm
 	subject := c.Param("id")
 	call := opsCall{Subject: subject, Lang: p.language(c), Form: form,
-		By: operator.Act{Actor: s.Person.ID, Reason: strings.TrimSpace(form.Get("reason")), Entry: form.Get("entry")}}
+		By: operator.Act{Actor: s.Person.ID, Reason: strings.TrimSpace(form.Get("reason")), Entry: form.Get(entryField)}}
 	if !auditEntry.MatchString(call.By.Entry) {
 		return statusError(http.StatusBadRequest)
 	}
@@ -376,12 +380,16 @@ func (p *Pages) doAct(c echo.Context, s staff.Session, a opsAct) error {
 		return p.showAct(c, http.StatusUnprocessableEntity, s, a, opsActView{}, problem.Refuse(errInput, issues...))
 	}
 	ctx := c.Request().Context()
-	done, err := p.actOn(ctx, a, call)
-	if err == nil {
-		return p.actDone(c, s, a, call, done)
+	r := formRequest(s.ID, call.By.Entry, c.Request().URL.Path, form)
+	to, err := p.sentBefore(ctx, r)
+	if err == nil && to == "" {
+		to, err = p.actOnce(ctx, a, call, r)
 	}
-	if again, known := audit.Has(ctx, p.deps.DB.Read(), call.By.Entry); known != nil || again {
-		return errors.Join(known, p.showAct(c, http.StatusConflict, s, a, opsActView{Faults: []fault{{Key: "ops.fault.again"}}}, nil))
+	if err == nil {
+		return c.Redirect(http.StatusSeeOther, to)
+	}
+	if key := formFault(err); key != "" {
+		return p.showAct(c, http.StatusConflict, s, a, opsActView{Faults: []fault{{Key: key}}}, nil)
 	}
 	if declared := (*problem.Error)(nil); errors.Is(err, problem.ErrRateLimited) && errors.As(err, &declared) {
 		return tooMany(c, declared.RetryAfter)
@@ -410,15 +418,33 @@ func (p *Pages) actOn(ctx context.Context, a opsAct, call opsCall) (opsDone, err
 	return a.Do(ctx, call)
 }
 
-func (p *Pages) actDone(c echo.Context, s staff.Session, a opsAct, call opsCall, done opsDone) error {
-	if done.Secrets != nil {
-		return p.showOps(c, http.StatusOK, s, "opsact", "ops.do."+a.Name, opsActView{Act: "ops.do." + a.Name, Subject: call.Subject, Back: a.Back(call.Subject), Secrets: done.Secrets})
+// actOnce does an act and returns where it leads. The audit's entry keeps it from being done twice; secrets are kept in
+// the transaction of the act, because nobody can tell them afterwards.
+func (p *Pages) actOnce(ctx context.Context, a opsAct, call opsCall, r idempotency.Request) (to string, err error) {
+	back := a.Back(call.Subject) + "?done=" + a.Name
+	call.By.Keep = func(ctx context.Context, tx postgres.Tx, secrets []string) error {
+		page := shownAnswer{Act: "ops.do." + a.Name, Subject: call.Subject, Back: back}
+		if a.Made != nil {
+			page.Back = a.Made(secrets)
+		}
+		for i, secret := range secrets {
+			page.Secrets = append(page.Secrets, fact{a.Secrets[i], secret})
+		}
+		return p.deps.Idempotency.Keep(ctx, tx, r, http.StatusSeeOther, answered(r, tx.Now, page))
 	}
-	to := done.To
-	if to == "" {
-		to = a.Back(call.Subject) + "?done=" + a.Name
+	done, err := p.actOn(ctx, a, call)
+	if err != nil {
+		again, fault := audit.Has(ctx, p.deps.DB.Read(), call.By.Entry)
+		if fault != nil || !again {
+			return "", errors.Join(err, fault)
+		}
 	}
-	return c.Redirect(http.StatusSeeOther, to)
+	answer := formAnswer{To: cmp.Or(done.To, back)}
+	to, err = p.once(ctx, r, func(postgres.Tx) (formAnswer, error) { return answer, nil })
+	if errors.Is(err, idempotency.ErrConflict) { // a twin with other values, after this was done
+		return answer.To, nil
+	}
+	return to, err
 }
 
 var amountForm = regexp.MustCompile(`^([+-]?)([0-9]{1,6})(?:[.,]([0-9]{2}))?$`)

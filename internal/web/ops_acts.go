@@ -121,8 +121,8 @@ func (p *Pages) opsActs() []opsAct {
 				return opsDone{}, err
 			}},
 
-		{Name: "invite-lawyer", Path: opsPath("lawyers", "invite"), Roles: only(staff.Security), Tells: toldInvited, Fresh: true, Back: backToSection("lawyers"), Fields: p.newLawyerFields, Do: p.inviteLawyer},
-		{Name: "reinvite-lawyer", Path: at("lawyers", "reinvite"), Roles: only(staff.Security), Tells: toldLawyer, Fresh: true, Danger: true, Back: lawyers, Do: p.reinviteLawyer},
+		{Name: "invite-lawyer", Path: opsPath("lawyers", "invite"), Roles: only(staff.Security), Tells: toldInvited, Fresh: true, Secrets: theLink, Back: backToSection("lawyers"), Fields: p.newLawyerFields, Do: p.inviteLawyer},
+		{Name: "reinvite-lawyer", Path: at("lawyers", "reinvite"), Roles: only(staff.Security), Tells: toldLawyer, Fresh: true, Danger: true, Secrets: theLink, Back: lawyers, Do: p.reinviteLawyer},
 		{Name: "skills", Path: at("lawyers", "skills"), Roles: only(staff.Support, staff.Security), Tells: toldLawyer, Back: lawyers, Fields: p.skillFields,
 			Do: func(ctx context.Context, c opsCall) (opsDone, error) {
 				err := o.SetLawyerSkills(ctx, c.By, c.Subject, lawyer.Skills{Competences: c.Form["competences"], Languages: c.Form["languages"]})
@@ -151,17 +151,23 @@ func (p *Pages) opsActs() []opsAct {
 			})},
 		{Name: "resume-lawyer", Path: at("lawyers", "resume"), Roles: only(staff.Support, staff.Security), Tells: toldLawyer, Fresh: true, Back: lawyers, Do: one(o.ResumeLawyer)},
 
-		{Name: "create-application", Path: opsPath("applications", "new"), Roles: only(staff.Security), Tells: "nobody: it has no people yet", Fresh: true, Back: backToSection("applications"), Fields: p.newApplicationFields, Do: p.createApplication},
+		{Name: "create-application", Path: opsPath("applications", "new"), Roles: only(staff.Security), Tells: "nobody: it has no people yet", Fresh: true, Back: backToSection("applications"),
+			Secrets: []string{"ops.secret.id", "ops.secret.client", "ops.secret.webhook"}, Made: func(secrets []string) string { return opsPath("applications", secrets[0]) }, Fields: p.newApplicationFields, Do: p.createApplication},
 		{Name: "update-application", Path: at("applications", "edit"), Roles: only(staff.Security), Tells: toldPartner, Fresh: true, Back: applications, Fields: p.applicationFields, Do: p.updateApplication},
 		{Name: "rotate-secret", Path: at("applications", "secret"), Roles: only(staff.Security), Tells: toldPartner, Fresh: true, Danger: true, Back: applications,
-			Fields: fields(opsField{Name: "hours", Label: "ops.field.hours", Hint: "ops.field.hours.hint", Type: "number", Value: "24"}),
+			Secrets: []string{"ops.secret.client"},
+			Fields: func(ctx context.Context, tx postgres.Tx, c opsCall) ([]opsField, error) {
+				a, err := p.deps.Applications.Get(ctx, tx, c.Subject)
+				return append([]opsField{hoursField()}, endPrevious(tx.Now, a.PreviousSecretUntil)...), err
+			},
 			Do: func(ctx context.Context, c opsCall) (opsDone, error) {
 				hours, err := wholeNumber(c.Form, "hours", 0, int(application.MaxSecretOverlap.Hours()))
 				if err != nil {
 					return opsDone{}, err
 				}
-				secret, _, err := o.RotateApplicationSecret(ctx, c.By, c.Subject, time.Duration(hours)*time.Hour)
-				return opsDone{Secrets: []fact{{"ops.secret.client", secret}}}, err
+				_, _, err = o.RotateApplicationSecret(ctx, c.By, c.Subject,
+					application.Rotation{Overlap: time.Duration(hours) * time.Hour, EndPrevious: c.Form.Get("end") == "yes"})
+				return opsDone{}, err
 			}},
 		{Name: "suspend-application", Path: at("applications", "suspend"), Roles: only(staff.Security), Tells: toldPartner, Fresh: true, Danger: true, Back: applications,
 			Do: one(func(ctx context.Context, by operator.Act, id string) error {
@@ -173,13 +179,13 @@ func (p *Pages) opsActs() []opsAct {
 				_, err := o.SuspendApplication(ctx, by, id, false)
 				return err
 			})},
-		{Name: "invite-member", Path: at("applications", "invite"), Roles: only(staff.Security), Tells: toldJoining, Fresh: true, Back: applications,
+		{Name: "invite-member", Path: at("applications", "invite"), Roles: only(staff.Security), Tells: toldJoining, Fresh: true, Secrets: theLink, Back: applications,
 			Fields: func(_ context.Context, _ postgres.Tx, c opsCall) ([]opsField, error) {
 				return []opsField{{Name: "email", Label: "ops.field.email", Type: "email"}, roleField(portal.Owner), languageField(c.Lang)}, nil
 			},
 			Do: func(ctx context.Context, c opsCall) (opsDone, error) {
-				_, link, err := o.InviteMember(ctx, c.By, c.Subject, c.Form.Get("email"), portal.Role(c.Form.Get("role")), c.Form.Get("tongue"))
-				return invitation(link, opsPath("applications", c.Subject)+"?done=invite-member"), err
+				_, _, err := o.InviteMember(ctx, c.By, c.Subject, c.Form.Get("email"), portal.Role(c.Form.Get("role")), c.Form.Get("tongue"))
+				return opsDone{}, err
 			}},
 		{Name: "webhook-url", Path: at("applications", "webhook-url"), Roles: only(staff.Security), Tells: toldPartner, Fresh: true, Back: applications, Fields: p.webhookFields,
 			Do: func(ctx context.Context, c opsCall) (opsDone, error) {
@@ -210,12 +216,12 @@ func (p *Pages) opsActs() []opsAct {
 				return opsDone{}, err
 			}},
 
-		{Name: "invite", Path: opsPath("people", "invite"), Roles: only(staff.Admin), Tells: toldInvited, Fresh: true, Back: backToSection("people"), Fields: p.newPersonFields, Do: p.inviteOperator},
+		{Name: "invite", Path: opsPath("people", "invite"), Roles: only(staff.Admin), Tells: toldInvited, Fresh: true, Secrets: theLink, Back: backToSection("people"), Fields: p.newPersonFields, Do: p.inviteOperator},
 		{Name: "roles", Path: at("people", "roles"), Roles: only(staff.Admin), Tells: toldPerson, Fresh: true, Danger: true, Back: people, Fields: p.roleFields,
 			Do: func(ctx context.Context, c opsCall) (opsDone, error) {
 				return opsDone{}, o.SetRoles(ctx, c.By, c.Subject, roles(c.Form["roles"]))
 			}},
-		{Name: "reinvite", Path: at("people", "reinvite"), Roles: only(staff.Admin), Tells: toldPerson, Fresh: true, Danger: true, Back: people, Do: p.reinvite},
+		{Name: "reinvite", Path: at("people", "reinvite"), Roles: only(staff.Admin), Tells: toldPerson, Fresh: true, Danger: true, Secrets: theLink, Back: people, Do: p.reinvite},
 		{Name: "disable", Path: at("people", "disable"), Roles: only(staff.Admin), Tells: toldPerson, Fresh: true, Danger: true, Back: people, Do: one(o.DisablePerson)},
 	}
 }
@@ -224,7 +230,7 @@ func proposed(proposal operator.Proposal, back string) opsDone {
 	if proposal.ID == "" {
 		return opsDone{}
 	}
-	return opsDone{To: back + "?done=proposed"}
+	return opsDone{back + "?done=proposed"}
 }
 
 // fields are those of an act that knows nothing of its subject.
@@ -332,27 +338,22 @@ func roles(sent []string) (list []staff.Role) {
 	return list
 }
 
-// invitation shows the link in a sandbox, where no mail comes.
-func invitation(link, to string) opsDone {
-	if link == "" {
-		return opsDone{To: to}
-	}
-	return opsDone{Secrets: []fact{{"ops.secret.link", link}}}
-}
+// theLink is what an invitation shows in a sandbox, where no mail comes.
+var theLink = []string{"ops.secret.link"}
 
 func (p *Pages) inviteOperator(ctx context.Context, c opsCall) (opsDone, error) {
-	person, link, err := p.deps.Operator.InviteOperator(ctx, c.By, staff.NewPerson{Email: c.Form.Get("email"), Name: c.Form.Get("name"), Language: c.Form.Get("tongue"), Roles: roles(c.Form["roles"])})
-	return invitation(link, opsPath("people", person.ID)+"?done=invite"), err
+	person, _, err := p.deps.Operator.InviteOperator(ctx, c.By, staff.NewPerson{Email: c.Form.Get("email"), Name: c.Form.Get("name"), Language: c.Form.Get("tongue"), Roles: roles(c.Form["roles"])})
+	return opsDone{opsPath("people", person.ID) + "?done=invite"}, err
 }
 
 func (p *Pages) reinvite(ctx context.Context, c opsCall) (opsDone, error) {
-	_, link, err := p.deps.Operator.ReinvitePerson(ctx, c.By, c.Subject)
-	return invitation(link, opsPath("people", c.Subject)+"?done=reinvite"), err
+	_, _, err := p.deps.Operator.ReinvitePerson(ctx, c.By, c.Subject)
+	return opsDone{}, err
 }
 
 func (p *Pages) reinviteLawyer(ctx context.Context, c opsCall) (opsDone, error) {
-	_, link, err := p.deps.Operator.ReinviteLawyer(ctx, c.By, c.Subject, c.Lang)
-	return invitation(link, opsPath("lawyers", c.Subject)+"?done=reinvite-lawyer"), err
+	_, _, err := p.deps.Operator.ReinviteLawyer(ctx, c.By, c.Subject, c.Lang)
+	return opsDone{}, err
 }
 
 func (p *Pages) newLawyerFields(ctx context.Context, tx postgres.Tx, c opsCall) ([]opsField, error) {
@@ -362,9 +363,9 @@ func (p *Pages) newLawyerFields(ctx context.Context, tx postgres.Tx, c opsCall) 
 }
 
 func (p *Pages) inviteLawyer(ctx context.Context, c opsCall) (opsDone, error) {
-	l, link, err := p.deps.Operator.InviteLawyer(ctx, c.By, lawyer.NewLawyer{Email: c.Form.Get("email"), Name: c.Form.Get("name"), Phone: c.Form.Get("phone"),
+	l, _, err := p.deps.Operator.InviteLawyer(ctx, c.By, lawyer.NewLawyer{Email: c.Form.Get("email"), Name: c.Form.Get("name"), Phone: c.Form.Get("phone"),
 		Competences: c.Form["competences"], Languages: c.Form["languages"]}, c.Form.Get("tongue"))
-	return invitation(link, opsPath("lawyers", l.ID)+"?done=invite-lawyer"), err
+	return opsDone{opsPath("lawyers", l.ID) + "?done=invite-lawyer"}, err
 }
 
 func (p *Pages) dutyFields(ctx context.Context, tx postgres.Tx, c opsCall) ([]opsField, error) {
@@ -491,8 +492,8 @@ func (p *Pages) createApplication(ctx context.Context, c opsCall) (opsDone, erro
 	if err != nil {
 		return opsDone{}, err
 	}
-	made, err := p.deps.Operator.RegisterApplication(ctx, c.By, n, strings.TrimSpace(c.Form.Get("webhook")))
-	return opsDone{Secrets: []fact{{"ops.secret.id", made.ClientID}, {"ops.secret.client", made.ClientSecret}, {"ops.secret.webhook", made.WebhookSecret}}}, err
+	_, err = p.deps.Operator.RegisterApplication(ctx, c.By, n, strings.TrimSpace(c.Form.Get("webhook")))
+	return opsDone{}, err
 }
 
 func (p *Pages) updateApplication(ctx context.Context, c opsCall) (opsDone, error) {

@@ -23,8 +23,11 @@ func (f *fixture) everyKind() map[string]struct{ section, id string } {
 	subjects, _ := f.opsDesk()
 	partner := f.member(portal.Owner)
 	person := func(email string) string { return must(f.staff.ByEmail(f.t.Context(), f.db.Read(), email)).ID }
-	crew := must(f.pages.deps.Playground.Crews.Create(f.t.Context(), "test", f.app.ID,
-		sandbox.NewCrewLawyer{Name: "Dominique", Competences: []string{"FAMILY"}, Languages: []string{"FR"}}))
+	var crew sandbox.CrewLawyer
+	f.tx(func(tx postgres.Tx) {
+		n := sandbox.NewCrewLawyer{Name: "Dominique", Competences: []string{"FAMILY"}, Languages: []string{"FR"}}
+		crew = must(f.pages.deps.Playground.Crews.Create(f.t.Context(), tx, "test", f.app.ID, n))
+	})
 	var invitation portal.Invitation
 	f.tx(func(tx postgres.Tx) {
 		var err error

@@ -23,6 +23,7 @@ import (
 	"partnerd/internal/consultation"
 	"partnerd/internal/desk"
 	"partnerd/internal/edge"
+	"partnerd/internal/idempotency"
 	"partnerd/internal/lawyer"
 	"partnerd/internal/oauth"
 	"partnerd/internal/operator"
@@ -64,6 +65,7 @@ type Deps struct {
 	Webhooks        *webhook.Service
 	Portal          *portal.Service
 	Requests        *requestlog.Log
+	Idempotency     *idempotency.Service
 	Conformance     *conformance.Service
 	Clock           *sandbox.Clock // nil in live
 	Playground      *Playground    // nil in live

@@ -29,6 +29,7 @@ func (p *Pages) registerStaff(e *echo.Echo, read []string) {
 	e.POST("/staff/login/code", p.page(p.staffCode))
 	e.Match(read, "/staff/login/factor", p.page(p.factorForm))
 	e.POST("/staff/login/factor", p.page(p.confirmFactor))
+	e.Match(read, shownPage+"/:key", p.withStaff(p.shown))
 	e.POST("/staff/logout", p.page(p.staffLogout))
 	e.Match(read, "/staff/invitation", p.page(p.openStaffLink(p.invitation())))
 	e.POST("/staff/invitation", p.page(p.useStaffLink(p.invitation())))

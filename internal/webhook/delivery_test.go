@@ -374,7 +374,7 @@ func TestRotationSignsWithBothSecretsForADay(t *testing.T) {
 	w.run(w.svc)
 	var fresh string
 	w.tx(func(tx postgres.Tx) (err error) {
-		fresh, err = w.svc.RotateSecret(t.Context(), tx, app)
+		fresh, err = w.svc.RotateSecret(t.Context(), tx, app, false)
 		return err
 	})
 	w.emit(c, 1, creation[0])

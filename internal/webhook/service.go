@@ -231,18 +231,24 @@ func (s *Service) EnableEndpoint(ctx context.Context, tx postgres.Tx, applicatio
 	return nil
 }
 
-// RotateSecret replaces the signing secret at once and returns the new one; for [SecretOverlap] a second header carries
-// the signature by the old one. Problem: NOT_FOUND.
-func (s *Service) RotateSecret(ctx context.Context, tx postgres.Tx, applicationID string) (secret string, err error) {
+// RotateSecret replaces the signing secret and returns the new one; for [SecretOverlap] a second header carries the
+// signature by the current one. A previous secret that still signs is in the way, unless endPrevious ends it. Problems:
+// NOT_FOUND, PREVIOUS_SECRET_ACTIVE.
+func (s *Service) RotateSecret(ctx context.Context, tx postgres.Tx, applicationID string, endPrevious bool) (secret string, err error) {
 	secret = tx.NewSecret(secretPrefix)
 	sealed, err := s.box.Seal(secretPlace(applicationID), []byte(secret))
 	if err != nil {
 		return "", err
 	}
-	if err := rotateSecret(ctx, tx, applicationID, sealed, tx.Now.Add(SecretOverlap)); err != nil {
+	done, err := rotateSecret(ctx, tx, applicationID, sealed, tx.Now.Add(SecretOverlap), endPrevious)
+	if err != nil || done {
+		return secret, err
+	}
+	e, err := s.Endpoint(ctx, tx, applicationID)
+	if err != nil {
 		return "", err
 	}
-	return secret, nil
+	return "", problem.PreviousSecretWorks(*e.PreviousSecretUntil)
 }
 
 func (s *Service) checkURL(raw string) error {

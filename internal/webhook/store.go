@@ -167,10 +167,18 @@ func enableEndpoint(ctx context.Context, tx postgres.Tx, applicationID string) e
 	return changed(int(r.RowsAffected), applicationID, r.Error)
 }
 
-func rotateSecret(ctx context.Context, tx postgres.Tx, applicationID string, secretSealed []byte, previousUntil time.Time) error {
-	r := tx.Gorm(ctx).Model(&endpointRow{}).Where("application_id = ?", applicationID).Updates(map[string]any{
+// rotateSecret changes nothing of an endpoint whose previous secret still signs, unless that one is to end.
+func rotateSecret(ctx context.Context, tx postgres.Tx, applicationID string, secretSealed []byte, previousUntil time.Time, end bool) (done bool, err error) {
+	q := tx.Gorm(ctx).Model(&endpointRow{}).Where("application_id = ?", applicationID)
+	if !end {
+		q = q.Where("previous_secret_until IS NULL OR previous_secret_until <= ?", tx.Now)
+	}
+	r := q.Updates(map[string]any{
 		"previous_secret_sealed": gorm.Expr("secret_sealed"), "previous_secret_until": previousUntil, "secret_sealed": secretSealed, "updated_at": tx.Now})
-	return changed(int(r.RowsAffected), applicationID, r.Error)
+	if r.Error != nil {
+		return false, fmt.Errorf("rotate webhook secret of %s: %w", applicationID, r.Error)
+	}
+	return r.RowsAffected == 1, nil
 }
 
 // changed says what became of the change of an endpoint.

@@ -23,6 +23,24 @@ func (e ClientEventType) Valid() bool {
 	}
 }
 
+// Defines values for ConflictErrorCode.
+const (
+	ConflictErrorCodeIDEMPOTENCYCONFLICT   ConflictErrorCode = "IDEMPOTENCY_CONFLICT"
+	ConflictErrorCodeIDEMPOTENCYINPROGRESS ConflictErrorCode = "IDEMPOTENCY_IN_PROGRESS"
+)
+
+// Valid indicates whether the value is a known member of the ConflictErrorCode enum.
+func (e ConflictErrorCode) Valid() bool {
+	switch e {
+	case ConflictErrorCodeIDEMPOTENCYCONFLICT:
+		return true
+	case ConflictErrorCodeIDEMPOTENCYINPROGRESS:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for CreateRedeliveryRequestSelect.
 const (
 	CreateRedeliveryRequestSelectALL    CreateRedeliveryRequestSelect = "ALL"
@@ -64,19 +82,27 @@ func (e DeliveryState) Valid() bool {
 
 // Defines values for ErrorCode.
 const (
-	ErrorCodeINTERNALERROR    ErrorCode = "INTERNAL_ERROR"
-	ErrorCodeINVALIDREQUEST   ErrorCode = "INVALID_REQUEST"
-	ErrorCodeMETHODNOTALLOWED ErrorCode = "METHOD_NOT_ALLOWED"
-	ErrorCodeNOTFOUND         ErrorCode = "NOT_FOUND"
-	ErrorCodeRATELIMITED      ErrorCode = "RATE_LIMITED"
-	ErrorCodeUNAUTHORIZED     ErrorCode = "UNAUTHORIZED"
-	ErrorCodeUNAVAILABLE      ErrorCode = "UNAVAILABLE"
-	ErrorCodeVALIDATIONERROR  ErrorCode = "VALIDATION_ERROR"
+	ErrorCodeIDEMPOTENCYCONFLICT   ErrorCode = "IDEMPOTENCY_CONFLICT"
+	ErrorCodeIDEMPOTENCYINPROGRESS ErrorCode = "IDEMPOTENCY_IN_PROGRESS"
+	ErrorCodeINTERNALERROR         ErrorCode = "INTERNAL_ERROR"
+	ErrorCodeINVALIDREQUEST        ErrorCode = "INVALID_REQUEST"
+	ErrorCodeMETHODNOTALLOWED      ErrorCode = "METHOD_NOT_ALLOWED"
+	ErrorCodeNOTFOUND              ErrorCode = "NOT_FOUND"
+	ErrorCodePORTALREQUIRED        ErrorCode = "PORTAL_REQUIRED"
+	ErrorCodePREVIOUSSECRETACTIVE  ErrorCode = "PREVIOUS_SECRET_ACTIVE"
+	ErrorCodeRATELIMITED           ErrorCode = "RATE_LIMITED"
+	ErrorCodeUNAUTHORIZED          ErrorCode = "UNAUTHORIZED"
+	ErrorCodeUNAVAILABLE           ErrorCode = "UNAVAILABLE"
+	ErrorCodeVALIDATIONERROR       ErrorCode = "VALIDATION_ERROR"
 )
 
 // Valid indicates whether the value is a known member of the ErrorCode enum.
 func (e ErrorCode) Valid() bool {
 	switch e {
+	case ErrorCodeIDEMPOTENCYCONFLICT:
+		return true
+	case ErrorCodeIDEMPOTENCYINPROGRESS:
+		return true
 	case ErrorCodeINTERNALERROR:
 		return true
 	case ErrorCodeINVALIDREQUEST:
@@ -84,6 +110,10 @@ func (e ErrorCode) Valid() bool {
 	case ErrorCodeMETHODNOTALLOWED:
 		return true
 	case ErrorCodeNOTFOUND:
+		return true
+	case ErrorCodePORTALREQUIRED:
+		return true
+	case ErrorCodePREVIOUSSECRETACTIVE:
 		return true
 	case ErrorCodeRATELIMITED:
 		return true
@@ -233,6 +263,21 @@ func (e NotFoundErrorCode) Valid() bool {
 	}
 }
 
+// Defines values for PortalOnlyErrorCode.
+const (
+	PortalOnlyErrorCodePORTALREQUIRED PortalOnlyErrorCode = "PORTAL_REQUIRED"
+)
+
+// Valid indicates whether the value is a known member of the PortalOnlyErrorCode enum.
+func (e PortalOnlyErrorCode) Valid() bool {
+	switch e {
+	case PortalOnlyErrorCodePORTALREQUIRED:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for RateLimitedErrorCode.
 const (
 	RateLimitedErrorCodeRATELIMITED RateLimitedErrorCode = "RATE_LIMITED"
@@ -242,6 +287,27 @@ const (
 func (e RateLimitedErrorCode) Valid() bool {
 	switch e {
 	case RateLimitedErrorCodeRATELIMITED:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for SecretConflictErrorCode.
+const (
+	SecretConflictErrorCodeIDEMPOTENCYCONFLICT   SecretConflictErrorCode = "IDEMPOTENCY_CONFLICT"
+	SecretConflictErrorCodeIDEMPOTENCYINPROGRESS SecretConflictErrorCode = "IDEMPOTENCY_IN_PROGRESS"
+	SecretConflictErrorCodePREVIOUSSECRETACTIVE  SecretConflictErrorCode = "PREVIOUS_SECRET_ACTIVE"
+)
+
+// Valid indicates whether the value is a known member of the SecretConflictErrorCode enum.
+func (e SecretConflictErrorCode) Valid() bool {
+	switch e {
+	case SecretConflictErrorCodeIDEMPOTENCYCONFLICT:
+		return true
+	case SecretConflictErrorCodeIDEMPOTENCYINPROGRESS:
+		return true
+	case SecretConflictErrorCodePREVIOUSSECRETACTIVE:
 		return true
 	default:
 		return false
@@ -533,6 +599,18 @@ type ChecklistItem struct {
 // ClientEventType The type of an event about a client, which is sent only when it is turned on.
 type ClientEventType string
 
+// ConflictError The key belongs to another request.
+type ConflictError struct {
+	// Code The cause, for programs.
+	Code ConflictErrorCode `json:"code"`
+
+	// Message The cause in English, for logs and developers.
+	Message string `json:"message"`
+}
+
+// ConflictErrorCode The cause, for programs.
+type ConflictErrorCode string
+
 // CreateRedeliveryRequest Which deliveries to send again.
 type CreateRedeliveryRequest struct {
 	// AsNew Whether deliveries that have ended are sent under new ids. Left out, it is `false`.
@@ -640,13 +718,16 @@ type Endpoint struct {
 	// CreatedAt When the endpoint was made.
 	CreatedAt clock.Stamp `json:"createdAt"`
 
+	// DeliveredEvents All types that are delivered to the endpoint, the twelve about consultations and `enabledEvents`.
+	DeliveredEvents []EventType `json:"deliveredEvents"`
+
 	// DisabledAt Since when deliveries are held; `null` when they are not.
 	DisabledAt *clock.Stamp `json:"disabledAt"`
 
 	// DisabledReason Why, `gone` (410 was answered) or `failing` (five days without a success); `null` when enabled.
 	DisabledReason *string `json:"disabledReason"`
 
-	// EnabledEvents The events about clients that your application has turned on; none at first.
+	// EnabledEvents The events about clients that your application has turned on, besides the twelve that are always delivered; none at first.
 	EnabledEvents []ClientEventType `json:"enabledEvents"`
 
 	// FailingSince The first failure since a delivery succeeded, the endpoint was enabled or a URL was set, whichever came last; `null` when none failed since.
@@ -847,6 +928,18 @@ type NotFoundError struct {
 // NotFoundErrorCode The cause, for programs.
 type NotFoundErrorCode string
 
+// PortalOnlyError In live, people change this at the developer portal.
+type PortalOnlyError struct {
+	// Code The cause, for programs.
+	Code PortalOnlyErrorCode `json:"code"`
+
+	// Message The cause in English, for logs and developers.
+	Message string `json:"message"`
+}
+
+// PortalOnlyErrorCode The cause, for programs.
+type PortalOnlyErrorCode string
+
 // RateLimitedError Too many calls, or too many deliveries are pending. Wait the seconds given in `Retry-After`.
 type RateLimitedError struct {
 	// Code The cause, for programs.
@@ -947,7 +1040,10 @@ type RequestPage struct {
 
 // RotateClientSecretRequest defines model for RotateClientSecretRequest.
 type RotateClientSecretRequest struct {
-	// OverlapSeconds How long the present secret works beside the new one.
+	// EndPrevious Whether the rotation may end a previous secret that still works; false when it is not sent.
+	EndPrevious *bool `json:"endPrevious,omitempty"`
+
+	// OverlapSeconds How long the current secret works beside the new one.
 	OverlapSeconds int `json:"overlapSeconds"`
 }
 
@@ -960,6 +1056,18 @@ type RotatedSecret struct {
 	Secret string `json:"secret"`
 }
 
+// SecretConflictError The previous secret still works, or the key belongs to another request.
+type SecretConflictError struct {
+	// Code The cause, for programs.
+	Code SecretConflictErrorCode `json:"code"`
+
+	// Message The cause in English, for logs and developers.
+	Message string `json:"message"`
+}
+
+// SecretConflictErrorCode The cause, for programs.
+type SecretConflictErrorCode string
+
 // SendTestEventRequest The test event to send.
 type SendTestEventRequest struct {
 	// Type The type of an event; sent as `X-Service-Event`. New ones may be added. The last two are about clients, and sent only when they are turned on.
@@ -968,7 +1076,7 @@ type SendTestEventRequest struct {
 
 // SetEnabledEventsRequest The events about clients to turn on.
 type SetEnabledEventsRequest struct {
-	// EnabledEvents All of them; what is not here is turned off. Empty for none.
+	// EnabledEvents All of them; what is not here is turned off. Empty for none. The twelve events about consultations are always delivered.
 	EnabledEvents []ClientEventType `json:"enabledEvents"`
 }
 
@@ -1063,6 +1171,9 @@ type Cursor = string
 // DeliveryID defines model for DeliveryID.
 type DeliveryID = string
 
+// EndPrevious defines model for EndPrevious.
+type EndPrevious = bool
+
 // EventFilter defines model for EventFilter.
 type EventFilter = string
 
@@ -1071,6 +1182,9 @@ type EventID = string
 
 // From defines model for From.
 type From = clock.Stamp
+
+// IdempotencyKey defines model for IdempotencyKey.
+type IdempotencyKey = string
 
 // Limit defines model for Limit.
 type Limit = int
@@ -1087,20 +1201,50 @@ type StateFilter = DeliveryState
 // To defines model for To.
 type To = clock.Stamp
 
+// Conflict The key belongs to another request.
+type Conflict = ConflictError
+
 // InvalidRequest The request is malformed, or a header or a query parameter is wrong.
 type InvalidRequest = InvalidRequestError
 
 // NotFound There is no such thing of yours.
 type NotFound = NotFoundError
 
+// PortalOnly In live, people change this at the developer portal.
+type PortalOnly = PortalOnlyError
+
 // RateLimited Too many calls, or too many deliveries are pending. Wait the seconds given in `Retry-After`.
 type RateLimited = RateLimitedError
+
+// SecretConflict The previous secret still works, or the key belongs to another request.
+type SecretConflict = SecretConflictError
 
 // Unauthorized The credentials of the application are missing or wrong, or it is suspended.
 type Unauthorized = UnauthorizedError
 
 // Unavailable The service cannot answer now; repeat the request later.
 type Unavailable = UnavailableError
+
+// UpdateApplicationParams defines parameters for UpdateApplication.
+type UpdateApplicationParams struct {
+	// IdempotencyKey Your key for this one operation, best a UUID; 1 to 255 printable ASCII characters. Optional: with a key, a retry within
+	// 24 hours gets the same response and does nothing more.
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
+// EndPreviousSecretParams defines parameters for EndPreviousSecret.
+type EndPreviousSecretParams struct {
+	// IdempotencyKey Your key for this one operation, best a UUID; 1 to 255 printable ASCII characters. Optional: with a key, a retry within
+	// 24 hours gets the same response and does nothing more.
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
+// RotateClientSecretParams defines parameters for RotateClientSecret.
+type RotateClientSecretParams struct {
+	// IdempotencyKey Your key for this one operation, best a UUID; 1 to 255 printable ASCII characters. Optional: with a key, a retry within
+	// 24 hours gets the same response and does nothing more.
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
 
 // ListDeliveriesParams defines parameters for ListDeliveries.
 type ListDeliveriesParams struct {
@@ -1130,6 +1274,62 @@ type ListDeliveriesParams struct {
 type RedeliverParams struct {
 	// AsNew Whether the event comes under a new delivery id.
 	AsNew *AsNew `form:"asNew,omitempty" json:"asNew,omitempty"`
+
+	// IdempotencyKey Your key for this one operation, best a UUID; 1 to 255 printable ASCII characters. Optional: with a key, a retry within
+	// 24 hours gets the same response and does nothing more.
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
+// SetEndpointParams defines parameters for SetEndpoint.
+type SetEndpointParams struct {
+	// IdempotencyKey Your key for this one operation, best a UUID; 1 to 255 printable ASCII characters. Optional: with a key, a retry within
+	// 24 hours gets the same response and does nothing more.
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
+// CheckSignatureParams defines parameters for CheckSignature.
+type CheckSignatureParams struct {
+	// IdempotencyKey Your key for this one operation, best a UUID; 1 to 255 printable ASCII characters. Optional: with a key, a retry within
+	// 24 hours gets the same response and does nothing more.
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
+// EnableEndpointParams defines parameters for EnableEndpoint.
+type EnableEndpointParams struct {
+	// IdempotencyKey Your key for this one operation, best a UUID; 1 to 255 printable ASCII characters. Optional: with a key, a retry within
+	// 24 hours gets the same response and does nothing more.
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
+// SetEnabledEventsParams defines parameters for SetEnabledEvents.
+type SetEnabledEventsParams struct {
+	// IdempotencyKey Your key for this one operation, best a UUID; 1 to 255 printable ASCII characters. Optional: with a key, a retry within
+	// 24 hours gets the same response and does nothing more.
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
+// ExamineEndpointParams defines parameters for ExamineEndpoint.
+type ExamineEndpointParams struct {
+	// IdempotencyKey Your key for this one operation, best a UUID; 1 to 255 printable ASCII characters. Optional: with a key, a retry within
+	// 24 hours gets the same response and does nothing more.
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
+// RotateSecretParams defines parameters for RotateSecret.
+type RotateSecretParams struct {
+	// EndPrevious Whether the rotation may end a previous secret that still signs.
+	EndPrevious *EndPrevious `form:"endPrevious,omitempty" json:"endPrevious,omitempty"`
+
+	// IdempotencyKey Your key for this one operation, best a UUID; 1 to 255 printable ASCII characters. Optional: with a key, a retry within
+	// 24 hours gets the same response and does nothing more.
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
+// SendTestEventParams defines parameters for SendTestEvent.
+type SendTestEventParams struct {
+	// IdempotencyKey Your key for this one operation, best a UUID; 1 to 255 printable ASCII characters. Optional: with a key, a retry within
+	// 24 hours gets the same response and does nothing more.
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // ListEventsParams defines parameters for ListEvents.
@@ -1139,6 +1339,13 @@ type ListEventsParams struct {
 
 	// Limit The largest number of items wanted on a page.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+}
+
+// CreateRedeliveryParams defines parameters for CreateRedelivery.
+type CreateRedeliveryParams struct {
+	// IdempotencyKey Your key for this one operation, best a UUID; 1 to 255 printable ASCII characters. Optional: with a key, a retry within
+	// 24 hours gets the same response and does nothing more.
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // ListRequestsParams defines parameters for ListRequests.

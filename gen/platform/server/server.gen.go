@@ -23,13 +23,13 @@ type ServerInterface interface {
 	GetApplication(ctx echo.Context) error
 	// UpdateApplication Change the application
 	// (PUT /api/platform/v1/application)
-	UpdateApplication(ctx echo.Context) error
+	UpdateApplication(ctx echo.Context, params UpdateApplicationParams) error
 	// EndPreviousSecret End the overlap
 	// (POST /api/platform/v1/application/end-previous-secret)
-	EndPreviousSecret(ctx echo.Context) error
+	EndPreviousSecret(ctx echo.Context, params EndPreviousSecretParams) error
 	// RotateClientSecret Replace the client secret
 	// (POST /api/platform/v1/application/rotate-secret)
-	RotateClientSecret(ctx echo.Context) error
+	RotateClientSecret(ctx echo.Context, params RotateClientSecretParams) error
 	// GetChecklist Read the checklist
 	// (GET /api/platform/v1/checklist)
 	GetChecklist(ctx echo.Context) error
@@ -47,28 +47,28 @@ type ServerInterface interface {
 	GetEndpoint(ctx echo.Context) error
 	// SetEndpoint Set the URL
 	// (PUT /api/platform/v1/endpoint)
-	SetEndpoint(ctx echo.Context) error
+	SetEndpoint(ctx echo.Context, params SetEndpointParams) error
 	// CheckSignature Find out why a signature is refused
 	// (POST /api/platform/v1/endpoint/check-signature)
-	CheckSignature(ctx echo.Context) error
+	CheckSignature(ctx echo.Context, params CheckSignatureParams) error
 	// EnableEndpoint Enable a disabled endpoint
 	// (POST /api/platform/v1/endpoint/enable)
-	EnableEndpoint(ctx echo.Context) error
+	EnableEndpoint(ctx echo.Context, params EnableEndpointParams) error
 	// SetEnabledEvents Turn events about clients on and off
 	// (PUT /api/platform/v1/endpoint/events)
-	SetEnabledEvents(ctx echo.Context) error
+	SetEnabledEvents(ctx echo.Context, params SetEnabledEventsParams) error
 	// GetExamination Read the last examination
 	// (GET /api/platform/v1/endpoint/examination)
 	GetExamination(ctx echo.Context) error
 	// ExamineEndpoint Examine the endpoint
 	// (POST /api/platform/v1/endpoint/examine)
-	ExamineEndpoint(ctx echo.Context) error
+	ExamineEndpoint(ctx echo.Context, params ExamineEndpointParams) error
 	// RotateSecret Replace the signing secret
 	// (POST /api/platform/v1/endpoint/rotate-secret)
-	RotateSecret(ctx echo.Context) error
+	RotateSecret(ctx echo.Context, params RotateSecretParams) error
 	// SendTestEvent Send a test event
 	// (POST /api/platform/v1/endpoint/test)
-	SendTestEvent(ctx echo.Context) error
+	SendTestEvent(ctx echo.Context, params SendTestEventParams) error
 	// ListEvents List events
 	// (GET /api/platform/v1/events)
 	ListEvents(ctx echo.Context, params ListEventsParams) error
@@ -77,7 +77,7 @@ type ServerInterface interface {
 	GetEvent(ctx echo.Context, id EventID) error
 	// CreateRedelivery Send deliveries again after an outage
 	// (POST /api/platform/v1/redeliveries)
-	CreateRedelivery(ctx echo.Context) error
+	CreateRedelivery(ctx echo.Context, params CreateRedeliveryParams) error
 	// ListRequests List requests
 	// (GET /api/platform/v1/requests)
 	ListRequests(ctx echo.Context, params ListRequestsParams) error
@@ -104,8 +104,28 @@ func (w *ServerInterfaceWrapper) GetApplication(ctx echo.Context) error {
 func (w *ServerInterfaceWrapper) UpdateApplication(ctx echo.Context) error {
 	var err error
 
+	// Parameter object where we will unmarshal all parameters from the context
+	var params UpdateApplicationParams
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for Idempotency-Key, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter Idempotency-Key: %s", err))
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+	}
+
 	// Invoke the callback with all the unmarshaled arguments
-	err = w.Handler.UpdateApplication(ctx)
+	err = w.Handler.UpdateApplication(ctx, params)
 	return err
 }
 
@@ -113,8 +133,28 @@ func (w *ServerInterfaceWrapper) UpdateApplication(ctx echo.Context) error {
 func (w *ServerInterfaceWrapper) EndPreviousSecret(ctx echo.Context) error {
 	var err error
 
+	// Parameter object where we will unmarshal all parameters from the context
+	var params EndPreviousSecretParams
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for Idempotency-Key, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter Idempotency-Key: %s", err))
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+	}
+
 	// Invoke the callback with all the unmarshaled arguments
-	err = w.Handler.EndPreviousSecret(ctx)
+	err = w.Handler.EndPreviousSecret(ctx, params)
 	return err
 }
 
@@ -122,8 +162,28 @@ func (w *ServerInterfaceWrapper) EndPreviousSecret(ctx echo.Context) error {
 func (w *ServerInterfaceWrapper) RotateClientSecret(ctx echo.Context) error {
 	var err error
 
+	// Parameter object where we will unmarshal all parameters from the context
+	var params RotateClientSecretParams
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for Idempotency-Key, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter Idempotency-Key: %s", err))
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+	}
+
 	// Invoke the callback with all the unmarshaled arguments
-	err = w.Handler.RotateClientSecret(ctx)
+	err = w.Handler.RotateClientSecret(ctx, params)
 	return err
 }
 
@@ -232,6 +292,23 @@ func (w *ServerInterfaceWrapper) Redeliver(ctx echo.Context) error {
 		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter asNew: %s", err))
 	}
 
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for Idempotency-Key, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter Idempotency-Key: %s", err))
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+	}
+
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.Redeliver(ctx, id, params)
 	return err
@@ -250,8 +327,28 @@ func (w *ServerInterfaceWrapper) GetEndpoint(ctx echo.Context) error {
 func (w *ServerInterfaceWrapper) SetEndpoint(ctx echo.Context) error {
 	var err error
 
+	// Parameter object where we will unmarshal all parameters from the context
+	var params SetEndpointParams
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for Idempotency-Key, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter Idempotency-Key: %s", err))
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+	}
+
 	// Invoke the callback with all the unmarshaled arguments
-	err = w.Handler.SetEndpoint(ctx)
+	err = w.Handler.SetEndpoint(ctx, params)
 	return err
 }
 
@@ -259,8 +356,28 @@ func (w *ServerInterfaceWrapper) SetEndpoint(ctx echo.Context) error {
 func (w *ServerInterfaceWrapper) CheckSignature(ctx echo.Context) error {
 	var err error
 
+	// Parameter object where we will unmarshal all parameters from the context
+	var params CheckSignatureParams
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for Idempotency-Key, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter Idempotency-Key: %s", err))
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+	}
+
 	// Invoke the callback with all the unmarshaled arguments
-	err = w.Handler.CheckSignature(ctx)
+	err = w.Handler.CheckSignature(ctx, params)
 	return err
 }
 
@@ -268,8 +385,28 @@ func (w *ServerInterfaceWrapper) CheckSignature(ctx echo.Context) error {
 func (w *ServerInterfaceWrapper) EnableEndpoint(ctx echo.Context) error {
 	var err error
 
+	// Parameter object where we will unmarshal all parameters from the context
+	var params EnableEndpointParams
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for Idempotency-Key, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter Idempotency-Key: %s", err))
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+	}
+
 	// Invoke the callback with all the unmarshaled arguments
-	err = w.Handler.EnableEndpoint(ctx)
+	err = w.Handler.EnableEndpoint(ctx, params)
 	return err
 }
 
@@ -277,8 +414,28 @@ func (w *ServerInterfaceWrapper) EnableEndpoint(ctx echo.Context) error {
 func (w *ServerInterfaceWrapper) SetEnabledEvents(ctx echo.Context) error {
 	var err error
 
+	// Parameter object where we will unmarshal all parameters from the context
+	var params SetEnabledEventsParams
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for Idempotency-Key, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter Idempotency-Key: %s", err))
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+	}
+
 	// Invoke the callback with all the unmarshaled arguments
-	err = w.Handler.SetEnabledEvents(ctx)
+	err = w.Handler.SetEnabledEvents(ctx, params)
 	return err
 }
 
@@ -295,8 +452,28 @@ func (w *ServerInterfaceWrapper) GetExamination(ctx echo.Context) error {
 func (w *ServerInterfaceWrapper) ExamineEndpoint(ctx echo.Context) error {
 	var err error
 
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ExamineEndpointParams
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for Idempotency-Key, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter Idempotency-Key: %s", err))
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+	}
+
 	// Invoke the callback with all the unmarshaled arguments
-	err = w.Handler.ExamineEndpoint(ctx)
+	err = w.Handler.ExamineEndpoint(ctx, params)
 	return err
 }
 
@@ -304,8 +481,34 @@ func (w *ServerInterfaceWrapper) ExamineEndpoint(ctx echo.Context) error {
 func (w *ServerInterfaceWrapper) RotateSecret(ctx echo.Context) error {
 	var err error
 
+	// Parameter object where we will unmarshal all parameters from the context
+	var params RotateSecretParams
+	// ------------- Optional query parameter "endPrevious" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "endPrevious", ctx.QueryParams(), &params.EndPrevious, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter endPrevious: %s", err))
+	}
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for Idempotency-Key, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter Idempotency-Key: %s", err))
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+	}
+
 	// Invoke the callback with all the unmarshaled arguments
-	err = w.Handler.RotateSecret(ctx)
+	err = w.Handler.RotateSecret(ctx, params)
 	return err
 }
 
@@ -313,8 +516,28 @@ func (w *ServerInterfaceWrapper) RotateSecret(ctx echo.Context) error {
 func (w *ServerInterfaceWrapper) SendTestEvent(ctx echo.Context) error {
 	var err error
 
+	// Parameter object where we will unmarshal all parameters from the context
+	var params SendTestEventParams
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for Idempotency-Key, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter Idempotency-Key: %s", err))
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+	}
+
 	// Invoke the callback with all the unmarshaled arguments
-	err = w.Handler.SendTestEvent(ctx)
+	err = w.Handler.SendTestEvent(ctx, params)
 	return err
 }
 
@@ -363,8 +586,28 @@ func (w *ServerInterfaceWrapper) GetEvent(ctx echo.Context) error {
 func (w *ServerInterfaceWrapper) CreateRedelivery(ctx echo.Context) error {
 	var err error
 
+	// Parameter object where we will unmarshal all parameters from the context
+	var params CreateRedeliveryParams
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for Idempotency-Key, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter Idempotency-Key: %s", err))
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+	}
+
 	// Invoke the callback with all the unmarshaled arguments
-	err = w.Handler.CreateRedelivery(ctx)
+	err = w.Handler.CreateRedelivery(ctx, params)
 	return err
 }
 
@@ -802,6 +1045,19 @@ func OnWalletToppedUpWebhookHandler(si WebhookReceiverInterface, middlewares ...
 	return h
 }
 
+type ConflictResponseHeaders struct {
+	RetryAfter          *int
+	XRateLimitLimit     int
+	XRateLimitRemaining int
+	XRateLimitReset     int64
+	XRequestID          string
+}
+type ConflictJSONResponse struct {
+	Body ConflictError
+
+	Headers ConflictResponseHeaders
+}
+
 type EndpointGoneResponse struct {
 }
 
@@ -841,6 +1097,18 @@ type NotFoundJSONResponse struct {
 	Headers NotFoundResponseHeaders
 }
 
+type PortalOnlyResponseHeaders struct {
+	XRateLimitLimit     int
+	XRateLimitRemaining int
+	XRateLimitReset     int64
+	XRequestID          string
+}
+type PortalOnlyJSONResponse struct {
+	Body PortalOnlyError
+
+	Headers PortalOnlyResponseHeaders
+}
+
 type RateLimitedResponseHeaders struct {
 	RetryAfter          int
 	XRateLimitLimit     int
@@ -852,6 +1120,19 @@ type RateLimitedJSONResponse struct {
 	Body RateLimitedError
 
 	Headers RateLimitedResponseHeaders
+}
+
+type SecretConflictResponseHeaders struct {
+	RetryAfter          *int
+	XRateLimitLimit     int
+	XRateLimitRemaining int
+	XRateLimitReset     int64
+	XRequestID          string
+}
+type SecretConflictJSONResponse struct {
+	Body SecretConflictError
+
+	Headers SecretConflictResponseHeaders
 }
 
 type UnauthorizedResponseHeaders struct {
@@ -1039,7 +1320,8 @@ func (response GetApplication503JSONResponse) VisitGetApplicationResponse(w http
 }
 
 type UpdateApplicationRequestObject struct {
-	Body *UpdateApplicationJSONRequestBody
+	Params UpdateApplicationParams
+	Body   *UpdateApplicationJSONRequestBody
 }
 
 type UpdateApplicationResponseObject interface {
@@ -1047,6 +1329,7 @@ type UpdateApplicationResponseObject interface {
 }
 
 type UpdateApplication200ResponseHeaders struct {
+	IdempotentReplayed  *string
 	XRateLimitLimit     int
 	XRateLimitRemaining int
 	XRateLimitReset     int64
@@ -1065,6 +1348,9 @@ func (response UpdateApplication200JSONResponse) VisitUpdateApplicationResponse(
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
 	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(response.Headers.XRateLimitRemaining))
 	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
@@ -1111,6 +1397,24 @@ func (response UpdateApplication401JSONResponse) VisitUpdateApplicationResponse(
 	return err
 }
 
+type UpdateApplication403JSONResponse struct{ PortalOnlyJSONResponse }
+
+func (response UpdateApplication403JSONResponse) VisitUpdateApplicationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
+	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(response.Headers.XRateLimitRemaining))
+	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type UpdateApplication404JSONResponse struct{ NotFoundJSONResponse }
 
 func (response UpdateApplication404JSONResponse) VisitUpdateApplicationResponse(w http.ResponseWriter) error {
@@ -1125,6 +1429,27 @@ func (response UpdateApplication404JSONResponse) VisitUpdateApplicationResponse(
 	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
 	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestID))
 	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateApplication409JSONResponse struct{ ConflictJSONResponse }
+
+func (response UpdateApplication409JSONResponse) VisitUpdateApplicationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
+	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(response.Headers.XRateLimitRemaining))
+	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(409)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -1204,6 +1529,7 @@ func (response UpdateApplication503JSONResponse) VisitUpdateApplicationResponse(
 }
 
 type EndPreviousSecretRequestObject struct {
+	Params EndPreviousSecretParams
 }
 
 type EndPreviousSecretResponseObject interface {
@@ -1211,6 +1537,7 @@ type EndPreviousSecretResponseObject interface {
 }
 
 type EndPreviousSecret200ResponseHeaders struct {
+	IdempotentReplayed  *string
 	XRateLimitLimit     int
 	XRateLimitRemaining int
 	XRateLimitReset     int64
@@ -1229,6 +1556,9 @@ func (response EndPreviousSecret200JSONResponse) VisitEndPreviousSecretResponse(
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
 	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(response.Headers.XRateLimitRemaining))
 	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
@@ -1293,6 +1623,27 @@ func (response EndPreviousSecret404JSONResponse) VisitEndPreviousSecretResponse(
 	return err
 }
 
+type EndPreviousSecret409JSONResponse struct{ ConflictJSONResponse }
+
+func (response EndPreviousSecret409JSONResponse) VisitEndPreviousSecretResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
+	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(response.Headers.XRateLimitRemaining))
+	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type EndPreviousSecret429JSONResponse struct{ RateLimitedJSONResponse }
 
 func (response EndPreviousSecret429JSONResponse) VisitEndPreviousSecretResponse(w http.ResponseWriter) error {
@@ -1350,7 +1701,8 @@ func (response EndPreviousSecret503JSONResponse) VisitEndPreviousSecretResponse(
 }
 
 type RotateClientSecretRequestObject struct {
-	Body *RotateClientSecretJSONRequestBody
+	Params RotateClientSecretParams
+	Body   *RotateClientSecretJSONRequestBody
 }
 
 type RotateClientSecretResponseObject interface {
@@ -1358,6 +1710,7 @@ type RotateClientSecretResponseObject interface {
 }
 
 type RotateClientSecret200ResponseHeaders struct {
+	IdempotentReplayed  *string
 	XRateLimitLimit     int
 	XRateLimitRemaining int
 	XRateLimitReset     int64
@@ -1376,6 +1729,9 @@ func (response RotateClientSecret200JSONResponse) VisitRotateClientSecretRespons
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
 	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(response.Headers.XRateLimitRemaining))
 	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
@@ -1436,6 +1792,27 @@ func (response RotateClientSecret404JSONResponse) VisitRotateClientSecretRespons
 	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
 	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestID))
 	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RotateClientSecret409JSONResponse struct{ SecretConflictJSONResponse }
+
+func (response RotateClientSecret409JSONResponse) VisitRotateClientSecretResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
+	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(response.Headers.XRateLimitRemaining))
+	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(409)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -1928,6 +2305,7 @@ type RedeliverResponseObject interface {
 }
 
 type Redeliver202ResponseHeaders struct {
+	IdempotentReplayed  *string
 	XRateLimitLimit     int
 	XRateLimitRemaining int
 	XRateLimitReset     int64
@@ -1946,6 +2324,9 @@ func (response Redeliver202JSONResponse) VisitRedeliverResponse(w http.ResponseW
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
 	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(response.Headers.XRateLimitRemaining))
 	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
@@ -2006,6 +2387,27 @@ func (response Redeliver404JSONResponse) VisitRedeliverResponse(w http.ResponseW
 	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
 	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestID))
 	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type Redeliver409JSONResponse struct{ ConflictJSONResponse }
+
+func (response Redeliver409JSONResponse) VisitRedeliverResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
+	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(response.Headers.XRateLimitRemaining))
+	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(409)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -2213,7 +2615,8 @@ func (response GetEndpoint503JSONResponse) VisitGetEndpointResponse(w http.Respo
 }
 
 type SetEndpointRequestObject struct {
-	Body *SetEndpointJSONRequestBody
+	Params SetEndpointParams
+	Body   *SetEndpointJSONRequestBody
 }
 
 type SetEndpointResponseObject interface {
@@ -2221,6 +2624,7 @@ type SetEndpointResponseObject interface {
 }
 
 type SetEndpoint200ResponseHeaders struct {
+	IdempotentReplayed  *string
 	XRateLimitLimit     int
 	XRateLimitRemaining int
 	XRateLimitReset     int64
@@ -2239,6 +2643,9 @@ func (response SetEndpoint200JSONResponse) VisitSetEndpointResponse(w http.Respo
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
 	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(response.Headers.XRateLimitRemaining))
 	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
@@ -2299,6 +2706,27 @@ func (response SetEndpoint404JSONResponse) VisitSetEndpointResponse(w http.Respo
 	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
 	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestID))
 	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SetEndpoint409JSONResponse struct{ ConflictJSONResponse }
+
+func (response SetEndpoint409JSONResponse) VisitSetEndpointResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
+	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(response.Headers.XRateLimitRemaining))
+	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(409)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -2378,7 +2806,8 @@ func (response SetEndpoint503JSONResponse) VisitSetEndpointResponse(w http.Respo
 }
 
 type CheckSignatureRequestObject struct {
-	Body *CheckSignatureJSONRequestBody
+	Params CheckSignatureParams
+	Body   *CheckSignatureJSONRequestBody
 }
 
 type CheckSignatureResponseObject interface {
@@ -2386,6 +2815,7 @@ type CheckSignatureResponseObject interface {
 }
 
 type CheckSignature200ResponseHeaders struct {
+	IdempotentReplayed  *string
 	XRateLimitLimit     int
 	XRateLimitRemaining int
 	XRateLimitReset     int64
@@ -2404,6 +2834,9 @@ func (response CheckSignature200JSONResponse) VisitCheckSignatureResponse(w http
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
 	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(response.Headers.XRateLimitRemaining))
 	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
@@ -2464,6 +2897,27 @@ func (response CheckSignature404JSONResponse) VisitCheckSignatureResponse(w http
 	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
 	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestID))
 	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CheckSignature409JSONResponse struct{ ConflictJSONResponse }
+
+func (response CheckSignature409JSONResponse) VisitCheckSignatureResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
+	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(response.Headers.XRateLimitRemaining))
+	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(409)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -2543,6 +2997,7 @@ func (response CheckSignature503JSONResponse) VisitCheckSignatureResponse(w http
 }
 
 type EnableEndpointRequestObject struct {
+	Params EnableEndpointParams
 }
 
 type EnableEndpointResponseObject interface {
@@ -2550,6 +3005,7 @@ type EnableEndpointResponseObject interface {
 }
 
 type EnableEndpoint200ResponseHeaders struct {
+	IdempotentReplayed  *string
 	XRateLimitLimit     int
 	XRateLimitRemaining int
 	XRateLimitReset     int64
@@ -2568,6 +3024,9 @@ func (response EnableEndpoint200JSONResponse) VisitEnableEndpointResponse(w http
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
 	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(response.Headers.XRateLimitRemaining))
 	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
@@ -2632,6 +3091,27 @@ func (response EnableEndpoint404JSONResponse) VisitEnableEndpointResponse(w http
 	return err
 }
 
+type EnableEndpoint409JSONResponse struct{ ConflictJSONResponse }
+
+func (response EnableEndpoint409JSONResponse) VisitEnableEndpointResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
+	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(response.Headers.XRateLimitRemaining))
+	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type EnableEndpoint429JSONResponse struct{ RateLimitedJSONResponse }
 
 func (response EnableEndpoint429JSONResponse) VisitEnableEndpointResponse(w http.ResponseWriter) error {
@@ -2689,7 +3169,8 @@ func (response EnableEndpoint503JSONResponse) VisitEnableEndpointResponse(w http
 }
 
 type SetEnabledEventsRequestObject struct {
-	Body *SetEnabledEventsJSONRequestBody
+	Params SetEnabledEventsParams
+	Body   *SetEnabledEventsJSONRequestBody
 }
 
 type SetEnabledEventsResponseObject interface {
@@ -2697,6 +3178,7 @@ type SetEnabledEventsResponseObject interface {
 }
 
 type SetEnabledEvents200ResponseHeaders struct {
+	IdempotentReplayed  *string
 	XRateLimitLimit     int
 	XRateLimitRemaining int
 	XRateLimitReset     int64
@@ -2715,6 +3197,9 @@ func (response SetEnabledEvents200JSONResponse) VisitSetEnabledEventsResponse(w 
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
 	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(response.Headers.XRateLimitRemaining))
 	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
@@ -2775,6 +3260,27 @@ func (response SetEnabledEvents404JSONResponse) VisitSetEnabledEventsResponse(w 
 	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
 	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestID))
 	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SetEnabledEvents409JSONResponse struct{ ConflictJSONResponse }
+
+func (response SetEnabledEvents409JSONResponse) VisitSetEnabledEventsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
+	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(response.Headers.XRateLimitRemaining))
+	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(409)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -3000,6 +3506,7 @@ func (response GetExamination503JSONResponse) VisitGetExaminationResponse(w http
 }
 
 type ExamineEndpointRequestObject struct {
+	Params ExamineEndpointParams
 }
 
 type ExamineEndpointResponseObject interface {
@@ -3007,6 +3514,7 @@ type ExamineEndpointResponseObject interface {
 }
 
 type ExamineEndpoint200ResponseHeaders struct {
+	IdempotentReplayed  *string
 	XRateLimitLimit     int
 	XRateLimitRemaining int
 	XRateLimitReset     int64
@@ -3025,6 +3533,9 @@ func (response ExamineEndpoint200JSONResponse) VisitExamineEndpointResponse(w ht
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
 	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(response.Headers.XRateLimitRemaining))
 	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
@@ -3067,6 +3578,27 @@ func (response ExamineEndpoint401JSONResponse) VisitExamineEndpointResponse(w ht
 	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
 	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestID))
 	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExamineEndpoint409JSONResponse struct{ ConflictJSONResponse }
+
+func (response ExamineEndpoint409JSONResponse) VisitExamineEndpointResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
+	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(response.Headers.XRateLimitRemaining))
+	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(409)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -3146,6 +3678,7 @@ func (response ExamineEndpoint503JSONResponse) VisitExamineEndpointResponse(w ht
 }
 
 type RotateSecretRequestObject struct {
+	Params RotateSecretParams
 }
 
 type RotateSecretResponseObject interface {
@@ -3153,6 +3686,7 @@ type RotateSecretResponseObject interface {
 }
 
 type RotateSecret200ResponseHeaders struct {
+	IdempotentReplayed  *string
 	XRateLimitLimit     int
 	XRateLimitRemaining int
 	XRateLimitReset     int64
@@ -3171,6 +3705,9 @@ func (response RotateSecret200JSONResponse) VisitRotateSecretResponse(w http.Res
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
 	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(response.Headers.XRateLimitRemaining))
 	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
@@ -3235,6 +3772,27 @@ func (response RotateSecret404JSONResponse) VisitRotateSecretResponse(w http.Res
 	return err
 }
 
+type RotateSecret409JSONResponse struct{ SecretConflictJSONResponse }
+
+func (response RotateSecret409JSONResponse) VisitRotateSecretResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
+	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(response.Headers.XRateLimitRemaining))
+	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type RotateSecret429JSONResponse struct{ RateLimitedJSONResponse }
 
 func (response RotateSecret429JSONResponse) VisitRotateSecretResponse(w http.ResponseWriter) error {
@@ -3292,7 +3850,8 @@ func (response RotateSecret503JSONResponse) VisitRotateSecretResponse(w http.Res
 }
 
 type SendTestEventRequestObject struct {
-	Body *SendTestEventJSONRequestBody
+	Params SendTestEventParams
+	Body   *SendTestEventJSONRequestBody
 }
 
 type SendTestEventResponseObject interface {
@@ -3300,6 +3859,7 @@ type SendTestEventResponseObject interface {
 }
 
 type SendTestEvent202ResponseHeaders struct {
+	IdempotentReplayed  *string
 	XRateLimitLimit     int
 	XRateLimitRemaining int
 	XRateLimitReset     int64
@@ -3318,6 +3878,9 @@ func (response SendTestEvent202JSONResponse) VisitSendTestEventResponse(w http.R
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
 	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(response.Headers.XRateLimitRemaining))
 	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
@@ -3378,6 +3941,27 @@ func (response SendTestEvent404JSONResponse) VisitSendTestEventResponse(w http.R
 	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
 	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestID))
 	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SendTestEvent409JSONResponse struct{ ConflictJSONResponse }
+
+func (response SendTestEvent409JSONResponse) VisitSendTestEventResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
+	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(response.Headers.XRateLimitRemaining))
+	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(409)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -3751,7 +4335,8 @@ func (response GetEvent503JSONResponse) VisitGetEventResponse(w http.ResponseWri
 }
 
 type CreateRedeliveryRequestObject struct {
-	Body *CreateRedeliveryJSONRequestBody
+	Params CreateRedeliveryParams
+	Body   *CreateRedeliveryJSONRequestBody
 }
 
 type CreateRedeliveryResponseObject interface {
@@ -3759,6 +4344,7 @@ type CreateRedeliveryResponseObject interface {
 }
 
 type CreateRedelivery202ResponseHeaders struct {
+	IdempotentReplayed  *string
 	XRateLimitLimit     int
 	XRateLimitRemaining int
 	XRateLimitReset     int64
@@ -3777,6 +4363,9 @@ func (response CreateRedelivery202JSONResponse) VisitCreateRedeliveryResponse(w 
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
 	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(response.Headers.XRateLimitRemaining))
 	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
@@ -3819,6 +4408,27 @@ func (response CreateRedelivery401JSONResponse) VisitCreateRedeliveryResponse(w 
 	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
 	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestID))
 	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateRedelivery409JSONResponse struct{ ConflictJSONResponse }
+
+func (response CreateRedelivery409JSONResponse) VisitCreateRedeliveryResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
+	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(response.Headers.XRateLimitRemaining))
+	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(409)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -4279,8 +4889,10 @@ func (sh *strictHandler) GetApplication(ctx echo.Context) error {
 }
 
 // UpdateApplication operation middleware
-func (sh *strictHandler) UpdateApplication(ctx echo.Context) error {
+func (sh *strictHandler) UpdateApplication(ctx echo.Context, params UpdateApplicationParams) error {
 	var request UpdateApplicationRequestObject
+
+	request.Params = params
 
 	var body UpdateApplicationJSONRequestBody
 	var err error
@@ -4325,8 +4937,10 @@ func (sh *strictHandler) UpdateApplication(ctx echo.Context) error {
 }
 
 // EndPreviousSecret operation middleware
-func (sh *strictHandler) EndPreviousSecret(ctx echo.Context) error {
+func (sh *strictHandler) EndPreviousSecret(ctx echo.Context, params EndPreviousSecretParams) error {
 	var request EndPreviousSecretRequestObject
+
+	request.Params = params
 
 	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
 		return sh.ssi.EndPreviousSecret(ctx.Request().Context(), request.(EndPreviousSecretRequestObject))
@@ -4348,8 +4962,10 @@ func (sh *strictHandler) EndPreviousSecret(ctx echo.Context) error {
 }
 
 // RotateClientSecret operation middleware
-func (sh *strictHandler) RotateClientSecret(ctx echo.Context) error {
+func (sh *strictHandler) RotateClientSecret(ctx echo.Context, params RotateClientSecretParams) error {
 	var request RotateClientSecretRequestObject
+
+	request.Params = params
 
 	var body RotateClientSecretJSONRequestBody
 	var err error
@@ -4516,8 +5132,10 @@ func (sh *strictHandler) GetEndpoint(ctx echo.Context) error {
 }
 
 // SetEndpoint operation middleware
-func (sh *strictHandler) SetEndpoint(ctx echo.Context) error {
+func (sh *strictHandler) SetEndpoint(ctx echo.Context, params SetEndpointParams) error {
 	var request SetEndpointRequestObject
+
+	request.Params = params
 
 	var body SetEndpointJSONRequestBody
 	var err error
@@ -4562,8 +5180,10 @@ func (sh *strictHandler) SetEndpoint(ctx echo.Context) error {
 }
 
 // CheckSignature operation middleware
-func (sh *strictHandler) CheckSignature(ctx echo.Context) error {
+func (sh *strictHandler) CheckSignature(ctx echo.Context, params CheckSignatureParams) error {
 	var request CheckSignatureRequestObject
+
+	request.Params = params
 
 	var body CheckSignatureJSONRequestBody
 	var err error
@@ -4608,8 +5228,10 @@ func (sh *strictHandler) CheckSignature(ctx echo.Context) error {
 }
 
 // EnableEndpoint operation middleware
-func (sh *strictHandler) EnableEndpoint(ctx echo.Context) error {
+func (sh *strictHandler) EnableEndpoint(ctx echo.Context, params EnableEndpointParams) error {
 	var request EnableEndpointRequestObject
+
+	request.Params = params
 
 	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
 		return sh.ssi.EnableEndpoint(ctx.Request().Context(), request.(EnableEndpointRequestObject))
@@ -4631,8 +5253,10 @@ func (sh *strictHandler) EnableEndpoint(ctx echo.Context) error {
 }
 
 // SetEnabledEvents operation middleware
-func (sh *strictHandler) SetEnabledEvents(ctx echo.Context) error {
+func (sh *strictHandler) SetEnabledEvents(ctx echo.Context, params SetEnabledEventsParams) error {
 	var request SetEnabledEventsRequestObject
+
+	request.Params = params
 
 	var body SetEnabledEventsJSONRequestBody
 	var err error
@@ -4700,8 +5324,10 @@ func (sh *strictHandler) GetExamination(ctx echo.Context) error {
 }
 
 // ExamineEndpoint operation middleware
-func (sh *strictHandler) ExamineEndpoint(ctx echo.Context) error {
+func (sh *strictHandler) ExamineEndpoint(ctx echo.Context, params ExamineEndpointParams) error {
 	var request ExamineEndpointRequestObject
+
+	request.Params = params
 
 	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
 		return sh.ssi.ExamineEndpoint(ctx.Request().Context(), request.(ExamineEndpointRequestObject))
@@ -4723,8 +5349,10 @@ func (sh *strictHandler) ExamineEndpoint(ctx echo.Context) error {
 }
 
 // RotateSecret operation middleware
-func (sh *strictHandler) RotateSecret(ctx echo.Context) error {
+func (sh *strictHandler) RotateSecret(ctx echo.Context, params RotateSecretParams) error {
 	var request RotateSecretRequestObject
+
+	request.Params = params
 
 	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
 		return sh.ssi.RotateSecret(ctx.Request().Context(), request.(RotateSecretRequestObject))
@@ -4746,8 +5374,10 @@ func (sh *strictHandler) RotateSecret(ctx echo.Context) error {
 }
 
 // SendTestEvent operation middleware
-func (sh *strictHandler) SendTestEvent(ctx echo.Context) error {
+func (sh *strictHandler) SendTestEvent(ctx echo.Context, params SendTestEventParams) error {
 	var request SendTestEventRequestObject
+
+	request.Params = params
 
 	var body SendTestEventJSONRequestBody
 	var err error
@@ -4842,8 +5472,10 @@ func (sh *strictHandler) GetEvent(ctx echo.Context, id EventID) error {
 }
 
 // CreateRedelivery operation middleware
-func (sh *strictHandler) CreateRedelivery(ctx echo.Context) error {
+func (sh *strictHandler) CreateRedelivery(ctx echo.Context, params CreateRedeliveryParams) error {
 	var request CreateRedeliveryRequestObject
+
+	request.Params = params
 
 	var body CreateRedeliveryJSONRequestBody
 	var err error

@@ -7,13 +7,19 @@ import "partnerd/internal/clock"
 
 // Defines values for ConflictErrorCode.
 const (
-	ConflictErrorCodeLIMITREACHED      ConflictErrorCode = "LIMIT_REACHED"
-	ConflictErrorCodeSTATUSUNREACHABLE ConflictErrorCode = "STATUS_UNREACHABLE"
+	ConflictErrorCodeIDEMPOTENCYCONFLICT   ConflictErrorCode = "IDEMPOTENCY_CONFLICT"
+	ConflictErrorCodeIDEMPOTENCYINPROGRESS ConflictErrorCode = "IDEMPOTENCY_IN_PROGRESS"
+	ConflictErrorCodeLIMITREACHED          ConflictErrorCode = "LIMIT_REACHED"
+	ConflictErrorCodeSTATUSUNREACHABLE     ConflictErrorCode = "STATUS_UNREACHABLE"
 )
 
 // Valid indicates whether the value is a known member of the ConflictErrorCode enum.
 func (e ConflictErrorCode) Valid() bool {
 	switch e {
+	case ConflictErrorCodeIDEMPOTENCYCONFLICT:
+		return true
+	case ConflictErrorCodeIDEMPOTENCYINPROGRESS:
+		return true
 	case ConflictErrorCodeLIMITREACHED:
 		return true
 	case ConflictErrorCodeSTATUSUNREACHABLE:
@@ -25,21 +31,27 @@ func (e ConflictErrorCode) Valid() bool {
 
 // Defines values for ErrorCode.
 const (
-	ErrorCodeINTERNALERROR     ErrorCode = "INTERNAL_ERROR"
-	ErrorCodeINVALIDREQUEST    ErrorCode = "INVALID_REQUEST"
-	ErrorCodeLIMITREACHED      ErrorCode = "LIMIT_REACHED"
-	ErrorCodeMETHODNOTALLOWED  ErrorCode = "METHOD_NOT_ALLOWED"
-	ErrorCodeNOTFOUND          ErrorCode = "NOT_FOUND"
-	ErrorCodeRATELIMITED       ErrorCode = "RATE_LIMITED"
-	ErrorCodeSTATUSUNREACHABLE ErrorCode = "STATUS_UNREACHABLE"
-	ErrorCodeUNAUTHORIZED      ErrorCode = "UNAUTHORIZED"
-	ErrorCodeUNAVAILABLE       ErrorCode = "UNAVAILABLE"
-	ErrorCodeVALIDATIONERROR   ErrorCode = "VALIDATION_ERROR"
+	ErrorCodeIDEMPOTENCYCONFLICT   ErrorCode = "IDEMPOTENCY_CONFLICT"
+	ErrorCodeIDEMPOTENCYINPROGRESS ErrorCode = "IDEMPOTENCY_IN_PROGRESS"
+	ErrorCodeINTERNALERROR         ErrorCode = "INTERNAL_ERROR"
+	ErrorCodeINVALIDREQUEST        ErrorCode = "INVALID_REQUEST"
+	ErrorCodeLIMITREACHED          ErrorCode = "LIMIT_REACHED"
+	ErrorCodeMETHODNOTALLOWED      ErrorCode = "METHOD_NOT_ALLOWED"
+	ErrorCodeNOTFOUND              ErrorCode = "NOT_FOUND"
+	ErrorCodeRATELIMITED           ErrorCode = "RATE_LIMITED"
+	ErrorCodeSTATUSUNREACHABLE     ErrorCode = "STATUS_UNREACHABLE"
+	ErrorCodeUNAUTHORIZED          ErrorCode = "UNAUTHORIZED"
+	ErrorCodeUNAVAILABLE           ErrorCode = "UNAVAILABLE"
+	ErrorCodeVALIDATIONERROR       ErrorCode = "VALIDATION_ERROR"
 )
 
 // Valid indicates whether the value is a known member of the ErrorCode enum.
 func (e ErrorCode) Valid() bool {
 	switch e {
+	case ErrorCodeIDEMPOTENCYCONFLICT:
+		return true
+	case ErrorCodeIDEMPOTENCYINPROGRESS:
+		return true
 	case ErrorCodeINTERNALERROR:
 		return true
 	case ErrorCodeINVALIDREQUEST:
@@ -128,6 +140,24 @@ func (e IssueCode) Valid() bool {
 	case IssueCodeTooSmall:
 		return true
 	case IssueCodeUnknownField:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for KeyConflictErrorCode.
+const (
+	KeyConflictErrorCodeIDEMPOTENCYCONFLICT   KeyConflictErrorCode = "IDEMPOTENCY_CONFLICT"
+	KeyConflictErrorCodeIDEMPOTENCYINPROGRESS KeyConflictErrorCode = "IDEMPOTENCY_IN_PROGRESS"
+)
+
+// Valid indicates whether the value is a known member of the KeyConflictErrorCode enum.
+func (e KeyConflictErrorCode) Valid() bool {
+	switch e {
+	case KeyConflictErrorCodeIDEMPOTENCYCONFLICT:
+		return true
+	case KeyConflictErrorCodeIDEMPOTENCYINPROGRESS:
 		return true
 	default:
 		return false
@@ -491,6 +521,18 @@ type Issue struct {
 // IssueCode What is wrong with one field.
 type IssueCode string
 
+// KeyConflictError The key belongs to another request.
+type KeyConflictError struct {
+	// Code The cause, for programs.
+	Code KeyConflictErrorCode `json:"code"`
+
+	// Message The cause in English, for logs and developers.
+	Message string `json:"message"`
+}
+
+// KeyConflictErrorCode The cause, for programs.
+type KeyConflictErrorCode string
+
 // Lawyer A lawyer of yours.
 type Lawyer struct {
 	// Available He is at work, or comes back to it when what he has in hand is over.
@@ -755,6 +797,9 @@ type ConsultationID = string
 // Cursor defines model for Cursor.
 type Cursor = string
 
+// IdempotencyKey defines model for IdempotencyKey.
+type IdempotencyKey = string
+
 // LawyerID defines model for LawyerID.
 type LawyerID = string
 
@@ -770,6 +815,9 @@ type Conflict = ConflictError
 // InvalidRequest The request is malformed, or a header or a query parameter is wrong.
 type InvalidRequest = InvalidRequestError
 
+// KeyConflict The key belongs to another request.
+type KeyConflict = KeyConflictError
+
 // NotFound There is no such thing of yours.
 type NotFound = NotFoundError
 
@@ -781,6 +829,48 @@ type Unauthorized = UnauthorizedError
 
 // Unavailable The service cannot answer now; repeat the request later.
 type Unavailable = UnavailableError
+
+// CreateClientParams defines parameters for CreateClient.
+type CreateClientParams struct {
+	// IdempotencyKey Your key for this one operation, best a UUID; 1 to 255 printable ASCII characters. Optional: with a key, a retry within
+	// 24 hours gets the same response and does nothing more.
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
+// DeleteClientParams defines parameters for DeleteClient.
+type DeleteClientParams struct {
+	// IdempotencyKey Your key for this one operation, best a UUID; 1 to 255 printable ASCII characters. Optional: with a key, a retry within
+	// 24 hours gets the same response and does nothing more.
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
+// LinkClientParams defines parameters for LinkClient.
+type LinkClientParams struct {
+	// IdempotencyKey Your key for this one operation, best a UUID; 1 to 255 printable ASCII characters. Optional: with a key, a retry within
+	// 24 hours gets the same response and does nothing more.
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
+// SetClientScenarioParams defines parameters for SetClientScenario.
+type SetClientScenarioParams struct {
+	// IdempotencyKey Your key for this one operation, best a UUID; 1 to 255 printable ASCII characters. Optional: with a key, a retry within
+	// 24 hours gets the same response and does nothing more.
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
+// AdvanceClockParams defines parameters for AdvanceClock.
+type AdvanceClockParams struct {
+	// IdempotencyKey Your key for this one operation, best a UUID; 1 to 255 printable ASCII characters. Optional: with a key, a retry within
+	// 24 hours gets the same response and does nothing more.
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
+// RunConsultationParams defines parameters for RunConsultation.
+type RunConsultationParams struct {
+	// IdempotencyKey Your key for this one operation, best a UUID; 1 to 255 printable ASCII characters. Optional: with a key, a retry within
+	// 24 hours gets the same response and does nothing more.
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
 
 // ListMessagesParams defines parameters for ListMessages.
 type ListMessagesParams struct {
@@ -795,6 +885,27 @@ type ListMessagesParams struct {
 
 	// Limit How many at most.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+}
+
+// CreateLawyerParams defines parameters for CreateLawyer.
+type CreateLawyerParams struct {
+	// IdempotencyKey Your key for this one operation, best a UUID; 1 to 255 printable ASCII characters. Optional: with a key, a retry within
+	// 24 hours gets the same response and does nothing more.
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
+// DeleteLawyerParams defines parameters for DeleteLawyer.
+type DeleteLawyerParams struct {
+	// IdempotencyKey Your key for this one operation, best a UUID; 1 to 255 printable ASCII characters. Optional: with a key, a retry within
+	// 24 hours gets the same response and does nothing more.
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
+// SetLawyerAvailabilityParams defines parameters for SetLawyerAvailability.
+type SetLawyerAvailabilityParams struct {
+	// IdempotencyKey Your key for this one operation, best a UUID; 1 to 255 printable ASCII characters. Optional: with a key, a retry within
+	// 24 hours gets the same response and does nothing more.
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // CreateClientJSONRequestBody defines body for CreateClient for application/json ContentType.

@@ -23,22 +23,22 @@ type ServerInterface interface {
 	ListClients(ctx echo.Context) error
 	// CreateClient Make a test client
 	// (POST /api/platform/v1/sandbox/clients)
-	CreateClient(ctx echo.Context) error
+	CreateClient(ctx echo.Context, params CreateClientParams) error
 	// DeleteClient Delete a test client
 	// (DELETE /api/platform/v1/sandbox/clients/{clientId})
-	DeleteClient(ctx echo.Context, clientID ClientID) error
+	DeleteClient(ctx echo.Context, clientID ClientID, params DeleteClientParams) error
 	// LinkClient Link a test client
 	// (POST /api/platform/v1/sandbox/clients/{clientId}/link)
-	LinkClient(ctx echo.Context, clientID ClientID) error
+	LinkClient(ctx echo.Context, clientID ClientID, params LinkClientParams) error
 	// SetClientScenario Choose for a client
 	// (PUT /api/platform/v1/sandbox/clients/{clientId}/scenario)
-	SetClientScenario(ctx echo.Context, clientID ClientID) error
+	SetClientScenario(ctx echo.Context, clientID ClientID, params SetClientScenarioParams) error
 	// AdvanceClock Let time pass
 	// (POST /api/platform/v1/sandbox/clock/advance)
-	AdvanceClock(ctx echo.Context) error
+	AdvanceClock(ctx echo.Context, params AdvanceClockParams) error
 	// RunConsultation Run a consultation to a status
 	// (POST /api/platform/v1/sandbox/consultations/{id}/run)
-	RunConsultation(ctx echo.Context, id ConsultationID) error
+	RunConsultation(ctx echo.Context, id ConsultationID, params RunConsultationParams) error
 	// ListMessages Read the inbox
 	// (GET /api/platform/v1/sandbox/inbox)
 	ListMessages(ctx echo.Context, params ListMessagesParams) error
@@ -47,13 +47,13 @@ type ServerInterface interface {
 	ListLawyers(ctx echo.Context) error
 	// CreateLawyer Make a lawyer
 	// (POST /api/platform/v1/sandbox/lawyers)
-	CreateLawyer(ctx echo.Context) error
+	CreateLawyer(ctx echo.Context, params CreateLawyerParams) error
 	// DeleteLawyer Delete a lawyer
 	// (DELETE /api/platform/v1/sandbox/lawyers/{lawyerId})
-	DeleteLawyer(ctx echo.Context, lawyerID LawyerID) error
+	DeleteLawyer(ctx echo.Context, lawyerID LawyerID, params DeleteLawyerParams) error
 	// SetLawyerAvailability Send a lawyer away, or back to work
 	// (PUT /api/platform/v1/sandbox/lawyers/{lawyerId}/availability)
-	SetLawyerAvailability(ctx echo.Context, lawyerID LawyerID) error
+	SetLawyerAvailability(ctx echo.Context, lawyerID LawyerID, params SetLawyerAvailabilityParams) error
 }
 
 // ServerInterfaceWrapper converts echo contexts to parameters.
@@ -74,8 +74,28 @@ func (w *ServerInterfaceWrapper) ListClients(ctx echo.Context) error {
 func (w *ServerInterfaceWrapper) CreateClient(ctx echo.Context) error {
 	var err error
 
+	// Parameter object where we will unmarshal all parameters from the context
+	var params CreateClientParams
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for Idempotency-Key, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter Idempotency-Key: %s", err))
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+	}
+
 	// Invoke the callback with all the unmarshaled arguments
-	err = w.Handler.CreateClient(ctx)
+	err = w.Handler.CreateClient(ctx, params)
 	return err
 }
 
@@ -90,8 +110,28 @@ func (w *ServerInterfaceWrapper) DeleteClient(ctx echo.Context) error {
 		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter clientId: %s", err))
 	}
 
+	// Parameter object where we will unmarshal all parameters from the context
+	var params DeleteClientParams
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for Idempotency-Key, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter Idempotency-Key: %s", err))
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+	}
+
 	// Invoke the callback with all the unmarshaled arguments
-	err = w.Handler.DeleteClient(ctx, clientID)
+	err = w.Handler.DeleteClient(ctx, clientID, params)
 	return err
 }
 
@@ -106,8 +146,28 @@ func (w *ServerInterfaceWrapper) LinkClient(ctx echo.Context) error {
 		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter clientId: %s", err))
 	}
 
+	// Parameter object where we will unmarshal all parameters from the context
+	var params LinkClientParams
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for Idempotency-Key, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter Idempotency-Key: %s", err))
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+	}
+
 	// Invoke the callback with all the unmarshaled arguments
-	err = w.Handler.LinkClient(ctx, clientID)
+	err = w.Handler.LinkClient(ctx, clientID, params)
 	return err
 }
 
@@ -122,8 +182,28 @@ func (w *ServerInterfaceWrapper) SetClientScenario(ctx echo.Context) error {
 		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter clientId: %s", err))
 	}
 
+	// Parameter object where we will unmarshal all parameters from the context
+	var params SetClientScenarioParams
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for Idempotency-Key, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter Idempotency-Key: %s", err))
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+	}
+
 	// Invoke the callback with all the unmarshaled arguments
-	err = w.Handler.SetClientScenario(ctx, clientID)
+	err = w.Handler.SetClientScenario(ctx, clientID, params)
 	return err
 }
 
@@ -131,8 +211,28 @@ func (w *ServerInterfaceWrapper) SetClientScenario(ctx echo.Context) error {
 func (w *ServerInterfaceWrapper) AdvanceClock(ctx echo.Context) error {
 	var err error
 
+	// Parameter object where we will unmarshal all parameters from the context
+	var params AdvanceClockParams
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for Idempotency-Key, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter Idempotency-Key: %s", err))
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+	}
+
 	// Invoke the callback with all the unmarshaled arguments
-	err = w.Handler.AdvanceClock(ctx)
+	err = w.Handler.AdvanceClock(ctx, params)
 	return err
 }
 
@@ -147,8 +247,28 @@ func (w *ServerInterfaceWrapper) RunConsultation(ctx echo.Context) error {
 		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
 	}
 
+	// Parameter object where we will unmarshal all parameters from the context
+	var params RunConsultationParams
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for Idempotency-Key, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter Idempotency-Key: %s", err))
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+	}
+
 	// Invoke the callback with all the unmarshaled arguments
-	err = w.Handler.RunConsultation(ctx, id)
+	err = w.Handler.RunConsultation(ctx, id, params)
 	return err
 }
 
@@ -204,8 +324,28 @@ func (w *ServerInterfaceWrapper) ListLawyers(ctx echo.Context) error {
 func (w *ServerInterfaceWrapper) CreateLawyer(ctx echo.Context) error {
 	var err error
 
+	// Parameter object where we will unmarshal all parameters from the context
+	var params CreateLawyerParams
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for Idempotency-Key, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter Idempotency-Key: %s", err))
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+	}
+
 	// Invoke the callback with all the unmarshaled arguments
-	err = w.Handler.CreateLawyer(ctx)
+	err = w.Handler.CreateLawyer(ctx, params)
 	return err
 }
 
@@ -220,8 +360,28 @@ func (w *ServerInterfaceWrapper) DeleteLawyer(ctx echo.Context) error {
 		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter lawyerId: %s", err))
 	}
 
+	// Parameter object where we will unmarshal all parameters from the context
+	var params DeleteLawyerParams
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for Idempotency-Key, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter Idempotency-Key: %s", err))
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+	}
+
 	// Invoke the callback with all the unmarshaled arguments
-	err = w.Handler.DeleteLawyer(ctx, lawyerID)
+	err = w.Handler.DeleteLawyer(ctx, lawyerID, params)
 	return err
 }
 
@@ -236,8 +396,28 @@ func (w *ServerInterfaceWrapper) SetLawyerAvailability(ctx echo.Context) error {
 		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter lawyerId: %s", err))
 	}
 
+	// Parameter object where we will unmarshal all parameters from the context
+	var params SetLawyerAvailabilityParams
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for Idempotency-Key, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter Idempotency-Key: %s", err))
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+	}
+
 	// Invoke the callback with all the unmarshaled arguments
-	err = w.Handler.SetLawyerAvailability(ctx, lawyerID)
+	err = w.Handler.SetLawyerAvailability(ctx, lawyerID, params)
 	return err
 }
 
@@ -304,6 +484,7 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 }
 
 type ConflictResponseHeaders struct {
+	RetryAfter          *int
 	XRateLimitLimit     int
 	XRateLimitRemaining int
 	XRateLimitReset     int64
@@ -337,6 +518,19 @@ type InvalidRequestJSONResponse struct {
 	Body InvalidRequestError
 
 	Headers InvalidRequestResponseHeaders
+}
+
+type KeyConflictResponseHeaders struct {
+	RetryAfter          *int
+	XRateLimitLimit     int
+	XRateLimitRemaining int
+	XRateLimitReset     int64
+	XRequestID          string
+}
+type KeyConflictJSONResponse struct {
+	Body KeyConflictError
+
+	Headers KeyConflictResponseHeaders
 }
 
 type NotFoundResponseHeaders struct {
@@ -531,7 +725,8 @@ func (response ListClients503JSONResponse) VisitListClientsResponse(w http.Respo
 }
 
 type CreateClientRequestObject struct {
-	Body *CreateClientJSONRequestBody
+	Params CreateClientParams
+	Body   *CreateClientJSONRequestBody
 }
 
 type CreateClientResponseObject interface {
@@ -539,6 +734,7 @@ type CreateClientResponseObject interface {
 }
 
 type CreateClient201ResponseHeaders struct {
+	IdempotentReplayed  *string
 	XRateLimitLimit     int
 	XRateLimitRemaining int
 	XRateLimitReset     int64
@@ -557,6 +753,9 @@ func (response CreateClient201JSONResponse) VisitCreateClientResponse(w http.Res
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
 	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(response.Headers.XRateLimitRemaining))
 	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
@@ -612,6 +811,9 @@ func (response CreateClient409JSONResponse) VisitCreateClientResponse(w http.Res
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
 	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
 	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(response.Headers.XRateLimitRemaining))
 	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
@@ -697,6 +899,7 @@ func (response CreateClient503JSONResponse) VisitCreateClientResponse(w http.Res
 
 type DeleteClientRequestObject struct {
 	ClientID ClientID `json:"clientId"`
+	Params   DeleteClientParams
 }
 
 type DeleteClientResponseObject interface {
@@ -704,6 +907,7 @@ type DeleteClientResponseObject interface {
 }
 
 type DeleteClient200ResponseHeaders struct {
+	IdempotentReplayed  *string
 	XRateLimitLimit     int
 	XRateLimitRemaining int
 	XRateLimitReset     int64
@@ -722,6 +926,9 @@ func (response DeleteClient200JSONResponse) VisitDeleteClientResponse(w http.Res
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
 	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(response.Headers.XRateLimitRemaining))
 	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
@@ -786,6 +993,27 @@ func (response DeleteClient404JSONResponse) VisitDeleteClientResponse(w http.Res
 	return err
 }
 
+type DeleteClient409JSONResponse struct{ KeyConflictJSONResponse }
+
+func (response DeleteClient409JSONResponse) VisitDeleteClientResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
+	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(response.Headers.XRateLimitRemaining))
+	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type DeleteClient429JSONResponse struct{ RateLimitedJSONResponse }
 
 func (response DeleteClient429JSONResponse) VisitDeleteClientResponse(w http.ResponseWriter) error {
@@ -844,6 +1072,7 @@ func (response DeleteClient503JSONResponse) VisitDeleteClientResponse(w http.Res
 
 type LinkClientRequestObject struct {
 	ClientID ClientID `json:"clientId"`
+	Params   LinkClientParams
 	Body     *LinkClientJSONRequestBody
 }
 
@@ -852,6 +1081,7 @@ type LinkClientResponseObject interface {
 }
 
 type LinkClient200ResponseHeaders struct {
+	IdempotentReplayed  *string
 	XRateLimitLimit     int
 	XRateLimitRemaining int
 	XRateLimitReset     int64
@@ -870,6 +1100,9 @@ func (response LinkClient200JSONResponse) VisitLinkClientResponse(w http.Respons
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
 	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(response.Headers.XRateLimitRemaining))
 	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
@@ -930,6 +1163,27 @@ func (response LinkClient404JSONResponse) VisitLinkClientResponse(w http.Respons
 	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
 	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestID))
 	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type LinkClient409JSONResponse struct{ KeyConflictJSONResponse }
+
+func (response LinkClient409JSONResponse) VisitLinkClientResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
+	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(response.Headers.XRateLimitRemaining))
+	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(409)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -1010,6 +1264,7 @@ func (response LinkClient503JSONResponse) VisitLinkClientResponse(w http.Respons
 
 type SetClientScenarioRequestObject struct {
 	ClientID ClientID `json:"clientId"`
+	Params   SetClientScenarioParams
 	Body     *SetClientScenarioJSONRequestBody
 }
 
@@ -1018,6 +1273,7 @@ type SetClientScenarioResponseObject interface {
 }
 
 type SetClientScenario200ResponseHeaders struct {
+	IdempotentReplayed  *string
 	XRateLimitLimit     int
 	XRateLimitRemaining int
 	XRateLimitReset     int64
@@ -1036,6 +1292,9 @@ func (response SetClientScenario200JSONResponse) VisitSetClientScenarioResponse(
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
 	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(response.Headers.XRateLimitRemaining))
 	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
@@ -1096,6 +1355,27 @@ func (response SetClientScenario404JSONResponse) VisitSetClientScenarioResponse(
 	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
 	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestID))
 	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SetClientScenario409JSONResponse struct{ KeyConflictJSONResponse }
+
+func (response SetClientScenario409JSONResponse) VisitSetClientScenarioResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
+	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(response.Headers.XRateLimitRemaining))
+	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(409)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -1175,7 +1455,8 @@ func (response SetClientScenario503JSONResponse) VisitSetClientScenarioResponse(
 }
 
 type AdvanceClockRequestObject struct {
-	Body *AdvanceClockJSONRequestBody
+	Params AdvanceClockParams
+	Body   *AdvanceClockJSONRequestBody
 }
 
 type AdvanceClockResponseObject interface {
@@ -1183,6 +1464,7 @@ type AdvanceClockResponseObject interface {
 }
 
 type AdvanceClock200ResponseHeaders struct {
+	IdempotentReplayed  *string
 	XRateLimitLimit     int
 	XRateLimitRemaining int
 	XRateLimitReset     int64
@@ -1201,6 +1483,9 @@ func (response AdvanceClock200JSONResponse) VisitAdvanceClockResponse(w http.Res
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
 	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(response.Headers.XRateLimitRemaining))
 	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
@@ -1243,6 +1528,27 @@ func (response AdvanceClock401JSONResponse) VisitAdvanceClockResponse(w http.Res
 	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
 	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestID))
 	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type AdvanceClock409JSONResponse struct{ KeyConflictJSONResponse }
+
+func (response AdvanceClock409JSONResponse) VisitAdvanceClockResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
+	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(response.Headers.XRateLimitRemaining))
+	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(409)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -1322,8 +1628,9 @@ func (response AdvanceClock503JSONResponse) VisitAdvanceClockResponse(w http.Res
 }
 
 type RunConsultationRequestObject struct {
-	ID   ConsultationID `json:"id"`
-	Body *RunConsultationJSONRequestBody
+	ID     ConsultationID `json:"id"`
+	Params RunConsultationParams
+	Body   *RunConsultationJSONRequestBody
 }
 
 type RunConsultationResponseObject interface {
@@ -1331,6 +1638,7 @@ type RunConsultationResponseObject interface {
 }
 
 type RunConsultation200ResponseHeaders struct {
+	IdempotentReplayed  *string
 	XRateLimitLimit     int
 	XRateLimitRemaining int
 	XRateLimitReset     int64
@@ -1349,6 +1657,9 @@ func (response RunConsultation200JSONResponse) VisitRunConsultationResponse(w ht
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
 	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(response.Headers.XRateLimitRemaining))
 	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
@@ -1422,6 +1733,9 @@ func (response RunConsultation409JSONResponse) VisitRunConsultationResponse(w ht
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
 	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
 	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(response.Headers.XRateLimitRemaining))
 	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
@@ -1763,7 +2077,8 @@ func (response ListLawyers503JSONResponse) VisitListLawyersResponse(w http.Respo
 }
 
 type CreateLawyerRequestObject struct {
-	Body *CreateLawyerJSONRequestBody
+	Params CreateLawyerParams
+	Body   *CreateLawyerJSONRequestBody
 }
 
 type CreateLawyerResponseObject interface {
@@ -1771,6 +2086,7 @@ type CreateLawyerResponseObject interface {
 }
 
 type CreateLawyer201ResponseHeaders struct {
+	IdempotentReplayed  *string
 	XRateLimitLimit     int
 	XRateLimitRemaining int
 	XRateLimitReset     int64
@@ -1789,6 +2105,9 @@ func (response CreateLawyer201JSONResponse) VisitCreateLawyerResponse(w http.Res
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
 	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(response.Headers.XRateLimitRemaining))
 	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
@@ -1844,6 +2163,9 @@ func (response CreateLawyer409JSONResponse) VisitCreateLawyerResponse(w http.Res
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
 	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
 	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(response.Headers.XRateLimitRemaining))
 	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
@@ -1929,6 +2251,7 @@ func (response CreateLawyer503JSONResponse) VisitCreateLawyerResponse(w http.Res
 
 type DeleteLawyerRequestObject struct {
 	LawyerID LawyerID `json:"lawyerId"`
+	Params   DeleteLawyerParams
 }
 
 type DeleteLawyerResponseObject interface {
@@ -1936,6 +2259,7 @@ type DeleteLawyerResponseObject interface {
 }
 
 type DeleteLawyer200ResponseHeaders struct {
+	IdempotentReplayed  *string
 	XRateLimitLimit     int
 	XRateLimitRemaining int
 	XRateLimitReset     int64
@@ -1954,6 +2278,9 @@ func (response DeleteLawyer200JSONResponse) VisitDeleteLawyerResponse(w http.Res
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
 	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(response.Headers.XRateLimitRemaining))
 	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
@@ -2018,6 +2345,27 @@ func (response DeleteLawyer404JSONResponse) VisitDeleteLawyerResponse(w http.Res
 	return err
 }
 
+type DeleteLawyer409JSONResponse struct{ KeyConflictJSONResponse }
+
+func (response DeleteLawyer409JSONResponse) VisitDeleteLawyerResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
+	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(response.Headers.XRateLimitRemaining))
+	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type DeleteLawyer429JSONResponse struct{ RateLimitedJSONResponse }
 
 func (response DeleteLawyer429JSONResponse) VisitDeleteLawyerResponse(w http.ResponseWriter) error {
@@ -2076,6 +2424,7 @@ func (response DeleteLawyer503JSONResponse) VisitDeleteLawyerResponse(w http.Res
 
 type SetLawyerAvailabilityRequestObject struct {
 	LawyerID LawyerID `json:"lawyerId"`
+	Params   SetLawyerAvailabilityParams
 	Body     *SetLawyerAvailabilityJSONRequestBody
 }
 
@@ -2084,6 +2433,7 @@ type SetLawyerAvailabilityResponseObject interface {
 }
 
 type SetLawyerAvailability200ResponseHeaders struct {
+	IdempotentReplayed  *string
 	XRateLimitLimit     int
 	XRateLimitRemaining int
 	XRateLimitReset     int64
@@ -2102,6 +2452,9 @@ func (response SetLawyerAvailability200JSONResponse) VisitSetLawyerAvailabilityR
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
 	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(response.Headers.XRateLimitRemaining))
 	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
@@ -2162,6 +2515,27 @@ func (response SetLawyerAvailability404JSONResponse) VisitSetLawyerAvailabilityR
 	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
 	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestID))
 	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SetLawyerAvailability409JSONResponse struct{ KeyConflictJSONResponse }
+
+func (response SetLawyerAvailability409JSONResponse) VisitSetLawyerAvailabilityResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
+	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(response.Headers.XRateLimitRemaining))
+	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestID))
+	w.WriteHeader(409)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -2316,8 +2690,10 @@ func (sh *strictHandler) ListClients(ctx echo.Context) error {
 }
 
 // CreateClient operation middleware
-func (sh *strictHandler) CreateClient(ctx echo.Context) error {
+func (sh *strictHandler) CreateClient(ctx echo.Context, params CreateClientParams) error {
 	var request CreateClientRequestObject
+
+	request.Params = params
 
 	var body CreateClientJSONRequestBody
 	var err error
@@ -2362,10 +2738,11 @@ func (sh *strictHandler) CreateClient(ctx echo.Context) error {
 }
 
 // DeleteClient operation middleware
-func (sh *strictHandler) DeleteClient(ctx echo.Context, clientID ClientID) error {
+func (sh *strictHandler) DeleteClient(ctx echo.Context, clientID ClientID, params DeleteClientParams) error {
 	var request DeleteClientRequestObject
 
 	request.ClientID = clientID
+	request.Params = params
 
 	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
 		return sh.ssi.DeleteClient(ctx.Request().Context(), request.(DeleteClientRequestObject))
@@ -2387,10 +2764,11 @@ func (sh *strictHandler) DeleteClient(ctx echo.Context, clientID ClientID) error
 }
 
 // LinkClient operation middleware
-func (sh *strictHandler) LinkClient(ctx echo.Context, clientID ClientID) error {
+func (sh *strictHandler) LinkClient(ctx echo.Context, clientID ClientID, params LinkClientParams) error {
 	var request LinkClientRequestObject
 
 	request.ClientID = clientID
+	request.Params = params
 
 	var body LinkClientJSONRequestBody
 	var err error
@@ -2435,10 +2813,11 @@ func (sh *strictHandler) LinkClient(ctx echo.Context, clientID ClientID) error {
 }
 
 // SetClientScenario operation middleware
-func (sh *strictHandler) SetClientScenario(ctx echo.Context, clientID ClientID) error {
+func (sh *strictHandler) SetClientScenario(ctx echo.Context, clientID ClientID, params SetClientScenarioParams) error {
 	var request SetClientScenarioRequestObject
 
 	request.ClientID = clientID
+	request.Params = params
 
 	var body SetClientScenarioJSONRequestBody
 	var err error
@@ -2483,8 +2862,10 @@ func (sh *strictHandler) SetClientScenario(ctx echo.Context, clientID ClientID) 
 }
 
 // AdvanceClock operation middleware
-func (sh *strictHandler) AdvanceClock(ctx echo.Context) error {
+func (sh *strictHandler) AdvanceClock(ctx echo.Context, params AdvanceClockParams) error {
 	var request AdvanceClockRequestObject
+
+	request.Params = params
 
 	var body AdvanceClockJSONRequestBody
 	var err error
@@ -2529,10 +2910,11 @@ func (sh *strictHandler) AdvanceClock(ctx echo.Context) error {
 }
 
 // RunConsultation operation middleware
-func (sh *strictHandler) RunConsultation(ctx echo.Context, id ConsultationID) error {
+func (sh *strictHandler) RunConsultation(ctx echo.Context, id ConsultationID, params RunConsultationParams) error {
 	var request RunConsultationRequestObject
 
 	request.ID = id
+	request.Params = params
 
 	var body RunConsultationJSONRequestBody
 	var err error
@@ -2625,8 +3007,10 @@ func (sh *strictHandler) ListLawyers(ctx echo.Context) error {
 }
 
 // CreateLawyer operation middleware
-func (sh *strictHandler) CreateLawyer(ctx echo.Context) error {
+func (sh *strictHandler) CreateLawyer(ctx echo.Context, params CreateLawyerParams) error {
 	var request CreateLawyerRequestObject
+
+	request.Params = params
 
 	var body CreateLawyerJSONRequestBody
 	var err error
@@ -2671,10 +3055,11 @@ func (sh *strictHandler) CreateLawyer(ctx echo.Context) error {
 }
 
 // DeleteLawyer operation middleware
-func (sh *strictHandler) DeleteLawyer(ctx echo.Context, lawyerID LawyerID) error {
+func (sh *strictHandler) DeleteLawyer(ctx echo.Context, lawyerID LawyerID, params DeleteLawyerParams) error {
 	var request DeleteLawyerRequestObject
 
 	request.LawyerID = lawyerID
+	request.Params = params
 
 	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
 		return sh.ssi.DeleteLawyer(ctx.Request().Context(), request.(DeleteLawyerRequestObject))
@@ -2696,10 +3081,11 @@ func (sh *strictHandler) DeleteLawyer(ctx echo.Context, lawyerID LawyerID) error
 }
 
 // SetLawyerAvailability operation middleware
-func (sh *strictHandler) SetLawyerAvailability(ctx echo.Context, lawyerID LawyerID) error {
+func (sh *strictHandler) SetLawyerAvailability(ctx echo.Context, lawyerID LawyerID, params SetLawyerAvailabilityParams) error {
 	var request SetLawyerAvailabilityRequestObject
 
 	request.LawyerID = lawyerID
+	request.Params = params
 
 	var body SetLawyerAvailabilityJSONRequestBody
 	var err error

@@ -1,0 +1,135 @@
+package httpapi_test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// Every write of the contract that is sent twice with a key is done once and answers the same, secrets included. An
+// operation that is new fails until it stands here.
+func TestEveryWriteSentTwiceIsDoneOnce(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, plenty)
+	receiver := newHook(t, http.StatusNoContent)
+	_, me, _ := h.application("")
+	h.call(me, "PUT", root+"/endpoint", object{"url": receiver.URL}).want(t, 200, "")
+	id := h.call(me, "POST", root+"/endpoint/test", object{"type": "consultation.created"}).want(t, 202, "").body["id"].(string)
+	settings := func(name string) object {
+		return object{"name": name, "redirectUris": []string{"https://crm.example/back"}, "contactEmail": nil}
+	}
+	from, to := "2026-06-01T00:00:00Z", "2026-06-02T00:00:00Z"
+	writes := map[string]struct{ body, other any }{
+		"updateApplication": {settings("One"), settings("Two")}, "endPreviousSecret": {}, "rotateSecret": {}, "enableEndpoint": {}, "redeliver": {}, "examineEndpoint": {},
+		"checkSignature":     {object{"signature": "t=1,v1=x", "body": "{}"}, object{"signature": "t=1,v1=x", "body": "[]"}},
+		"setEndpoint":        {object{"url": receiver.URL}, object{"url": nil}},
+		"setEnabledEvents":   {object{"enabledEvents": []string{"client.disconnected"}}, object{"enabledEvents": []string{}}},
+		"sendTestEvent":      {object{"type": "consultation.created"}, object{"type": "consultation.expired"}},
+		"createRedelivery":   {object{"from": from, "to": to, "select": "ALL", "asNew": true}, object{"from": from, "to": to, "select": "ALL"}},
+		"rotateClientSecret": {object{"overlapSeconds": 3600}, object{"overlapSeconds": 60}},
+	}
+	count := func() (rows string) {
+		err := h.db.Pool().QueryRow(t.Context(), `SELECT concat((SELECT count(*) FROM webhook_deliveries), ' ', (SELECT count(*) FROM audit_entries),
+			' ', (SELECT string_agg(encode(secret_hash, 'hex'), '') FROM applications))`).Scan(&rows)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return rows
+	}
+	for path, item := range h.tree["paths"].(object) {
+		for method, op := range item.(object) {
+			if method == "get" {
+				continue
+			}
+			name := op.(object)["operationId"].(string)
+			w, known := writes[name]
+			if !known {
+				t.Errorf("%s is a write that no test sends twice", name)
+				continue
+			}
+			target, key := strings.Replace(path, "{id}", id, 1), []string{"Idempotency-Key", "once " + name}
+			first := h.call(me, strings.ToUpper(method), target, w.body, key...)
+			after := count()
+			again := h.call(me, strings.ToUpper(method), target, w.body, key...)
+			if first.status/100 != 2 || again.status != first.status || again.raw != first.raw || again.header.Get("Idempotent-Replayed") != "true" ||
+				first.header.Get("Idempotent-Replayed") != "" {
+				t.Errorf("%s: %d %s, then %d %s", name, first.status, first.raw, again.status, again.raw)
+			}
+			if now := count(); now != after {
+				t.Errorf("%s did more the second time: %s, then %s", name, after, now)
+			}
+			if w.other != nil {
+				h.call(me, strings.ToUpper(method), target, w.other, key...).want(t, 409, "IDEMPOTENCY_CONFLICT")
+			}
+		}
+	}
+	for name := range writes {
+		if !strings.Contains(fmt.Sprint(h.seen), name) {
+			t.Errorf("%s is not in the contract", name)
+		}
+	}
+}
+
+// A retry that comes while the first request runs, at another process, gets the one secret that was made.
+func TestParallelRotationsWithOneKeyMakeOneSecret(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, plenty)
+	other := newHouseOn(t, h.db, h.clock, h.box, plenty)
+	_, me, _ := h.application("")
+	secrets := make([]string, 8)
+	var all sync.WaitGroup
+	for i := range secrets {
+		all.Go(func() {
+			at := []*house{h, other}[i%2]
+			a := at.call(me, "POST", root+"/application/rotate-secret", object{"overlapSeconds": 3600}, "Idempotency-Key", "one")
+			secrets[i], _ = a.body["secret"].(string)
+		})
+	}
+	all.Wait()
+	for _, s := range secrets {
+		if s == "" || s != secrets[0] {
+			t.Fatalf("%q", secrets)
+		}
+	}
+	h.call(me, "GET", root+"/application", nil).want(t, 200, "") // by the secret that was there before
+}
+
+// While the previous secret works a rotation is refused, by the API as everywhere, and the secret in use goes on.
+func TestARotationDuringTheOverlapIsRefused(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, plenty)
+	_, me, _ := h.application("")
+	for path, body := range map[string]object{"/application/rotate-secret": {"overlapSeconds": 3600}, "/endpoint/rotate-secret": nil} {
+		send := func(path string, body object) answer {
+			if body == nil {
+				return h.call(me, "POST", root+path, nil)
+			}
+			return h.call(me, "POST", root+path, body)
+		}
+		send(path, body).want(t, 200, "")
+		refused := send(path, body).want(t, 409, "PREVIOUS_SECRET_ACTIVE")
+		if !strings.Contains(refused.raw, "2026-06-0") {
+			t.Errorf("%s does not say until when: %s", path, refused.raw)
+		}
+	}
+	h.call(me, "GET", root+"/application", nil).want(t, 200, "")
+	h.call(me, "POST", root+"/endpoint/rotate-secret?endPrevious=true", nil).want(t, 200, "")
+	h.call(me, "POST", root+"/application/rotate-secret", object{"overlapSeconds": 3600, "endPrevious": true}).want(t, 200, "")
+	h.call(me, "GET", root+"/application", nil).want(t, 401, "UNAUTHORIZED")
+}
+
+// The twelve types that are always delivered are listed beside those that are turned on.
+func TestTheEndpointListsWhatIsDelivered(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, plenty)
+	_, me, _ := h.application("")
+	if a := h.call(me, "GET", root+"/endpoint", nil).want(t, 200, ""); len(a.body["deliveredEvents"].([]any)) != 12 || len(a.body["enabledEvents"].([]any)) != 0 {
+		t.Errorf("nothing turned on: %s", a.raw)
+	}
+	a := h.call(me, "PUT", root+"/endpoint/events", object{"enabledEvents": []string{"wallet.topped_up"}}).want(t, 200, "")
+	if list := fmt.Sprint(a.body["deliveredEvents"]); len(a.body["deliveredEvents"].([]any)) != 13 || !strings.Contains(list, "wallet.topped_up") {
+		t.Errorf("one turned on: %s", list)
+	}
+}

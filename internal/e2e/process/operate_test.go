@@ -58,7 +58,7 @@ func TestRunningServersFollowTheCommands(t *testing.T) {
 		}
 	}
 	old := secret.ClientSecret
-	in.ask(t, &secret, "app", "rotate-secret", app, "--reason", "Leak", "--overlap", "0s", "--json")
+	in.ask(t, &secret, "app", "rotate-secret", app, "--reason", "Leak", "--overlap", "0s", "--end-previous", "--json")
 	if x := refresh(a, old); x.status != http.StatusUnauthorized {
 		t.Errorf("without an overlap: %d %s", x.status, x.body)
 	}

@@ -636,7 +636,7 @@ func TestInvitationsAreBounded(t *testing.T) {
 	var all sync.WaitGroup
 	for i := range invitationQuota.Burst + 8 {
 		all.Go(func() {
-			switch err := h.Invite(ctx, h.by(Owner), fmt.Sprintf("stranger%d@mail.example", i), Viewer, "en"); {
+			switch err := h.invite(h.by(Owner), fmt.Sprintf("stranger%d@mail.example", i), Viewer, "en"); {
 			case err == nil:
 				sent.Store(i, true)
 			case errors.Is(err, problem.ErrRateLimited):
@@ -663,15 +663,15 @@ func TestInvitationsAreBounded(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := h.Invite(ctx, h.by(Owner), "one-more@mail.example", Viewer, "en"); !errors.Is(err, problem.ErrRateLimited) {
+	if err := h.invite(h.by(Owner), "one-more@mail.example", Viewer, "en"); !errors.Is(err, problem.ErrRateLimited) {
 		t.Errorf("after taking all back: %v", err)
 	}
-	other := must2(h.Create(ctx, h.people[Owner], application.NewApplication{Name: "Second", RedirectURIs: []string{"https://crm.example/2"}}))
-	if err := h.Invite(ctx, Caller{h.people[Owner], other.ID}, "one-more@mail.example", Viewer, "en"); !errors.Is(err, problem.ErrRateLimited) {
+	other := must(h.create(h.people[Owner], application.NewApplication{Name: "Second", RedirectURIs: []string{"https://crm.example/2"}})).Application
+	if err := h.invite(Caller{h.people[Owner], other.ID}, "one-more@mail.example", Viewer, "en"); !errors.Is(err, problem.ErrRateLimited) {
 		t.Errorf("the same person for another application: %v", err)
 	}
 	h.clock.Advance(25 * time.Hour)
-	invite := func(by Caller) error { return h.Invite(ctx, by, "wanted@mail.example", Viewer, "en") }
+	invite := func(by Caller) error { return h.invite(by, "wanted@mail.example", Viewer, "en") }
 	for range linksPerHour {
 		if err := invite(h.by(Owner)); err != nil {
 			t.Fatal(err)
@@ -685,14 +685,12 @@ func TestInvitationsAreBounded(t *testing.T) {
 	}
 }
 
-func must2[T, A, B any](v T, _ A, _ B, err error) T { return must(v, err) }
-
 // The people of a suspended application end what there is, and begin nothing.
 func TestASuspendedApplicationBeginsNothing(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, true)
 	ctx := t.Context()
-	if err := h.Invite(ctx, h.by(Owner), "waiting@crm.example", Viewer, "en"); err != nil {
+	if err := h.invite(h.by(Owner), "waiting@crm.example", Viewer, "en"); err != nil {
 		t.Fatal(err)
 	}
 	_, waiting, err := h.People(ctx, h.deps.DB.Read(), h.by(Owner))
@@ -702,16 +700,20 @@ func TestASuspendedApplicationBeginsNothing(t *testing.T) {
 	h.tx(func(tx postgres.Tx) error { return h.deps.Applications.SetSuspended(ctx, tx, h.app.ID, true) })
 	name := "Other"
 	for what, err := range map[string]error{
-		"invite":  h.Invite(ctx, h.by(Owner), "new@crm.example", Viewer, "en"),
-		"update":  second(h.Update(ctx, h.by(Developer), Change{Name: &name})),
-		"secret":  third(h.RotateSecret(ctx, h.by(Developer), time.Hour)),
-		"signing": second(h.RotateWebhookSecret(ctx, h.by(Developer))),
+		"invite": h.invite(h.by(Owner), "new@crm.example", Viewer, "en"),
+		"update": second(h.Update(ctx, h.by(Developer), Change{Name: &name})),
+		"secret": h.in(func(tx postgres.Tx) error {
+			return third(h.RotateSecret(ctx, tx, h.by(Developer), application.Rotation{Overlap: time.Hour}))
+		}),
+		"signing": h.in(func(tx postgres.Tx) error { return third(h.RotateWebhookSecret(ctx, tx, h.by(Developer), false)) }),
 		"url":     h.SetWebhookURL(ctx, h.by(Developer), "https://crm.example/hooks"),
 		"enable":  h.EnableWebhooks(ctx, h.by(Developer)),
 		"events":  h.SetEnabledEvents(ctx, h.by(Developer), nil),
-		"test":    second(h.SendTest(ctx, h.by(Developer), webhook.Created)),
-		"again":   second(h.Redeliver(ctx, h.by(Developer), "dlv_x", false)),
-		"range":   third(h.RedeliverRange(ctx, h.by(Developer), webhook.RedeliveryFilter{})),
+		"test":    h.sendTest(h.by(Developer), webhook.Created),
+		"again":   h.in(func(tx postgres.Tx) error { return second(h.Redeliver(ctx, tx, h.by(Developer), "dlv_x", false)) }),
+		"range": h.in(func(tx postgres.Tx) error {
+			return third(h.RedeliverRange(ctx, tx, h.by(Developer), webhook.RedeliveryFilter{}))
+		}),
 		"examine": h.Take(ctx, h.by(Developer), ratelimit.Examinations, 1),
 	} {
 		if !errors.Is(err, ErrSuspended) {

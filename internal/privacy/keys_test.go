@@ -12,6 +12,7 @@ import (
 	"partnerd/internal/account"
 	"partnerd/internal/consultation"
 	"partnerd/internal/dbtest"
+	"partnerd/internal/note"
 	"partnerd/internal/postgres"
 	"partnerd/internal/problem"
 	"partnerd/internal/vault"
@@ -155,7 +156,7 @@ func TestWhatTheMasterKeySealedStaysReadable(t *testing.T) {
 	var lawyer string
 	h.must(h.db.Pool().QueryRow(ctx, `SELECT lawyer_id FROM notes`).Scan(&lawyer))
 	h.tx(func(tx postgres.Tx) error {
-		_, err := h.notes.Submit(ctx, tx, h.done.ID, lawyer, "new note", "new preview")
+		_, err := h.notes.Submit(ctx, tx, h.done.ID, lawyer, "new note", "new preview", note.AnyVersion)
 		return errors.Join(err, h.Accounts.SetPhone(ctx, tx, h.client.ID, "+33639980002", true))
 	})
 	read("new preview")

@@ -187,7 +187,7 @@ func (h *house) complete(c consultation.Consultation) {
 		}
 		err = dbtest.Exec(ctx, tx, `UPDATE consultations SET status = 'COMPLETED', lawyer_id = $1, assigned_at = $2, call_started_at = $2, call_ended_at = $2,
 			duration_sec = 600, completed_at = $2, timer_at = NULL WHERE id = $3`, l.ID, tx.Now, c.ID)
-		_, err2 := h.notes.Submit(ctx, tx, c.ID, l.ID, "Canary note", "Canary preview")
+		_, err2 := h.notes.Submit(ctx, tx, c.ID, l.ID, "Canary note", "Canary preview", note.AnyVersion)
 		return errors.Join(err, err2, h.Wallet.Capture(ctx, tx, c.ID))
 	})
 }

@@ -38,7 +38,7 @@ func (s *Service) Create(ctx context.Context, tx postgres.Tx, n NewClient) (Clie
 	if err := setPhone(&row, key, n.Phone, n.PhoneVerified, tx); err != nil {
 		return Client{}, err
 	}
-	err = insertClient(ctx, tx, row)
+	err = insertClient(ctx, tx, &row)
 	if postgres.IsUnique(err, "clients_email_key") {
 		return Client{}, ErrEmailTaken
 	}

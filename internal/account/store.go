@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
 
 	"partnerd/internal/id"
 	"partnerd/internal/postgres"
@@ -38,9 +39,10 @@ func fromRow(r clientRow) Client {
 		Erased: r.ErasedAt != nil, CreatedAt: r.CreatedAt, TimeZone: r.TimeZone, Language: r.Language, browserEpoch: r.BrowserEpoch}
 }
 
-// insertClient leaves the time zone to the table.
-func insertClient(ctx context.Context, tx postgres.Tx, r clientRow) error {
-	if err := gorm.G[clientRow](tx.Gorm(ctx)).Omit("time_zone").Create(ctx, &r); err != nil {
+// insertClient leaves the time zone to the table, and reads it.
+func insertClient(ctx context.Context, tx postgres.Tx, r *clientRow) error {
+	zone := clause.Returning{Columns: []clause.Column{{Name: "time_zone"}}}
+	if err := gorm.G[clientRow](tx.Gorm(ctx), zone).Omit("time_zone").Create(ctx, r); err != nil {
 		return fmt.Errorf("insert client: %w", err)
 	}
 	return nil

@@ -39,7 +39,7 @@ func (r *Rule) At(path string, args ...any) Issue {
 
 // Rules that several kinds of values have.
 var (
-	RuleRequired  = DeclareRule("required", IssueRequired, "A value is required.")
+	RuleRequired  = DeclareRule("required", IssueInvalidValue, "A value is required.")
 	RuleTooLong   = DeclareRule("toolong", IssueTooLong, "Has %d characters; at most %d are allowed.")
 	RuleUnseen    = DeclareRule("unseen", IssueInvalidValue, "Contains the character %s, which is not allowed here.")
 	RuleEmail     = DeclareRule("email", IssueInvalidValue, `"%s" is not an email address.`)

@@ -25,6 +25,7 @@ const (
 
 func (w Weakness) Error() string {
 	switch w {
+	case Length:
 	case Own:
 		return "the password is close to the email address, the name or the name of the service"
 	case Common:

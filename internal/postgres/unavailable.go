@@ -124,7 +124,7 @@ func each(err error) []error {
 
 // plainly has an error of a connect begin with its cause.
 func plainly(err error) error {
-	if connect, ok := err.(*pgconn.ConnectError); ok {
+	if connect, ok := err.(*pgconn.ConnectError); ok { //nolint:errorlint // what wraps it has words of its own
 		return unreachable{connect}
 	}
 	return err

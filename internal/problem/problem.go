@@ -132,6 +132,6 @@ func As(err error) (*Error, bool) {
 
 // PreviousSecretWorks is [ErrPreviousSecret] that says until when.
 func PreviousSecretWorks(until time.Time) error {
-	return ErrPreviousSecret.Because(fmt.Sprintf("The previous secret works until %s, and a rotation would end it now. "+
-		"Deploy the current secret first, or set `endPrevious` to true.", until.UTC().Format(time.RFC3339)))
+	return ErrPreviousSecret.Because("The previous secret works until %s, and a rotation would end it now. "+
+		"Deploy the current secret first, or set `endPrevious` to true.", until.UTC().Format(time.RFC3339))
 }

@@ -111,7 +111,9 @@ func TestMailsAreThrottledForAnAddressAndANetwork(t *testing.T) {
 func TestResetByMailSignsTheOwnerInAndEverybodyElseOut(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t).work()
-	thief := f.browser().signIn("client@example.com")
+	thief := f.browser()
+	thief.header.Set("Accept-Language", "fr")
+	thief.signIn("client@example.com")
 	f.mail(1) // about the sign-in
 	b := f.browser()
 	b.header.Set("Accept-Language", "fr")
@@ -234,7 +236,7 @@ func TestWhatProtectsTheAccountAsksForAFreshSignIn(t *testing.T) {
 	}
 	csrf := url.Values{"csrf": {csrfToken(b.cookie(sessionCookie))}}
 	for _, path := range []string{"/account/privacy/erase", "/account/wallet/refund"} {
-		b.post(path, csrf).wantRedirect(t, http.StatusSeeOther, "/login?again=1&next=%2Faccount")
+		b.post(path, csrf).wantRedirect(t, http.StatusSeeOther, "/login?again=1&next="+url.QueryEscape(path))
 	}
 	b.get("/account").want(t, 200)
 	before := b.cookie(sessionCookie)

@@ -245,7 +245,7 @@ func TestDisconnectTakesEffectAtOnce(t *testing.T) {
 		t.Errorf("the access token still works: %v", err)
 	}
 	b.post("/account/apps/%00/disconnect", form).want(t, http.StatusNotFound)
-	f.browser().post(action, form).wantRedirect(t, http.StatusFound, "/login?next=%2Faccount")
+	f.browser().post(action, form).wantRedirect(t, http.StatusFound, "/login?next=%2Faccount%2Fapps")
 }
 
 func TestTheAccountPageShowsTheWallet(t *testing.T) {

@@ -172,7 +172,7 @@ func TestACopyIsForNobodyElse(t *testing.T) {
 	}
 	for _, path := range []string{keyChangePage, "/desk/key/remove", "/desk/copies/" + c.ID} {
 		w.post(path, url.Values{"recipient": {newKey(t).Recipient().String()}}).want(t, http.StatusForbidden)
-		f.browser().post(path, own).wantRedirect(t, http.StatusSeeOther, "/staff/login?next=")
+		f.browser().post(path, own).wantRedirect(t, http.StatusSeeOther, "/staff/login?next="+url.QueryEscape(strings.TrimSuffix(path, "/remove")))
 	}
 	boss := f.operator(staff.Admin)
 	boss.get(keyPage).want(t, http.StatusForbidden)

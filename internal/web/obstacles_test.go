@@ -48,7 +48,6 @@ func TestEveryObstacleHasAWayOut(t *testing.T) {
 func TestAClientWhoLeavesClearsTheWay(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	b := f.browser().signIn("client@example.com")
 	paid := f.newCheckout(3000)
 	f.tx(func(tx postgres.Tx) {
 		if err := f.provider.Pay(t.Context(), tx, paid.ID); err != nil {
@@ -58,7 +57,7 @@ func TestAClientWhoLeavesClearsTheWay(t *testing.T) {
 	f.report(paid)
 	c := f.start() // with 50 euros given and 20 of them reserved
 	f.clock.Advance(20 * 24 * 60 * 60 * 1e9)
-	b = f.browser().signIn("client@example.com")
+	b := f.browser().signIn("client@example.com")
 	topUp := f.newCheckout(2000)
 
 	const open, left, rest = "A consultation is under way", "30.00 from your top-ups is still in your wallet", "did not come from a top-up"

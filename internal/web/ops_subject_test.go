@@ -195,7 +195,7 @@ func TestAnAdminIsLeftWhenAdminsInviteEachOtherAgain(t *testing.T) {
 		dbtest.AwaitWaiters(t, f.db, len(ids))
 	})
 	wg.Wait()
-	if (errs[0] == nil) == (errs[1] == nil) || !slices.Contains(errs[:], error(staff.ErrLastAdmin)) {
+	if (errs[0] == nil) == (errs[1] == nil) || !slices.Contains(errs[:], staff.ErrLastAdmin) {
 		t.Errorf("%v", errs)
 	}
 }

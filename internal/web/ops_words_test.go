@@ -20,7 +20,7 @@ func TestNobodyWasSeenIn1970(t *testing.T) {
 	f := newFixture(t)
 	subjects, _ := f.opsDesk()
 	f.tx(func(tx postgres.Tx) {
-		err := dbtest.Exec(t.Context(), tx, `UPDATE lawyers SET state = 'BUSY' WHERE id = $1`, subjects["lawyers"], lawyer.BySuspension, false)
+		err := dbtest.Exec(t.Context(), tx, `UPDATE lawyers SET state = 'BUSY' WHERE id = $1`, subjects["lawyers"])
 		if err == nil {
 			err = f.lawyers.Suspend(t.Context(), tx, subjects["lawyers"], lawyer.BySuspension, false)
 		}

@@ -29,8 +29,8 @@ const presence = (page, state) => page.locator(`#desk[data-presence=${state}]`).
 const act = (page, what) => page.click(`form[action$="/${what}"] button`)
 
 const words = {
-  en: { flash: 'Offer!', offer: /^New offer: .+, client Demo Client\. You have 30 seconds\.$/, elsewhere: 'connected elsewhere', saved: 'Draft saved.', confirm: 'Confirm that the preview', sent: 'The note was sent.', key: 'The key was set.' },
-  fr: { flash: 'Proposition !', offer: /^Nouvelle proposition\s: .+, client Demo Client\. Vous avez 30 secondes\.$/, elsewhere: 'connecté ailleurs', saved: 'Brouillon enregistré.', confirm: 'Confirmez que l’aperçu', sent: 'La note a été envoyée.', key: 'La clé a été définie.' }
+  en: { flash: 'Offer!', offer: /^New offer: .+, client Demo Client\. You have 30 seconds\.$/, elsewhere: 'connected elsewhere', saved: /^Draft saved/, confirm: 'Confirm that the preview', sent: 'The note was sent.', key: 'The key was set.' },
+  fr: { flash: 'Proposition !', offer: /^Nouvelle proposition\s: .+, client Demo Client\. Vous avez 30 secondes\.$/, elsewhere: 'connecté ailleurs', saved: /^Brouillon enregistré/, confirm: 'Confirmez que l’aperçu', sent: 'La note a été envoyée.', key: 'La clé a été définie.' }
 }
 
 /** Orders a consultation of a pair, as a partner does for its client, and returns how to read it. */
@@ -153,7 +153,7 @@ for (const [language, viewport, colorScheme, competence, tongue] of [['en', wide
     assert.match(await page.textContent('[data-since]'), /^\d:\d\d$/, 'the time goes on after a reload')
 
     await page.fill('textarea[name=note]', 'What only the client may know.')
-    await page.getByText(say.saved).waitFor()
+    await page.getByText(say.saved).first().waitFor()
     await page.reload()
     assert.equal(await page.inputValue('textarea[name=note]'), 'What only the client may know.', 'the draft')
     const tab = await page.context().newPage()
@@ -188,7 +188,7 @@ for (const [language, viewport, colorScheme, competence, tongue] of [['en', wide
     w.faults.splice(0) // Chromium says in the console that it was offline
 
     await page.fill('textarea[name=preview]', 'Answer the letter within two months.')
-    await page.getByText(say.saved).waitFor()
+    await page.getByText(say.saved).first().waitFor()
     await act(page, 'end')
     await presence(page, 'WRAP_UP')
     assert.equal(await page.inputValue('textarea[name=preview]'), 'Answer the letter within two months.', 'what is written stays as the call ends')

@@ -170,9 +170,9 @@ func TestACopyIsForNobodyElse(t *testing.T) {
 	for _, id := range []string{"con_%00", "..%2fx", "con_1"} {
 		w.post("/desk/copies/"+id, own).want(t, http.StatusNotFound)
 	}
-	for _, path := range []string{keyChangePage, "/desk/key/remove", "/desk/copies/" + c.ID} {
+	for path, page := range map[string]string{keyChangePage: keyChangePage, "/desk/key/remove": "/desk/key", "/desk/copies/" + c.ID: "/desk"} {
 		w.post(path, url.Values{"recipient": {newKey(t).Recipient().String()}}).want(t, http.StatusForbidden)
-		f.browser().post(path, own).wantRedirect(t, http.StatusSeeOther, "/staff/login?next="+url.QueryEscape(strings.TrimSuffix(path, "/remove")))
+		f.browser().post(path, own).wantRedirect(t, http.StatusSeeOther, "/staff/login?next="+url.QueryEscape(page))
 	}
 	boss := f.operator(staff.Admin)
 	boss.get(keyPage).want(t, http.StatusForbidden)

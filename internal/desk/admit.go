@@ -21,12 +21,15 @@ type Act string
 var finishing = map[Act]bool{"getState": true, "streamEvents": true, "goOnDuty": true, "beat": true, "endCall": true, "restartCall": true, "closeUseless": true,
 	"getDraft": true, "saveDraft": true, "dropDraft": true, "submitNote": true}
 
+// ownFile are the acts with which lawyers take copies of their notes: what they wrote stays theirs.
+var ownFile = map[Act]bool{"getKey": true, "listCopies": true, "takeCopy": true}
+
 // Admit decides whether a session of a lawyer may do something. Any may, until the lawyer is suspended: then only those
-// of a call or a note that is in hand. Faults: [ErrOut], and [ErrFinishing] as a problem.
+// of a call or a note that is in hand, and of their own file. Faults: [ErrOut], and [ErrFinishing] as a problem.
 func (s *Service) Admit(ctx context.Context, session staff.Session, act Act) error {
 	lawyerID, tx := session.Person.LawyerID, s.deps.DB.Read()
 	l, err := s.deps.Lawyers.Get(ctx, tx, lawyerID)
-	if err != nil || !l.Suspended {
+	if err != nil || !l.Suspended || ownFile[act] {
 		return err
 	}
 	switch finishes, err := s.deps.Consultations.Finishes(ctx, tx, lawyerID); {

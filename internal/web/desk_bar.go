@@ -85,7 +85,8 @@ func (v deskView) Left() string {
 // webActs are the acts of the desk's pages, by method and route, for [desk.Service.Admit].
 var webActs = map[string]desk.Act{"GET " + lawyersDesk: "getState", "HEAD " + lawyersDesk: "getState", "GET " + barPage: "getState", "POST /desk/duty": "goOnDuty",
 	"POST /desk/consultations/:id/draft": "saveDraft", "POST /desk/consultations/:id/note": "submitNote", "POST /desk/consultations/:id/end": "endCall",
-	"POST /desk/consultations/:id/restart": "restartCall", "POST /desk/consultations/:id/useless": "closeUseless"}
+	"POST /desk/consultations/:id/restart": "restartCall", "POST /desk/consultations/:id/useless": "closeUseless",
+	"GET " + keyPage: "getKey", "HEAD " + keyPage: "getKey", "POST /desk/copies/:id": "takeCopy"}
 
 // admit decides whether a lawyer may do what was asked for; done tells that the request has been answered.
 func (p *Pages) admit(c echo.Context, s staff.Session) (done bool, err error) {
@@ -110,8 +111,10 @@ func (p *Pages) admit(c echo.Context, s staff.Session) (done bool, err error) {
 	return false, nil
 }
 
-// staffSuspended shows the sign-in page to a lawyer who is suspended, and has shown the password.
+// staffSuspended shows the sign-in page to a lawyer who is suspended, and has shown the password. What they wrote stays theirs: they may
+// still sign in to take it.
 func (p *Pages) staffSuspended(c echo.Context, v formView) error {
 	v.Error = "staff.login.suspended"
+	v.Links = append(v.Links, link{staffLogin + "?next=" + queryEscape(keyPage), "staff.login.suspended.file"})
 	return p.showStaffForm(c, http.StatusForbidden, v)
 }

@@ -178,7 +178,7 @@ func TestACopyIsForNobodyElse(t *testing.T) {
 	boss.get(keyPage).want(t, http.StatusForbidden)
 	boss.post("/desk/copies/"+c.ID, url.Values{"csrf": boss.get("/ops").form("/staff/logout")["csrf"]}).want(t, http.StatusForbidden)
 
-	// A lawyer who is suspended keeps what is his file; what has ended is his sign-ins and his work.
+	// A lawyer who is suspended keeps their file, and may sign in for that alone.
 	by := operator.Act{Actor: "test", Reason: "test"}
 	if _, err := f.operators.SuspendLawyer(t.Context(), by, "law_1"); err != nil {
 		t.Fatal(err)
@@ -186,7 +186,11 @@ func TestACopyIsForNobodyElse(t *testing.T) {
 	w.get(keyPage).wantRedirect(t, http.StatusSeeOther, "/staff/login?next=%2Fdesk%2Fkey")
 	back := f.browser()
 	f.clock.Advance(time.Minute) // for another code
-	w.password(back, staffPassword)
+	w.password(back, staffPassword).want(t, http.StatusForbidden, "next=%2Fdesk%2Fkey")
+	form := back.get("/staff/login?next=" + url.QueryEscape(keyPage)).form("/staff/login")
+	form.Set("email", w.email)
+	form.Set("password", staffPassword)
+	back.post("/staff/login", form)
 	w.enter(back, w.code())
 	back.post("/desk/copies/"+c.ID, back.get(keyPage).form("/desk/copies/"+c.ID)).want(t, 200, "BEGIN AGE ENCRYPTED FILE")
 

@@ -190,6 +190,8 @@ func TestALawyerSuspendedInACallFinishesIt(t *testing.T) {
 		switch got := b.get(page); {
 		case page == "/desk/bar":
 			got.want(t, http.StatusOK, "Return to your consultation")
+		case page == keyPage:
+			got.want(t, http.StatusOK)
 		case page == "/staff/login?again=1":
 		default:
 			got.wantRedirect(t, http.StatusSeeOther, "/desk?fault=finishing")

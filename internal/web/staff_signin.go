@@ -139,7 +139,7 @@ func (p *Pages) staffLogin(c echo.Context) error {
 	}
 	if out, err := p.suspendedOut(ctx, email); err != nil {
 		return err
-	} else if out {
+	} else if out && next != keyPage {
 		return p.staffSuspended(c, v)
 	}
 	var token string

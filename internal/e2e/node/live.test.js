@@ -141,7 +141,7 @@ for (const [language, viewport] of [['fr', narrow], ['en', wide]]) {
     await look(lawyer.page, 'unchecked')
     await operator.page.goto(`${program.base}/ops/lawyers`)
     const entry = await operator.page.getByRole('link', { name: say.lawyer }).getAttribute('href')
-    await act(operator.page, `${entry}/check`, { fields: { bar: 'Paris', number: 'P0123', until: soon }, reason: 'Looked up at the bar' })
+    await act(operator.page, `${entry}/check`, { fields: { bar: 'Paris', number: language === 'fr' ? 'P0123' : 'P0124', until: soon }, reason: 'Looked up at the bar' })
     await goOnDuty(lawyer.page)
     await look(lawyer.page, 'desk')
 
@@ -280,6 +280,7 @@ test('a conflict of interest, a mailbox that answers, and a second connection', 
   // Who declines for a conflict is not asked again, and free for others.
   await goOnDuty(conflicted.page)
   const id = await consult(token, say, 'CASE-again')
+  await conflicted.page.click('#desk-offer details[id^=decline] summary')
   await conflicted.page.click('#desk-offer button[value=conflict_of_interest]')
   await conflicted.page.locator('#desk[data-presence=AVAILABLE]').waitFor()
 

@@ -47,8 +47,8 @@ async function enter(page, link) {
 }
 
 const words = {
-  en: { why: 'Why this lawyer', own: 'another person has to confirm', reason: 'Give a reason', last: 'There must be an admin left', back: 'given back' },
-  fr: { why: 'Pourquoi cet avocat', own: 'une autre personne doit la confirmer', reason: 'Indiquez un motif', last: 'Il doit rester un administrateur', back: 'remboursement' }
+  en: { why: 'Why this lawyer', own: 'another person has to confirm', reason: 'Reason: A value is required', last: 'There must be an admin left', back: 'given back' },
+  fr: { why: 'Pourquoi cet avocat', own: 'une autre personne doit la confirmer', reason: 'Motif\\s: Une valeur', last: 'Il doit rester un administrateur', back: 'remboursement' }
 }
 for (const [language, viewport, colorScheme] of [['fr', narrow, 'dark'], ['en', wide, 'light']]) {
   const say = words[language]
@@ -171,7 +171,7 @@ for (const [language, viewport, colorScheme] of [['fr', narrow, 'dark'], ['en', 
     assert.equal(secrets.length, 3)
     await look('application-secrets')
     await page.click('main a.button')
-    await page.click(`main a:has-text("CRM ${language}")`)
+    await page.getByRole('heading', { level: 1, name: `CRM ${language}` }).waitFor() // the way on leads to it
     const shown = await page.content()
     assert(secrets.slice(1).every(s => !shown.includes(s)), 'a secret is shown again')
     await look('application')

@@ -62,6 +62,7 @@
     const focused = old.contains(document.activeElement) ? document.activeElement : null
     for (const [name, value] of Object.entries(fresh.dataset)) old.dataset[name] = value
     const known = new Map([...old.children].map(n => [n.id, n]))
+    const shown = new Set([...fresh.children].map(n => n.id))
     let at = old.firstElementChild
     for (const next of [...fresh.children]) {
       const same = known.get(next.id)
@@ -81,7 +82,7 @@
     while (at) {
       const gone = at
       at = at.nextElementSibling
-      if (!gone.dataset.unsaved) gone.remove() // a note that another window sent, with a text that is only here
+      if (!gone.dataset.unsaved || shown.has(gone.id)) gone.remove() // but a note that another window sent, with a text that is only here
     }
     if (focused && !focused.isConnected) refocus(focused)
     synchronise()

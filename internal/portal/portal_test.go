@@ -734,3 +734,43 @@ func TestASuspendedApplicationBeginsNothing(t *testing.T) {
 
 func second[T any](_ T, err error) error        { return err }
 func third[T, U any](_ T, _ U, err error) error { return err }
+
+// In live the credentials of an application do not decide where clients are sent, nor what they read; a person does, and all owners
+// and the contact are told. What changes nothing is neither mailed nor recorded.
+func TestASecretMovesNoClients(t *testing.T) {
+	t.Parallel()
+	for _, sandbox := range []bool{false, true} {
+		h := newHouse(t, sandbox)
+		ctx, itself := t.Context(), Itself(h.app.ID)
+		evil, name, contact := []string{"https://crm.example/cb", "https://evil.example/take"}, "Your Bank", "contact@crm.example"
+		want := ErrPortal
+		if sandbox {
+			want = nil
+		}
+		for what, c := range map[string]Change{"redirect URIs": {RedirectURIs: evil}, "name": {Name: &name}} {
+			if _, err := h.Update(ctx, itself, c); want == nil && err != nil || want != nil && !errors.Is(err, want) {
+				t.Errorf("sandbox %t: %s: %v", sandbox, what, err)
+			}
+		}
+		if _, err := h.Update(ctx, itself, Change{ContactEmail: &contact}); err != nil {
+			t.Errorf("sandbox %t: contact: %v", sandbox, err)
+		}
+		entries := func() (n int) {
+			if err := h.deps.DB.Pool().QueryRow(ctx, "SELECT count(*) FROM audit_entries").Scan(&n); err != nil {
+				t.Fatal(err)
+			}
+			return n
+		}
+		if _, err := h.Update(ctx, h.by(Owner), Change{RedirectURIs: []string{"https://crm.example/cb", "https://crm.example/new"}}); err != nil {
+			t.Fatal(err)
+		}
+		owner := must(h.deps.Staff.Get(ctx, h.deps.DB.Read(), h.people[Owner])).Email
+		for _, to := range []string{owner, contact} {
+			h.mailed(to, "https://crm.example/new")
+		}
+		before := entries()
+		if _, err := h.Update(ctx, h.by(Owner), Change{RedirectURIs: []string{"https://crm.example/cb", "https://crm.example/new"}}); err != nil || entries() != before {
+			t.Errorf("a change of nothing: %v, %d entries after %d", err, entries(), before)
+		}
+	}
+}

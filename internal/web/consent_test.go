@@ -260,3 +260,25 @@ func TestTheAccountPageShowsTheWallet(t *testing.T) {
 	b.get("/account").want(t, 200, "€1234.56")
 	b.get("/account?lang=fr").want(t, 200, "1234,56\u00a0€")
 }
+
+// Consent is remembered for the redirect URI to which it was given: whoever adds another one to the application gets no code there
+// from a client who is linked, but the page that asks.
+func TestAnotherRedirectURIIsAskedForAgain(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	b := f.browser().signIn("client@example.com")
+	f.redeem(f.answer(b, allScopes, "allow"))
+	if p := b.get(f.authorizeURL("profile:read")); p.StatusCode != http.StatusFound {
+		t.Fatalf("the same redirect URI is asked for again: %d", p.StatusCode)
+	}
+	f.tx(func(tx postgres.Tx) {
+		_, _, err := f.apps.Update(t.Context(), tx, f.app.ID, application.Change{RedirectURIs: []string{redirectURI, "https://evil.example/take"}}, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+	})
+	b.get(f.authorizeURL("profile:read", "redirect_uri", "https://evil.example/take")).want(t, http.StatusOK, "evil.example")
+	if p := b.get(f.authorizeURL("profile:read")); p.StatusCode != http.StatusFound {
+		t.Errorf("the old one is asked for again: %d", p.StatusCode)
+	}
+}

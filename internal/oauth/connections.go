@@ -18,6 +18,7 @@ type Connection struct {
 	Since       time.Time           // the oldest of its grants
 	Newest      time.Time           // the newest of its grants
 	LastUsed    *time.Time          // to the minute; nil when it was never used
+	RedirectURI string              // to which the newest of its grants was sent, if that is known and still registered
 }
 
 // Connections returns the client's links, the newest first.
@@ -38,6 +39,9 @@ func (s *Service) Connections(ctx context.Context, tx postgres.Tx, clientID stri
 		}
 		c := &out[i]
 		c.Newest = *g.ActivatedAt
+		if slices.Contains(c.Application.RedirectURIs, g.RedirectURI) {
+			c.RedirectURI = g.RedirectURI
+		}
 		c.Scopes = application.Ordered(append(c.Scopes, g.Scopes...))
 		if g.LastUsedAt != nil && (c.LastUsed == nil || g.LastUsedAt.After(*c.LastUsed)) {
 			c.LastUsed = g.LastUsedAt

@@ -14,6 +14,7 @@ import (
 
 	"partnerd/internal/access"
 	"partnerd/internal/account"
+	"partnerd/internal/application"
 	"partnerd/internal/consultation"
 	"partnerd/internal/dbtest"
 	"partnerd/internal/money"
@@ -327,6 +328,15 @@ func TestTheWayBackToTheApplicationThatSentTheClient(t *testing.T) {
 	f.redeem(f.answer(b, allScopes, "allow"))
 	none("/account/wallet?application=https://evil.example")
 	none("/account/wallet?application=app_other")
+	if kept := b.cookie(wayBackCookie); kept != "" {
+		t.Errorf("%q is kept, although no such application is linked", kept)
+	}
+	f.tx(func(tx postgres.Tx) { // the way leads to where the client was linked, whatever was registered first
+		_, _, err := f.apps.Update(t.Context(), tx, f.app.ID, application.Change{RedirectURIs: []string{"https://first.example/cb", redirectURI}}, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+	})
 	b.get("/account/phone"+from).want(t, 200, back)
 	b.get("/account/wallet").want(t, 200, back) // also after a form, without the parameter
 	b.send("/account/apps", "/account/apps/"+f.app.ID+"/disconnect")

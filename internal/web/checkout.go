@@ -1,7 +1,6 @@
 package web
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -33,7 +32,7 @@ type checkoutView struct {
 	Amount      money.Cents
 	Self        string
 	ReturnURL   string
-	ReturnName  string // of the application, or the host where the client goes
+	ReturnHost  string // where the client goes; empty for their own wallet
 	OverLimit   bool
 	External    bool // paid on a page of the provider
 }
@@ -81,7 +80,10 @@ func (p *Pages) showCheckout(c echo.Context, status int, s payment.Session, over
 	}
 	state := stateOf(s, decided)
 	v := checkoutView{Session: s, State: state, Application: app.Name, Amount: s.Amount, Self: "/checkout/" + s.ID,
-		ReturnURL: s.Return(state == checkoutPaid), ReturnName: cmp.Or(app.Name, hostOf(s.ReturnURL)), OverLimit: overLimit, External: p.deps.Payments.External(s)}
+		ReturnURL: s.Return(state == checkoutPaid), OverLimit: overLimit, External: p.deps.Payments.External(s)}
+	if s.ApplicationID != "" {
+		v.ReturnHost = hostOf(s.ReturnURL)
+	}
 	if state == checkoutProcessing {
 		c.Response().Header().Set("Refresh", p.again(c, &v))
 	}

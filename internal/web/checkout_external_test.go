@@ -83,7 +83,7 @@ func TestExternalCheckout(t *testing.T) {
 	f.tell("evt_1", payment.CheckoutPending, s)
 	b.get(path).want(t, 200, "Your answer is with the payment provider") // it cannot be paid again meanwhile
 	f.tell("evt_2", payment.CheckoutPaid, s)
-	b.get(path+"?done=success").want(t, 200, "Payment received", "Return to Demo CRM")
+	b.get(path+"?done=success").want(t, 200, "Payment received", "Return to Demo CRM (crm.example)")
 	b.get(path).want(t, 200, "Payment received")
 	if f.balance() != 2000 {
 		t.Errorf("balance %d", f.balance())

@@ -50,7 +50,7 @@ func TestCheckoutCreditsOnTheProvidersNotice(t *testing.T) {
 	}
 	f.report(s)
 	p = b.get(path)
-	p.want(t, 200, "Payment received", `<a class="button wide" href="https://crm.example/wallet?case=7&topup=success#top" rel="noreferrer">Return to Demo CRM</a>`)
+	p.want(t, 200, "Payment received", `<a class="button wide" href="https://crm.example/wallet?case=7&topup=success#top" rel="noreferrer">Return to Demo CRM (crm.example)</a>`)
 	if p.Header.Get("Refresh") != "" || f.balance() != 4550 {
 		t.Errorf("Refresh %q, balance %d", p.Header.Get("Refresh"), f.balance())
 	}

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"net/url"
 	"slices"
 	"time"
@@ -23,13 +24,13 @@ const (
 // wayBack is how a client returns to the application that sent him.
 type wayBack struct{ Name, URL string }
 
-// cameFrom is the application that sent the client here within the last hour, as long as he is linked with it; nil for none. It leads
-// to the origin of the redirect URI that was registered first, so that no address in a link can choose where he goes.
+// cameFrom is the application that sent the client here within the last hour, as long as they are linked with it; nil for none. What a
+// link names is kept only once it is known to be such an application. It leads to the origin where the client was linked, so that no
+// address in a link can choose where they go.
 func (p *Pages) cameFrom(c echo.Context, client *account.Client) (*wayBack, error) {
-	id := c.QueryParam(applicationParameter)
-	if id != "" {
-		p.keepCookie(c, wayBackCookie, id, wayBackLifetime)
-	} else if id = p.cookie(c, wayBackCookie); id == "" {
+	asked := c.QueryParam(applicationParameter)
+	id := cmp.Or(asked, p.cookie(c, wayBackCookie))
+	if id == "" {
 		return nil, nil
 	}
 	links, err := p.deps.OAuth.Connections(c.Request().Context(), p.deps.DB.Read(), client.ID)
@@ -40,8 +41,11 @@ func (p *Pages) cameFrom(c echo.Context, client *account.Client) (*wayBack, erro
 	if i < 0 {
 		return nil, nil
 	}
+	if asked != "" {
+		p.keepCookie(c, wayBackCookie, id, wayBackLifetime)
+	}
 	app := links[i].Application
-	u, err := url.Parse(app.RedirectURIs[0])
+	u, err := url.Parse(cmp.Or(links[i].RedirectURI, app.RedirectURIs[0]))
 	if err != nil {
 		return nil, err
 	}

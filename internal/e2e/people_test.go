@@ -364,7 +364,9 @@ func (r *receiver) await(t testing.TB, consultationID, eventType string) crm.Eve
 func (r *receiver) awaitAll(t testing.TB, consultationID, types string) {
 	t.Helper()
 	want := strings.Fields(types)
-	eventually(t, "events "+types, func() bool { return len(r.Events(consultationID)) >= len(want) })
+	if !holdsWithin(patience, func() bool { return len(r.Events(consultationID)) >= len(want) }) {
+		t.Fatalf("not within %s: events %s, only %s of %s", patience, types, r.types(consultationID), consultationID)
+	}
 	if got := r.types(consultationID); got != types {
 		t.Errorf("events %s, want %s", got, types)
 	}

@@ -73,6 +73,7 @@ func newWorld(t testing.TB, options ...option) *world {
 	if s.simulated {
 		w.SimulatedLawyers.Pace = sandbox.Pace{Talk: time.Second}
 		w.SimulatedClock.Pace = w.SimulatedLawyers.Pace
+		w.SimulatedClock.Patience = patience // on a busy machine too, nothing is left behind
 		w.inTx(t, func(tx postgres.Tx) error { return w.SimulatedLawyers.Seed(t.Context(), tx) })
 	}
 	w.run(t, s)
@@ -166,17 +167,25 @@ const patience = 2 * time.Minute
 // eventually waits until ready.
 func eventually(t testing.TB, what string, ready func() bool) {
 	t.Helper()
-	deadline := time.NewTimer(patience)
+	if !holdsWithin(patience, ready) {
+		t.Fatalf("not within %s: %s", patience, what)
+	}
+}
+
+// holdsWithin waits until ready, at most for d.
+func holdsWithin(d time.Duration, ready func() bool) bool {
+	deadline := time.NewTimer(d)
 	defer deadline.Stop()
 	poll := time.NewTicker(20 * time.Millisecond)
 	defer poll.Stop()
 	for !ready() {
 		select {
 		case <-deadline.C:
-			t.Fatalf("not within %s: %s", patience, what)
+			return false
 		case <-poll.C:
 		}
 	}
+	return true
 }
 
 var ports atomic.Int32

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"gorm.io/gorm"
@@ -48,23 +49,19 @@ func (tx Tx) Age(ctx context.Context, applicationID string, d time.Duration, wha
 	return nil
 }
 
-// NextOf is when the first timer of an application after the given instant falls due; nil for none.
-func (tx Tx) NextOf(ctx context.Context, applicationID string, after time.Time, what ...Aging) (next *time.Time, err error) {
+// Timers is a query of every instant at which something of an application happens by itself, in the column at. application is where the
+// statement that has it takes the application's identifier from, like $1.
+func Timers(application string, what ...Aging) string {
+	var list []string
 	for _, a := range what {
 		if a.Timer == "" {
 			continue
 		}
-		var at *time.Time
-		q := tx.Gorm(ctx).Table(a.Table).Select("min(?)", clause.Column{Name: a.Timer}).Where(a.Of, applicationID).Where("? > ?", clause.Column{Name: a.Timer}, after)
+		q := fmt.Sprintf("SELECT %s AS at FROM %s WHERE %s", a.Timer, a.Table, strings.ReplaceAll(a.Of, "?", application))
 		if a.While != "" {
-			q = q.Where(a.While)
+			q += " AND " + a.While
 		}
-		if err := q.Row().Scan(&at); err != nil {
-			return nil, fmt.Errorf("look for timers of %s: %w", a.Table, err)
-		}
-		if at != nil && (next == nil || at.Before(*next)) {
-			next = at
-		}
+		list = append(list, q)
 	}
-	return next, nil
+	return strings.Join(list, "\n\tUNION ALL\n\t")
 }

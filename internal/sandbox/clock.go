@@ -29,7 +29,7 @@ var Aging = slices.Concat(consultation.Aging, matching.Aging, telephony.Aging, n
 // anyway. Nothing has another time than the real one: no signature, no event and no other application.
 type Clock struct {
 	Pace     Pace          // of the simulated lawyers
-	Patience time.Duration // of real time, for what is due to happen, before the clock goes on without it
+	Patience time.Duration // of real time, for each thing that is due to happen, before the clock goes on without it
 
 	db     *postgres.DB
 	engine *consultation.Service
@@ -90,18 +90,21 @@ func (c *Clock) step(ctx context.Context, applicationID string, after time.Time,
 // settle has lawyers sought for whoever waits, and waits until nothing is due that fell due after the given instant, but not for ever: a
 // chore that is refused, for instance, is tried again and again. It ends at the given end at the latest, and returns when it last looked:
 // what falls due after that has not been waited for, and what had fallen due before and is not done is what the clock goes on without.
+// The patience is for one thing: on a busy machine each takes seconds, and while one after the other is done nothing is stuck.
 func (c *Clock) settle(ctx context.Context, applicationID string, after, end time.Time) (looked time.Time, done bool, err error) {
 	looked = c.db.Clock().Now()
-	if limit := looked.Add(c.Patience); limit.Before(end) {
-		end = limit
-	}
-	for ; looked.Before(end); looked = c.db.Clock().Now() {
+	var first time.Time // of what is due
+	limit := looked.Add(c.Patience)
+	for ; looked.Before(end) && looked.Before(limit); looked = c.db.Clock().Now() {
 		if err := c.engine.Sweep(ctx); err != nil && ctx.Err() == nil { // of whichever application
 			c.log.WarnContext(ctx, "a sweep for the sandbox's clock had faults", "error", err)
 		}
 		next, err := c.next(ctx, c.db.Read(), applicationID, after)
 		if err != nil || next == nil || next.After(looked) {
 			return looked, true, err
+		}
+		if !next.Equal(first) {
+			first, limit = *next, looked.Add(c.Patience)
 		}
 		select {
 		case <-time.After(settleLook):
@@ -110,14 +113,4 @@ func (c *Clock) settle(ctx context.Context, applicationID string, after, end tim
 		}
 	}
 	return looked, false, nil
-}
-
-// next is the first instant after the given one at which something of the application happens by itself; nil for none.
-func (c *Clock) next(ctx context.Context, tx postgres.Tx, applicationID string, after time.Time) (*time.Time, error) {
-	timer, err := tx.NextOf(ctx, applicationID, after, Aging...)
-	if err != nil {
-		return nil, err
-	}
-	chore, err := nextChore(ctx, tx, c.Pace, applicationID, after)
-	return earlier(timer, chore), err
 }

@@ -1,6 +1,12 @@
 package sandbox
 
-import "partnerd/internal/postgres"
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"partnerd/internal/postgres"
+)
 
 // stepsAging is what of this package becomes older with an application.
 var stepsAging = []postgres.Aging{
@@ -8,4 +14,19 @@ var stepsAging = []postgres.Aging{
 		Inside: "event", Timer: "due_at", While: "done_at IS NULL"},
 	{Table: "sandbox_payment_notices", Of: "session_id IN (SELECT s.id FROM topup_sessions s WHERE s.application_id = ?)", Instant: []string{"delivered_at", "due_at"},
 		Timer: "due_at", While: "delivered_at IS NULL"},
+}
+
+// Parameters beyond those of choresText: application, instant. One statement sees one state of all tables: between two, a chore that
+// was read could become a command whose table was read before, and the clock would pass over what is on its way.
+var nextSQL = postgres.SQL(postgres.Report, `SELECT min(x.at) FROM (
+	SELECT chore.due AS at FROM (`+choresText+`) chore JOIN consultations c ON c.id = chore.consultation_id WHERE c.application_id = $8
+	UNION ALL
+	`+postgres.Timers("$8", Aging...)+`) x WHERE x.at > $9`)
+
+// next is the first instant after the given one at which something of the application happens by itself; nil for none.
+func (c *Clock) next(ctx context.Context, tx postgres.Tx, applicationID string, after time.Time) (at *time.Time, err error) {
+	if err := tx.QueryRow(ctx, nextSQL, append(choreArgs(tx, c.Pace), applicationID, after)...).Scan(&at); err != nil {
+		return nil, fmt.Errorf("look for what happens next to an application: %w", err)
+	}
+	return at, nil
 }

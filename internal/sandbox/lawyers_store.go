@@ -89,10 +89,6 @@ var (
 	choresSQL = postgres.SQL(postgres.Report, choresText+`
 	ORDER BY due LIMIT 200`)
 
-	// Parameters beyond those of choresText: application, instant.
-	nextChoreSQL = postgres.SQL(postgres.Report, `SELECT min(x.due) FROM (`+choresText+`) x
-		JOIN consultations c ON c.id = x.consultation_id WHERE c.application_id = $8 AND x.due > $9`)
-
 	// Parameter beyond those of choresText: consultation.
 	choreOfSQL = postgres.SQL(postgres.Report, `SELECT min(x.due) FROM (`+choresText+`) x WHERE x.consultation_id = $8`)
 )
@@ -105,15 +101,6 @@ func wayOf(consultationID string) string {
 func simulatedSQL(id, condition string) string {
 	return `
 	CROSS JOIN LATERAL (SELECT l.lease_epoch FROM lawyers l WHERE l.id = ` + id + ` AND l.simulated AND ` + condition + ` OFFSET 0) l`
-}
-
-// nextChore is when the first chore after the given instant is due that is about an application's consultation; nil for none.
-func nextChore(ctx context.Context, tx postgres.Tx, p Pace, applicationID string, after time.Time) (at *time.Time, err error) {
-	args := append(choreArgs(tx, p), applicationID, after)
-	if err := tx.QueryRow(ctx, nextChoreSQL, args...).Scan(&at); err != nil {
-		return nil, fmt.Errorf("look for what a simulated lawyer has to do: %w", err)
-	}
-	return at, nil
 }
 
 // choreOf is when the first chore is due that is about a consultation; nil for none.

@@ -6,7 +6,8 @@
 // what, which headers say so.
 //
 // A Limiter of one process costs nothing, counts requests a minute, and each replica counts for itself: N replicas allow up to N
-// times the quota, and a restart forgets. With a server of the kind of Valkey all replicas count together, exactly, for one round
+// times the quota, and a restart forgets. It keeps so many buckets; above that it forgets one that is nearly full, so no stranger with many
+// addresses resets a bucket that is used up. With a server of the kind of Valkey all replicas count together, exactly, for one round
 // trip a request, however many buckets it touches. A quota is no reason to be down: while that server is away, or late three times in
 // a row, each replica counts for itself as if there were none, asks it no more, and comes back when it answers. Nothing of the server
 // need survive: what it forgets is at most a minute of requests. All buckets of a deployment are in one slot of a cluster.

@@ -13,6 +13,7 @@ const (
 	shards     = 32
 	perShard   = 8 << 10
 	maxBuckets = shards * perShard
+	lookedAt   = 16 // buckets, to find one to forget
 )
 
 // Limiter keeps one bucket a key: in this process, at most maxBuckets of them, or, while its server is there, in the server
@@ -110,15 +111,22 @@ func (l *Limiter) shard(key string) *shard {
 	return &l.shards[maphash.String(l.seed, key)%uint64(len(l.shards))]
 }
 
-// makeRoom forgets any bucket for a new one above the bound: who has that many keys gets more requests, not our memory.
+// makeRoom forgets a bucket for a new one above the bound: of some that it looks at, the one that is full again first. Whoever brings
+// that many keys gets more requests and not our memory, and resets nobody who has used up theirs.
 func (s *shard) makeRoom(key string) {
 	if _, known := s.full[key]; known || len(s.full) < perShard {
 		return
 	}
-	for other := range s.full {
-		delete(s.full, other)
-		return
+	looked, forget, first := 0, "", time.Time{}
+	for other, full := range s.full { // which begins anywhere
+		if looked == 0 || full.Before(first) {
+			forget, first = other, full
+		}
+		if looked++; looked == lookedAt {
+			break
+		}
 	}
+	delete(s.full, forget)
 }
 
 // sweep forgets full buckets once a minute, so memory is bounded by the keys seen in the last two minutes.

@@ -127,3 +127,23 @@ func TestBucketsAreBounded(t *testing.T) {
 		t.Error("the newest bucket does not count")
 	}
 }
+
+// Somebody who brings ever new keys, an address each, resets neither their own bucket nor another's that is used up.
+func TestNobodyResetsABucketByOtherKeys(t *testing.T) {
+	t.Parallel()
+	l := New()
+	const used = 64
+	for i := range used {
+		for range 10 {
+			l.Allow(t.Context(), fmt.Sprint("used ", i), 10, start)
+		}
+	}
+	for i := range maxBuckets + maxBuckets/4 {
+		l.Allow(t.Context(), fmt.Sprint(i), 10, start)
+	}
+	for i := range used {
+		if l.Allow(t.Context(), fmt.Sprint("used ", i), 10, start).Allowed {
+			t.Fatalf("bucket %d is full again", i)
+		}
+	}
+}

@@ -332,20 +332,26 @@ func TestAShareOfTheTracesIsRecordedWhole(t *testing.T) {
 		}
 		provider := trace.NewTracerProvider(trace.WithSampler(sampler))
 		tracer := &Tracer{provider: provider, tracer: provider.Tracer("")}
-		const requests = 10_000
-		recorded := 0
-		for range requests {
-			ctx, request := tracer.Serve(t.Context(), "GET", "", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
-			_, step := tracer.Resume(t.Context(), "step", Carry(ctx), 0)
-			if request.span.IsRecording() != step.span.IsRecording() {
-				t.Fatal("a trace is recorded in part")
+		for _, flags := range []string{"00", "01"} {
+			const requests = 10_000
+			const claimed = "0af7651916cd43dd8448eb211c80319c"
+			recorded := 0
+			for range requests {
+				ctx, request := tracer.Serve(t.Context(), "GET", "", "00-"+claimed+"-b7ad6b7169203331-"+flags)
+				_, step := tracer.Resume(t.Context(), "step", Carry(ctx), 0)
+				if request.span.IsRecording() != step.span.IsRecording() {
+					t.Fatal("a trace is recorded in part")
+				}
+				if request.span.SpanContext().TraceID().String() == claimed {
+					t.Fatal("a caller chose the trace")
+				}
+				if request.span.IsRecording() {
+					recorded++
+				}
 			}
-			if request.span.IsRecording() {
-				recorded++
+			if recorded < requests/5 || recorded > requests*3/10 { // eleven times the standard deviation from a quarter
+				t.Errorf("%s, claimed with %s: %d of %d are recorded", name, flags, recorded, requests)
 			}
-		}
-		if recorded < requests/5 || recorded > requests*3/10 { // eleven times the standard deviation from a quarter
-			t.Errorf("%s: %d of %d are recorded", name, recorded, requests)
 		}
 	}
 }

@@ -147,7 +147,7 @@ func (s *Server) logForPartner(c echo.Context, r *request, took time.Duration) {
 	}
 	s.deps.Requests.Add(requestlog.Entry{
 		ID: r.ID, ApplicationID: r.Principal.ApplicationID, At: s.deps.DB.Clock().Now(), Method: c.Request().Method, Path: c.Request().URL.EscapedPath(),
-		Status: c.Response().Status, Code: r.refusal.Code, Issues: r.refusal.Issues, Duration: took, Body: requestlog.Redact(r.body),
+		Status: c.Response().Status, Code: r.refusal.Code, Issues: requestlog.RedactIssues(r.refusal.Issues), Duration: took, Body: requestlog.Redact(r.body),
 		Keyed: c.Request().Header.Get(idempotencyHeader) != "", Replayed: c.Response().Header().Get(replayedHeader) != "", Refreshed: r.refreshed,
 	})
 }

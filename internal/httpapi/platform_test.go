@@ -393,6 +393,56 @@ func TestPlatformFaultsAreNamed(t *testing.T) {
 	}
 }
 
+// Whatever is wrong with a body, the log that partners and operators read keeps none of what it said.
+func TestNoRefusedBodyIsKept(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, plenty)
+	id, me, secret := h.application("")
+	_, own, _ := strings.Cut(me, ":")
+	kept := []string{own, secret, "hunter22", "481516", "33612345678", "whsec"}
+	values := fmt.Sprintf(`"client_secret":%q,"secret":%q,"password":"hunter22","code":481516,"phone":33612345678`, own, secret)
+	object := "{" + values + "}"
+	form := "client_secret=" + own + "&password=hunter22&code=481516&phone=33612345678"
+	for i, c := range []struct{ media, body string }{
+		{"application/json", object}, {"application/json", `{"url":` + object + `}`}, {"application/json", `{"url":[` + object + `]}`},
+		{"application/json", object[:len(object)-1]}, {"application/json", object + object}, {"application/json", "[" + object + "]"},
+		{"application/json", `{"` + own + `":1,"+33612345678":{"481516":true}}`}, {"application/json", `{"url":"ftp://hunter22:481516@` + own + `"}`},
+		{"application/json", object + "\xff"}, {"application/json; charset=latin1", object}, {"application/problem+json", object},
+		{"text/plain", object}, {"", object}, {"application/x-www-form-urlencoded", form}, {"multipart/form-data; boundary=x", form},
+	} {
+		r, err := http.NewRequestWithContext(t.Context(), "PUT", h.base+root+"/endpoint", strings.NewReader(c.body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.SetBasicAuth(id, own)
+		r.Header.Set("Content-Type", c.media)
+		answer, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer.Body.Close()
+		if answer.StatusCode != 400 && answer.StatusCode != 422 {
+			t.Errorf("body %d: %d", i, answer.StatusCode)
+		}
+	}
+	if err := h.requests.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	var lines int
+	var said string
+	if err := h.db.Pool().QueryRow(t.Context(), "SELECT count(*), string_agg(r::text, ' ') FROM api_requests r").Scan(&lines, &said); err != nil {
+		t.Fatal(err)
+	}
+	for _, word := range kept {
+		if at := strings.Index(said, word); at >= 0 {
+			t.Errorf("the log has %q: …%s", word, said[max(0, at-120):at+len(word)])
+		}
+	}
+	if lines != 15 {
+		t.Errorf("%d lines", lines)
+	}
+}
+
 func TestThePlatformCountsCallsAndGuesses(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, httpapi.Quotas{ApplicationPerMinute: 3, ClientPerMinute: 10, UnauthorizedPerMinute: 10, TokenFailurePerMinute: 2})

@@ -5,8 +5,8 @@
 // Invariants:
 //   - Only requests whose caller was authenticated are written, each under the application that it came from; nobody can
 //     fill the log of another.
-//   - No secret, no token, no query and no text of a client is written: of a body only its shape ([Redact]), of an answer
-//     its code and issues.
+//   - No secret, no token, no query, no number of a phone and no text of a client is written, whatever was wrong with the
+//     request: of a body only its shape ([Redact]), of an answer its code and issues ([RedactIssues]).
 //   - A request never waits for the log, and never fails because of it. What was not written when a process crashes (a second of it)
 //     is lost, and what the database cannot take is dropped above [MaxPending] and counted.
 //   - Lines are kept for [Retention], and lie in a partition for each week: what is past goes as a whole, at most a week later than nobody

@@ -5,9 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -156,8 +160,15 @@ func (l *Log) Purge(ctx context.Context) (int, error) {
 	return postgres.KeepPartitions(ctx, l.db, Table, Retention)
 }
 
-// Redact returns the shape of a JSON object: objects, arrays, numbers, truth values and null as they are, each text
-// replaced by how long it is in code points. What would be deeper than eight levels is left out. Of nil it returns nil.
+// maxDigits is how long a number is that is kept: an amount, a duration. A longer one may be a phone number or a code.
+const maxDigits = 5
+
+// named is a name that is kept. What has digits, or other characters, may be a value that came to the wrong place.
+var named = regexp.MustCompile(`^[A-Za-z_-]{1,40}$`)
+
+// Redact returns the shape of a JSON object: objects, arrays, truth values, null and short numbers as they are, each text
+// and each other number replaced by how long it is. So are names of anything but letters, which no field has. What would
+// be deeper than eight levels is left out. Of nil it returns nil.
 func Redact(object map[string]any) map[string]any {
 	if object == nil {
 		return nil
@@ -165,13 +176,37 @@ func Redact(object map[string]any) map[string]any {
 	return redact(object, 8).(map[string]any)
 }
 
+// RedactIssues returns issues whose paths are as [Redact] keeps the names of fields.
+func RedactIssues(issues []problem.Issue) []problem.Issue {
+	issues = slices.Clone(issues)
+	for i := range issues {
+		steps := strings.Split(issues[i].Path, ".")
+		for j, step := range steps {
+			if n, err := strconv.Atoi(step); step != "" && (err != nil || n < 0 || len(step) > maxDigits) {
+				steps[j] = name(step)
+			}
+		}
+		issues[i].Path = strings.Join(steps, ".")
+	}
+	return issues
+}
+
+func name(s string) string {
+	if named.MatchString(s) {
+		return s
+	}
+	return shape(s)
+}
+
+func shape(s string) string { return fmt.Sprintf("(%d characters)", utf8.RuneCountInString(s)) }
+
 func redact(value any, depth int) any {
 	if depth == 0 {
 		return nil
 	}
 	switch v := value.(type) {
 	case string:
-		return fmt.Sprintf("(%d characters)", len([]rune(v)))
+		return shape(v)
 	case []any:
 		out := make([]any, len(v))
 		for i, x := range v {
@@ -181,12 +216,17 @@ func redact(value any, depth int) any {
 	case map[string]any:
 		out := make(map[string]any, len(v))
 		for k, x := range v {
-			out[k] = redact(x, depth-1)
+			out[name(k)] = redact(x, depth-1)
 		}
 		return out
+	case int64:
+		return redact(json.Number(strconv.FormatInt(v, 10)), depth)
 	case json.Number:
-		if !json.Valid([]byte(v)) { // such as 01, which is refused further on
+		switch {
+		case !json.Valid([]byte(v)): // such as 01, which is refused further on
 			return nil
+		case len(v) > maxDigits:
+			return shape(string(v))
 		}
 		return v
 	default:

@@ -68,7 +68,7 @@ func TestAnApplicationReadsItsOwnRequestsNewestFirst(t *testing.T) {
 	refused := entry("app_a", 7)
 	refused.Status, refused.Code, refused.Keyed, refused.Replayed = 422, "VALIDATION_ERROR", true, true
 	refused.Issues = []problem.Issue{{Path: "a\x00b", Code: "required", Message: "Is required."}}
-	refused.Body = Redact(map[string]any{"a\x00b": "secret words", "n": json.Number("1e999"), "ok": true})
+	refused.Body = map[string]any{"a\x00b": "(12 characters)", "n": json.Number("1e999"), "ok": true}
 	l.Add(refused)
 	flush(t, l)
 	flush(t, l) // what is written is not written again
@@ -231,8 +231,10 @@ func TestRedactLeavesTheShape(t *testing.T) {
 	for range 20 {
 		deep = []any{deep}
 	}
-	got, err := json.Marshal(Redact(map[string]any{"s": "héllo", "n": 3, "none": json.Number("01.5"), "b": false, "z": nil, "l": []any{"x", 1}, "o": map[string]any{"k": ""}, "deep": deep}))
-	want := `{"b":false,"deep":[[[[[[[null]]]]]]],"l":["(1 characters)",1],"n":3,"none":null,"o":{"k":"(0 characters)"},"s":"(5 characters)","z":null}`
+	got, err := json.Marshal(Redact(map[string]any{"s": "héllo", "n": 3, "none": json.Number("01.5"), "b": false, "z": nil, "l": []any{"x", 1},
+		"o": map[string]any{"k": "", "+33612345678": 1}, "phone": json.Number("33612345678"), "seconds": json.Number("86400"), "deep": deep}))
+	want := `{"b":false,"deep":[[[[[[[null]]]]]]],"l":["(1 characters)",1],"n":3,"none":null,"o":{"(12 characters)":1,"k":"(0 characters)"},` +
+		`"phone":"(11 characters)","s":"(5 characters)","seconds":86400,"z":null}`
 	if err != nil || string(got) != want {
 		t.Errorf("got %s, %v; want %s", got, err, want)
 	}

@@ -996,8 +996,9 @@ type RequestDetail struct {
 	// At When the answer was complete.
 	At clock.Stamp `json:"at"`
 
-	// Body The shape of the body, each text replaced by its length. `null` when there was none, it was no JSON object, or its
-	// shape has more than 8192 bytes.
+	// Body The shape of the body: each text, each number of more than five digits and each name that no field has because
+	// of its characters is replaced by its length. `null` when there was none, it was no JSON object, or its shape has
+	// more than 8192 bytes.
 	Body map[string]interface{} `json:"body"`
 
 	// Code Code of the error; `null` for a success.

@@ -65,3 +65,24 @@ func Timers(application string, what ...Aging) string {
 	}
 	return strings.Join(list, "\n\tUNION ALL\n\t")
 }
+
+// OldestOf is the earliest instant of an application; nil when it has nothing that ages.
+func (tx Tx) OldestOf(ctx context.Context, applicationID string, what ...Aging) (oldest *time.Time, err error) {
+	for _, a := range what {
+		columns, into := make([]any, len(a.Instant)), make([]any, len(a.Instant))
+		for i, c := range a.Instant {
+			columns[i], into[i] = clause.Column{Name: c}, new(*time.Time)
+		}
+		mins := strings.TrimSuffix(strings.Repeat("min(?), ", len(columns)), ", ")
+		q := tx.Gorm(ctx).Table(a.Table).Select(mins, columns...).Where(a.Of, applicationID)
+		if err := q.Row().Scan(into...); err != nil {
+			return nil, fmt.Errorf("look for the oldest of %s: %w", a.Table, err)
+		}
+		for _, x := range into {
+			if at := *x.(**time.Time); at != nil && (oldest == nil || at.Before(*oldest)) {
+				oldest = at
+			}
+		}
+	}
+	return oldest, nil
+}

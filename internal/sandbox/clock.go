@@ -13,6 +13,7 @@ import (
 	"partnerd/internal/oauth"
 	"partnerd/internal/payment"
 	"partnerd/internal/postgres"
+	"partnerd/internal/problem"
 	"partnerd/internal/telephony"
 	"partnerd/internal/webhook"
 )
@@ -20,6 +21,7 @@ import (
 const (
 	advanceLimit = 20 * time.Second      // of real time for one call
 	settleLook   = 50 * time.Millisecond // between two looks whether it has
+	maxYears     = 1000                  // that anything becomes older: a text of a time has a year of four digits
 )
 
 // Aging is everything that becomes older with an application.
@@ -41,9 +43,26 @@ func NewClock(db *postgres.DB, engine *consultation.Service, log *slog.Logger) *
 	return &Clock{Pace: DefaultPace, Patience: 10 * time.Second, db: db, engine: engine, log: log}
 }
 
+var ruleOld = problem.DeclareRule("clock.old", problem.IssueInvalidValue,
+	"The clock was advanced by %d years in all, which is the most. Create another application to go on.")
+
+// check refuses to make an application older that has something of [maxYears], with an issue of the value at path.
+func (c *Clock) check(ctx context.Context, applicationID, path string) error {
+	tx := c.db.Read()
+	oldest, err := tx.OldestOf(ctx, applicationID, Aging...)
+	if err == nil && oldest != nil && oldest.Before(c.db.Clock().Now().AddDate(-maxYears, 0, 0)) {
+		err = problem.ErrValidation.With(ruleOld.At(path, maxYears))
+	}
+	return err
+}
+
 // Advance lets d pass, stopping at each instant at which something falls due until it has happened. It returns when all has passed
-// and been done, or after 20 s; passed says how much it was.
+// and been done, or after 20 s; passed says how much it was. Problem: VALIDATION_ERROR of seconds, when all calls
+// together were [maxYears].
 func (c *Clock) Advance(ctx context.Context, applicationID string, d time.Duration) (passed time.Duration, err error) {
+	if err := c.check(ctx, applicationID, "seconds"); err != nil {
+		return 0, err
+	}
 	end := c.db.Clock().Now().Add(advanceLimit)
 	var stuck time.Time
 	for {

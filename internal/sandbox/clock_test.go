@@ -1,6 +1,7 @@
 package sandbox_test
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -10,6 +11,7 @@ import (
 	"partnerd/internal/consultation"
 	"partnerd/internal/dbtest"
 	"partnerd/internal/postgres"
+	"partnerd/internal/problem"
 	"partnerd/internal/sandbox"
 )
 
@@ -107,6 +109,33 @@ func TestTheClockGoesOnWithoutWhatNeverHappens(t *testing.T) {
 	t.Logf("%s, with %s", time.Since(begin), h.events(id))
 	if h.standing(id).Status != string(consultation.PendingCallback) {
 		t.Errorf("it is %+v with %s", h.standing(id), h.events(id))
+	}
+}
+
+// However often an application is made older, its times keep a year of four digits, and whoever asks for more is told so.
+func TestTheClockHasAnEnd(t *testing.T) {
+	h := open(t, clock.System{}, nil)
+	id := h.create(h.client(1), "FR", false)
+	h.tx(func(tx postgres.Tx) error {
+		return dbtest.Exec(h.ctx, tx, "UPDATE consultations SET timer_at = NULL, created_at = now() - interval '999 years' WHERE id = $1", id)
+	})
+	c := sandbox.NewClock(h.db, h.consultations, silent)
+	c.Patience = 300 * time.Millisecond
+	if passed, err := c.Advance(h.ctx, h.app.ID, time.Hour); err != nil || passed != time.Hour {
+		t.Errorf("within the bound: %s, %v", passed, err)
+	}
+	for _, at := range []string{"now() - interval '1000 years 1 day'", "timestamptz '4714-11-24 12:00:00Z BC'"} {
+		h.tx(func(tx postgres.Tx) error {
+			return dbtest.Exec(h.ctx, tx, "UPDATE consultations SET created_at = "+at+" WHERE id = $1", id)
+		})
+		passed, err := c.Advance(h.ctx, h.app.ID, 24*time.Hour)
+		issues := problem.IssuesOf(err)
+		if passed != 0 || !errors.Is(err, problem.ErrValidation) || len(issues) != 1 || issues[0].Path != "seconds" {
+			t.Errorf("%s: %s, %v", at, passed, err)
+		}
+		if _, err := c.Run(h.ctx, h.app.ID, id, consultation.Cancelled); !errors.Is(err, problem.ErrValidation) {
+			t.Errorf("%s: %v", at, err)
+		}
 	}
 }
 

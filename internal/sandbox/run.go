@@ -24,8 +24,12 @@ type Ran struct {
 
 // Run brings a consultation of an application to a status. The people who are played go there and no further, and where time is what
 // is missing, it passes as by [Clock.Advance]. It returns when the status is reached, or after 20 s; asking again goes on. A
-// consultation that has the status already stays as it is. Problems: NOT_FOUND, STATUS_UNREACHABLE.
+// consultation that has the status already stays as it is. Problems: NOT_FOUND, STATUS_UNREACHABLE; VALIDATION_ERROR of
+// status as of seconds by [Clock.Advance].
 func (c *Clock) Run(ctx context.Context, applicationID, consultationID string, to consultation.Status) (ran Ran, err error) {
+	if err := c.check(ctx, applicationID, "status"); err != nil {
+		return ran, err
+	}
 	end := c.db.Clock().Now().Add(advanceLimit)
 	done, err := c.direct(ctx, applicationID, consultationID, to)
 	if err != nil || done {

@@ -65,7 +65,7 @@ func describe(k jsonschema.ErrorKind) (code, message string) {
 		}
 		return problem.IssueInvalidValue, fmt.Sprintf("Must be %v.", k.Want)
 	case *kind.Enum:
-		return problem.IssueInvalidValue, fmt.Sprintf("Must be one of %v.", k.Want)
+		return problem.IssueInvalidValue, "Must be one of: " + listed(k.Want) + "."
 	case *kind.Format:
 		if k.Want == "uri" {
 			return problem.IssueInvalidURL, "Must be an absolute URL."
@@ -77,6 +77,14 @@ func describe(k jsonschema.ErrorKind) (code, message string) {
 	default:
 		return problem.IssueInvalidValue, "Is not acceptable."
 	}
+}
+
+func listed(values []any) string {
+	words := make([]string, len(values))
+	for i, v := range values {
+		words[i] = fmt.Sprint(v)
+	}
+	return strings.Join(words, ", ")
 }
 
 func characters(n int) string {

@@ -127,6 +127,18 @@ func TestARotationDuringTheOverlapIsRefused(t *testing.T) {
 	h.call(me, "GET", root+"/application", nil).want(t, 401, "UNAUTHORIZED")
 }
 
+// A rejected enum value is answered with the accepted values, separated by commas.
+func TestARefusedChoiceListsTheChoices(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, plenty)
+	_, me, _ := h.application("")
+	body := object{"from": "2026-06-01T00:00:00Z", "to": "2026-06-02T00:00:00Z", "select": "SOME"}
+	refused := h.call(me, "POST", root+"/redeliveries", body).want(t, 422, "VALIDATION_ERROR")
+	if !strings.Contains(refused.raw, "Must be one of: FAILED, ALL.") {
+		t.Error(refused.raw)
+	}
+}
+
 // The twelve types that are always delivered are listed beside those that are turned on.
 func TestTheEndpointListsWhatIsDelivered(t *testing.T) {
 	t.Parallel()

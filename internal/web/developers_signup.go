@@ -58,7 +58,7 @@ func (p *Pages) developerSignUp(c echo.Context) error {
 	}
 	key := "dev.signup.sent"
 	if p.deps.MailFolder != "" {
-		return p.render(c, http.StatusOK, "sent", view{Title: key + ".title", Narrow: true, Data: sentView{Key: key, Email: email, Folder: p.deps.MailFolder}})
+		return p.showSent(c, sentView{key, email, p.deps.MailFolder})
 	}
 	return p.mailSent(c, key, email)
 }

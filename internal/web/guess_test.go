@@ -49,7 +49,7 @@ func TestWrongPasswordsAreRememberedByAllProcesses(t *testing.T) {
 		if p.Header.Get("Retry-After") != "3600" {
 			t.Errorf("Retry-After %q", p.Header.Get("Retry-After"))
 		}
-		token := restarted.get("/login").form("/login").Get("csrf")
+		token := p.form("/login").Get("csrf")
 		held[strings.NewReplacer(strings.ToUpper(email), "", token, "").Replace(p.body)] = true
 	}
 	if len(held) != 1 {

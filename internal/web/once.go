@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -10,12 +11,15 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
+	"strings"
 	"time"
 
 	"github.com/labstack/echo/v4"
 
+	"partnerd/internal/account"
 	"partnerd/internal/id"
 	"partnerd/internal/idempotency"
+	"partnerd/internal/poll"
 	"partnerd/internal/postgres"
 	"partnerd/internal/problem"
 	"partnerd/internal/staff"
@@ -36,18 +40,26 @@ var formKey = regexp.MustCompile(`^[0-9A-Za-z_]{26,40}$`)
 
 func newFormKey() string { return rand.Text() }
 
+// Pages whose actions have no key of their own carry one in their form token. The same values sent twice from one page
+// have one effect. See [Pages.sentOnce].
+const pageKeyMark = "."
+
+func withPageKey(formToken string) string { return formToken + pageKeyMark + newFormKey() }
+
 // formAnswer is what is kept under the key of a form.
 type formAnswer struct {
 	To    string       `json:"to"`
 	Shown *shownAnswer `json:"shown,omitempty"` // what the page at To shows; nil for one that shows nothing of its own
 	Until time.Time    `json:"until"`           // for secrets
+	Sent  *sentView    `json:"sent,omitempty"`  // the page that says what was mailed, instead of one to go to
 }
 
 // shownAnswer is a page that only the session sees which sent the form.
 type shownAnswer struct {
 	Act, Subject, Back string
-	Secrets            []fact // shown once
-	Finding            string // key
+	Secrets            []fact   // shown once
+	Codes              []string // for recovery, shown once
+	Finding            string   // key
 	Args               []any
 }
 
@@ -120,6 +132,116 @@ func leadsTo(response idempotency.Response) (string, error) {
 	return a.To, nil
 }
 
+// sentKey is the place in the context of the page that says what was mailed.
+const sentKey = "partnerd.sent"
+
+// errNotDone ends what is not kept: the form is shown again, and may be sent again.
+var errNotDone = errors.New("a form was not done")
+
+// sentOnce runs do for a form of whose, or of the browser when whose is empty. A form sent before from the same page with
+// the same values gets the first answer, and do does not run. Only answers that lead on are kept: a refused form can be
+// sent again. A form without a key, from a page that an older program made, is not held to this.
+func (p *Pages) sentOnce(c echo.Context, whose string, do func() error) error {
+	form := c.Request().PostForm
+	token, key, _ := strings.Cut(form.Get("csrf"), pageKeyMark)
+	if !formKey.MatchString(key) {
+		return do()
+	}
+	r := formRequest(cmp.Or(whose, token), key, c.Request().URL.RequestURI(), form)
+	// The key of the page, which is kept nowhere, salts the digest: values may be passwords.
+	r.Fingerprint = id.DigestOf(key + r.Fingerprint.String())
+	r.Key = r.Fingerprint.String()
+	ctx, ran := c.Request().Context(), false
+	var refusal error
+	response, err := p.awaitTwin(ctx, r, func(context.Context) (int, any, error) {
+		ran = true
+		if refusal = do(); refusal != nil {
+			return 0, nil, errNotDone
+		}
+		sent, _ := c.Get(sentKey).(*sentView)
+		if c.Response().Status != http.StatusSeeOther && sent == nil {
+			return 0, nil, errNotDone
+		}
+		to := c.Response().Header().Get("Location")
+		if u, err := url.Parse(to); err != nil || u.Query().Has("fault") {
+			return 0, nil, errNotDone
+		}
+		return http.StatusSeeOther, formAnswer{To: to, Sent: sent}, nil
+	})
+	switch {
+	case refusal != nil:
+		return refusal
+	case errors.Is(err, idempotency.ErrInProgress):
+		return statusError(http.StatusConflict)
+	case err != nil && !errors.Is(err, errNotDone):
+		return err
+	case ran:
+		return nil
+	}
+	var a formAnswer
+	if err := json.Unmarshal(response.Body, &a); err != nil {
+		return fmt.Errorf("read the answer of a form: %w", err)
+	}
+	if a.Sent != nil {
+		return p.showSent(c, *a.Sent)
+	}
+	return c.Redirect(http.StatusSeeOther, a.To)
+}
+
+// awaitTwin is [idempotency.Service.Alone] that waits for a twin which runs, for as long as a person waits.
+func (p *Pages) awaitTwin(
+	ctx context.Context, r idempotency.Request, effect func(context.Context) (int, any, error),
+) (idempotency.Response, error) {
+	patience, cancel := context.WithTimeout(ctx, twinFor)
+	defer cancel()
+	for {
+		response, err := p.deps.Idempotency.Alone(ctx, r, effect)
+		if !errors.Is(err, idempotency.ErrInProgress) || !poll.Pause(patience, twinEvery) {
+			return response, err
+		}
+	}
+}
+
+const (
+	twinFor   = 5 * time.Second
+	twinEvery = 50 * time.Millisecond
+)
+
+// mineOnce is for what a client sends; see [Pages.sentOnce].
+func (p *Pages) mineOnce(h func(echo.Context, *account.Client) error) func(echo.Context, *account.Client) error {
+	return func(c echo.Context, client *account.Client) error {
+		return p.sentOnce(c, client.ID, func() error { return h(c, client) })
+	}
+}
+
+// staffOnce is for what somebody who works here sends.
+func (p *Pages) staffOnce(h func(echo.Context, staff.Session) error) func(echo.Context, staff.Session) error {
+	return func(c echo.Context, s staff.Session) error {
+		return p.sentOnce(c, s.ID, func() error { return h(c, s) })
+	}
+}
+
+// visitorOnce is for what somebody sends who is not signed in. own tells whether the form is one of this browser.
+func (p *Pages) visitorOnce(own func(echo.Context) bool, h echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		if !own(c) {
+			return h(c)
+		}
+		return p.sentOnce(c, "", func() error { return h(c) })
+	}
+}
+
+// keepCodes keeps recovery codes for the page that shows them once, and returns its address. next is where it leads.
+func (p *Pages) keepCodes(
+	ctx context.Context, tx postgres.Tx, sessionID, next string, codes []string,
+) (to string, err error) {
+	r := idempotency.Request{ClientID: sessionID, Endpoint: formsPlace, Key: newFormKey()}
+	page := shownAnswer{Act: "staff.codes.title", Back: next, Codes: codes}
+	to = shownPage + "/" + r.Key
+	kept := formAnswer{To: to, Shown: &page, Until: tx.Now.Add(shownFor)}
+	return to, p.deps.Idempotency.Keep(ctx, tx, r, http.StatusSeeOther, kept)
+}
+
 // formFault is how it is said that a form was sent before with other values, or is being done at this moment.
 func formFault(err error) string {
 	switch {
@@ -151,8 +273,8 @@ func (p *Pages) shown(c echo.Context, s staff.Session) error {
 			return nil, problem.ErrNotFound
 		}
 		v = *kept.Shown
-		if kept.Shown.Secrets = nil; !now.Before(kept.Until) {
-			v.Secrets = nil
+		if kept.Shown.Secrets, kept.Shown.Codes = nil, nil; !now.Before(kept.Until) {
+			v.Secrets, v.Codes = nil, nil
 		}
 		return kept, nil
 	})
@@ -166,6 +288,9 @@ func (p *Pages) shown(c echo.Context, s staff.Session) error {
 		if n, ok := arg.(float64); ok { // as numbers come out of JSON
 			v.Args[i] = int(n)
 		}
+	}
+	if v.Codes != nil {
+		return p.render(c, http.StatusOK, "staff_codes", view{Title: v.Act, Narrow: true, Once: true, Data: v})
 	}
 	return p.renderStaff(c, http.StatusOK, s, "shown", view{Title: v.Act, Data: v, Once: true})
 }

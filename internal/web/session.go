@@ -80,19 +80,19 @@ func toLogin(c echo.Context, next string) error {
 
 // csrf returns the token for a form of this browser, making the browser's own cookie when there is none yet.
 func (p *Pages) csrf(c echo.Context) string {
-	if secret := p.formSecret(c); secret != "" {
-		return csrfToken(secret)
+	secret := p.formSecret(c)
+	if secret == "" {
+		secret = rand.Text()
+		p.setCookie(c, browserCookie, secret)
 	}
-	secret := rand.Text()
-	p.setCookie(c, browserCookie, secret)
-	return csrfToken(secret)
+	return withPageKey(csrfToken(secret))
 }
 
 // ownForm tells whether the form was made by [Pages.csrf] for this browser and this sign-in.
 func (p *Pages) ownForm(c echo.Context) bool {
 	secret := p.formSecret(c)
 	want := csrfToken(secret)
-	got := c.Request().PostForm.Get("csrf")
+	got, _, _ := strings.Cut(c.Request().PostForm.Get("csrf"), pageKeyMark)
 	return secret != "" && subtle.ConstantTimeCompare([]byte(got), []byte(want)) == 1
 }
 

@@ -103,7 +103,12 @@ func (p *Pages) signUp(c echo.Context) error {
 
 // mailSent says what happens next. It must not tell whether a mail was sent.
 func (p *Pages) mailSent(c echo.Context, key, email string) error {
-	return p.render(c, http.StatusOK, "sent", view{Title: key + ".title", Narrow: true, Data: sentView{Key: key, Email: email}})
+	return p.showSent(c, sentView{Key: key, Email: email})
+}
+
+func (p *Pages) showSent(c echo.Context, v sentView) error {
+	c.Set(sentKey, &v)
+	return p.render(c, http.StatusOK, "sent", view{Title: v.Key + ".title", Narrow: true, Data: v})
 }
 
 type sentView struct {

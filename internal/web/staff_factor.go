@@ -52,10 +52,18 @@ func (p *Pages) confirmFactor(c echo.Context) error {
 		return statusError(http.StatusForbidden)
 	}
 	ctx := c.Request().Context()
-	var token string
-	var codes []string
+	var token, to string
 	err = p.deps.DB.InTx(ctx, func(tx postgres.Tx) (err error) { // nobody guesses codes of a secret that the session shows
+		var codes []string
 		token, _, codes, err = p.deps.Staff.ConfirmFactor(ctx, tx, p.staffToken(c), c.Request().PostForm.Get("code"), deviceOf(c))
+		if err != nil {
+			return err
+		}
+		s, err := p.deps.Staff.Session(ctx, tx, token)
+		if err != nil {
+			return err
+		}
+		to, err = p.keepCodes(ctx, tx, s.ID, staffNext(nextOf(c), *person), codes)
 		return err
 	})
 	switch {
@@ -69,17 +77,7 @@ func (p *Pages) confirmFactor(c echo.Context) error {
 	if err := p.signStaffIn(c, *person, token); err != nil {
 		return err
 	}
-	return p.showCodes(c, staffNext(nextOf(c), *person), codes)
-}
-
-type codesView struct {
-	Codes []string
-	Next  string
-}
-
-// showCodes shows recovery codes, which nobody sees again.
-func (p *Pages) showCodes(c echo.Context, next string, codes []string) error {
-	return p.render(c, http.StatusOK, "staff_codes", view{Title: "staff.codes.title", Narrow: true, Once: true, Data: codesView{codes, next}})
+	return c.Redirect(http.StatusSeeOther, to)
 }
 
 // nextOf is where a sign-in leads, while the second factor is set up.

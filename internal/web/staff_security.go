@@ -119,9 +119,13 @@ func (p *Pages) changeStaffPassword(c echo.Context, s staff.Session) error {
 
 func (p *Pages) renewCodes(c echo.Context, s staff.Session) error {
 	ctx := c.Request().Context()
-	var codes []string
-	wait, err := p.withSecret(c, "renewal", s.Person.ID, func(tx postgres.Tx) (err error) {
-		codes, err = p.deps.Staff.RenewRecoveryCodes(ctx, tx, s.Person.ID, c.Request().PostForm.Get("code"))
+	to := ""
+	wait, err := p.withSecret(c, "renewal", s.Person.ID, func(tx postgres.Tx) error {
+		codes, err := p.deps.Staff.RenewRecoveryCodes(ctx, tx, s.Person.ID, c.Request().PostForm.Get("code"))
+		if err != nil {
+			return err
+		}
+		to, err = p.keepCodes(ctx, tx, s.ID, staffSafety, codes)
 		return err
 	})
 	switch {
@@ -132,7 +136,7 @@ func (p *Pages) renewCodes(c echo.Context, s staff.Session) error {
 	case err != nil:
 		return fmt.Errorf("renew recovery codes: %w", err)
 	}
-	return p.showCodes(c, staffSafety, codes)
+	return c.Redirect(http.StatusSeeOther, to)
 }
 
 func (p *Pages) setStaffLanguage(c echo.Context, s staff.Session) error {

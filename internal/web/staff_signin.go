@@ -34,12 +34,12 @@ func (p *Pages) registerStaff(e *echo.Echo, read []string) {
 	e.Match(read, "/staff/invitation", p.page(p.openStaffLink(p.invitation())))
 	e.POST("/staff/invitation", p.page(p.useStaffLink(p.invitation())))
 	e.Match(read, "/staff/password/forgot", p.page(p.staffForgotForm))
-	e.POST("/staff/password/forgot", p.page(p.staffForgot))
+	e.POST("/staff/password/forgot", p.page(p.visitorOnce(p.ownStaffForm, p.staffForgot)))
 	e.Match(read, "/staff/password/reset", p.page(p.openStaffLink(p.staffReset())))
 	e.POST("/staff/password/reset", p.page(p.useStaffLink(p.staffReset())))
 	e.Match(read, staffSafety, p.withStaff(p.staffSecurity))
-	e.POST(staffSafety+"/password", p.withStaff(p.changeStaffPassword))
-	e.POST(staffSafety+"/codes", p.withStaff(p.renewCodes))
+	e.POST(staffSafety+"/password", p.withStaff(p.staffOnce(p.changeStaffPassword)))
+	e.POST(staffSafety+"/codes", p.withStaff(p.staffOnce(p.renewCodes)))
 	e.POST(staffSafety+"/language", p.withStaff(p.setStaffLanguage))
 	e.POST(staffSafety+"/sessions/end", p.withStaff(p.endOtherStaffSessions))
 	e.POST(staffSafety+"/sessions/:id/end", p.withStaff(p.endStaffSession))
@@ -58,7 +58,7 @@ func (p *Pages) showStaffForm(c echo.Context, status int, v formView) error {
 	if v.faulty() {
 		title += ".error"
 	}
-	return p.render(c, status, "form", view{Title: title, CSRF: p.staffCSRF(c), Narrow: true, Data: v})
+	return p.render(c, status, "form", view{Title: title, CSRF: withPageKey(p.staffCSRF(c)), Narrow: true, Data: v})
 }
 
 func (p *Pages) staffLoginView(next, email string) formView {

@@ -55,7 +55,7 @@ func (f *fixture) join(n staff.NewPerson) *worker {
 	w.secret = strings.ReplaceAll(secretShown.FindStringSubmatch(page.body)[1], " ", "")
 	form = page.form("/staff/login/factor")
 	form.Set("code", w.code())
-	page = w.post("/staff/login/factor", form)
+	page = w.showsCodesOnce(w.post("/staff/login/factor", form))
 	for _, m := range codeShown.FindAllStringSubmatch(page.body, -1) {
 		w.codes = append(w.codes, m[1])
 	}
@@ -66,6 +66,23 @@ func (f *fixture) join(n staff.NewPerson) *worker {
 		f.t.Fatalf("%d, recovery codes %v\n%s", page.StatusCode, w.codes, page.body)
 	}
 	return w
+}
+
+// showsCodesOnce follows the answer to a form to the page with new recovery codes.
+func (w *worker) showsCodesOnce(answer page) page {
+	w.t.Helper()
+	to := answer.Header.Get("Location")
+	if answer.StatusCode != http.StatusSeeOther || codeShown.MatchString(answer.body) {
+		w.t.Fatalf("%d to %q\n%s", answer.StatusCode, to, answer.body)
+	}
+	shown := w.get(to)
+	if shown.StatusCode != http.StatusOK || !codeShown.MatchString(shown.body) {
+		w.t.Fatalf("%s: %d\n%s", to, shown.StatusCode, shown.body)
+	}
+	if again := w.get(to); codeShown.MatchString(again.body) {
+		w.t.Errorf("codes are shown again: %s", again.body)
+	}
+	return shown
 }
 
 // code is what the device shows now.
@@ -289,7 +306,7 @@ func TestWhoKnowsThePasswordOnlyKeepsNobodyOut(t *testing.T) {
 	f.clock.Advance(time.Minute)
 	renewal := w.get("/staff/security").form("/staff/security/codes")
 	renewal.Set("code", w.code())
-	w.post("/staff/security/codes", renewal).want(t, 200, "Your recovery codes")
+	w.showsCodesOnce(w.post("/staff/security/codes", renewal))
 	f.letter(w.email, "recovery codes were replaced")
 	f.outbox.mu.Lock()
 	sent := slices.Clone(f.outbox.mails)
@@ -327,7 +344,7 @@ func TestEachSecretThatIsShownOnceMoreIsCountedByItself(t *testing.T) {
 	for range guessQuota.Burst - 1 {
 		show("/staff/security/codes", "code", "000000").want(t, 422)
 	}
-	show("/staff/security/codes", "code", w.code()).want(t, 200, "Your recovery codes")
+	w.showsCodesOnce(show("/staff/security/codes", "code", w.code()))
 	show("/staff/security/codes", "code", "000000").want(t, 422)
 	show("/staff/security/codes", "code", "000000").want(t, http.StatusTooManyRequests)
 	f.clock.Advance(time.Minute)
@@ -394,8 +411,7 @@ func TestWorkersLookAfterTheirSignIn(t *testing.T) {
 	f.clock.Advance(time.Minute)
 	form := w.get("/staff/security").form("/staff/security/codes")
 	form.Set("code", w.code())
-	page := w.post("/staff/security/codes", form)
-	page.want(t, 200, "Your recovery codes")
+	page := w.showsCodesOnce(w.post("/staff/security/codes", form))
 	if strings.Contains(page.body, w.codes[0]) {
 		t.Error("an old code is shown")
 	}

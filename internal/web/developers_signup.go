@@ -92,7 +92,7 @@ func (p *Pages) joinForm(c echo.Context) error {
 }
 
 func (p *Pages) badJoin(c echo.Context) error {
-	return p.badLink(c, link{developersLogin, "dev.login.title"})
+	return p.badLinkBecause(c, "dev.badlink.text", link{developersLogin, "dev.login.title"})
 }
 
 func (p *Pages) join(c echo.Context) error {
@@ -119,8 +119,13 @@ func (p *Pages) join(c echo.Context) error {
 	}
 	var session string
 	err = p.deps.DB.InTx(ctx, func(tx postgres.Tx) (err error) {
-		_, session, err = p.deps.Portal.Join(ctx, tx, token, form.Get("name"), form.Get("password"), deviceOf(c))
-		return err
+		var person staff.Person
+		person, session, err = p.deps.Portal.Join(ctx, tx, token, form.Get("name"), form.Get("password"), deviceOf(c))
+		if err != nil || session == "" {
+			return err
+		}
+		// The reader's language, whatever that of the invitation was.
+		return p.deps.Staff.SetLanguage(ctx, tx, person.ID, p.language(c))
 	})
 	switch {
 	case errors.Is(err, staff.ErrInvalid):
@@ -135,6 +140,6 @@ func (p *Pages) join(c echo.Context) error {
 		return c.Redirect(http.StatusSeeOther, developersLogin)
 	}
 	p.setStaffToken(c, session)
-	p.keepLanguage(c, pending.Language)
+	p.keepLanguage(c, p.language(c))
 	return c.Redirect(http.StatusSeeOther, "/staff/login/code?next="+queryEscape(developersDesk))
 }

@@ -201,7 +201,9 @@ func TestAnApplicationByOneself(t *testing.T) {
 	known := b.post("/developers/signup", form)
 	known.want(t, 200, "Look into your mailbox")
 	b.post("/developers/signup", url.Values{"email": {"x@crm.example"}}).want(t, 403)
-	b.get("/developers/join?token=lnk_none").want(t, http.StatusGone)
+	b.get("/developers/join?token=lnk_none").want(t, http.StatusGone, "ask an owner of the application to invite you again")
+	b.get("/developers/join?lang=fr&token=lnk_none").want(t, http.StatusGone, "demandez à un de ses propriétaires de vous inviter à nouveau")
+	b.get("/developers/join?lang=en&token=lnk_none")
 
 	w := f.member("")
 	w.get("/developers").want(t, 200, "Create an application")
@@ -390,5 +392,28 @@ func TestASuspendedApplicationIsReadAndEnded(t *testing.T) {
 		if refused := p.StatusCode == http.StatusConflict && strings.Contains(p.body, "The application is suspended"); refused == a.Ends {
 			t.Errorf("%s while suspended: %d", a.Name, p.StatusCode)
 		}
+	}
+}
+
+// Who joins goes on in the language in which they read the invitation, whatever that of its mail was.
+func TestJoiningKeepsTheLanguageOfTheReader(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	var link string
+	f.tx(func(tx postgres.Tx) {
+		var err error
+		if _, link, err = f.pages.deps.Portal.InviteTo(t.Context(), tx, f.app, "fleur@crm.example", portal.Developer, "en"); err != nil {
+			t.Fatal(err)
+		}
+	})
+	b := f.browser()
+	b.header.Set("Accept-Language", "fr")
+	page := b.get(strings.TrimPrefix(link, f.base))
+	page.want(t, http.StatusOK, `<html lang="fr">`)
+	form := filled(page.form("/developers/join"), "name", "Fleur", "password", staffPassword)
+	b.post("/developers/join", form).want(t, http.StatusSeeOther)
+	b.get("/staff/login/factor").want(t, http.StatusOK, `<html lang="fr">`)
+	if who := must(f.staff.ByEmail(t.Context(), f.db.Read(), "fleur@crm.example")); who.Language != "fr" {
+		t.Errorf("their language is %s", who.Language)
 	}
 }

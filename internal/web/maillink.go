@@ -80,5 +80,15 @@ func (p *Pages) useLink(page linkPage) echo.HandlerFunc {
 }
 
 func (p *Pages) badLink(c echo.Context, instead link) error {
-	return p.render(c, http.StatusGone, "badlink", view{Title: "badlink.title", Narrow: true, Data: instead})
+	return p.badLinkBecause(c, "badlink.text", instead)
+}
+
+// badLinkBecause is [Pages.badLink] with a text of its own about what to do.
+func (p *Pages) badLinkBecause(c echo.Context, text string, instead link) error {
+	return p.render(c, http.StatusGone, "badlink", view{Title: "badlink.title", Narrow: true, Data: badLinkView{text, instead}})
+}
+
+type badLinkView struct {
+	Text    string // key
+	Instead link
 }

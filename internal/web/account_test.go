@@ -262,7 +262,7 @@ func TestWalletPagesAndStatements(t *testing.T) {
 	p := b.get("/account/wallet")
 	p.want(t, 200, "€60.00", "€20.00", "€80.00", "Older movements", "June 2026")
 	p = b.get("/account/wallet?before=7")
-	p.want(t, 200, "Consultation: reserved, not paid yet", "through Demo CRM", "/account/consultations/"+c.ID, "Back to the newest")
+	p.want(t, 200, "Consultation: reserved, not paid yet", `<span class="hint">via Demo CRM</span>`, "/account/consultations/"+c.ID, "Back to the newest")
 	if strings.Contains(p.body, "Older movements") {
 		t.Error("there are no older ones")
 	}

@@ -227,7 +227,7 @@ func TestDisconnectTakesEffectAtOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := b.get("/account/apps")
-	p.want(t, 200, "Demo CRM", "Connected since", "1 June 2026", "Consultations that have begun go on", "€20.00 each", "Consultations started", "Spent through it")
+	p.want(t, 200, "Demo CRM", "Connected since", "1 June 2026", "Consultations that have begun go on", "€20.00 each", "Consultations started", "Spent via this application")
 	action := "/account/apps/" + f.app.ID + "/disconnect"
 	form := p.form(action)
 

@@ -31,7 +31,7 @@ func (s *Service) CreateClient(ctx context.Context, by Act, n account.NewClient,
 			return err
 		}
 		if balance != 0 {
-			if err := s.Wallet.Adjust(ctx, tx, c.ID, balance, "Opening balance"); err != nil {
+			if err := s.Wallet.Adjust(ctx, tx, c.ID, balance, wallet.OpeningBalance); err != nil {
 				return err
 			}
 		}

@@ -220,7 +220,7 @@ func (s *Service) alone(ctx context.Context, tx postgres.Tx, by *Act, clientID s
 func (s *Service) do(ctx context.Context, tx postgres.Tx, p Proposal) (err error) {
 	switch {
 	case p.Kind == Adjustment:
-		if err = s.Wallet.Adjust(ctx, tx, p.Subject, p.Amount, "Correction"); err == nil {
+		if err = s.Wallet.Adjust(ctx, tx, p.Subject, p.Amount, wallet.OperatorCorrection); err == nil {
 			err = s.tellAdjusted(ctx, tx, p.Subject, p.Amount)
 		}
 	case p.Close != "":

@@ -95,7 +95,7 @@ func (c *Clients) create(ctx context.Context, tx postgres.Tx, by, applicationID 
 		return TestClient{}, err
 	}
 	if n.Balance > 0 {
-		if err := c.deps.Wallet.Adjust(ctx, tx, client.ID, n.Balance, "Opening balance"); err != nil {
+		if err := c.deps.Wallet.Adjust(ctx, tx, client.ID, n.Balance, wallet.SandboxMoney); err != nil {
 			return TestClient{}, err
 		}
 	}

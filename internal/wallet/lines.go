@@ -35,6 +35,7 @@ type Line struct {
 	Refunded       money.Cents // given back after the charge
 	ApplicationID  string      // as in [Transaction]
 	ConsultationID string
+	Description    string    // of its first movement, in English
 	CreatedAt      time.Time // of its first movement
 }
 

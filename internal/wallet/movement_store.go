@@ -227,12 +227,12 @@ var (
 	// The amount is what leaves the wallet.
 	withdrawSQL = compile(plan{
 		kind: Adjustment, source: given, guard: `w.available_cents >= h.cents`,
-		amount: `-h.cents`, description: `'Top-up returned to its source'`,
+		amount: `-h.cents`, description: `'` + TopUpReturned + `'`,
 		postings: []posting{{"client_available", "-h.cents"}, {"payment_clearing", "h.cents"}}})
 
 	reverseSQL = compile(plan{
 		kind: Adjustment, source: given, guard: `w.available_cents + h.cents >= 0`,
-		amount: `h.cents`, description: `CASE WHEN h.cents < 0 THEN 'Payment taken back by the bank' ELSE 'Payment restored by the bank' END`,
+		amount: `h.cents`, description: `CASE WHEN h.cents < 0 THEN '` + PaymentTakenBack + `' ELSE '` + PaymentRestored + `' END`,
 		postings: []posting{{"client_available", "h.cents"}, {"payment_clearing", "-h.cents"}}})
 )
 

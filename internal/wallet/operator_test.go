@@ -121,15 +121,15 @@ func TestLinesAddUp(t *testing.T) {
 		return errors.Join(f.wallets.Adjust(t.Context(), tx, client, -700, "Correction"), f.wallets.Adjust(t.Context(), tx, client, 25, "Goodwill"))
 	})
 	want := []wallet.Line{ // the newest first
-		{Type: wallet.Adjustment, State: wallet.Booked, Amount: 25, Available: 6825},
-		{Type: wallet.Adjustment, State: wallet.Booked, Amount: -700, Available: 6800},
-		{Type: wallet.Hold, State: wallet.Reserved, Amount: -2000, Available: 7500, ConsultationID: "con_5"},
-		{Type: wallet.Hold, State: wallet.Refunded, Amount: 0, Available: 9500, Refunded: 2000, ConsultationID: "con_4"},
-		{Type: wallet.Hold, State: wallet.Refunded, Amount: -1500, Available: 9500, Refunded: 500, ConsultationID: "con_3"},
-		{Type: wallet.TopUp, State: wallet.Booked, Amount: 8000, Available: 11000},
-		{Type: wallet.Hold, State: wallet.Released, Amount: 0, Available: 3000, ConsultationID: "con_2"},
-		{Type: wallet.Hold, State: wallet.Paid, Amount: -2000, Available: 3000, ConsultationID: "con_1"},
-		{Type: wallet.Adjustment, State: wallet.Booked, Amount: 5000, Available: 5000},
+		{Type: wallet.Adjustment, State: wallet.Booked, Amount: 25, Available: 6825, Description: "Goodwill"},
+		{Type: wallet.Adjustment, State: wallet.Booked, Amount: -700, Available: 6800, Description: "Correction"},
+		{Type: wallet.Hold, State: wallet.Reserved, Amount: -2000, Available: 7500, ConsultationID: "con_5", Description: "Consultation reserved"},
+		{Type: wallet.Hold, State: wallet.Refunded, Amount: 0, Available: 9500, Refunded: 2000, ConsultationID: "con_4", Description: "Consultation reserved"},
+		{Type: wallet.Hold, State: wallet.Refunded, Amount: -1500, Available: 9500, Refunded: 500, ConsultationID: "con_3", Description: "Consultation reserved"},
+		{Type: wallet.TopUp, State: wallet.Booked, Amount: 8000, Available: 11000, Description: "Top-up"},
+		{Type: wallet.Hold, State: wallet.Released, Amount: 0, Available: 3000, ConsultationID: "con_2", Description: "Consultation reserved"},
+		{Type: wallet.Hold, State: wallet.Paid, Amount: -2000, Available: 3000, ConsultationID: "con_1", Description: "Consultation reserved"},
+		{Type: wallet.Adjustment, State: wallet.Booked, Amount: 5000, Available: 5000, Description: "Opening balance"},
 	}
 	var got []wallet.Line
 	for before, more := int64(0), true; more; { // pages of two

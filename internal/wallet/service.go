@@ -123,7 +123,7 @@ func (s *Service) Adjust(ctx context.Context, tx postgres.Tx, clientID string, a
 // Correct adjusts a wallet as an operator's act: what Adjust does, with an audit entry. The reason stays with the
 // operators; the client reads that it is a correction.
 func (s *Service) Correct(ctx context.Context, tx postgres.Tx, c Correction) error {
-	if err := s.Adjust(ctx, tx, c.ClientID, c.Amount, "Correction"); err != nil {
+	if err := s.Adjust(ctx, tx, c.ClientID, c.Amount, OperatorCorrection); err != nil {
 		return err
 	}
 	return audit.Record(ctx, tx, audit.Entry{

@@ -151,7 +151,8 @@ func balanceBefore(ctx context.Context, tx postgres.Tx, clientID string, instant
 // linesSQL adds all movements of the wallet up: a line is later changed by the charge and the refund of its consultation.
 // A charge takes nothing from what is available, the reservation did.
 var linesSQL = postgres.SQL(postgres.Report, `WITH lines AS (
-		SELECT min(seq) AS seq, (array_agg(type ORDER BY seq))[1] AS type, min(created_at) AS created_at,
+		SELECT min(seq) AS seq, (array_agg(type ORDER BY seq))[1] AS type,
+			(array_agg(description ORDER BY seq))[1] AS description, min(created_at) AS created_at,
 			CASE WHEN consultation_id IS NULL THEN 'BOOKED' WHEN bool_or(type = 'REFUND') THEN 'REFUNDED' WHEN bool_or(type = 'CAPTURE') THEN 'PAID'
 				WHEN bool_or(type = 'RELEASE') THEN 'RELEASED' ELSE 'RESERVED' END AS state,
 			coalesce(sum(amount_cents) FILTER (WHERE type <> 'CAPTURE'), 0)::bigint AS amount,

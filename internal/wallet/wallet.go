@@ -60,6 +60,16 @@ const (
 	Adjustment Type = "ADJUSTMENT"
 )
 
+// Descriptions of adjustments, by which pages tell them apart. Ledgers hold these texts: a change is a new description.
+const (
+	OpeningBalance     = "Opening balance"
+	SandboxMoney       = "Sandbox money"                 // with which a test client was created
+	TopUpReturned      = "Top-up returned to its source" // by [Service.Withdraw]
+	PaymentTakenBack   = "Payment taken back by the bank"
+	PaymentRestored    = "Payment restored by the bank"
+	OperatorCorrection = "Correction" // by an operator
+)
+
 // Transaction is one movement of a wallet (specification section 2.3, decision H1).
 type Transaction struct {
 	ID             string

@@ -21,6 +21,7 @@ import (
 	"partnerd/internal/payment"
 	"partnerd/internal/postgres"
 	"partnerd/internal/privacy"
+	"partnerd/internal/wallet"
 )
 
 func (b *browser) send(path, action string, values ...string) page {
@@ -262,7 +263,7 @@ func TestWalletPagesAndStatements(t *testing.T) {
 	p := b.get("/account/wallet")
 	p.want(t, 200, "€60.00", "€20.00", "€80.00", "Older movements", "June 2026")
 	p = b.get("/account/wallet?before=7")
-	p.want(t, 200, "Consultation: reserved, not paid yet", `<span class="hint">via Demo CRM</span>`, "/account/consultations/"+c.ID, "Back to the newest")
+	p.want(t, 200, "Consultation: reserved, not charged yet", `<span class="hint">via Demo CRM</span>`, "/account/consultations/"+c.ID, "Back to the newest")
 	if strings.Contains(p.body, "Older movements") {
 		t.Error("there are no older ones")
 	}
@@ -386,7 +387,37 @@ func TestAmountsOnTheWalletPageAddUp(t *testing.T) {
 			t.Errorf("%s: %d rows sum to %d and end at %d, the ledger says %d\n%s", path, len(cells)/2, sum, newest, want.sum, p.body)
 		}
 	}
-	b.get("/account/wallet?lang=fr").want(t, 200, "Consultation\u00a0: payée puis remboursée", "rendus")
+	b.get("/account/wallet?lang=fr").want(t, 200, "Consultation\u00a0: débitée puis remboursée", "5,00\u00a0€ remboursés", "Remboursement sur votre moyen de paiement")
+}
+
+// The wallet and the statement say what each adjustment was for, in the client's language.
+func TestAdjustmentsSayWhatTheyAreFor(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	known := map[string][2]string{
+		wallet.OpeningBalance:     {"Opening balance", "Solde d’ouverture"},
+		wallet.SandboxMoney:       {"Sandbox money", "Argent fictif du bac à sable"},
+		wallet.TopUpReturned:      {"Refunded to your payment method", "Remboursement sur votre moyen de paiement"},
+		wallet.PaymentTakenBack:   {"Top-up reversed by your bank", "Recharge annulée par votre banque"},
+		wallet.PaymentRestored:    {"Top-up restored by your bank", "Recharge rétablie par votre banque"},
+		wallet.OperatorCorrection: {"Correction by our team", "Correction par notre équipe"},
+		"Goodwill":                {"Correction by our team", "Correction par notre équipe"},
+	}
+	f.tx(func(tx postgres.Tx) {
+		for description := range known {
+			if err := f.wallet.Adjust(t.Context(), tx, f.client.ID, 100, description); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+	b := f.browser().signIn("client@example.com")
+	for _, path := range []string{"/account/wallet", "/account/wallet/statement/2026-06"} {
+		en, fr := b.get(path+"?lang=en"), b.get(path+"?lang=fr")
+		for _, text := range known {
+			en.want(t, http.StatusOK, text[0])
+			fr.want(t, http.StatusOK, text[1])
+		}
+	}
 }
 
 var ledgerCell = regexp.MustCompile(`<td data-label="[^"]*" class="number">([^<]*)</td>`)
@@ -437,7 +468,7 @@ func TestConsultationsShowTheirStateAndCanBeCancelled(t *testing.T) {
 	if p.Header.Get("Refresh") != "" {
 		t.Error("it follows although nothing is open")
 	}
-	b.get("/account/wallet").want(t, 200, "€50.00", "Consultation: nothing charged, reservation given back")
+	b.get("/account/wallet").want(t, 200, "€50.00", "Consultation: nothing charged, reservation released")
 	b.get(path+"/cancel").want(t, 200, "can no longer be cancelled")
 }
 

@@ -67,7 +67,10 @@ func usedKeys(t *testing.T) map[string]bool {
 	for _, why := range append(slices.Clone(endsOfExpired), consultation.CancelledByPartner, consultation.CancelledByClient, consultation.CancelledByUs) {
 		used[endCell(why).Key] = true
 	}
-	for _, m := range []wallet.Type{wallet.TopUp, wallet.Capture, wallet.Refund, wallet.Adjustment} {
+	for _, key := range adjustmentKeys {
+		used[key] = true
+	}
+	for _, m := range []wallet.Type{wallet.TopUp, wallet.Capture, wallet.Refund} {
 		used["movement."+string(m)] = true
 	}
 	for _, s := range wallet.LineStates() {
@@ -75,7 +78,7 @@ func usedKeys(t *testing.T) map[string]bool {
 			used["line.HOLD."+string(s)] = true
 		}
 	}
-	used["line.TOPUP.BOOKED"], used["line.ADJUSTMENT.BOOKED"] = true, true
+	used["line.TOPUP.BOOKED"] = true
 	for _, key := range []string{"signup.sent", "forgot.sent", "email.sent", "erase.done", "dev.signup.sent"} {
 		used[key+".title"], used[key+".text"] = true, true
 	}

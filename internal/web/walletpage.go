@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -30,6 +31,28 @@ const (
 type lineView struct {
 	wallet.Line
 	Application string
+}
+
+// Text is the key of what the line is called.
+func (l lineView) Text() string {
+	if l.Type == wallet.Adjustment {
+		return adjustmentKey(l.Description)
+	}
+	return "line." + string(l.Type) + "." + string(l.State)
+}
+
+// adjustmentKeys names what adjustments were for, by what the ledger says of them.
+var adjustmentKeys = map[string]string{
+	wallet.OpeningBalance:     "adjustment.opening",
+	wallet.SandboxMoney:       "adjustment.sandbox",
+	wallet.TopUpReturned:      "adjustment.returned",
+	wallet.PaymentTakenBack:   "adjustment.taken",
+	wallet.PaymentRestored:    "adjustment.restored",
+	wallet.OperatorCorrection: "adjustment.correction",
+}
+
+func adjustmentKey(description string) string {
+	return cmp.Or(adjustmentKeys[description], adjustmentKeys[wallet.OperatorCorrection])
 }
 
 type walletView struct {
@@ -157,6 +180,14 @@ func months(since, now time.Time) []time.Time {
 type movementView struct {
 	wallet.Transaction
 	Application string
+}
+
+// Text is the key of what the movement is called.
+func (m movementView) Text() string {
+	if m.Type == wallet.Adjustment {
+		return adjustmentKey(m.Description)
+	}
+	return "movement." + string(m.Type)
 }
 
 type statementView struct {

@@ -711,4 +711,9 @@ func TestTheClientChoosesTheHoursOfCalls(t *testing.T) {
 	if err != nil || zone.String() != "Pacific/Tahiti" {
 		t.Errorf("%v, %v", zone, err)
 	}
+	c := f.start()
+	until := formatDateIn("fr", zone, *c.Deadline()) // ten hours behind UTC
+	for _, path := range []string{"/account/consultations", "/account/consultations/" + c.ID} {
+		b.get(path).want(t, http.StatusOK, "jusqu’au "+until)
+	}
 }

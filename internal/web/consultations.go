@@ -34,7 +34,8 @@ type consultationView struct {
 	Tongue      string // label of the language
 	StatusText  string // key
 	Until       *time.Time
-	Minutes     int // until then, rounded up
+	Zone        *time.Location // of the client
+	Minutes     int            // until then, rounded up
 	Cancellable bool
 	Open        bool
 	Preview     string
@@ -137,6 +138,9 @@ func (p *Pages) viewConsultation(ctx context.Context, tx postgres.Tx, lang strin
 		return v, err
 	}
 	v.Topic, v.Tongue = label(competences, item.Competence), label(tongues, item.Language)
+	if v.Zone, err = p.deps.Accounts.TimeZone(ctx, tx, item.ClientID); err != nil {
+		return v, fmt.Errorf("read time zone: %w", err)
+	}
 	if v.Until = item.Deadline(); v.Until != nil {
 		v.Minutes = max(0, int((v.Until.Sub(tx.Now)+time.Minute-1)/time.Minute))
 	}

@@ -8,6 +8,7 @@ import (
 
 	"partnerd/internal/postgres"
 	"partnerd/internal/problem"
+	"partnerd/internal/text"
 )
 
 // shortestCheckout is the least time for which a provider must let the client pay, with something for the way: Stripe
@@ -26,9 +27,9 @@ const (
 // External tells whether the client pays on a page of the session's provider, and not on ours.
 func (s *Service) External(session Session) bool { return session.Provider != SandboxProvider }
 
-// OpenCheckout returns where the client pays a session: the provider's page. It is made when first asked for and the
-// same from then on. Errors of [Service.Begin]; the problem UNAVAILABLE when the provider cannot be reached.
-func (s *Service) OpenCheckout(ctx context.Context, sessionID string) (url string, err error) {
+// OpenCheckout returns where the client pays a session: the provider's page, in a language of the product. It is made when first
+// asked for and the same from then on. Errors of [Service.Begin]; the problem UNAVAILABLE when the provider cannot be reached.
+func (s *Service) OpenCheckout(ctx context.Context, sessionID, lang string) (url string, err error) {
 	var b begun
 	var p Provider
 	err = s.db.InTx(ctx, func(tx postgres.Tx) error {
@@ -43,7 +44,7 @@ func (s *Service) OpenCheckout(ctx context.Context, sessionID string) (url strin
 	if err != nil || b.url != "" {
 		return b.url, err
 	}
-	made, err := p.CreateCheckout(ctx, s.checkoutRequest(b.Session, b.openedAt))
+	made, err := p.CreateCheckout(ctx, s.checkoutRequest(b.Session, b.openedAt, text.Known(lang)))
 	if errors.Is(err, ErrRefused) {
 		// Nothing was made under this key, and nothing will be: the next visit begins afresh.
 		err = errors.Join(err, reopenSession(ctx, s.db.Read(), sessionID, b.openedAt))
@@ -101,14 +102,16 @@ func (s *Service) begin(ctx context.Context, tx postgres.Tx, sessionID string) (
 	return b, nil
 }
 
-// checkoutRequest depends on the stored session alone, so that a visit after a crash repeats the same request.
-func (s *Service) checkoutRequest(session Session, openedAt time.Time) CheckoutRequest {
+// checkoutRequest depends on the stored session and the language alone, so that a visit after a crash repeats the same request. In
+// another language the request is another one and has its own key: providers refuse a key that comes with other values.
+func (s *Service) checkoutRequest(session Session, openedAt time.Time, lang string) CheckoutRequest {
 	expires := session.ExpiresAt
 	if soonest := openedAt.Add(shortestCheckout); expires.Before(soonest) {
 		expires = soonest
 	}
 	return CheckoutRequest{
-		Key: fmt.Sprintf("checkout-%s-%d", session.ID, openedAt.UnixMicro()), SessionID: session.ID, Amount: session.Amount, ExpiresAt: expires,
+		Key:       fmt.Sprintf("checkout-%s-%d-%s", session.ID, openedAt.UnixMicro(), lang),
+		SessionID: session.ID, Amount: session.Amount, ExpiresAt: expires, Language: lang,
 		SuccessURL: session.CheckoutURL + "?" + DoneParameter + "=" + DoneSuccess, CancelURL: session.CheckoutURL + "?" + DoneParameter + "=" + DoneCancelled,
 	}
 }

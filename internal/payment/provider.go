@@ -40,6 +40,7 @@ type CheckoutRequest struct {
 	Amount                money.Cents
 	ExpiresAt             time.Time
 	SuccessURL, CancelURL string // pages of ours
+	Language              string // in which the client pays, one of the product's
 }
 
 // Checkout is a provider's session.

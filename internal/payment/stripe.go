@@ -30,7 +30,6 @@ const (
 type StripeConfig struct {
 	SecretKey     string // sk_live_…, sk_test_… or a restricted key
 	WebhookSecret string // whsec_…, of the endpoint {base}/payments/notices/stripe
-	ProductName   string // what the client's receipt says; empty means "Wallet top-up"
 	APIBase       string // for a stand-in; empty means Stripe
 	HTTPClient    *http.Client
 	Tracer        *telemetry.Tracer // of requests to Stripe; nil for none
@@ -58,9 +57,6 @@ func NewStripe(cfg StripeConfig) *Stripe {
 	if cfg.APIBase != "" {
 		backend.URL = stripe.String(cfg.APIBase)
 	}
-	if cfg.ProductName == "" {
-		cfg.ProductName = "Wallet top-up"
-	}
 	return &Stripe{client: stripe.NewClient(cfg.SecretKey, stripe.WithBackends(stripe.NewBackendsWithConfig(backend))), cfg: cfg}
 }
 
@@ -69,6 +65,9 @@ func (*Stripe) Name() string { return StripeProvider }
 
 // SignatureHeader implements [Provider].
 func (*Stripe) SignatureHeader() string { return "Stripe-Signature" }
+
+// productNames are what Stripe's page and the client's receipt say, in the languages of the product.
+var productNames = map[string]string{"en": "Wallet top-up", "fr": "Recharge du portefeuille"}
 
 // CreateCheckout implements [Provider] by POST /v1/checkout/sessions. The client's name and address stay with us.
 func (s *Stripe) CreateCheckout(ctx context.Context, r CheckoutRequest) (Checkout, error) {
@@ -82,12 +81,13 @@ func (s *Stripe) CreateCheckout(ctx context.Context, r CheckoutRequest) (Checkou
 			Quantity: stripe.Int64(1),
 			PriceData: &stripe.CheckoutSessionCreateLineItemPriceDataParams{
 				Currency: stripe.String(strings.ToLower(money.Currency)), UnitAmount: stripe.Int64(int64(r.Amount)),
-				ProductData: &stripe.CheckoutSessionCreateLineItemPriceDataProductDataParams{Name: stripe.String(s.cfg.ProductName)},
+				ProductData: &stripe.CheckoutSessionCreateLineItemPriceDataProductDataParams{Name: stripe.String(productNames[r.Language])},
 			},
 		}},
 		ExpiresAt:  stripe.Int64(r.ExpiresAt.Unix()),
 		SuccessURL: stripe.String(r.SuccessURL),
 		CancelURL:  stripe.String(r.CancelURL),
+		Locale:     stripe.String(r.Language),
 	}
 	p.SetIdempotencyKey(r.Key)
 	session, err := s.client.V1CheckoutSessions.Create(ctx, p)

@@ -44,7 +44,7 @@ var shapes = map[string]shape{
 			"line_items[0][price_data][product_data][name]": form(`.{1,250}`), "line_items[0][quantity]": form(`1`),
 			"client_reference_id": form(`.{1,200}`), "metadata[topup_id]": metadata,
 		},
-		optional: map[string]*regexp.Regexp{"cancel_url": web, "payment_intent_data[metadata][topup_id]": metadata},
+		optional: map[string]*regexp.Regexp{"cancel_url": web, "locale": form(`en|fr`), "payment_intent_data[metadata][topup_id]": metadata},
 	},
 	"/v1/checkout/sessions/{id}/expire": {},
 	"/v1/refunds": {
@@ -81,6 +81,7 @@ type stripeRefund struct {
 
 type stripeSession struct {
 	ID, URL, Status, PaymentStatus, Reference, Intent string
+	Locale, Product                                   string
 	Amount, Expires                                   int64
 }
 
@@ -240,7 +241,8 @@ func (s *standIn) answer(path, id string, f url.Values) (int, string) {
 		}
 		n := len(s.sessions) + 1
 		c := &stripeSession{ID: fmt.Sprintf("cs_test_%d", n), Status: "open", PaymentStatus: "unpaid", Reference: f.Get("metadata[topup_id]"),
-			Intent: fmt.Sprintf("pi_%d", n), Expires: expires}
+			Intent: fmt.Sprintf("pi_%d", n), Expires: expires,
+			Locale: f.Get("locale"), Product: f.Get("line_items[0][price_data][product_data][name]")}
 		c.URL = "https://checkout.stripe.com/c/pay/" + c.ID
 		c.Amount, _ = strconv.ParseInt(f.Get("line_items[0][price_data][unit_amount]"), 10, 64)
 		s.sessions[c.ID] = c

@@ -16,6 +16,7 @@ import (
 	"partnerd/internal/postgres"
 	"partnerd/internal/problem"
 	"partnerd/internal/telemetry/telemetrytest"
+	"partnerd/internal/text"
 	"partnerd/internal/wallet"
 )
 
@@ -30,7 +31,7 @@ func withStripe(t *testing.T) (*fixture, *standIn) {
 
 func (f *fixture) open(id string) string {
 	f.t.Helper()
-	url, err := f.payments.OpenCheckout(f.t.Context(), id)
+	url, err := f.payments.OpenCheckout(f.t.Context(), id, "en")
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -56,7 +57,7 @@ func TestStripeCheckoutIsMadeOnceWhenOpened(t *testing.T) {
 	for i := range urls {
 		all.Go(func() {
 			var err error
-			if urls[i], err = f.payments.OpenCheckout(t.Context(), session.ID); err != nil {
+			if urls[i], err = f.payments.OpenCheckout(t.Context(), session.ID, "en"); err != nil {
 				t.Error(err)
 			}
 		})
@@ -71,8 +72,29 @@ func TestStripeCheckoutIsMadeOnceWhenOpened(t *testing.T) {
 		t.Error("a later visit asked Stripe again")
 	}
 	f.clock.Advance(time.Hour)
-	if _, err := f.payments.OpenCheckout(t.Context(), session.ID); !errors.Is(err, ErrSessionClosed) {
+	if _, err := f.payments.OpenCheckout(t.Context(), session.ID, "en"); !errors.Is(err, ErrSessionClosed) {
 		t.Errorf("after an hour: %v", err)
+	}
+}
+
+// Stripe's page and its receipt are in the language in which the client came to pay.
+func TestStripeCheckoutIsInTheLanguageOfTheClient(t *testing.T) {
+	t.Parallel()
+	for _, lang := range append(slices.Clone(text.Languages), "de") {
+		f, s := withStripe(t)
+		if _, err := f.payments.OpenCheckout(t.Context(), f.session(2500).ID, lang); err != nil {
+			t.Fatal(err)
+		}
+		want, known := productNames[lang], text.Known(lang)
+		if known != lang {
+			want = productNames[known]
+		}
+		if c := s.only(); c.Product != want || c.Product == "" || c.Locale != known {
+			t.Errorf("%s: product %q, locale %q", lang, c.Product, c.Locale)
+		}
+	}
+	if productNames["fr"] == productNames["en"] {
+		t.Error("one name for both languages")
 	}
 }
 
@@ -84,7 +106,7 @@ func TestWhatStripeIsAskedIsAStep(t *testing.T) {
 	tracer, spans := telemetrytest.New(t)
 	stripe := NewStripe(StripeConfig{SecretKey: stripeKey, WebhookSecret: stripeWebhookKey, APIBase: s.url, Tracer: tracer})
 	ctx, request := tracer.Start(t.Context(), "request")
-	made, err := stripe.CreateCheckout(ctx, CheckoutRequest{Key: "key-canary", SessionID: "tus_canary", Amount: 432_100, ExpiresAt: f.clock.Now().Add(time.Hour), SuccessURL: s.url, CancelURL: s.url})
+	made, err := stripe.CreateCheckout(ctx, CheckoutRequest{Language: "en", Key: "key-canary", SessionID: "tus_canary", Amount: 432_100, ExpiresAt: f.clock.Now().Add(time.Hour), SuccessURL: s.url, CancelURL: s.url})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -126,7 +148,7 @@ func TestStripeCheckoutSurvivesFailures(t *testing.T) {
 	f, s := withStripe(t)
 	session := f.session(2000)
 	s.fail = []int{500}
-	if _, err := f.payments.OpenCheckout(t.Context(), session.ID); !errors.Is(err, problem.ErrUnavailable) {
+	if _, err := f.payments.OpenCheckout(t.Context(), session.ID, "en"); !errors.Is(err, problem.ErrUnavailable) {
 		t.Fatalf("Stripe down: %v", err)
 	}
 	f.clock.Advance(time.Minute)
@@ -142,9 +164,16 @@ func TestStripeCheckoutSurvivesFailures(t *testing.T) {
 	if f.open(session.ID) != s.only().URL {
 		t.Error("another address after a crash")
 	}
+	// The next visit after a crash may be in another language, which is another request.
+	if _, err := f.db.Pool().Exec(t.Context(), `UPDATE topup_sessions SET provider_ref = NULL, provider_url = NULL`); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.payments.OpenCheckout(t.Context(), session.ID, "fr"); err != nil {
+		t.Errorf("in another language after a crash: %v", err)
+	}
 	second := f.session(2000)
 	s.fail = []int{400}
-	if _, err := f.payments.OpenCheckout(t.Context(), second.ID); !errors.Is(err, problem.ErrUnavailable) {
+	if _, err := f.payments.OpenCheckout(t.Context(), second.ID, "en"); !errors.Is(err, problem.ErrUnavailable) {
 		t.Fatalf("refused: %v", err)
 	}
 	f.clock.Advance(time.Second)
@@ -484,7 +513,7 @@ func TestOpenedCheckoutsCountAgainstTheCeiling(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				_, err = f.payments.OpenCheckout(t.Context(), second.ID)
+				_, err = f.payments.OpenCheckout(t.Context(), second.ID, "en")
 			}
 			if c.frees && err != nil || !c.frees && !errors.Is(err, ErrWalletLimitExceeded) {
 				t.Errorf("another checkout: %v; notices %s", err, f.outcomes())
@@ -500,11 +529,11 @@ func TestRefusedCheckoutsDoNotCountAgainstTheCeiling(t *testing.T) {
 	f.payments.cfg.WalletCeiling = 150_000
 	refused, big, small := f.session(100_000), f.session(100_000), f.session(50_000)
 	s.fail = []int{400}
-	if _, err := f.payments.OpenCheckout(t.Context(), refused.ID); !errors.Is(err, problem.ErrUnavailable) {
+	if _, err := f.payments.OpenCheckout(t.Context(), refused.ID, "en"); !errors.Is(err, problem.ErrUnavailable) {
 		t.Fatalf("refused: %v", err)
 	}
 	f.open(big.ID)
-	if _, err := f.payments.OpenCheckout(t.Context(), refused.ID); !errors.Is(err, ErrWalletLimitExceeded) {
+	if _, err := f.payments.OpenCheckout(t.Context(), refused.ID, "en"); !errors.Is(err, ErrWalletLimitExceeded) {
 		t.Errorf("above the ceiling: %v", err)
 	}
 	f.open(small.ID)
@@ -519,7 +548,7 @@ func TestCheckoutsOpenedAtOnceDoNotPassTheCeiling(t *testing.T) {
 	var all sync.WaitGroup
 	for _, session := range []Session{f.session(100_000), f.session(100_000), f.session(100_000)} {
 		all.Go(func() {
-			_, err := f.payments.OpenCheckout(t.Context(), session.ID)
+			_, err := f.payments.OpenCheckout(t.Context(), session.ID, "en")
 			if err == nil {
 				opened.Add(1)
 			} else if !errors.Is(err, ErrWalletLimitExceeded) {

@@ -22,7 +22,7 @@ func (p *Pages) leaveToPay(c echo.Context, s payment.Session) error {
 	if s.Status != payment.Open || pending {
 		return p.showCheckout(c, http.StatusOK, s, false)
 	}
-	target, err := p.deps.Payments.OpenCheckout(ctx, s.ID)
+	target, err := p.deps.Payments.OpenCheckout(ctx, s.ID, p.language(c))
 	switch {
 	case errors.Is(err, payment.ErrWalletLimitExceeded):
 		return p.showCheckout(c, http.StatusConflict, s, true)

@@ -447,6 +447,11 @@ func (p *Pages) actOnce(ctx context.Context, a opsAct, call opsCall, r idempoten
 	return to, err
 }
 
+// amountInput writes an amount as people of a language type it: "20,00" in French, "20.00" otherwise.
+func amountInput(c money.Cents, lang string) string {
+	return strings.Trim(c.Format(lang), "€\u00a0")
+}
+
 var amountForm = regexp.MustCompile(`^([+-]?)([0-9]{1,6})(?:[.,]([0-9]{2}))?$`)
 
 // amount reads euros with a point or a comma; an empty text is 0 where that is allowed.

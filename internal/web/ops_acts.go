@@ -262,8 +262,8 @@ func (p *Pages) refundFields(ctx context.Context, tx postgres.Tx, c opsCall) ([]
 	if cents == 0 {
 		cents = got.Price
 	}
-	value := strconv.FormatFloat(float64(cents)/100, 'f', 2, 64)
-	return []opsField{{Name: "amount", Label: "ops.field.amount", Hint: "ops.field.refund.hint", Type: "text", Value: value}}, err
+	return []opsField{{Name: "amount", Label: "ops.field.amount", Hint: "ops.field.refund.hint", Type: "text",
+		Value: amountInput(cents, c.Lang)}}, err
 }
 
 // proposalFields shows what is decided about, and by whom it was proposed.

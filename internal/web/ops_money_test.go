@@ -7,6 +7,7 @@ import (
 
 	"partnerd/internal/consultation"
 	"partnerd/internal/dbtest"
+	"partnerd/internal/money"
 	"partnerd/internal/operator"
 	"partnerd/internal/postgres"
 	"partnerd/internal/privacy"
@@ -50,6 +51,10 @@ func TestEveryWayToGiveMoneyCounts(t *testing.T) {
 	done, ended := f.completed(), f.ended()
 	client, cases := opsPath("clients", f.client.ID), opsPath("consultations", ended.ID)
 	w.do(client+"/adjust", "amount", "6.00").wantRedirect(t, http.StatusSeeOther, client+"?done=adjust")
+	refund := opsPath("consultations", done.ID, "refund")
+	w.get(refund+"?lang=en").want(t, http.StatusOK, `value="20.00"`)
+	w.get(refund+"?lang=fr").want(t, http.StatusOK, `value="20,00"`)
+	w.get("/ops?lang=en")
 	w.do(opsPath("consultations", done.ID)+"/refund", "amount", "4.01").wantRedirect(t, http.StatusSeeOther, opsPath("consultations", done.ID)+"?done=proposed")
 	w.do(cases+"/close", "why", "wrong_person").wantRedirect(t, http.StatusSeeOther, cases+"?done=proposed")
 	if c := must(f.consultations.Peek(t.Context(), f.db.Read(), ended.ID)); c.Status != consultation.CallEnded {
@@ -148,4 +153,19 @@ func TestMoneyAndErasure(t *testing.T) {
 		t.Errorf("%d cents in a wallet of nobody", f.balance())
 	}
 	w.do(opsPath("clients", f.client.ID, "adjust"), "amount", "1.00").want(t, http.StatusUnprocessableEntity, "account is erased")
+}
+
+// What a form shows as an amount is what it takes, and both decimal marks are taken whatever the language.
+func TestAmountsAreWrittenAsTheyAreRead(t *testing.T) {
+	t.Parallel()
+	for lang, want := range map[string]string{"en": "1234.05", "fr": "1234,05"} {
+		if got := amountInput(123405, lang); got != want {
+			t.Errorf("%s: %q", lang, got)
+		}
+	}
+	for written, want := range map[string]money.Cents{"20,00": 2000, "20.00": 2000, "20": 2000, "-1,50": -150, "-1.50": -150, "0,01": 1} {
+		if got, err := amount(written, false); err != nil || got != want {
+			t.Errorf("%q: %d, %v", written, got, err)
+		}
+	}
 }

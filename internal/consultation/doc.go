@@ -21,9 +21,8 @@
 //     dials, withdraws, ends the call, writes the note and corrects it. What he loses with his presence is an assigned
 //     consultation for which no call is being set up ([lawyer.LeaseLost]). Operators need no lease.
 //   - A lawyer whom an operator suspends is lost at once, whatever his heartbeats said: an offer goes to others, and so does an
-//     assigned consultation, unless a call is being set up; if that fails, it goes then. A call that runs is not cut. Its note
-//     is not written while he is suspended: an operator lets him come back for it, or closes the consultation with the money
-//     back.
+//     assigned consultation, unless a call is being set up; if that fails, it goes then. A call that runs is not cut: the lawyer
+//     finishes the call and its note ([Service.Finishes]), and corrects no other note.
 //   - A constraint that refuses a move because records disagree stops nobody else (quarantine.go): the lawyer whom they
 //     contradict is put AWAY and the consultation is offered to others at once; what is left of a call on the client's line
 //     is ended when he is to be dialled or is joined on another. Each is an incident. Contradictions that name nobody else,

@@ -13,8 +13,9 @@
 //     is refused with [ErrLeaseLost]. An act decides that under the lawyer's row lock ([Service.Hold]), in its own
 //     transaction. Whoever waits for work and loses the lease goes OFFLINE, and with that loses his place in the queue. Heartbeats have a
 //     table of their own (lawyer_presence, a row while he is signed on): a beat locks nothing that a search needs.
-//   - A suspended lawyer is not AVAILABLE: what would make him so makes him OFFLINE. He cannot sign on, and his lease has
-//     ended with the suspension. Whoever is BUSY or in WRAP_UP then stays so until that is over.
+//   - A suspended lawyer is not AVAILABLE: what would make them so makes them OFFLINE. Their lease ends with the suspension,
+//     and they cannot sign on. A lawyer with a call or a note in hand keeps the lease, stays BUSY or in WRAP_UP until that is
+//     over, and may connect anew for it ([Service.TakeOver]).
 //   - A lawyer serves competence × language: his pairs are written when he is created.
 //   - The queue of a pair is lawyer_pairs.idle_since: that of the lawyer while he is AVAILABLE, null otherwise. Whatever
 //     changes the state from or to AVAILABLE writes it in the same statement.

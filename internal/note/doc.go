@@ -20,7 +20,7 @@
 //	the key removed      stay                        none                       gone
 //	a correction         replaced                    –                          stays
 //	client erased        gone                        –                          stays
-//	lawyer suspended     stay; he may take them      none: he writes none       stays
+//	lawyer suspended     stay; they may take them    of the note in hand        stays
 //	person disabled      stay, out of his reach      none                       stays
 //
 // A draft is what its lawyer has typed so far. It must come back to him, so it is sealed by the client's key alone, which the

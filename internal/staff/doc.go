@@ -28,6 +28,9 @@
 //	disabling            all        stays      recovery codes             all        all
 //	a lawyer suspended   all        stays      none                       none       none
 //
+// A suspended lawyer keeps the sessions while a call or a note is in hand. After that they sign in only to take copies of their
+// notes, by /staff/login?next=/desk/key (packages desk and web).
+//
 // The kinds:
 //
 //	            works at      comes by                        lost second factor   unused session ends

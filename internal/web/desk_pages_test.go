@@ -10,6 +10,7 @@ import (
 	"partnerd/internal/dbtest"
 	"partnerd/internal/lawyer"
 	"partnerd/internal/operator"
+	"partnerd/internal/staff"
 	"partnerd/internal/telephony"
 )
 
@@ -180,6 +181,10 @@ func TestALawyerSuspendedInACallFinishesIt(t *testing.T) {
 	duty := b.get("/desk").form(path + "/note")["csrf"]
 	if _, err := f.operators.SuspendLawyer(t.Context(), operator.Act{Actor: "test", Reason: "test"}, id); err != nil {
 		t.Fatal(err)
+	}
+	suspended := must(f.lawyers.Get(t.Context(), f.db.Read(), id))
+	if told := must(f.pages.signInOf(t.Context(), f.db.Read(), suspended, staff.Active)); told.Key != "ops.lawyer.finishes" {
+		t.Errorf("operators read that the lawyer may sign in %+v", told)
 	}
 	desk := b.get("/desk")
 	desk.want(t, http.StatusOK, "In the call", f.client.Name, "An operator has suspended your account.", "an operator suspended your account.", "Full note (secret)")

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"strconv"
@@ -10,6 +11,8 @@ import (
 
 	"partnerd/internal/account"
 	"partnerd/internal/consultation"
+	"partnerd/internal/lawyer"
+	"partnerd/internal/postgres"
 	"partnerd/internal/problem"
 	"partnerd/internal/staff"
 )
@@ -113,6 +116,18 @@ func (p *Pages) opsLawyers(c echo.Context, s staff.Session) error {
 	return p.ops(c, s, v)
 }
 
+// signInOf says what a lawyer may sign in for: a suspended one to finish what is in hand and to take copies of notes.
+func (p *Pages) signInOf(ctx context.Context, tx postgres.Tx, l lawyer.Lawyer, state staff.State) (opsCell, error) {
+	if !l.Suspended || state != staff.Active {
+		return coded(string(state)), nil
+	}
+	finishes, err := p.deps.Consultations.Finishes(ctx, tx, l.ID)
+	if finishes {
+		return worded("ops.lawyer.finishes"), err
+	}
+	return worded("ops.lawyer.copies"), err
+}
+
 func (p *Pages) opsLawyer(c echo.Context, s staff.Session) error {
 	ctx, tx := c.Request().Context(), p.deps.DB.Read()
 	l, err := p.deps.Lawyers.Get(ctx, tx, c.Param("id"))
@@ -142,7 +157,9 @@ func (p *Pages) opsLawyer(c echo.Context, s staff.Session) error {
 	person, err := p.deps.Staff.OfLawyer(ctx, tx, l.ID)
 	switch {
 	case err == nil:
-		signin = coded(string(person.State))
+		if signin, err = p.signInOf(ctx, tx, l, person.State); err != nil {
+			return err
+		}
 	case !errors.Is(err, staff.ErrNotFound):
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"html/template"
 	"maps"
 	"net/http"
 	"net/url"
@@ -290,7 +291,19 @@ func (p *Pages) shown(c echo.Context, s staff.Session) error {
 		}
 	}
 	if v.Codes != nil {
-		return p.render(c, http.StatusOK, "staff_codes", view{Title: v.Act, Narrow: true, Once: true, Data: v})
+		return p.showCodes(c, v)
 	}
 	return p.renderStaff(c, http.StatusOK, s, "shown", view{Title: v.Act, Data: v, Once: true})
+}
+
+// showCodes shows recovery codes, which nobody sees again.
+func (p *Pages) showCodes(c echo.Context, v shownAnswer) error {
+	h := c.Response().Header()
+	h.Set("Content-Security-Policy", h.Get("Content-Security-Policy")+"; script-src 'self'")
+	return p.render(c, http.StatusOK, "staff_codes", view{Title: v.Act, Narrow: true, Once: true, Scripts: []string{p.codesScript.path}, Data: v})
+}
+
+// CodesFile is a text file with the codes, within the page itself: nothing keeps it and no request carries it.
+func (v shownAnswer) CodesFile() template.URL {
+	return template.URL("data:text/plain;charset=utf-8," + url.PathEscape(strings.Join(v.Codes, "\r\n")+"\r\n")) //nolint:gosec // escaped
 }

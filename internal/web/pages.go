@@ -40,7 +40,7 @@ import (
 	"partnerd/internal/webhook"
 )
 
-//go:embed templates/*.html assets/style.css assets/passkey.js assets/local.js assets/desk.js assets/key.js assets/docs.js assets/try.js texts.json texts_account.json texts_staff.json texts_desk.json texts_ops.json texts_developers.json texts_rules.json
+//go:embed templates/*.html assets/style.css assets/passkey.js assets/codes.js assets/local.js assets/desk.js assets/key.js assets/docs.js assets/try.js texts.json texts_account.json texts_staff.json texts_desk.json texts_ops.json texts_developers.json texts_rules.json
 var files embed.FS
 
 // SandboxPayments is the provider's side of the built-in checkout; it exists only in a sandbox.
@@ -106,6 +106,7 @@ type Pages struct {
 	style         asset
 	passkeyScript asset
 	localScript   asset
+	codesScript   asset
 	deskScript    asset
 	keyScript     asset
 	docsScript    asset
@@ -138,6 +139,9 @@ func New(d Deps) (*Pages, error) {
 		return nil, err
 	}
 	if p.localScript, err = loadAsset("assets/local.js", "text/javascript; charset=utf-8"); err != nil {
+		return nil, err
+	}
+	if p.codesScript, err = loadAsset("assets/codes.js", "text/javascript; charset=utf-8"); err != nil {
 		return nil, err
 	}
 	if p.deskScript, err = loadAsset("assets/desk.js", "text/javascript; charset=utf-8"); err != nil {
@@ -189,6 +193,7 @@ func (p *Pages) Register(e *echo.Echo) {
 func (p *Pages) registerAccount(e *echo.Echo, read []string) {
 	e.Match(read, p.passkeyScript.path, p.passkeyScript.serve)
 	e.Match(read, p.localScript.path, p.localScript.serve)
+	e.Match(read, p.codesScript.path, p.codesScript.serve)
 	e.Match(read, "/accessibility", p.page(p.accessibility))
 	for _, page := range p.deps.Legal.pages() {
 		e.Match(read, "/legal/"+page, p.page(p.legal(page)))

@@ -2,6 +2,7 @@ package web
 
 import (
 	"fmt"
+	"html"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -412,9 +413,28 @@ func TestWorkersLookAfterTheirSignIn(t *testing.T) {
 	form := w.get("/staff/security").form("/staff/security/codes")
 	form.Set("code", w.code())
 	page := w.showsCodesOnce(w.post("/staff/security/codes", form))
+	page.want(t, 200, "Your recovery codes", `download="recovery-codes.txt"`)
 	if strings.Contains(page.body, w.codes[0]) {
 		t.Error("an old code is shown")
 	}
+	var fresh []string
+	for _, m := range codeShown.FindAllStringSubmatch(page.body, -1) {
+		fresh = append(fresh, m[1])
+	}
+	_, saved, _ := strings.Cut(page.body, `href="data:text/plain;charset=utf-8,`)
+	saved, _, _ = strings.Cut(saved, `"`)
+	file, err := url.PathUnescape(html.UnescapeString(saved))
+	if err != nil || file != strings.Join(fresh, "\r\n")+"\r\n" {
+		t.Errorf("the file has %q, the page %q: %v", file, fresh, err)
+	}
+	script := regexp.MustCompile(`<script src="(/assets/codes[^"]*)" defer>`).FindStringSubmatch(page.body)
+	if policy := page.Header.Get("Content-Security-Policy"); script == nil || !strings.HasSuffix(policy, "; script-src 'self'") {
+		t.Fatalf("script %q under %q", script, policy)
+	}
+	if got := page.Header.Get("Cache-Control"); got != "no-store" {
+		t.Errorf("the codes are kept: %q", got)
+	}
+	w.get(script[1]).want(t, http.StatusOK, "codes-copy", "codes-print")
 	form = w.get("/staff/security").form("/staff/security/language")
 	form.Set("language", "fr")
 	w.post("/staff/security/language", form)

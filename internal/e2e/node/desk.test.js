@@ -53,7 +53,7 @@ async function enter(page, link) {
   await page.fill('#code', totp(await page.textContent('main code')))
   await submit(page)
   const codes = await page.locator('ul.codes code').allTextContents()
-  await page.click('main a.button')
+  await page.click('main a.button.wide')
   await page.waitForURL(`${program.base}/desk`)
   return codes
 }

@@ -45,7 +45,7 @@ async function join(w, link) {
   const secret = await w.page.textContent('main code')
   await w.page.fill('#code', totp(secret))
   await w.page.click('main button[type=submit]')
-  await w.page.click('main a.button')
+  await w.page.click('main a.button.wide')
   return secret
 }
 

@@ -1,5 +1,6 @@
 // How lawyers and operators begin to work and sign in, in a browser: invitation, device, recovery codes, passkey.
 import assert from 'node:assert/strict'
+import { readFile } from 'node:fs/promises'
 import { after, before, test } from 'node:test'
 import { setTimeout as pause } from 'node:timers/promises'
 import { examine } from './examine.js'
@@ -68,6 +69,10 @@ for (const [language, viewport, colorScheme] of [['en', wide, 'light'], ['fr', n
     await submit(page)
     const codes = await page.locator('ul.codes code').allTextContents()
     assert.equal(new Set(codes).size, 10)
+    const saving = page.waitForEvent('download')
+    await page.click('main a[download]')
+    assert.equal(await readFile(await (await saving).path(), 'utf8'), codes.map(code => `${code}\r\n`).join(''))
+    assert(await page.locator('#codes-print').isVisible())
     await look('codes')
     await page.goto(mailed)
     assert.match(await page.textContent('h1'), new RegExp(say.gone))
@@ -134,7 +139,7 @@ for (const [language, viewport, colorScheme] of [['en', wide, 'light'], ['fr', n
     const code = totp(secret)
     await page.fill('#code', code)
     await submit(page)
-    assert.equal(await page.getAttribute('main a.button', 'href'), '/desk')
+    assert.equal(await page.getAttribute('main a.button.wide', 'href'), '/desk')
     await page.goto(`${program.base}/ops`)
     await examine(page, name('not-yours'))
     await page.click('form.session button')
@@ -171,7 +176,7 @@ test('the sign-in works with the keyboard alone, at 400 %', async () => {
   await page.keyboard.press('Enter')
   await page.waitForSelector('ul.codes')
   const codes = await page.locator('ul.codes code').allTextContents()
-  await tabTo(page, 'main a.button', 40)
+  await tabTo(page, 'main a.button.wide', 40)
   await page.keyboard.press('Enter')
   await page.waitForURL(`${program.base}/ops`)
   await tabTo(page, 'form.session button', 40)

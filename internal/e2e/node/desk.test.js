@@ -227,6 +227,36 @@ for (const [language, viewport, colorScheme, competence, tongue] of [['en', wide
   })
 }
 
+test('accept and decline are in reach on a phone, on every page of the desk', async () => {
+  const w = await open(browser, { viewport: { width: 390, height: 844 } })
+  const { page } = w
+  const { link } = await program.lawyer('en', 'IP', 'ES')
+  await enter(page, link)
+  await duty(page, 'on')
+  await presence(page, 'AVAILABLE')
+  await order('IP', 'ES')
+  await page.locator('#desk-offer').waitFor()
+  const reached = async (path, selector, count) => {
+    const all = page.locator(selector)
+    assert.equal(await all.count(), count, `${path}: ${selector}`)
+    for (const box of await all.evaluateAll(found => found.map(n => n.getBoundingClientRect().toJSON()))) {
+      const seen = box.top >= 0 && box.left >= 0 && box.bottom <= 844 && box.right <= 390 && box.height > 0
+      assert(seen, `${path}: ${selector} is at ${JSON.stringify(box)}`)
+    }
+  }
+  for (const path of ['/desk', '/desk/callbacks', '/desk/history', '/desk/key', '/desk/key/change', '/staff/security']) {
+    await page.goto(program.base + path)
+    await page.locator('.answer').waitFor()
+    await reached(path, '.answer form[action$="/accept"] button', 1)
+    await reached(path, '.answer summary', 1)
+    await page.click('.answer summary')
+    await reached(path, '.answer form[action$="/decline"] button', 3)
+  }
+  const silent = w.faults.splice(0) // a page that was opened without a click may make no sound, as Chromium says
+  assert.deepEqual(silent.filter(fault => !fault.includes('AudioContext')), [])
+  await w.close()
+})
+
 test('a consultation at the desk without script', async () => {
   const w = await open(browser, { viewport: narrow, javaScriptEnabled: false })
   const { page } = w

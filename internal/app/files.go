@@ -32,16 +32,14 @@ func (e *examination) secretFiles() {
 
 // dataFolder looks whether what is kept in the data folder can be written there.
 func (e *examination) dataFolder() {
-	if !e.Sandbox() || e.MailServer != "" && e.SMSServer != "" {
-		return // nothing is kept there after the first start
-	}
 	if _, err := os.Stat(e.DataDir); err != nil {
 		return // the first start makes it
 	}
 	f, err := os.CreateTemp(e.DataDir, ".doctor-*")
 	if err != nil {
 		e.warn("data folder", "nothing can be written to "+e.DataDir+": "+unread(err).Error(),
-			"Make it writable for this user. A sandbox keeps mail and text messages there until PARTNERD_MAIL_SERVER and PARTNERD_SMS_SERVER are set.")
+			"Make it writable for this user. Processes keep there how far the database came; a sandbox also keeps mail and text messages "+
+				"until PARTNERD_MAIL_SERVER and PARTNERD_SMS_SERVER are set.")
 		return
 	}
 	f.Close()

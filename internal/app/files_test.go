@@ -99,6 +99,10 @@ func TestTheDoctorLooksAtFiles(t *testing.T) {
 	if found := look(); !slices.ContainsFunc(found, func(f Finding) bool { return f.Check == "data folder" && f.Level == Warn }) {
 		t.Errorf("a folder that takes nothing: %+v", found)
 	}
+	c.Env, c.MailServer, c.SMSServer = "live", "smtp://mail.example", "https://sms.example"
+	if found := look(); !slices.ContainsFunc(found, func(f Finding) bool { return f.Check == "data folder" && f.Level == Warn }) {
+		t.Errorf("in live, where marks are kept in it: %+v", found)
+	}
 }
 
 // A process without an address of its own tells its orchestrator that it lives and is ready, without the token of the metrics.

@@ -14,11 +14,14 @@ help:
 
 build: ## build the commands into bin/
 	@mkdir -p bin
-	go build -o bin/ ./cmd/partnerd ./cmd/partnerctl ./cmd/democrm
+	@[ -x bin/partnerd ] && [ -z "$$(find cmd internal gen migrations openapi go.mod -type f -newer bin/partnerd | head -n 1)" ] || \
+		echo "Building the commands. The first time takes some minutes."
+	@go build -o bin/ ./cmd/partnerd ./cmd/partnerctl ./cmd/democrm
 
 # The demonstration CRM ends with the service, whose process has the identifier of this shell.
 run: build ## set everything up and run the whole service with sandbox data, and a CRM that uses it
-	@bin/democrm serve -base-url "$${PARTNERD_BASE_URL:-http://localhost:8080}" -credentials "$${PARTNERD_DATA_DIR:-.data}/demo.json" -beside $$$$ & exec bin/partnerd serve
+	@addr="$${PARTNERD_ADDR:-127.0.0.1:8080}"; \
+	bin/democrm serve -base-url "$${PARTNERD_BASE_URL:-http://localhost:$${addr##*:}}" -credentials "$${PARTNERD_DATA_DIR:-.data}/demo.json" -beside $$$$ & exec bin/partnerd serve
 
 demo: build ## play a partner's CRM against the running server, or one of its own
 	@bin/democrm $(ARGS)

@@ -42,6 +42,9 @@ func serve(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
+	if given.ClientID == "" {
+		return fmt.Errorf("%s has no demo application: a sandbox at a public base URL has none. Register one at %s/developers", *credentials, *base)
+	}
 	callback, err := url.Parse(given.RedirectURI)
 	if err != nil || callback.Path != "/callback" {
 		return fmt.Errorf("the redirect URI %q does not end with /callback", given.RedirectURI)

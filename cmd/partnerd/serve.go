@@ -71,7 +71,10 @@ partnerd (%s) is ready at %s
 	switch {
 	case d == nil:
 	case !isTerminal(os.Stdout): // a log, which lives longer and is read by more people than the file
-		fmt.Fprintf(os.Stdout, "\n  The demo client and application, with their secrets: %s\n", kept)
+		fmt.Fprintf(os.Stdout, "\n  The secrets of the demo: %s\n", kept)
+	case d.ClientID == "": // at a public base URL
+		fmt.Fprintf(os.Stdout, "\n  Demo client      %s   password %s\n  (kept in %s; partners register applications at %s/developers)\n",
+			d.ClientEmail, d.ClientPassword, kept, base)
 	default:
 		fmt.Fprintf(os.Stdout, `
   Demo client      %s   password %s

@@ -511,3 +511,8 @@ func (c *Config) checkMoney(r *refusals) {
 // MailLeaves tells whether the mail server is another machine's, and so may send into the world; one on this machine catches what a sandbox
 // sends, or knows itself what it cannot deliver.
 func (c *Config) MailLeaves() bool { return c.MailServer != "" && !deployment.IsLocal(c.MailServer) }
+
+// keepsMailFromPeople tells whether a sandbox is used from elsewhere while its emails stay in its data folder.
+func (c *Config) keepsMailFromPeople() bool {
+	return c.Sandbox() && c.MailServer == "" && c.BaseURL != "" && !deployment.IsLocal(c.BaseURL)
+}

@@ -11,6 +11,7 @@ import (
 
 	"partnerd/internal/account"
 	"partnerd/internal/application"
+	"partnerd/internal/deployment"
 	"partnerd/internal/money"
 	"partnerd/internal/operator"
 	"partnerd/internal/postgres"
@@ -19,16 +20,16 @@ import (
 // Demo is what the sandbox starts with. It is kept in the data folder, because secrets cannot be read back.
 type Demo struct {
 	operator.Credentials
-	RedirectURI    string `json:"redirectUri"`
-	WebhookURL     string `json:"webhookUrl"` // empty where webhooks may not go to this machine
+	RedirectURI    string `json:"redirectUri"` // empty, as the credentials, where there is no demo application
+	WebhookURL     string `json:"webhookUrl"`  // empty where webhooks may not go to this machine
 	ClientEmail    string `json:"clientEmail"`
 	ClientPassword string `json:"clientPassword"`
 }
 
 const demoBalance money.Cents = 10_000
 
-// Seed fills an empty sandbox with simulated lawyers, an application and a client. It returns nil when the demo was made
-// from another data folder.
+// Seed fills an empty sandbox with simulated lawyers, a client and, on the machine of those who use it, an application. It returns
+// nil when the demo was made from another data folder.
 func (a *App) Seed(ctx context.Context) (*Demo, error) {
 	if err := a.DB.InTx(ctx, func(tx postgres.Tx) error { return a.SimulatedLawyers.Seed(ctx, tx) }); err != nil {
 		return nil, fmt.Errorf("seed lawyers: %w", err)
@@ -38,11 +39,7 @@ func (a *App) Seed(ctx context.Context) (*Demo, error) {
 		return nil, fmt.Errorf("data folder: %w", err)
 	}
 	d := Demo{
-		RedirectURI: "http://localhost:8090/callback",
 		ClientEmail: "demo@client.example", ClientPassword: "demo-" + rand.Text()[:12],
-	}
-	if allowed, _ := a.Config.loopback(); allowed { // elsewhere events wait until the partner sets an address of their own
-		d.WebhookURL = "http://localhost:8090/webhooks"
 	}
 	_, err := a.CreateClient(ctx, account.NewClient{
 		Email: d.ClientEmail, Password: d.ClientPassword, Name: "Demo Client", Phone: "+33 6 39 98 00 01", PhoneVerified: true}, demoBalance)
@@ -52,16 +49,27 @@ func (a *App) Seed(ctx context.Context) (*Demo, error) {
 	if err != nil {
 		return nil, fmt.Errorf("seed client: %w", err)
 	}
-	d.Credentials, err = a.CreateApplication(ctx, application.NewApplication{
-		Name: "Demo CRM", RedirectURIs: []string{d.RedirectURI}, Scopes: application.AllScopes}, d.WebhookURL)
-	if err != nil {
-		return nil, fmt.Errorf("seed application: %w", err)
+	if deployment.IsLocal(a.Config.BaseURL) { // elsewhere "localhost" is the machine of whoever looks
+		if err := a.seedApplication(ctx, &d); err != nil {
+			return nil, fmt.Errorf("seed application: %w", err)
+		}
 	}
 	raw, err := json.MarshalIndent(d, "", "  ")
 	if err != nil {
 		return nil, err
 	}
 	return &d, writeSecret(path, append(raw, '\n'))
+}
+
+// seedApplication registers the demo CRM, which "make run" starts beside the service.
+func (a *App) seedApplication(ctx context.Context, d *Demo) (err error) {
+	d.RedirectURI = "http://localhost:8090/callback"
+	if allowed, _ := a.Config.loopback(); allowed { // otherwise events wait until there is an address
+		d.WebhookURL = "http://localhost:8090/webhooks"
+	}
+	d.Credentials, err = a.CreateApplication(ctx, application.NewApplication{
+		Name: "Demo CRM", RedirectURIs: []string{d.RedirectURI}, Scopes: application.AllScopes}, d.WebhookURL)
+	return err
 }
 
 // writeSecret puts a file for this account alone in its place, whole: others wait for it and read it as soon as it is there.

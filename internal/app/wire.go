@@ -198,6 +198,9 @@ func (a *App) sender() (mail.Sender, error) {
 		return mail.NewSMTP(a.Config.MailServer, mail.From(a.Config.MailFrom, a.Config.ServiceName), a.telemetry.Tracer())
 	}
 	if a.Config.Sandbox() {
+		if a.Config.keepsMailFromPeople() {
+			a.Logger.Warn("no mail server is set, so no email leaves this sandbox: people elsewhere cannot confirm an account or reset a password", "set", "PARTNERD_MAIL_SERVER, PARTNERD_MAIL_FROM")
+		}
 		return mail.Folder{Dir: a.Config.path("mail"), Logger: a.Logger}, nil
 	}
 	a.Logger.Warn("no mail server is set: mail waits in the queue", "set", "PARTNERD_MAIL_SERVER")

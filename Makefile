@@ -26,9 +26,13 @@ run: build ## set everything up and run the whole service with sandbox data, and
 demo: build ## play a partner's CRM against the running server, or one of its own
 	@bin/democrm $(ARGS)
 
+# Most tests wait more than they compute: for a phone that rings, for a wheel that turns. More of them at once than there are processors
+# cost no time.
+PARALLEL ?= 4
+
 test: ## set everything up and pass the tests
 	go vet ./...
-	@go test $(TESTFLAGS) ./... ; status=$$? ; go run ./internal/dbtest/stop ; exit $$status
+	@go test -parallel $(PARALLEL) $(TESTFLAGS) ./... ; status=$$? ; go run ./internal/dbtest/stop ; exit $$status
 
 HISTORIES ?= 10000
 
@@ -91,7 +95,7 @@ observed: ## print how often the end-to-end tests met each status and code that 
 	@out=$$(go test -count=1 -v ./internal/e2e) ; status=$$? ; echo "$$out" | grep -E '^\||^FAIL|^--- FAIL|^  [a-zA-Z]+ [0-9]{3}' ; exit $$status
 
 race: ## pass the tests of whatever runs concurrently under the race detector (needs a C compiler)
-	@go test -race -skip Hostile -timeout 30m $(TESTFLAGS) $(CONCURRENT) ; status=$$? ; go run ./internal/dbtest/stop ; exit $$status
+	@go test -race -skip Hostile -timeout 30m -parallel $(PARALLEL) $(TESTFLAGS) $(CONCURRENT) ; status=$$? ; go run ./internal/dbtest/stop ; exit $$status
 
 bench: ## measure the program on this machine (make bench ARGS="--only webhooks --load 5s")
 	@go run ./cmd/bench $(ARGS)

@@ -119,6 +119,7 @@ func (w *world) assign(t testing.TB, lawyerID, consultationID string) {
 	t.Helper()
 	var offer string
 	eventually(t, "an offer of "+consultationID, func() bool {
+		w.inTx(t, func(tx postgres.Tx) error { return w.Lawyers.Heartbeat(t.Context(), tx, lawyerID) }) // who is not heard of for 30 s has left
 		w.must(t, w.Consultations.Sweep(t.Context()))
 		rows, err := w.DB.Pool().Query(t.Context(), "SELECT id FROM offers WHERE consultation_id = $1 AND lawyer_id = $2 AND state = 'OPEN'", consultationID, lawyerID)
 		w.must(t, err)

@@ -3,6 +3,8 @@ package consultation
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 
 	"partnerd/internal/catalog"
 	"partnerd/internal/id"
@@ -79,6 +81,8 @@ func (s *Service) Create(ctx context.Context, tx postgres.Tx, cmd CreateCommand)
 	return c, nil
 }
 
+var ruleWaiverVersion = problem.DeclareRule("waiver.version", problem.IssueInvalidValue, `"%s" is not a published version of the waiver text. Published are: %s.`)
+
 // check repeats what the HTTP layer checks, because this package owns the rules.
 func (s *Service) check(ctx context.Context, tx postgres.Tx, cmd CreateCommand) error {
 	issues := checkTexts(cmd.Subject, cmd.Description, cmd.ExternalRef)
@@ -87,6 +91,9 @@ func (s *Service) check(ctx context.Context, tx postgres.Tx, cmd CreateCommand) 
 		return err
 	}
 	issues = append(issues, unlisted...)
+	if v := cmd.Evidence.StatedVersion; v != "" && !slices.Contains(WaiverVersions, v) {
+		issues = append(issues, ruleWaiverVersion.At("waiverTextVersion", v, strings.Join(WaiverVersions, ", ")))
+	}
 	if len(issues) > 0 {
 		return problem.ErrValidation.With(issues...)
 	}

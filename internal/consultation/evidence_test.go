@@ -8,14 +8,11 @@ import (
 	"testing"
 	"time"
 
-	"go.yaml.in/yaml/v3"
-
 	"partnerd/internal/books"
 	"partnerd/internal/dbtest"
 	"partnerd/internal/id"
 	"partnerd/internal/postgres"
 	"partnerd/internal/problem"
-	"partnerd/openapi"
 )
 
 // checkLink recomputes a link from what a pack shows, without the database's own function.
@@ -154,23 +151,26 @@ func TestEvidenceThatCommitsLateIsChained(t *testing.T) {
 	}
 }
 
-// The contract offers the versions that are published.
-func TestTheContractNamesThePublishedVersions(t *testing.T) {
+// Every published version can be stated, and none that is not: the evidence would have no text to show.
+func TestAPartnerStatesAPublishedVersion(t *testing.T) {
 	t.Parallel()
-	var doc struct {
-		Components struct {
-			Schemas map[string]struct {
-				Properties map[string]struct{ Enum []string }
-			}
+	w := newWorld(t)
+	for _, v := range []string{"2026-10", "2026-13", "2026-11 ", "latest"} {
+		cmd := w.command()
+		cmd.Evidence.StatedVersion = v
+		var refused *problem.Error
+		_, err := w.tryCreate(cmd)
+		if !errors.As(err, &refused) || len(refused.Issues) != 1 || refused.Issues[0].Path != "waiverTextVersion" || refused.Issues[0].Code != problem.IssueInvalidValue {
+			t.Errorf("%q: %v", v, err)
 		}
 	}
-	if err := yaml.Unmarshal(openapi.Partner, &doc); err != nil {
-		t.Fatal(err)
-	}
-	if got := doc.Components.Schemas["CreateConsultationRequest"].Properties["waiverTextVersion"].Enum; fmt.Sprint(got) != fmt.Sprint(WaiverVersions) {
-		t.Errorf("the contract has %v, published are %v", got, WaiverVersions)
-	}
-	for _, v := range WaiverVersions {
+	for i, v := range WaiverVersions {
+		cmd := w.command()
+		cmd.ClientID = w.newClient(fmt.Sprintf("states%d@example.com", i), fmt.Sprintf("+3360000001%d", i), true, 2000)
+		cmd.Evidence.StatedVersion, cmd.Evidence.IdempotencyKey = v, "states "+v
+		if _, err := w.tryCreate(cmd); err != nil {
+			t.Errorf("%s: %v", v, err)
+		}
 		if _, err := waiverDigest(v); err != nil {
 			t.Error(err)
 		}

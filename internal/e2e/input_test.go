@@ -205,6 +205,10 @@ func faultsOf(b *body) (out []fault) {
 			for _, bad := range []string{"", "NOPE", "fr", " FR", "FR ", "😀"} {
 				add("value "+bad, "invalid_value", bad)
 			}
+		case name == "waiverTextVersion":
+			for _, bad := range []string{"NOPE", "2026-10", " 2026-12", "2026-12 ", "😀"} {
+				add("version "+bad, "invalid_value", bad)
+			}
 		case p["type"] == "string" && p["maxLength"] == nil: // a code of the catalog
 			for _, bad := range []string{"", "NOPE", "housing", " HOUSING", "HOUSING ", "😀"} {
 				add("code "+bad, "not_in_catalog", bad)

@@ -614,24 +614,6 @@ func (e CreateConsultationRequestWaiverTextLanguage) Valid() bool {
 	}
 }
 
-// Defines values for CreateConsultationRequestWaiverTextVersion.
-const (
-	CreateConsultationRequestWaiverTextVersionN202611 CreateConsultationRequestWaiverTextVersion = "2026-11"
-	CreateConsultationRequestWaiverTextVersionN202612 CreateConsultationRequestWaiverTextVersion = "2026-12"
-)
-
-// Valid indicates whether the value is a known member of the CreateConsultationRequestWaiverTextVersion enum.
-func (e CreateConsultationRequestWaiverTextVersion) Valid() bool {
-	switch e {
-	case CreateConsultationRequestWaiverTextVersionN202611:
-		return true
-	case CreateConsultationRequestWaiverTextVersionN202612:
-		return true
-	default:
-		return false
-	}
-}
-
 // Defines values for CreateConsultationRequestWithdrawalWaiverAcknowledged.
 const (
 	CreateConsultationRequestWithdrawalWaiverAcknowledgedTrue CreateConsultationRequestWithdrawalWaiverAcknowledged = true
@@ -3032,8 +3014,12 @@ type CreateConsultationRequest struct {
 	WaiverTextLanguage *CreateConsultationRequestWaiverTextLanguage `json:"waiverTextLanguage,omitempty"`
 
 	// WaiverTextVersion Which version of our text the client was shown, as published at `/legal/waiver/{version}`. It becomes part of the
-	// evidence that is kept. Left out, the evidence names the version of the day.
-	WaiverTextVersion *CreateConsultationRequestWaiverTextVersion `json:"waiverTextVersion,omitempty"`
+	// evidence that is kept. Left out or empty, the evidence names the version of the day. New versions are published without
+	// a new version of this contract; one that is not published is 422 `invalid_value`.
+	//
+	//
+	// Examples: 2026-12
+	WaiverTextVersion *string `json:"waiverTextVersion,omitempty"`
 
 	// WithdrawalWaiverAcknowledged The client's own statement that the service may start at once and that the right of withdrawal is waived.
 	// Ask the client each time. Only `true` is accepted.
@@ -3042,10 +3028,6 @@ type CreateConsultationRequest struct {
 
 // CreateConsultationRequestWaiverTextLanguage The language in which the client was shown that text. Left out, the evidence names none.
 type CreateConsultationRequestWaiverTextLanguage string
-
-// CreateConsultationRequestWaiverTextVersion Which version of our text the client was shown, as published at `/legal/waiver/{version}`. It becomes part of the
-// evidence that is kept. Left out, the evidence names the version of the day.
-type CreateConsultationRequestWaiverTextVersion string
 
 // CreateConsultationRequestWithdrawalWaiverAcknowledged The client's own statement that the service may start at once and that the right of withdrawal is waived.
 // Ask the client each time. Only `true` is accepted.

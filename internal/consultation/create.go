@@ -92,7 +92,7 @@ func (s *Service) check(ctx context.Context, tx postgres.Tx, cmd CreateCommand) 
 	}
 	issues = append(issues, unlisted...)
 	if v := cmd.Evidence.StatedVersion; v != "" && !slices.Contains(WaiverVersions, v) {
-		issues = append(issues, ruleWaiverVersion.At("waiverTextVersion", v, strings.Join(WaiverVersions, ", ")))
+		issues = append(issues, ruleWaiverVersion.At("waiverTextVersion", problem.Shown(v), strings.Join(WaiverVersions, ", ")))
 	}
 	if len(issues) > 0 {
 		return problem.ErrValidation.With(issues...)

@@ -155,13 +155,14 @@ func TestEvidenceThatCommitsLateIsChained(t *testing.T) {
 func TestAPartnerStatesAPublishedVersion(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	for _, v := range []string{"2026-10", "2026-13", "2026-11 ", "latest"} {
+	for _, v := range []string{"2026-10", "2026-13", "2026-11 ", "latest", strings.Repeat("9", 60_000)} {
 		cmd := w.command()
 		cmd.Evidence.StatedVersion = v
 		var refused *problem.Error
 		_, err := w.tryCreate(cmd)
-		if !errors.As(err, &refused) || len(refused.Issues) != 1 || refused.Issues[0].Path != "waiverTextVersion" || refused.Issues[0].Code != problem.IssueInvalidValue {
-			t.Errorf("%q: %v", v, err)
+		if !errors.As(err, &refused) || len(refused.Issues) != 1 || refused.Issues[0].Path != "waiverTextVersion" || refused.Issues[0].Code != problem.IssueInvalidValue ||
+			len(refused.Issues[0].Message) > 250 {
+			t.Errorf("%.100q: %.300v", v, err)
 		}
 	}
 	for i, v := range WaiverVersions {

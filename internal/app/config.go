@@ -512,6 +512,10 @@ func (c *Config) checkMoney(r *refusals) {
 // sends, or knows itself what it cannot deliver.
 func (c *Config) MailLeaves() bool { return c.MailServer != "" && !deployment.IsLocal(c.MailServer) }
 
+// mailKept is what the log and the doctor say where [Config.keepsMailFromPeople].
+const mailKept = "no mail server is set, so no email leaves this sandbox: " +
+	"people elsewhere cannot confirm an account or reset a password"
+
 // keepsMailFromPeople tells whether a sandbox is used from elsewhere while its emails stay in its data folder.
 func (c *Config) keepsMailFromPeople() bool {
 	return c.Sandbox() && c.MailServer == "" && c.BaseURL != "" && !deployment.IsLocal(c.BaseURL)

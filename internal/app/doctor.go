@@ -476,7 +476,7 @@ func (e *examination) parts(ctx context.Context, tx postgres.Tx, box *seal.Box) 
 
 func (e *examination) mail(ctx context.Context) {
 	if e.keepsMailFromPeople() {
-		e.warn("mail", "no mail server is set, so no email leaves this sandbox: people elsewhere cannot confirm an account or reset a password",
+		e.warn("mail", mailKept,
 			"Set PARTNERD_MAIL_SERVER and PARTNERD_MAIL_FROM. Until then emails are in the data folder, and those to test clients in the inbox of the Sandbox API.")
 	}
 	if e.MailServer == "" || !e.tries("mail", "PARTNERD_MAIL_SERVER") {

@@ -199,7 +199,7 @@ func (a *App) sender() (mail.Sender, error) {
 	}
 	if a.Config.Sandbox() {
 		if a.Config.keepsMailFromPeople() {
-			a.Logger.Warn("no mail server is set, so no email leaves this sandbox: people elsewhere cannot confirm an account or reset a password", "set", "PARTNERD_MAIL_SERVER, PARTNERD_MAIL_FROM")
+			a.Logger.Warn(mailKept, "set", "PARTNERD_MAIL_SERVER, PARTNERD_MAIL_FROM")
 		}
 		return mail.Folder{Dir: a.Config.path("mail"), Logger: a.Logger}, nil
 	}

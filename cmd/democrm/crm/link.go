@@ -64,8 +64,15 @@ func (a Application) Config(m Metadata, scopes ...string) *oauth2.Config {
 
 // Link takes a client through sign-in and consent and returns the tokens. refuse lists scopes that the client unticks.
 func Link(ctx context.Context, c *oauth2.Config, issuer, email, password string, refuse ...string) (*oauth2.Token, error) {
+	return LinkBy(ctx, NewBrowser(c.RedirectURL), c, issuer, email, password, refuse...)
+}
+
+// LinkBy is [Link] with a browser of the caller's.
+func LinkBy(
+	ctx context.Context, b *Browser, c *oauth2.Config, issuer, email, password string, refuse ...string,
+) (*oauth2.Token, error) {
 	state, verifier := rand.Text(), oauth2.GenerateVerifier()
-	back, err := Consent(ctx, NewBrowser(c.RedirectURL), c.AuthCodeURL(state, oauth2.S256ChallengeOption(verifier)), email, password, "allow", refuse...)
+	back, err := Consent(ctx, b, c.AuthCodeURL(state, oauth2.S256ChallengeOption(verifier)), email, password, "allow", refuse...)
 	if err != nil {
 		return nil, err
 	}

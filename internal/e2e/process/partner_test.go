@@ -105,8 +105,10 @@ func create(ctx context.Context, base, accessToken string, q request) answer {
 	return send(r)
 }
 
-func send(r *http.Request) answer {
-	resp, err := client.Do(r)
+func send(r *http.Request) answer { return sendBy(client, r) }
+
+func sendBy(c *http.Client, r *http.Request) answer {
+	resp, err := c.Do(r)
 	if err != nil {
 		return answer{}
 	}

@@ -152,6 +152,8 @@ func (o *outsider) hidesTheMachine(where, text string) {
 	}
 }
 
+func (o *outsider) client() *http.Client { return &http.Client{Transport: o, Timeout: deadline} }
+
 func (o *outsider) browser() *crm.Browser { return crm.NewBrowser("https://crm.example/").Through(o) }
 
 // call asks an API with the client's token, or as the application, and reads the answer.
@@ -168,22 +170,14 @@ func (o *outsider) call(method, path, body string, into any) int {
 	} else {
 		r.Header.Set("Authorization", "Bearer "+o.token)
 	}
-	resp, err := (&http.Client{Transport: o, Timeout: deadline}).Do(r)
-	if err != nil {
-		o.t.Fatal(err)
+	got := sendBy(o.client(), r)
+	if got.status == 0 {
+		o.t.Fatalf("%s %s: no answer", method, path)
 	}
-	defer resp.Body.Close()
-	raw, err := io.ReadAll(resp.Body)
-	if err != nil {
-		o.t.Fatal(err)
+	if into != nil && (got.status >= http.StatusMultipleChoices || json.Unmarshal(got.body, into) != nil) {
+		o.t.Fatalf("%s %s: %d %s", method, path, got.status, got.body)
 	}
-	if into == nil {
-		return resp.StatusCode
-	}
-	if resp.StatusCode >= http.StatusMultipleChoices || json.Unmarshal(raw, into) != nil {
-		o.t.Fatalf("%s %s: %d %s", method, path, resp.StatusCode, raw)
-	}
-	return resp.StatusCode
+	return got.status
 }
 
 // refusesLoopback wants that nobody turns the sandbox against its own machine.
@@ -239,17 +233,11 @@ func (o *outsider) link() {
 	var meta crm.Metadata
 	o.call(http.MethodGet, "/.well-known/oauth-authorization-server", "", &meta)
 	conf := o.app.Config(meta, crm.AllScopes...)
-	state, verifier := rand.Text(), oauth2.GenerateVerifier()
-	back, err := crm.Consent(o.t.Context(), o.browser(), conf.AuthCodeURL(state, oauth2.S256ChallengeOption(verifier)),
-		made.Email, made.Password, "allow")
-	if err != nil {
-		o.t.Fatal(err)
+	if meta.Issuer != publicURL {
+		o.t.Errorf("the issuer is %s", meta.Issuer)
 	}
-	if q := back.Query(); q.Get("state") != state || q.Get("iss") != publicURL || meta.Issuer != publicURL {
-		o.t.Errorf("back at %s of issuer %s", back, meta.Issuer)
-	}
-	ctx := context.WithValue(o.t.Context(), oauth2.HTTPClient, &http.Client{Transport: o, Timeout: deadline})
-	token, err := conf.Exchange(ctx, back.Query().Get("code"), oauth2.VerifierOption(verifier))
+	ctx := context.WithValue(o.t.Context(), oauth2.HTTPClient, o.client())
+	token, err := crm.LinkBy(ctx, o.browser(), conf, publicURL, made.Email, made.Password)
 	if err != nil {
 		o.t.Fatal(err)
 	}

@@ -28,6 +28,7 @@ type world struct {
 	base string
 	http *http.Client // checks every answer against the contract and follows no redirect
 	logs *logBook
+	end  func() error // ends the program; its database stays open
 
 	mu      sync.Mutex
 	secrets []string // must never be logged
@@ -84,10 +85,13 @@ func (w *world) run(t testing.TB, s setup) {
 	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
 	started, ended := make(chan struct{}), make(chan error, 1)
 	go func() { ended <- w.Run(ctx, true, !s.idle, func() { close(started) }) }()
+	w.end = sync.OnceValue(func() error {
+		stop()
+		return <-ended
+	})
 	t.Cleanup(func() {
 		w.logs.end()
-		stop()
-		if err := <-ended; err != nil {
+		if err := w.end(); err != nil {
 			t.Errorf("run: %v", err)
 		}
 		w.checkBooks(t)

@@ -23,13 +23,15 @@ type runRow struct {
 // TableName implements [schema.Tabler].
 func (runRow) TableName() string { return "conformance_runs" }
 
+// save keeps a report unless one of an examination that began later is kept: that is of the URL that is set now.
 func save(ctx context.Context, tx postgres.Tx, applicationID, url string, r Report) error {
 	raw, err := json.Marshal(r)
 	if err != nil {
 		return fmt.Errorf("write report: %w", err)
 	}
 	row := runRow{ApplicationID: applicationID, At: r.At, URL: url, Report: raw}
-	replace := clause.OnConflict{Columns: []clause.Column{{Name: "application_id"}}, DoUpdates: clause.AssignmentColumns([]string{"at", "url", "report"})}
+	replace := clause.OnConflict{Columns: []clause.Column{{Name: "application_id"}}, DoUpdates: clause.AssignmentColumns([]string{"at", "url", "report"}),
+		Where: clause.Where{Exprs: []clause.Expression{gorm.Expr("conformance_runs.at <= excluded.at")}}}
 	if err := gorm.G[runRow](tx.Gorm(ctx), replace).Create(ctx, &row); err != nil {
 		return fmt.Errorf("keep examination of %s: %w", applicationID, err)
 	}

@@ -66,23 +66,12 @@ func Timers(application string, what ...Aging) string {
 	return strings.Join(list, "\n\tUNION ALL\n\t")
 }
 
-// OldestOf is the earliest instant of an application; nil when it has nothing that ages.
-func (tx Tx) OldestOf(ctx context.Context, applicationID string, what ...Aging) (oldest *time.Time, err error) {
-	for _, a := range what {
-		columns, into := make([]any, len(a.Instant)), make([]any, len(a.Instant))
-		for i, c := range a.Instant {
-			columns[i], into[i] = clause.Column{Name: c}, new(*time.Time)
-		}
-		mins := strings.TrimSuffix(strings.Repeat("min(?), ", len(columns)), ", ")
-		q := tx.Gorm(ctx).Table(a.Table).Select(mins, columns...).Where(a.Of, applicationID)
-		if err := q.Row().Scan(into...); err != nil {
-			return nil, fmt.Errorf("look for the oldest of %s: %w", a.Table, err)
-		}
-		for _, x := range into {
-			if at := *x.(**time.Time); at != nil && (oldest == nil || at.Before(*oldest)) {
-				oldest = at
-			}
-		}
+// Oldest is a query of the earliest instant of an application, NULL when it has nothing that ages; application as for [Timers].
+func Oldest(application string, what ...Aging) string {
+	list := make([]string, len(what))
+	for i, a := range what {
+		list[i] = fmt.Sprintf("SELECT least(min(%s)) AS at FROM %s WHERE %s", strings.Join(a.Instant, "), min("), a.Table,
+			strings.ReplaceAll(a.Of, "?", application))
 	}
-	return oldest, nil
+	return "SELECT min(x.at) FROM (\n\t" + strings.Join(list, "\n\tUNION ALL\n\t") + ") x"
 }

@@ -48,8 +48,7 @@ var ruleOld = problem.DeclareRule("clock.old", problem.IssueInvalidValue,
 
 // check refuses to make an application older that has something of [maxYears], with an issue of the value at path.
 func (c *Clock) check(ctx context.Context, applicationID, path string) error {
-	tx := c.db.Read()
-	oldest, err := tx.OldestOf(ctx, applicationID, Aging...)
+	oldest, err := oldestOf(ctx, c.db.Read(), applicationID)
 	if err == nil && oldest != nil && oldest.Before(c.db.Clock().Now().AddDate(-maxYears, 0, 0)) {
 		err = problem.ErrValidation.With(ruleOld.At(path, maxYears))
 	}

@@ -23,6 +23,16 @@ var nextSQL = postgres.SQL(postgres.Report, `SELECT min(x.at) FROM (
 	UNION ALL
 	`+postgres.Timers("$8", Aging...)+`) x WHERE x.at > $9`)
 
+var oldestSQL = postgres.SQL(postgres.Report, postgres.Oldest("$1", Aging...))
+
+// oldestOf is the earliest instant of an application; nil when it has nothing that ages.
+func oldestOf(ctx context.Context, tx postgres.Tx, applicationID string) (at *time.Time, err error) {
+	if err := tx.QueryRow(ctx, oldestSQL, applicationID).Scan(&at); err != nil {
+		return nil, fmt.Errorf("look for the oldest of an application: %w", err)
+	}
+	return at, nil
+}
+
 // next is the first instant after the given one at which something of the application happens by itself; nil for none.
 func (c *Clock) next(ctx context.Context, tx postgres.Tx, applicationID string, after time.Time) (at *time.Time, err error) {
 	if err := tx.QueryRow(ctx, nextSQL, append(choreArgs(tx, c.Pace), applicationID, after)...).Scan(&at); err != nil {

@@ -184,9 +184,9 @@ func (c *conn) hold(ctx context.Context) (*pgx.Conn, error) {
 	return c.held.Conn(), nil
 }
 
-// begin has the next statement begin a transaction.
-func (c *conn) begin() *line {
-	c.line = &line{waiting: []waiting{{query: "begin", check: Called("begin")}}}
+// begin has the next statement begin a transaction by this query.
+func (c *conn) begin(query string) *line {
+	c.line = &line{waiting: []waiting{{query: query, check: Called("begin")}}}
 	return c.line
 }
 

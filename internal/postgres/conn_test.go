@@ -310,3 +310,44 @@ type faulty struct{}
 
 // Value implements [driver.Valuer].
 func (faulty) Value() (driver.Value, error) { panic("fault") }
+
+// What commits between two statements of a snapshot is not seen by the second, and nothing is written in one.
+func TestASnapshotSeesOneState(t *testing.T) {
+	t.Parallel()
+	db, s := words(t)
+	ctx := t.Context()
+	one, err := db.Read().Exec(ctx, insertWord, "a", "before")
+	if err != nil || one != 1 {
+		t.Fatal(err)
+	}
+	s.trips = nil
+	read := func(tx postgres.Tx) (word string) {
+		if err := tx.QueryRow(ctx, readWord, "a").Scan(&word); err != nil {
+			t.Error(err)
+		}
+		return word
+	}
+	err = db.Snapshot(ctx, func(tx postgres.Tx) error {
+		first := read(tx)
+		if _, err := db.Read().Exec(ctx, changeWord, "a", "after"); err != nil {
+			return err
+		}
+		if second := read(tx); first != "before" || second != first {
+			t.Errorf("it read %q, then %q", first, second)
+		}
+		return nil
+	})
+	if err != nil || read(db.Read()) != "after" {
+		t.Errorf("afterwards: %v", err)
+	}
+	if want := []string{"begin+select", "update", "select", "commit", "select"}; !slices.Equal(s.trips, want) {
+		t.Errorf("round trips %q, want %q", s.trips, want)
+	}
+	err = db.Snapshot(ctx, func(tx postgres.Tx) error {
+		_, err := tx.Exec(ctx, changeWord, "a", "written")
+		return err
+	})
+	if err == nil || read(db.Read()) != "after" {
+		t.Errorf("a snapshot wrote: %v", err)
+	}
+}

@@ -345,12 +345,20 @@ func (tx Tx) AfterCommit(f func()) {
 	*tx.after = append(*tx.after, f)
 }
 
-// InTx runs f in a read-committed transaction and commits when f returns nil. It is the only way to begin one.
+// InTx runs f in a read-committed transaction and commits when f returns nil. It is the only way to begin one that writes.
 // f runs again, from its start, when the database reports a serialization failure or a deadlock, so it must have no
 // effect outside the database.
-func (db *DB) InTx(ctx context.Context, f func(tx Tx) error) error {
+func (db *DB) InTx(ctx context.Context, f func(tx Tx) error) error { return db.tries(ctx, "begin", f) }
+
+// Snapshot is [DB.InTx] for f that only reads: all its statements see one state of all tables. What is read by several statements and
+// has to agree is read this way; between two statements of InTx others commit.
+func (db *DB) Snapshot(ctx context.Context, f func(tx Tx) error) error {
+	return db.tries(ctx, "begin isolation level repeatable read read only", f)
+}
+
+func (db *DB) tries(ctx context.Context, begin string, f func(tx Tx) error) error {
 	for try := 1; ; try++ {
-		after, err := db.try(ctx, f)
+		after, err := db.try(ctx, begin, f)
 		if err == nil {
 			for _, f := range after {
 				f()
@@ -364,7 +372,7 @@ func (db *DB) InTx(ctx context.Context, f func(tx Tx) error) error {
 }
 
 // try runs f in a transaction once and returns what is to be done when it has committed.
-func (db *DB) try(ctx context.Context, f func(tx Tx) error) (after []func(), err error) {
+func (db *DB) try(ctx context.Context, begin string, f func(tx Tx) error) (after []func(), err error) {
 	c, err := db.sql.Conn(watched{ctx})
 	if err != nil {
 		return nil, err
@@ -372,7 +380,7 @@ func (db *DB) try(ctx context.Context, f func(tx Tx) error) (after []func(), err
 	defer c.Close()
 	tx := Tx{Now: clock.Truncate(db.clock.Now()), gorm: db.gorm.Session(&gorm.Session{NewDB: true, Context: ctx}), conn: c, ids: db.ids, after: &after}
 	tx.gorm.Statement.ConnPool = quiet{c}
-	if err := onConn(c, func(c *conn) error { tx.line = c.begin(); return nil }); err != nil {
+	if err := onConn(c, func(c *conn) error { tx.line = c.begin(begin); return nil }); err != nil {
 		return nil, err
 	}
 	defer onConn(c, func(c *conn) error { c.end(); return nil })

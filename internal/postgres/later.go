@@ -6,6 +6,7 @@ import (
 	"database/sql/driver"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -84,7 +85,9 @@ type waiting struct {
 func (l *line) holds() bool { return l != nil && (len(l.waiting) > 0 || l.failed != nil) }
 
 // unused tells whether the transaction has not begun and nothing waits but its beginning.
-func (l *line) unused() bool { return len(l.waiting) == 1 && l.waiting[0].query == "begin" }
+func (l *line) unused() bool {
+	return len(l.waiting) == 1 && strings.HasPrefix(l.waiting[0].query, "begin")
+}
 
 // counted tells whether it must be seen what came of something before the transaction may commit.
 func (l *line) counted() bool {

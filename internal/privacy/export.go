@@ -118,8 +118,16 @@ type Consultation struct {
 
 const pageSize = 200
 
-// Export collects everything of a client.
-func (s *Service) Export(ctx context.Context, tx postgres.Tx, clientID string) (Export, error) {
+// Export collects everything of a client, as it is at one instant: the balance is what the transactions lead to.
+func (s *Service) Export(ctx context.Context, db *postgres.DB, clientID string) (e Export, err error) {
+	err = db.Snapshot(ctx, func(tx postgres.Tx) error {
+		e, err = s.export(ctx, tx, clientID)
+		return err
+	})
+	return e, err
+}
+
+func (s *Service) export(ctx context.Context, tx postgres.Tx, clientID string) (Export, error) {
 	e := Export{ExportedAt: clock.Stamp(tx.Now), Sessions: []Session{}, Passkeys: []Passkey{}, Connections: []Connection{}, Uses: []Use{}, Consultations: []Consultation{}}
 	for _, part := range []func(context.Context, postgres.Tx, string, *Export) error{
 		s.exportProfile, s.exportSignIns, s.exportConnections, s.exportUses, s.exportWallet, s.exportConsultations,

@@ -116,7 +116,7 @@ func TestABackupOfTheTextsOpensForNobodyAfterTheErasure(t *testing.T) {
 	if _, err := vault.New(h.box).ForWriting(ctx, other.Read(), h.client.ID, nil); !errors.Is(err, vault.ErrNoKey) {
 		t.Errorf("a key for an erased client: %v", err)
 	}
-	e, err := h.Export(ctx, h.db.Read(), neighbour.ID)
+	e, err := h.Export(ctx, h.db, neighbour.ID)
 	if err != nil || e.Profile.Phone != "+33639980009" {
 		t.Errorf("the neighbour's export: %+v %v", e.Profile, err)
 	}

@@ -502,11 +502,41 @@ func TestErasureAgainstAPayment(t *testing.T) {
 	}
 }
 
+// An export is of one instant: money that moves while it is made is in the balance and in the transactions, or in neither.
+func TestTheExportIsOfOneInstant(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	ctx := t.Context()
+	moved := make(chan error, 1)
+	go func() {
+		for range 300 {
+			if err := h.db.InTx(ctx, func(tx postgres.Tx) error { return h.Wallet.Adjust(ctx, tx, h.client.ID, 1, "goodwill") }); err != nil {
+				moved <- err
+				return
+			}
+		}
+		moved <- nil
+	}()
+	for done := false; !done; {
+		select {
+		case err := <-moved:
+			h.must(err)
+			done = true
+		default:
+		}
+		e, err := h.Export(ctx, h.db, h.client.ID)
+		h.must(err)
+		if newest := e.Wallet.Transactions[0]; newest.BalanceAfterCents != e.Wallet.BalanceCents {
+			t.Fatalf("the balance is %d, the newest transaction says %d", e.Wallet.BalanceCents, newest.BalanceAfterCents)
+		}
+	}
+}
+
 func TestTheExportHoldsEverythingButTheLawyersNote(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
-	var e Export
-	h.tx(func(tx postgres.Tx) (err error) { e, err = h.Export(t.Context(), tx, h.client.ID); return err })
+	e, err := h.Export(t.Context(), h.db, h.client.ID)
+	h.must(err)
 	raw, err := json.Marshal(e)
 	h.must(err)
 	for _, part := range []string{"canary@client.example", "Canary Name", "+33639980002", "CanaryBrowser", "192.0.2.77", "Canary subject", "Canary description", `canary-\"ref\"`,

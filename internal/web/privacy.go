@@ -32,11 +32,7 @@ func (p *Pages) privacy(c echo.Context, client *account.Client) error {
 // export hands the client everything of theirs as one file.
 func (p *Pages) export(c echo.Context, client *account.Client) error {
 	ctx := c.Request().Context()
-	var e privacy.Export
-	err := p.deps.DB.InTx(ctx, func(tx postgres.Tx) (err error) {
-		e, err = p.deps.Privacy.Export(ctx, tx, client.ID)
-		return err
-	})
+	e, err := p.deps.Privacy.Export(ctx, p.deps.DB, client.ID)
 	if err != nil {
 		return fmt.Errorf("export: %w", err)
 	}

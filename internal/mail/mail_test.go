@@ -126,6 +126,41 @@ func TestARefusedRecipientIsInNeitherTheLogNorTheQueue(t *testing.T) {
 	}
 }
 
+// A refusal of the recipient's address alone ends the job, whichever of those codes says so. Every other refusal may pass, or be the fault
+// of this deployment's settings: the message waits and is sent again. So does one that another step refuses with the same code.
+func TestOnlyAnAddressThatDoesNotExistEndsAMessage(t *testing.T) {
+	t.Parallel()
+	for _, refusal := range []struct {
+		step, answer string
+		ends         bool
+	}{
+		{"RCPT", "550 5.1.1 no such user", true}, {"RCPT", "550 5.1.2 no such host", true}, {"RCPT", "553 5.1.3 bad syntax", true},
+		{"RCPT", "551 5.1.6 moved away", true}, {"RCPT", "556 5.1.10 takes no mail", true},
+		{"RCPT", "450 4.2.0 greylisted", false}, {"RCPT", "451 4.1.1 try later", false}, {"RCPT", "452 4.2.2 mailbox full", false},
+		{"RCPT", "550 5.7.1 relaying denied", false}, {"RCPT", "550 5.1.8 your domain", false}, {"RCPT", "550 no code", false},
+		{"MAIL", "550 5.1.1 no such sender", false}, {"DATA", "550 5.1.1 no such user", false}, {".", "554 5.7.1 looks like spam", false},
+	} {
+		sender, err := mail.NewSMTP("smtp://"+refusingServer(t, refusal.step, refusal.answer), "service@partner.example", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = sender.Send(t.Context(), mail.Message{To: "a@client.example", Subject: "Hello", Text: "Text"})
+		if err == nil || queue.IsFinal(err) != refusal.ends {
+			t.Errorf("%s answers %s: %v ends the job: %t", refusal.step, refusal.answer, err, queue.IsFinal(err))
+		}
+	}
+	sender, err := mail.NewSMTP("smtp://127.0.0.1:1", "service@partner.example", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := sender.Send(t.Context(), mail.Message{To: "a@client.example"}); err == nil || queue.IsFinal(err) {
+		t.Errorf("a server that is away: %v", err)
+	}
+	if err := sender.Send(t.Context(), mail.Message{To: "no address"}); !queue.IsFinal(err) {
+		t.Errorf("what is no address waits: %v", err)
+	}
+}
+
 // A message is a step of the job that sends it: of the server and, when it refuses, its code; of no address and no text.
 func TestAMessageIsAStep(t *testing.T) {
 	t.Parallel()

@@ -14,6 +14,9 @@ import (
 // Final marks an error that no further attempt can change. The job is not tried again.
 func Final(err error) error { return finalError{err} }
 
+// IsFinal tells whether an error is [Final].
+func IsFinal(err error) bool { return errors.As(err, new(finalError)) }
+
 type finalError struct{ error }
 
 // Unwrap returns the error that is final.
@@ -27,8 +30,7 @@ type failures struct{ queue *Queue }
 
 // HandleError implements river.ErrorHandler.
 func (f failures) HandleError(ctx context.Context, row *rivertype.JobRow, err error) *river.ErrorHandlerResult {
-	var final finalError
-	return f.failed(ctx, row, telemetry.Class(err), err, errors.As(err, &final))
+	return f.failed(ctx, row, telemetry.Class(err), err, IsFinal(err))
 }
 
 // HandlePanic implements river.ErrorHandler. The engine logs the value and the trace.

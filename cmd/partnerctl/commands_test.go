@@ -1,6 +1,7 @@
 package main
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -36,8 +37,37 @@ func TestListsHaveTheNewestLast(t *testing.T) {
 func TestAMisspeltCommandIsCorrected(t *testing.T) {
 	t.Parallel()
 	var c cli
-	_, err := kong.Must(&c, kong.Vars{"version": ""}).Parse([]string{"delivries"})
+	_, err := kong.Must(&c, kong.Vars{"version": "", "address": ""}).Parse([]string{"delivries"})
 	if err == nil || err.Error() != `unexpected argument delivries, did you mean "deliveries"?` {
 		t.Errorf("%v", err)
+	}
+}
+
+// Without an address of its own the program asks the service of make run, and says which it asked when nothing responds.
+func TestTheServiceOfMakeRunIsAsked(t *testing.T) {
+	for _, set := range []struct{ addr, base, own, want string }{
+		{want: "http://localhost:8080"},
+		{addr: "127.0.0.1:1", want: "http://localhost:1"}, {addr: ":1", want: "http://localhost:1"}, {addr: "[::1]:1", want: "http://localhost:1"},
+		{addr: "127.0.0.1:1", base: "https://api.example", want: "https://api.example"},
+		{addr: "127.0.0.1:2", base: "https://api.example", own: "http://localhost:1", want: "http://localhost:1"},
+	} {
+		t.Setenv("PARTNERD_ADDR", set.addr)
+		t.Setenv("PARTNERD_BASE_URL", set.base)
+		args := []string{"checklist", "--client-id", "app_1"}
+		if set.own != "" {
+			args = append(args, "--base-url", set.own)
+		}
+		var c cli
+		if _, err := kong.Must(&c, kong.Vars{"version": "", "address": address()}).Parse(args); err != nil {
+			t.Fatal(err)
+		}
+		if c.BaseURL != set.want {
+			t.Errorf("%+v: it asks %s", set, c.BaseURL)
+		}
+	}
+	t.Setenv("PARTNERCTL_CLIENT_SECRET", "sk_1")
+	_, err := (&service{BaseURL: "http://localhost:1", ClientID: "app_1"}).call(t.Context(), "GET", "/application", nil)
+	if err == nil || !strings.Contains(err.Error(), "http://localhost:1 ") || !strings.Contains(err.Error(), "PARTNERCTL_BASE_URL") {
+		t.Errorf("nothing responds: %v", err)
 	}
 }

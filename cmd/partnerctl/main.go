@@ -56,7 +56,7 @@ func main() {
 	k := kong.Parse(&c, kong.Name("partnerctl"), kong.Description("For partners: webhooks, logs and the sandbox of an application.\n\n"+
 		"The client_secret comes from PARTNERCTL_CLIENT_SECRET, or from the file that --secret-file names; it is never an argument.\n\n"+
 		"Settings that you use every time can stand in "+profile+": {\"base-url\": \"https://…\", \"client-id\": \"…\", \"secret-file\": \"…\"}."),
-		kong.Configuration(kong.JSON, profile), kong.Vars{"version": version()},
+		kong.Configuration(kong.JSON, profile), kong.Vars{"version": version(), "address": address()},
 		kong.ShortUsageOnError(), kong.ConfigureHelp(kong.HelpOptions{Compact: true}), kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(&c.service))
 	if err := k.Run(); err != nil {
 		fmt.Fprintln(os.Stderr, "partnerctl:", err)

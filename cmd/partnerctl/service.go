@@ -18,10 +18,16 @@ import (
 
 // service is the Platform API of a deployment, for one application.
 type service struct {
-	BaseURL          string `name:"base-url" help:"Address of the service: what stands before /api in its documentation." default:"http://localhost:8080" env:"PARTNERCTL_BASE_URL"`
+	BaseURL          string `name:"base-url" help:"Address of the service: what stands before /api in its documentation. Default: the service of make run." default:"${address}" env:"PARTNERCTL_BASE_URL"`
 	ClientID         string `name:"client-id" help:"client_id of the application." env:"PARTNERCTL_CLIENT_ID"`
 	ClientSecretFile []byte `name:"secret-file" help:"File with the client_secret; - for standard input. Default: PARTNERCTL_CLIENT_SECRET." type:"filecontent"`
 	JSON             bool   `name:"json" help:"Print what the service answered."`
+}
+
+// address is where make run has the service respond, by the same variables.
+func address() string {
+	listens := os.Getenv("PARTNERD_ADDR")
+	return cmp.Or(os.Getenv("PARTNERD_BASE_URL"), "http://localhost:"+cmp.Or(listens[strings.LastIndex(listens, ":")+1:], "8080"))
 }
 
 const (

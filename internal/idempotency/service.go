@@ -141,12 +141,12 @@ func (s *Service) Replace(ctx context.Context, r Request, change func(body []byt
 		if err != nil || !known || rec.Status == nil {
 			return err
 		}
-		found = true
 		r.Fingerprint = rec.Fingerprint
 		stored, err := s.opened(r, rec, tx.Now)
-		if err != nil {
+		if err != nil || stored == nil { // nil: its process ended before it answered
 			return err
 		}
+		found = true
 		out, err := run(tx, func(postgres.Tx) (int, any, error) {
 			body, err := change(stored.Body)
 			return stored.Status, body, err

@@ -36,7 +36,7 @@ func (p *Pages) registerDesk(e *echo.Echo, read []string) {
 	e.Match(read, "/desk/history", p.withLawyer(p.history))
 	e.Match(read, "/desk/consultations/:id/note", p.withLawyer(p.correctNoteForm))
 	e.GET(barPage, p.withLawyer(p.bar))
-	e.POST("/desk/duty", p.withLawyer(p.duty))
+	e.POST("/desk/duty", p.withLawyer(p.staffOnce(p.duty)))
 	for path, act := range map[string]func(echo.Context, staff.Session) error{
 		"/desk/offers/:id/accept": func(c echo.Context, s staff.Session) error {
 			return p.deps.Desk.Accept(c.Request().Context(), s, c.Param("id"))
@@ -66,10 +66,10 @@ func (p *Pages) registerDesk(e *echo.Echo, read []string) {
 			return p.deps.Desk.ChooseRedial(c.Request().Context(), s, c.Param("id"), c.Request().PostForm.Get("wait") == "yes")
 		},
 	} {
-		e.POST(path, p.withLawyer(func(c echo.Context, s staff.Session) error { return p.acted(c, act(c, s), "") }))
+		e.POST(path, p.withLawyer(p.staffOnce(func(c echo.Context, s staff.Session) error { return p.acted(c, act(c, s), "") })))
 	}
-	e.POST("/desk/consultations/:id/draft", p.withLawyer(p.saveDraft))
-	e.POST("/desk/consultations/:id/note", p.withLawyer(p.submitNote))
+	e.POST("/desk/consultations/:id/draft", p.withLawyer(p.staffOnce(p.saveDraft)))
+	e.POST("/desk/consultations/:id/note", p.withLawyer(p.staffOnce(p.submitNote)))
 }
 
 // Sentences that the desk says once, by the word for them in its address.

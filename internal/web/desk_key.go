@@ -24,8 +24,8 @@ func (p *Pages) registerKey(e *echo.Echo, read []string) {
 	e.Match(read, p.keyScript.path, p.keyScript.serve)
 	e.Match(read, keyPage, p.withLawyer(p.key))
 	e.Match(read, keyChangePage, p.withLawyer(p.keyChange))
-	e.POST(keyChangePage, p.withLawyer(p.setKey))
-	e.POST(keyPage+"/remove", p.withLawyer(p.removeKey))
+	e.POST(keyChangePage, p.withLawyer(p.staffOnce(p.setKey)))
+	e.POST(keyPage+"/remove", p.withLawyer(p.staffOnce(p.removeKey)))
 	e.POST(lawyersDesk+"/copies/:id", p.withLawyer(p.takeCopy))
 }
 

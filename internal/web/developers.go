@@ -72,7 +72,7 @@ func (p *Pages) registerDevelopers(e *echo.Echo, read []string) {
 		e.POST("/developers/signup", p.page(p.visitorOnce(p.ownStaffForm, p.developerSignUp)))
 	}
 	e.Match(read, "/developers/join", p.page(p.joinForm))
-	e.POST("/developers/join", p.page(p.join))
+	e.POST("/developers/join", p.page(p.visitorOnce(p.ownStaffForm, p.join)))
 	e.Match(read, developersDesk, p.withPartner(p.developers))
 	for _, r := range p.devReads() {
 		e.Match(read, r.Path, p.withPartner(func(c echo.Context, s staff.Session) error {
@@ -214,10 +214,10 @@ func (p *Pages) showDevAct(c echo.Context, status int, s staff.Session, a devAct
 		if err != nil {
 			return opsMissing(err)
 		}
-		v.Faults = faultsOf(refused, list)
+		v.Faults = append(v.Faults, faultsOf(refused, list)...)
 		v.Fields = placed(sentAgain(list, call.Form), v.Faults)
 	} else {
-		v.Faults = faultsOf(refused, nil)
+		v.Faults = append(v.Faults, faultsOf(refused, nil)...)
 	}
 	c.Set(opsSectionKey, a.Back)
 	return p.showDev(c, status, s, "devact", v.Act, v)
@@ -326,8 +326,9 @@ func (p *Pages) devRefused(c echo.Context, s staff.Session, a devAct, call devCa
 	case errors.Is(err, problem.ErrRateLimited) && errors.As(err, &declared):
 		return tooMany(c, declared.RetryAfter)
 	}
-	if key := formFault(err); key != "" {
-		return p.showDevAct(c, http.StatusConflict, s, a, call, devActView{Faults: []fault{{Key: key}}}, nil)
+	f, err := p.formFault(c, s, err)
+	if f != nil {
+		return p.showDevAct(c, http.StatusConflict, s, a, call, devActView{Faults: []fault{*f}}, nil)
 	}
 	if faultsOf(err, nil) == nil {
 		return fmt.Errorf("%s: %w", a.Name, err)

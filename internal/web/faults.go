@@ -27,6 +27,7 @@ type fault struct {
 	Args  []any
 	Field string // by name; empty: the whole form is meant
 	Label string // key of the field's label
+	Links []link // what to do about it
 }
 
 // errInput is what this package itself refuses of a form's values.

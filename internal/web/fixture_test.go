@@ -312,6 +312,9 @@ func (b *browser) do(method, path string, body io.Reader) page {
 	}
 	defer res.Body.Close()
 	read := strings.ReplaceAll(string(must(io.ReadAll(res.Body))), "<wbr>", "") // where a line may end says nothing
+	if res.StatusCode >= 400 && strings.HasPrefix(res.Header.Get("Content-Type"), "text/html") && !strings.Contains(read, `role="alert"`) {
+		b.t.Errorf("%s %s answers %d without an alert", method, path, res.StatusCode)
+	}
 	return page{res, read}
 }
 

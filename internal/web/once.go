@@ -41,7 +41,7 @@ var formKey = regexp.MustCompile(`^[0-9A-Za-z_]{26,40}$`)
 
 func newFormKey() string { return rand.Text() }
 
-// Pages whose actions have no key of their own carry one in their form token. The same values sent twice from one page
+// Every form token carries the key of its page. The same values sent twice from one page
 // have one effect. See [Pages.sentOnce].
 const pageKeyMark = "."
 
@@ -53,7 +53,13 @@ type formAnswer struct {
 	Shown *shownAnswer `json:"shown,omitempty"` // what the page at To shows; nil for one that shows nothing of its own
 	Until time.Time    `json:"until"`           // for secrets
 	Sent  *sentView    `json:"sent,omitempty"`  // the page that says what was mailed, instead of one to go to
+	// What a sign-in gave the browser. A twin that was sent with it, before it came, gets it until then: a browser follows the last
+	// answer only, and may have dropped the first.
+	Cookies []string `json:"cookies,omitempty"`
 }
+
+// signInFor is how long a twin is signed in by the answer of the first.
+const signInFor = time.Minute
 
 // shownAnswer is a page that only the session sees which sent the form.
 type shownAnswer struct {
@@ -105,7 +111,7 @@ func (p *Pages) once(ctx context.Context, r idempotency.Request, do func(tx post
 
 // onceAlone is [Pages.once] for what has transactions of its own.
 func (p *Pages) onceAlone(ctx context.Context, r idempotency.Request, do func(context.Context) (formAnswer, error)) (to string, err error) {
-	response, err := p.deps.Idempotency.Alone(ctx, r, func(ctx context.Context) (int, any, error) {
+	response, err := p.awaitTwin(ctx, r, func(ctx context.Context) (int, any, error) {
 		a, err := do(ctx)
 		return http.StatusSeeOther, a, err
 	})
@@ -139,19 +145,29 @@ const sentKey = "partnerd.sent"
 // errNotDone ends what is not kept: the form is shown again, and may be sent again.
 var errNotDone = errors.New("a form was not done")
 
-// sentOnce runs do for a form of whose, or of the browser when whose is empty. A form sent before from the same page with
-// the same values gets the first answer, and do does not run. Only answers that lead on are kept: a refused form can be
-// sent again. A form without a key, from a page that an older program made, is not held to this.
-func (p *Pages) sentOnce(c echo.Context, whose string, do func() error) error {
+// pageForm is the request that a form makes by the key of its page; false for one without, from a page that an older
+// program made.
+func pageForm(c echo.Context, whose string) (idempotency.Request, bool) {
 	form := c.Request().PostForm
 	token, key, _ := strings.Cut(form.Get("csrf"), pageKeyMark)
 	if !formKey.MatchString(key) {
-		return do()
+		return idempotency.Request{}, false
 	}
 	r := formRequest(cmp.Or(whose, token), key, c.Request().URL.RequestURI(), form)
 	// The key of the page, which is kept nowhere, salts the digest: values may be passwords.
 	r.Fingerprint = id.DigestOf(key + r.Fingerprint.String())
 	r.Key = r.Fingerprint.String()
+	return r, true
+}
+
+// sentOnce runs do for a form of whose, or of the browser when whose is empty. A form sent before from the same page with
+// the same values gets the first answer, and do does not run. Only answers that lead on are kept: a refused form can be
+// sent again.
+func (p *Pages) sentOnce(c echo.Context, whose string, do func() error) error {
+	r, ok := pageForm(c, whose)
+	if !ok {
+		return do()
+	}
 	ctx, ran := c.Request().Context(), false
 	var refusal error
 	response, err := p.awaitTwin(ctx, r, func(context.Context) (int, any, error) {
@@ -159,15 +175,11 @@ func (p *Pages) sentOnce(c echo.Context, whose string, do func() error) error {
 		if refusal = do(); refusal != nil {
 			return 0, nil, errNotDone
 		}
-		sent, _ := c.Get(sentKey).(*sentView)
-		if c.Response().Status != http.StatusSeeOther && sent == nil {
+		a, done := p.answerOf(c, whose)
+		if !done {
 			return 0, nil, errNotDone
 		}
-		to := c.Response().Header().Get("Location")
-		if u, err := url.Parse(to); err != nil || u.Query().Has("fault") {
-			return 0, nil, errNotDone
-		}
-		return http.StatusSeeOther, formAnswer{To: to, Sent: sent}, nil
+		return http.StatusSeeOther, a, nil
 	})
 	switch {
 	case refusal != nil:
@@ -179,9 +191,35 @@ func (p *Pages) sentOnce(c echo.Context, whose string, do func() error) error {
 	case ran:
 		return nil
 	}
+	return p.answerAgain(c, response, true)
+}
+
+// answerOf is what is kept of the answer in c; false when it does not lead on.
+func (p *Pages) answerOf(c echo.Context, whose string) (a formAnswer, done bool) {
+	h := c.Response().Header()
+	a.Sent, _ = c.Get(sentKey).(*sentView)
+	if a.To = h.Get("Location"); c.Response().Status != http.StatusSeeOther && a.Sent == nil {
+		return a, false
+	}
+	if u, err := url.Parse(a.To); err != nil || u.Query().Has("fault") {
+		return a, false
+	}
+	if whose == "" {
+		a.Cookies, a.Until = h.Values("Set-Cookie"), p.deps.DB.Clock().Now().Add(signInFor)
+	}
+	return a, true
+}
+
+// answerAgain gives the first answer. Only the browser that the form was made for gets what it set.
+func (p *Pages) answerAgain(c echo.Context, first idempotency.Response, own bool) error {
 	var a formAnswer
-	if err := json.Unmarshal(response.Body, &a); err != nil {
+	if err := json.Unmarshal(first.Body, &a); err != nil {
 		return fmt.Errorf("read the answer of a form: %w", err)
+	}
+	if own && p.deps.DB.Clock().Now().Before(a.Until) {
+		for _, k := range a.Cookies {
+			c.Response().Header().Add("Set-Cookie", k)
+		}
 	}
 	if a.Sent != nil {
 		return p.showSent(c, *a.Sent)
@@ -222,13 +260,27 @@ func (p *Pages) staffOnce(h func(echo.Context, staff.Session) error) func(echo.C
 	}
 }
 
-// visitorOnce is for what somebody sends who is not signed in. own tells whether the form is one of this browser.
+// visitorOnce is for what somebody sends who is not signed in. own tells whether the form is one of this browser. One that was
+// sent before, and signed this browser in or out, is no longer: it leads on, and changes nothing.
 func (p *Pages) visitorOnce(own func(echo.Context) bool, h echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
-		if !own(c) {
+		if own(c) {
+			return p.sentOnce(c, "", func() error { return h(c) })
+		}
+		r, ok := pageForm(c, "")
+		if !ok {
 			return h(c)
 		}
-		return p.sentOnce(c, "", func() error { return h(c) })
+		first, err := p.deps.Idempotency.Stored(c.Request().Context(), r)
+		switch {
+		case errors.Is(err, idempotency.ErrInProgress):
+			return statusError(http.StatusConflict)
+		case err != nil:
+			return err
+		case first == nil:
+			return h(c)
+		}
+		return p.answerAgain(c, *first, false)
 	}
 }
 
@@ -243,15 +295,42 @@ func (p *Pages) keepCodes(
 	return to, p.deps.Idempotency.Keep(ctx, tx, r, http.StatusSeeOther, kept)
 }
 
-// formFault is how it is said that a form was sent before with other values, or is being done at this moment.
-func formFault(err error) string {
+// formFault is how it is said that a form was sent before with other values, or is being done at this moment; nil for any
+// other err, which is returned.
+func (p *Pages) formFault(c echo.Context, s staff.Session, err error) (*fault, error) {
 	switch {
-	case errors.Is(err, idempotency.ErrConflict):
-		return "form.again"
 	case errors.Is(err, idempotency.ErrInProgress):
-		return "form.running"
+		return &fault{Key: "form.running"}, nil
+	case !errors.Is(err, idempotency.ErrConflict):
+		return nil, err
 	}
-	return ""
+	form := c.Request().PostForm
+	to, err := p.firstAnswer(c.Request().Context(), s, cmp.Or(form.Get(onceField), form.Get(entryField)))
+	if err != nil {
+		return nil, err
+	}
+	f := fault{Key: "form.again", Links: []link{{c.Request().URL.Path, "form.again.new"}}}
+	if to != "" {
+		f.Links = append([]link{{to, "form.again.first"}}, f.Links...)
+	}
+	return &f, nil
+}
+
+// firstAnswer is where the form of a key led when it was done, whatever its values were; empty when that is not kept.
+func (p *Pages) firstAnswer(ctx context.Context, s staff.Session, key string) (to string, err error) {
+	r := idempotency.Request{ClientID: s.ID, Endpoint: formsPlace, Key: key}
+	_, err = p.deps.Idempotency.Replace(ctx, r, func(body []byte) (any, error) {
+		var kept formAnswer
+		if err := json.Unmarshal(body, &kept); err != nil {
+			return nil, fmt.Errorf("read the answer of a form: %w", err)
+		}
+		to = kept.To
+		return kept, nil
+	})
+	if errors.Is(err, idempotency.ErrInProgress) { // and leads nowhere yet
+		return "", nil
+	}
+	return to, err
 }
 
 // shown shows what came of a form: secrets once, and to the session that sent it.

@@ -3,6 +3,7 @@ package web
 import (
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -10,53 +11,39 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"partnerd/internal/portal"
 	"partnerd/internal/postgres"
 	"partnerd/internal/staff"
 )
 
-// Why a form that is sent twice does no harm, where the page of the form does not hold it to that. What is signed in by an
-// answer is not kept: whoever did not get the answer has to sign in.
+// Why a form that is sent twice does no harm, where the test below does not send it twice.
 var repeatable = map[string]string{
-	"/login":                                "signs in",
-	"/login/passkey":                        "signs in, and spends its challenge",
-	"/logout":                               "ends the session",
-	"/oauth/consent":                        "a second code of the same consent replaces nothing",
+	"/login/passkey":                        "as /login; it spends its challenge",
+	"/oauth/consent":                        "a second code replaces nothing; the same code twice would end the connection",
 	"/checkout/:id":                         "the first decision stands",
-	"/signup/confirm":                       "the link is spent, and the answer signs in",
-	"/password/reset":                       "the link is spent, and the answer signs in",
-	"/email/undo":                           "the link is spent, and the answer signs in",
+	"/email/undo":                           "as /password/reset",
 	"/account/privacy/return":               "that nothing is left to send back is no refusal",
-	"/account/privacy/erase":                "the session ends with the account",
-	"/staff/login":                          "signs in",
-	"/staff/login/code":                     "signs in, and spends its code",
-	"/staff/login/factor":                   "signs in, and spends its code",
-	"/staff/login/passkey":                  "signs in, and spends its challenge",
-	"/staff/logout":                         "ends the session",
-	"/staff/invitation":                     "the link is spent, and the answer signs in",
-	"/staff/password/reset":                 "the link is spent, and the answer signs in",
+	"/account/privacy/erase":                "the session ends with the account, and nothing is kept of it",
+	"/staff/login/passkey":                  "as /staff/login; it spends its challenge",
 	"/staff/security/passkeys":              "spends its challenge",
 	"/staff/security/passkeys/:id/remove":   "removes by an identifier",
 	"/account/security/passkeys":            "spends its challenge",
 	"/account/security/passkeys/:id/remove": "removes by an identifier",
-	"/developers/join":                      "the link is spent, and the answer signs in",
-	"/desk/duty":                            "sets where the lawyer stands",
-	"/desk/offers/:id/accept":               "only the state of the offer decides",
-	"/desk/offers/:id/decline":              "only the state of the offer decides",
-	"/desk/callbacks/:id/claim":             "only the state of the callback decides",
-	"/desk/consultations/:id/call":          "only the state of the consultation decides",
-	"/desk/consultations/:id/restart":       "only the state of the consultation decides",
-	"/desk/consultations/:id/end":           "only the state of the consultation decides",
-	"/desk/consultations/:id/withdraw":      "only the state of the consultation decides",
-	"/desk/consultations/:id/useless":       "only the state of the consultation decides",
-	"/desk/consultations/:id/choice":        "sets what the lawyer chose",
-	keyChangePage:                           "sets the key",
-	keyPage + "/remove":                     "removes the key",
 	"/desk/copies/:id":                      "a copy is taken once",
-	"/desk/consultations/:id/draft":         "the text that is kept already is no conflict",
-	"/desk/consultations/:id/note":          "the text that is kept already is no conflict",
+	keyChangePage:                           "sets the key",
 	"/account/phone/code":                   "see TestCodesAndLinksSentTwiceAnswerTheSame",
 	emailFormAddress + "/confirm":           "see TestCodesAndLinksSentTwiceAnswerTheSame",
 }
+
+// signingIn are the forms that sign in or out; TestWhatSignsInSentTwiceAnswersTheSame sends them twice.
+var signingIn = []string{"/login", "/logout", "/signup/confirm", "/password/reset", "/staff/login", "/staff/login/code",
+	"/staff/login/factor", "/staff/logout", "/staff/invitation", "/staff/password/reset", "/developers/join"}
+
+// pressed are the forms of the desk, which its tests send twice wherever they send them: see [browser.press].
+var pressed = []string{"/desk/duty", "/desk/offers/:id/accept", "/desk/offers/:id/decline", "/desk/callbacks/:id/claim",
+	"/desk/consultations/:id/call", "/desk/consultations/:id/restart", "/desk/consultations/:id/end", "/desk/consultations/:id/withdraw",
+	"/desk/consultations/:id/useless", "/desk/consultations/:id/choice", "/desk/consultations/:id/draft", "/desk/consultations/:id/note",
+	keyPage + "/remove"}
 
 // sendsTwice sends a form twice: the second time does nothing, and is answered as the first.
 func (f *fixture) sendsTwice(b *browser, path string, form url.Values) {
@@ -153,6 +140,9 @@ func TestEveryFormSentTwiceIsDoneOnce(t *testing.T) {
 	for _, a := range f.pages.opsActs() {
 		covered[a.Path] = true // the entry of the audit log is its key
 	}
+	for _, path := range slices.Concat(signingIn, pressed) {
+		covered[path] = true
+	}
 	for _, s := range scenarios {
 		covered[s.route] = true
 		s.send()
@@ -180,6 +170,81 @@ func filled(form url.Values, values ...string) url.Values {
 		form.Set(values[i], values[i+1])
 	}
 	return form
+}
+
+// signsInTwice sends a form that signs in or out again, from the browser that was answered and from one that dropped the answer:
+// both are led on, and the second is signed in by the first's session.
+func (f *fixture) signsInTwice(b *browser, path string, form url.Values) page {
+	f.t.Helper()
+	if len(form) == 0 {
+		f.t.Fatalf("there is no form for %s", path)
+	}
+	dropped, home := f.browser(), must(url.Parse(b.base))
+	dropped.client.Jar.SetCookies(home, b.client.Jar.Cookies(home))
+	first := b.post(path, form)
+	first.want(f.t, http.StatusSeeOther)
+	before, to := f.state(), first.Header.Get("Location")
+	b.post(path, form).wantRedirect(f.t, http.StatusSeeOther, to)
+	dropped.post(path, form).wantRedirect(f.t, http.StatusSeeOther, to)
+	f.unchanged(before, path+", sent again,")
+	for _, name := range []string{sessionCookie, staff.CookieName(false)} {
+		if got, want := dropped.cookie(name), b.cookie(name); got != want {
+			f.t.Errorf("%s: the cookie %s is %q, not %q", path, name, got, want)
+		}
+	}
+	return first
+}
+
+// Whoever sends twice what signs in or out is led to where the first answer led. Of the two one runs: there is one session.
+func TestWhatSignsInSentTwiceAnswersTheSame(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, generous).work()
+	b := f.browser()
+	opened := func(b *browser, link, action string, values ...string) url.Values {
+		return filled(b.get(link).form(action), values...)
+	}
+	form := opened(b, "/login", "/login", "email", f.client.Email, "password", testPassword)
+	f.signsInTwice(b, "/login", form)
+	f.clock.Advance(signInFor)
+	late := f.browser() // that knows the form, and is another browser
+	late.post("/login", form).wantRedirect(t, http.StatusSeeOther, "/account")
+	if late.cookie(sessionCookie) != "" {
+		t.Error("another browser is signed in by the form")
+	}
+	f.signsInTwice(b, "/logout", b.get("/account").form("/logout"))
+
+	b.post("/signup", opened(b, "/signup", "/signup", "name", "Nina New", "email", "nina@example.com"))
+	link := f.linkIn(f.letter("nina@example.com", "Confirm"))
+	f.signsInTwice(b, "/signup/confirm", opened(b, link, "/signup/confirm", "password", staffPassword))
+	b = f.browser()
+	b.post("/password/forgot", opened(b, "/password/forgot", "/password/forgot", "email", f.client.Email))
+	link = f.linkIn(f.letter(f.client.Email, "password"))
+	f.signsInTwice(b, "/password/reset", opened(b, link, "/password/reset", "password", staffPassword))
+
+	link = ""
+	f.tx(func(tx postgres.Tx) {
+		_, link, _ = f.staff.Invite(t.Context(), tx, staff.NewPerson{Kind: staff.Operator, Email: "new@partners.example", Name: "N", Language: "en",
+			Roles: []staff.Role{staff.Support}})
+	})
+	w := &worker{browser: f.browser(), f: f, email: "new@partners.example"}
+	form = opened(w.browser, strings.TrimPrefix(link, f.base), "/staff/invitation", "password", staffPassword)
+	f.signsInTwice(w.browser, "/staff/invitation", form)
+	factor := w.get("/staff/login/factor")
+	w.secret = strings.ReplaceAll(secretShown.FindStringSubmatch(factor.body)[1], " ", "")
+	form = filled(factor.form("/staff/login/factor"), "code", w.code())
+	w.showsCodesOnce(f.signsInTwice(w.browser, "/staff/login/factor", form)).want(t, http.StatusOK, "Your recovery codes")
+	f.signsInTwice(w.browser, "/staff/logout", w.get("/ops").form("/staff/logout"))
+	f.clock.Advance(time.Minute)
+	f.signsInTwice(w.browser, staffLogin, opened(w.browser, staffLogin, staffLogin, "email", w.email, "password", staffPassword))
+	f.signsInTwice(w.browser, "/staff/login/code", opened(w.browser, "/staff/login/code", "/staff/login/code", "code", w.code()))
+	b = f.browser()
+	b.post("/staff/password/forgot", opened(b, "/staff/password/forgot", "/staff/password/forgot", "email", w.email))
+	link = f.linkIn(f.letter(w.email, "password"))
+	f.signsInTwice(b, "/staff/password/reset", opened(b, link, "/staff/password/reset", "password", "another phrase for the desk"))
+	b = f.browser()
+	b.post("/developers/signup", opened(b, "/developers/signup", "/developers/signup", "email", "dev@crm.example"))
+	link = f.linkIn(f.letter("dev@crm.example", ""))
+	f.signsInTwice(b, "/developers/join", opened(b, link, "/developers/join", "name", "Fleur", "password", staffPassword))
 }
 
 // A code and a link of a mail are spent by the first of two: the other leads to what came of it, and says no "wrong".
@@ -218,5 +283,50 @@ func TestATopUpSentTwiceAtOnceBeginsOnePayment(t *testing.T) {
 		if at == "" || at != to[0] {
 			t.Fatalf("%q", to)
 		}
+	}
+}
+
+// A form that is sent again with other values does nothing, and the page says why, where the first one led, and how to send
+// the new values.
+func TestAFormSentAgainWithOtherValuesSaysSo(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	w := f.member(portal.Owner)
+	for path, values := range map[string][3]string{
+		"/developers/new":                   {"name", "First CRM", "Second CRM"},
+		devPath(f.app.ID, "secret"):         {"hours", "1", "2"},
+		devPath(f.app.ID, "clients", "new"): {"name", "First", "Second"},
+		devPath(f.app.ID, "clock"):          {"minutes", "1", "2"},
+	} {
+		form := filled(w.get(path).form(path), values[0], values[1], "redirects", redirectURI)
+		first := w.post(path, form)
+		to := first.Header.Get("Location")
+		first.wantRedirect(t, http.StatusSeeOther, to)
+		form.Set(values[0], values[2])
+		before := f.state()
+		again := w.post(path, form)
+		again.want(t, http.StatusConflict, `role="alert"`, "You already sent this form with other values", `<a href="`+to+`"`, `<a href="`+path+`"`)
+		f.unchanged(before, path+", sent with other values,")
+		form.Set(onceField, again.form(path).Get(onceField))
+		form.Set("end", "yes") // the previous secret
+		w.post(path, form).want(t, http.StatusSeeOther)
+	}
+}
+
+// Two of what runs outside a transaction that arrive together: one runs, the other waits and is answered the same.
+func TestTheClockSentTwiceAtOnceAdvancesOnce(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	w := f.member(portal.Owner)
+	path := devPath(f.app.ID, "clock")
+	form := filled(w.get(path).form(path), "minutes", "30")
+	to := make([]page, 4)
+	var all sync.WaitGroup
+	for i := range to {
+		all.Go(func() { to[i] = w.post(path, form) })
+	}
+	all.Wait()
+	for _, at := range to {
+		at.wantRedirect(t, http.StatusSeeOther, to[0].Header.Get("Location"))
 	}
 }

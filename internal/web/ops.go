@@ -388,8 +388,9 @@ func (p *Pages) doAct(c echo.Context, s staff.Session, a opsAct) error {
 	if err == nil {
 		return c.Redirect(http.StatusSeeOther, to)
 	}
-	if key := formFault(err); key != "" {
-		return p.showAct(c, http.StatusConflict, s, a, opsActView{Faults: []fault{{Key: key}}}, nil)
+	f, err := p.formFault(c, s, err)
+	if f != nil {
+		return p.showAct(c, http.StatusConflict, s, a, opsActView{Faults: []fault{*f}}, nil)
 	}
 	if declared := (*problem.Error)(nil); errors.Is(err, problem.ErrRateLimited) && errors.As(err, &declared) {
 		return tooMany(c, declared.RetryAfter)

@@ -176,8 +176,8 @@ func (p *Pages) Register(e *echo.Echo) {
 	}
 	p.registerDocs(e, read)
 	e.Match(read, "/login", p.page(p.loginForm))
-	e.POST("/login", p.page(p.login))
-	e.POST("/logout", p.page(p.logout))
+	e.POST("/login", p.page(p.visitorOnce(p.ownForm, p.login)))
+	e.POST("/logout", p.page(p.visitorOnce(p.ownForm, p.logout)))
 	e.POST("/oauth/consent", p.page(p.consent))
 	p.registerAccount(e, read)
 	p.registerDesk(e, read)
@@ -203,19 +203,19 @@ func (p *Pages) registerAccount(e *echo.Echo, read []string) {
 	e.Match(read, "/signup", p.page(p.signUpForm))
 	e.POST("/signup", p.page(p.visitorOnce(p.ownForm, p.signUp)))
 	e.Match(read, "/signup/confirm", p.page(p.openLink(p.confirmSignUpPage())))
-	e.POST("/signup/confirm", p.page(p.useLink(p.confirmSignUpPage())))
+	e.POST("/signup/confirm", p.page(p.visitorOnce(p.ownForm, p.useLink(p.confirmSignUpPage()))))
 	e.Match(read, "/password/forgot", p.page(p.forgotForm))
 	e.POST("/password/forgot", p.page(p.visitorOnce(p.ownForm, p.forgot)))
 	e.Match(read, "/password/reset", p.page(p.openLink(p.resetPage())))
-	e.POST("/password/reset", p.page(p.useLink(p.resetPage())))
+	e.POST("/password/reset", p.page(p.visitorOnce(p.ownForm, p.useLink(p.resetPage()))))
 	e.Match(read, "/email/undo", p.page(p.openLink(p.undoEmailPage())))
-	e.POST("/email/undo", p.page(p.useLink(p.undoEmailPage())))
+	e.POST("/email/undo", p.page(p.visitorOnce(p.ownForm, p.useLink(p.undoEmailPage()))))
 	if p.deps.SelfService.HasPasskeys() {
 		e.Match(read, "/login/passkey", p.page(p.passkeyLoginForm))
-		e.POST("/login/passkey", p.page(p.passkeyLogin))
+		e.POST("/login/passkey", p.page(p.visitorOnce(p.ownForm, p.passkeyLogin)))
 		e.Match(read, "/account/security/passkeys", p.fresh(p.newPasskeyForm))
-		e.POST("/account/security/passkeys", p.fresh(p.addPasskey))
-		e.POST("/account/security/passkeys/:id/remove", p.fresh(p.removePasskey))
+		e.POST("/account/security/passkeys", p.fresh(p.mineOnce(p.addPasskey)))
+		e.POST("/account/security/passkeys/:id/remove", p.fresh(p.mineOnce(p.removePasskey)))
 	}
 	e.Match(read, "/account", p.mine(p.overview))
 	e.Match(read, "/account/apps", p.mine(p.apps))
@@ -226,12 +226,12 @@ func (p *Pages) registerAccount(e *echo.Echo, read []string) {
 	e.POST(emailFormAddress, p.mine(p.mineOnce(p.requestEmail)))
 	e.Match(read, emailFormAddress+"/confirm", p.mine(p.confirmEmailForm))
 	e.POST(emailFormAddress+"/confirm", p.mine(p.mineOnce(p.confirmEmail)))
-	e.POST("/account/security/sessions/end", p.mine(p.endOtherSessions))
-	e.POST("/account/security/sessions/:id/end", p.mine(p.endSession))
+	e.POST("/account/security/sessions/end", p.mine(p.mineOnce(p.endOtherSessions)))
+	e.POST("/account/security/sessions/:id/end", p.mine(p.mineOnce(p.endSession)))
 	e.Match(read, "/account/phone", p.fresh(p.phone))
 	e.POST("/account/phone", p.fresh(p.mineOnce(p.sendCode)))
 	e.POST("/account/phone/code", p.fresh(p.mineOnce(p.enterCode)))
-	e.POST("/account/phone/zone", p.fresh(p.setZone))
+	e.POST("/account/phone/zone", p.fresh(p.mineOnce(p.setZone)))
 	e.Match(read, "/account/wallet", p.mine(p.wallet))
 	e.POST("/account/wallet/topup", p.mine(p.mineOnce(p.topUp)))
 	e.POST("/account/wallet/topups/:id/cancel", p.mine(p.mineOnce(p.cancelTopUp)))
@@ -249,7 +249,7 @@ func (p *Pages) registerAccount(e *echo.Echo, read []string) {
 	e.Match(read, "/account/privacy/export", p.fresh(p.export))
 	e.Match(read, "/account/privacy/erase", p.fresh(p.eraseForm))
 	e.POST("/account/privacy/erase", p.fresh(p.erase))
-	e.POST("/account/privacy/return", p.fresh(p.returnMoney))
+	e.POST("/account/privacy/return", p.fresh(p.mineOnce(p.returnMoney)))
 }
 
 // What bounds the body of a form, in bytes: that of a note, which is longer than any other, and of all others.
@@ -340,7 +340,7 @@ func (p *Pages) Error(c echo.Context, status int) error {
 	key := "error.other"
 	switch status {
 	case http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusMethodNotAllowed,
-		http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusServiceUnavailable:
+		http.StatusConflict, http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusServiceUnavailable:
 		key = fmt.Sprintf("error.%d", status)
 	}
 	return p.render(c, status, "error", view{Title: key + ".title", Data: errorView{Status: status, Key: key}})

@@ -49,7 +49,7 @@ func (p *Pages) staffCSRF(c echo.Context) string {
 		secret = rand.Text()
 		p.setCookie(c, browserCookie, secret)
 	}
-	return staff.FormToken(secret)
+	return withPageKey(staff.FormToken(secret))
 }
 
 // ownStaffForm tells whether the form was made by [Pages.staffCSRF] for this browser and this sign-in.
@@ -123,9 +123,6 @@ func (p *Pages) notYours(c echo.Context, s staff.Session) error {
 // renderStaff renders a page of somebody who works here, with his navigation.
 func (p *Pages) renderStaff(c echo.Context, status int, s staff.Session, name string, v view) error {
 	v.Staff, v.CSRF = &s.Person, p.staffCSRF(c)
-	if name == "staff_security" { // the desk's script compares the forms of its pages
-		v.CSRF = withPageKey(v.CSRF)
-	}
 	if name != "desk" {
 		if err := p.withDesk(c, s, &v); err != nil {
 			return err

@@ -24,31 +24,31 @@ func (p *Pages) registerStaff(e *echo.Echo, read []string) {
 		e.Match(read, path, func(c echo.Context) error { return c.Redirect(http.StatusSeeOther, staffLogin) })
 	}
 	e.Match(read, staffLogin, p.page(p.staffLoginForm))
-	e.POST(staffLogin, p.page(p.staffLogin))
+	e.POST(staffLogin, p.page(p.visitorOnce(p.ownStaffForm, p.staffLogin)))
 	e.Match(read, "/staff/login/code", p.page(p.staffCodeForm))
-	e.POST("/staff/login/code", p.page(p.staffCode))
+	e.POST("/staff/login/code", p.page(p.visitorOnce(p.ownStaffForm, p.staffCode)))
 	e.Match(read, "/staff/login/factor", p.page(p.factorForm))
-	e.POST("/staff/login/factor", p.page(p.confirmFactor))
+	e.POST("/staff/login/factor", p.page(p.visitorOnce(p.ownStaffForm, p.confirmFactor)))
 	e.Match(read, shownPage+"/:key", p.withStaff(p.shown))
-	e.POST("/staff/logout", p.page(p.staffLogout))
+	e.POST("/staff/logout", p.page(p.visitorOnce(p.ownStaffForm, p.staffLogout)))
 	e.Match(read, "/staff/invitation", p.page(p.openStaffLink(p.invitation())))
-	e.POST("/staff/invitation", p.page(p.useStaffLink(p.invitation())))
+	e.POST("/staff/invitation", p.page(p.visitorOnce(p.ownStaffForm, p.useStaffLink(p.invitation()))))
 	e.Match(read, "/staff/password/forgot", p.page(p.staffForgotForm))
 	e.POST("/staff/password/forgot", p.page(p.visitorOnce(p.ownStaffForm, p.staffForgot)))
 	e.Match(read, "/staff/password/reset", p.page(p.openStaffLink(p.staffReset())))
-	e.POST("/staff/password/reset", p.page(p.useStaffLink(p.staffReset())))
+	e.POST("/staff/password/reset", p.page(p.visitorOnce(p.ownStaffForm, p.useStaffLink(p.staffReset()))))
 	e.Match(read, staffSafety, p.withStaff(p.staffSecurity))
 	e.POST(staffSafety+"/password", p.withStaff(p.staffOnce(p.changeStaffPassword)))
 	e.POST(staffSafety+"/codes", p.withStaff(p.staffOnce(p.renewCodes)))
-	e.POST(staffSafety+"/language", p.withStaff(p.setStaffLanguage))
-	e.POST(staffSafety+"/sessions/end", p.withStaff(p.endOtherStaffSessions))
-	e.POST(staffSafety+"/sessions/:id/end", p.withStaff(p.endStaffSession))
+	e.POST(staffSafety+"/language", p.withStaff(p.staffOnce(p.setStaffLanguage)))
+	e.POST(staffSafety+"/sessions/end", p.withStaff(p.staffOnce(p.endOtherStaffSessions)))
+	e.POST(staffSafety+"/sessions/:id/end", p.withStaff(p.staffOnce(p.endStaffSession)))
 	if p.deps.Staff.HasPasskeys() {
 		e.Match(read, "/staff/login/passkey", p.page(p.staffPasskeyForm))
-		e.POST("/staff/login/passkey", p.page(p.staffPasskey))
+		e.POST("/staff/login/passkey", p.page(p.visitorOnce(p.ownStaffForm, p.staffPasskey)))
 		e.Match(read, staffSafety+"/passkeys", p.freshStaff(staffSafety, p.newStaffPasskeyForm))
-		e.POST(staffSafety+"/passkeys", p.freshStaff(staffSafety, p.addStaffPasskey))
-		e.POST(staffSafety+"/passkeys/:id/remove", p.freshStaff(staffSafety, p.removeStaffPasskey))
+		e.POST(staffSafety+"/passkeys", p.freshStaff(staffSafety, p.staffOnce(p.addStaffPasskey)))
+		e.POST(staffSafety+"/passkeys/:id/remove", p.freshStaff(staffSafety, p.staffOnce(p.removeStaffPasskey)))
 	}
 }
 
@@ -58,7 +58,7 @@ func (p *Pages) showStaffForm(c echo.Context, status int, v formView) error {
 	if v.faulty() {
 		title += ".error"
 	}
-	return p.render(c, status, "form", view{Title: title, CSRF: withPageKey(p.staffCSRF(c)), Narrow: true, Data: v})
+	return p.render(c, status, "form", view{Title: title, CSRF: p.staffCSRF(c), Narrow: true, Data: v})
 }
 
 func (p *Pages) staffLoginView(next, email string) formView {

@@ -179,7 +179,7 @@ func usedKeys(t *testing.T) map[string]bool {
 	for _, s := range []checkoutState{checkoutOpen, checkoutProcessing, checkoutPaid, checkoutCancelled, checkoutExpired} {
 		used["checkout.title."+string(s)], used["checkout.text."+string(s)] = true, true
 	}
-	for _, e := range []string{"400", "401", "403", "404", "405", "429", "500", "503", "other", "authorize", "role"} {
+	for _, e := range []string{"400", "401", "403", "404", "405", "409", "429", "500", "503", "other", "authorize", "role"} {
 		used["error."+e+".title"], used["error."+e+".text"] = true, true
 	}
 	for _, key := range []string{"home.title", "login.title", "login.title.error", "login.failed", "login.stale", "login.throttled",

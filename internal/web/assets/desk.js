@@ -57,6 +57,14 @@
     if (same && was.selectionStart !== undefined) same.setSelectionRange(was.selectionStart, was.selectionEnd)
   }
 
+  // The token of a form is another on each page. What is kept takes it over, so that an act that is done again is no twin of the first.
+  const tokens = node => [...node.querySelectorAll('input[name=csrf]')]
+  const shape = node => {
+    const copy = node.cloneNode(true)
+    for (const token of tokens(copy)) token.remove()
+    return copy.outerHTML
+  }
+
   // merge brings the children of old to those of fresh, and leaves what is being written alone.
   const merge = (old, fresh) => {
     const focused = old.contains(document.activeElement) ? document.activeElement : null
@@ -67,7 +75,8 @@
     for (const next of [...fresh.children]) {
       const same = known.get(next.id)
       for (const part of same ? next.querySelectorAll('details[id]') : []) part.open = byId(part.id)?.open ?? part.open
-      const kept = same && ('keep' in same.dataset ? same.dataset.status === next.dataset.status : same.outerHTML === next.outerHTML)
+      const kept = same && ('keep' in same.dataset ? same.dataset.status === next.dataset.status : shape(same) === shape(next))
+      if (kept) for (const token of tokens(same)) token.value = tokens(next)[0].value
       if (same && !kept && 'keep' in same.dataset) {
         for (const field of next.querySelectorAll('textarea, input[name=version]')) field.value = byId(field.id).value
         if (same.dataset.unsaved) next.dataset.unsaved = same.dataset.unsaved
@@ -164,7 +173,7 @@
     try {
       const response = await fetch(form.dataset.draft, {
         method: 'PUT',
-        headers: { 'Content-Type': 'application/json', 'X-CSRF-Token': desk().dataset.csrf },
+        headers: { 'Content-Type': 'application/json', 'X-CSRF-Token': desk().dataset.csrf.split('.')[0] },
         body: JSON.stringify({ ...text, version: version.value })
       })
       const answer = await response.json()

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/labstack/echo/v4"
@@ -195,7 +196,30 @@ type devActView struct {
 	Args    []any  // of Finding
 }
 
+// knownDevSubject is "not found" unless what the act is about belongs to the application. What has fields of its own, or a POST,
+// finds that out by itself.
+func (p *Pages) knownDevSubject(ctx context.Context, a devAct, call devCall) (err error) {
+	tx, found := p.deps.DB.Read(), true
+	switch a.Name {
+	case "remove":
+		_, err = p.deps.Portal.Membership(ctx, tx, portal.Caller{StaffID: call.Subject, ApplicationID: call.Of.ID})
+	case "uninvite":
+		var waiting []portal.Invitation
+		_, waiting, err = p.deps.Portal.PeopleOf(ctx, tx, call.Of.ID)
+		found = slices.ContainsFunc(waiting, func(i portal.Invitation) bool { return i.ID == call.Subject })
+	case "redeliver":
+		_, err = p.deps.Webhooks.Delivery(ctx, tx, call.Of.ID, call.Subject)
+	}
+	if err == nil && !found {
+		err = problem.ErrNotFound
+	}
+	return opsMissing(err)
+}
+
 func (p *Pages) askDev(c echo.Context, s staff.Session, a devAct, call devCall) error {
+	if err := p.knownDevSubject(c.Request().Context(), a, call); err != nil {
+		return err
+	}
 	kept := p.keptForm(c, s)
 	if kept != nil {
 		call.Form = kept

@@ -54,6 +54,12 @@ func (f *fixture) portalOf() (address func(path string, person string) string) {
 	return func(path, person string) string {
 		id := map[bool]string{true: d.EventID, false: d.ID}[strings.Contains(path, "/events/")]
 		switch g := f.pages.deps.Playground; {
+		case strings.Contains(path, "/people/:id/cancel"): // one more each time, which may be cancelled
+			f.tx(func(tx postgres.Tx) {
+				email := fmt.Sprintf("invited-%d@crm.example", time.Now().UnixNano())
+				i, _, err := f.pages.deps.Portal.InviteTo(f.t.Context(), tx, f.app, email, portal.Viewer, "en")
+				id = must(i, err).ID
+			})
 		case strings.Contains(path, "/people/"):
 			id = person
 		case strings.Contains(path, "/clients/:id"): // one more each time, which may be deleted

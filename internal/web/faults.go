@@ -2,6 +2,7 @@ package web
 
 import (
 	"errors"
+	"fmt"
 	"net/url"
 	"slices"
 	"strconv"
@@ -137,7 +138,10 @@ func faultsOf(err error, fields []opsField) (list []fault) {
 	for _, i := range problem.IssuesOf(err) {
 		f := fault{Key: "rule.code." + i.Code}
 		if i.Why != nil {
-			f.Key, f.Args = "rule."+i.Why.Rule.Key, i.Why.Args
+			f.Key, f.Args = "rule."+i.Why.Rule.Key, slices.Clone(i.Why.Args)
+		}
+		if n := slices.Index(f.Args, any(fmt.Sprintf("U+%04X", nul))); n >= 0 {
+			f.Args[n] = "U+0000"
 		}
 		f.place(fields, i.Path)
 		list = append(list, f)
@@ -184,12 +188,15 @@ func placed(fields []opsField, faults []fault) []opsField {
 // the rules of each field refuse it at the field.
 const unreadable = "\x1a"
 
+// nul stands for U+0000, which the database cannot hold either: a control character that is not in use, and that no field takes.
+const nul = '\u0080'
+
 // readable brings the values of a form to text that the database can hold.
 func readable(form url.Values) {
 	for _, values := range form {
 		for i, v := range values {
 			if !utf8.ValidString(v) || strings.ContainsRune(v, 0) {
-				values[i] = strings.ReplaceAll(strings.ToValidUTF8(v, unreadable), "\x00", unreadable)
+				values[i] = strings.ReplaceAll(strings.ToValidUTF8(v, unreadable), "\x00", string(nul))
 			}
 		}
 	}

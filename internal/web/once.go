@@ -377,8 +377,7 @@ func (p *Pages) shown(c echo.Context, s staff.Session) error {
 
 // showCodes shows recovery codes, which nobody sees again.
 func (p *Pages) showCodes(c echo.Context, v shownAnswer) error {
-	h := c.Response().Header()
-	h.Set("Content-Security-Policy", h.Get("Content-Security-Policy")+"; script-src 'self'")
+	allowScripts(c)
 	return p.render(c, http.StatusOK, "staff_codes", view{Title: v.Act, Narrow: true, Once: true, Scripts: []string{p.codesScript.path}, Data: v})
 }
 

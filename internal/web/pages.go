@@ -40,7 +40,7 @@ import (
 	"partnerd/internal/webhook"
 )
 
-//go:embed templates/*.html assets/style.css assets/passkey.js assets/codes.js assets/local.js assets/desk.js assets/key.js assets/docs.js assets/try.js texts.json texts_account.json texts_staff.json texts_desk.json texts_ops.json texts_developers.json texts_rules.json
+//go:embed templates/*.html assets/style.css assets/passkey.js assets/reveal.js assets/codes.js assets/local.js assets/desk.js assets/key.js assets/docs.js assets/try.js texts.json texts_account.json texts_staff.json texts_desk.json texts_ops.json texts_developers.json texts_rules.json
 var files embed.FS
 
 // SandboxPayments is the provider's side of the built-in checkout; it exists only in a sandbox.
@@ -105,6 +105,7 @@ type Pages struct {
 	views         *views
 	style         asset
 	passkeyScript asset
+	revealScript  asset
 	localScript   asset
 	codesScript   asset
 	deskScript    asset
@@ -136,6 +137,9 @@ func New(d Deps) (*Pages, error) {
 		return nil, err
 	}
 	if p.passkeyScript, err = loadAsset("assets/passkey.js", "text/javascript; charset=utf-8"); err != nil {
+		return nil, err
+	}
+	if p.revealScript, err = loadAsset("assets/reveal.js", "text/javascript; charset=utf-8"); err != nil {
 		return nil, err
 	}
 	if p.localScript, err = loadAsset("assets/local.js", "text/javascript; charset=utf-8"); err != nil {
@@ -193,6 +197,7 @@ func (p *Pages) Register(e *echo.Echo) {
 func (p *Pages) registerAccount(e *echo.Echo, read []string) {
 	e.Match(read, p.passkeyScript.path, p.passkeyScript.serve)
 	e.Match(read, p.localScript.path, p.localScript.serve)
+	e.Match(read, p.revealScript.path, p.revealScript.serve)
 	e.Match(read, p.codesScript.path, p.codesScript.serve)
 	e.Match(read, "/accessibility", p.page(p.accessibility))
 	for _, page := range p.deps.Legal.pages() {
@@ -320,10 +325,17 @@ func (p *Pages) setHeaders(c echo.Context) {
 	h.Set("Cache-Control", "no-store")
 }
 
+// allowScripts lets the page run scripts of ours.
+func allowScripts(c echo.Context) {
+	h := c.Response().Header()
+	if was := h.Get("Content-Security-Policy"); !strings.Contains(was, "script-src") {
+		h.Set("Content-Security-Policy", was+"; script-src 'self'")
+	}
+}
+
 // showLocalTime has the browser show instants in its own zone.
 func (p *Pages) showLocalTime(c echo.Context, v *view) {
-	h := c.Response().Header()
-	h.Set("Content-Security-Policy", h.Get("Content-Security-Policy")+"; script-src 'self'")
+	allowScripts(c)
 	v.Scripts = append(v.Scripts, p.localScript.path)
 }
 

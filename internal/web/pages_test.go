@@ -46,6 +46,10 @@ func TestEveryPageHasTheHeadersThatProtectIt(t *testing.T) {
 		if strings.Contains(csp, "unsafe") || strings.Contains(csp, "script-src") != strings.Contains(p.body, "<script ") {
 			t.Errorf("%s: policy %q", name, csp)
 		}
+		if asks := strings.Contains(p.body, `type="password"`); asks != strings.Contains(p.body, " data-reveal=") ||
+			asks && !strings.Contains(p.body, `<script src="/assets/reveal.`) {
+			t.Errorf("%s asks for a password that nobody can look at", name)
+		}
 		for header, want := range map[string]string{"X-Content-Type-Options": "nosniff", "Referrer-Policy": "same-origin", "Cross-Origin-Opener-Policy": "same-origin"} {
 			if got := p.Header.Get(header); got != want {
 				t.Errorf("%s: %s is %q", name, header, got)

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -202,6 +203,10 @@ func (p *Pages) fill(c echo.Context, name string, v view) ([]byte, error) {
 	if !v.Once {
 		v.Languages = languageLinks(c.Request(), v.Lang)
 	}
+	if slices.Contains(withPasswords, name) {
+		allowScripts(c)
+		v.Scripts = append(v.Scripts, p.revealScript.path)
+	}
 	var body bytes.Buffer
 	if err := p.views.execute(&body, v.Lang, name, v); err != nil {
 		return nil, fmt.Errorf("render page %s: %w", name, err)
@@ -211,6 +216,9 @@ func (p *Pages) fill(c echo.Context, name string, v view) ([]byte, error) {
 	h.Set("Content-Language", v.Lang)
 	return body.Bytes(), nil
 }
+
+// withPasswords are the pages that may ask for a password, and can show what is typed.
+var withPasswords = []string{"confirm", "form", "login", "phone", "security", "staff_security"}
 
 func queryEscape(s string) string { return url.QueryEscape(s) }
 

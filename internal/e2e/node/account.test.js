@@ -21,8 +21,8 @@ after(async () => {
 const linkIn = mail => /https?:\/\/\S+token=\S+/.exec(mail)[0]
 const back = page => page.waitForURL(`${site.base}/**`).then(() => new URL(page.url()))
 const words = {
-  en: { sent: 'Look into your mailbox', choose: 'Choose your password', gone: 'This link no longer works', throttled: 'too many attempts', refused: 'was not accepted|Nothing came back' },
-  fr: { sent: 'Consultez votre messagerie', choose: 'Choisissez votre mot de passe', gone: 'Ce lien ne fonctionne plus', throttled: 'trop de tentatives', refused: 'n’a pas été acceptée|n’a rien renvoyé' }
+  en: { show: 'Show password', hide: 'Hide password', sent: 'Look into your mailbox', choose: 'Choose your password', gone: 'This link no longer works', throttled: 'too many attempts', refused: 'was not accepted|Nothing came back' },
+  fr: { show: 'Afficher le mot de passe', hide: 'Masquer le mot de passe', sent: 'Consultez votre messagerie', choose: 'Choisissez votre mot de passe', gone: 'Ce lien ne fonctionne plus', throttled: 'trop de tentatives', refused: 'n’a pas été acceptée|n’a rien renvoyé' }
 }
 
 async function link(w, scopes) {
@@ -82,11 +82,11 @@ for (const [language, viewport, colorScheme] of [['en', wide, 'light'], ['fr', n
     await page.goto(`${program.base}/account/phone`)
     await examine(page, name('phone'))
     await page.fill('#phone', '01 42 68 53 00')
-    await page.click('form[action="/account/phone"] button')
+    await page.click('form[action="/account/phone"] button[type=submit]')
     await examine(page, name('phone-landline'))
     const number = language === 'en' ? '+33639980011' : '+33639980012'
     await page.fill('#phone', number)
-    await page.click('form[action="/account/phone"] button')
+    await page.click('form[action="/account/phone"] button[type=submit]')
     await examine(page, name('phone-code'))
     const code = /\d{6}/.exec((await program.text(number)).split('\n\n')[1])[0]
     await page.fill('#code', code === '000000' ? '111111' : '000000')
@@ -97,6 +97,39 @@ for (const [language, viewport, colorScheme] of [['en', wide, 'light'], ['fr', n
     await page.getByRole('status').waitFor()
     assert.equal((await call(program.base, tokens.access_token, 'GET', '/api/v1/me')).body.phoneVerified, true)
     await w.close()
+  })
+
+  test(`a password is shown, hidden again, and sent as one (${language}, ${viewport.width} px)`, async () => {
+    const w = await open(browser, { language, viewport, colorScheme })
+    const { page } = w
+    const email = await program.client()
+    await page.goto(`${program.base}/login`)
+    const field = page.locator('#password')
+    const button = page.locator('button[data-reveal=password]')
+    const is = async (type, pressed, label) => {
+      assert.equal(await field.getAttribute('type'), type)
+      assert.equal(await button.getAttribute('aria-pressed'), pressed)
+      assert.equal(await button.textContent(), label)
+    }
+    await page.fill('#email', email)
+    await page.fill('#password', password)
+    await is('password', 'false', say.show)
+    await tabTo(page, 'button[data-reveal=password]', 2)
+    await page.keyboard.press('Space')
+    await is('text', 'true', say.hide)
+    await examine(page, name('login-shown'))
+    await button.click()
+    await is('password', 'false', say.show)
+    await button.click()
+    await page.evaluate(() => document.querySelector('main form').addEventListener('submit', e => e.preventDefault()))
+    await page.click('main button[type=submit]')
+    await is('password', 'false', say.show)
+    await w.close()
+
+    const without = await open(browser, { language, viewport, colorScheme, javaScriptEnabled: false })
+    await without.page.goto(`${program.base}/login`)
+    assert.equal(await without.page.locator('button[data-reveal]').isVisible(), false)
+    await without.close()
   })
 
   test(`a forgotten password (${language}, ${viewport.width} px)`, async () => {

@@ -163,7 +163,7 @@ for (const [language, viewport] of [['fr', narrow], ['en', wide]]) {
     const { access_token: token } = await begun.redeem(page.url())
     await page.goto(`${program.base}/account/phone`)
     await page.fill('#phone', say.clientPhone)
-    await page.click('form[action="/account/phone"] button')
+    await page.click('form[action="/account/phone"] button[type=submit]')
     await page.fill('#code', await outside.code(say.clientPhone))
     await page.click('form[action="/account/phone/code"] button')
     await page.getByRole('status').waitFor()

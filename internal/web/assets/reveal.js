@@ -1,0 +1,17 @@
+// Shows and hides what was typed into a password field. The button is there only with this script, which hides the password again
+// before the form is sent, so that browsers know it for one.
+(() => {
+  'use strict'
+  for (const button of document.querySelectorAll('[data-reveal]')) {
+    const field = document.getElementById(button.dataset.reveal)
+    const show = button.textContent
+    const set = shown => {
+      field.type = shown ? 'text' : 'password'
+      button.textContent = shown ? button.dataset.hide : show
+      button.setAttribute('aria-pressed', String(shown))
+    }
+    button.addEventListener('click', () => set(field.type === 'password'))
+    field.form.addEventListener('submit', () => set(false))
+    button.hidden = false
+  }
+})()

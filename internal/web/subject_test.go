@@ -2,7 +2,6 @@ package web
 
 import (
 	"net/http"
-	"net/url"
 	"regexp"
 	"strings"
 	"testing"
@@ -60,6 +59,6 @@ func TestAFieldNamesTheCharacterThatItRefuses(t *testing.T) {
 	w := f.member(portal.Owner)
 	for sent, named := range map[string]string{"a\x00b": "U+0000", "a\x1ab": "U+001A", "a\u202eb": "U+202E"} {
 		form := filled(w.get("/developers/new").form("/developers/new"), "name", sent, "redirects", redirectURI)
-		w.post("/developers/new", url.Values(form)).want(t, http.StatusUnprocessableEntity, named)
+		w.post("/developers/new", form).want(t, http.StatusUnprocessableEntity, named)
 	}
 }

@@ -57,7 +57,7 @@
     if (same && was.selectionStart !== undefined) same.setSelectionRange(was.selectionStart, was.selectionEnd)
   }
 
-  // The token of a form is another on each page. What is kept takes it over, so that an act that is done again is no twin of the first.
+  // Each page has form tokens of its own. A part that is kept takes them over, so that an act that is repeated later is no twin.
   const tokens = node => [...node.querySelectorAll('input[name=csrf]')]
   const shape = node => {
     const copy = node.cloneNode(true)
@@ -76,7 +76,8 @@
       const same = known.get(next.id)
       for (const part of same ? next.querySelectorAll('details[id]') : []) part.open = byId(part.id)?.open ?? part.open
       const kept = same && ('keep' in same.dataset ? same.dataset.status === next.dataset.status : shape(same) === shape(next))
-      if (kept) for (const token of tokens(same)) token.value = tokens(next)[0].value
+      const token = kept && tokens(next)[0]
+      if (token) for (const kin of tokens(same)) kin.value = token.value
       if (same && !kept && 'keep' in same.dataset) {
         for (const field of next.querySelectorAll('textarea, input[name=version]')) field.value = byId(field.id).value
         if (same.dataset.unsaved) next.dataset.unsaved = same.dataset.unsaved

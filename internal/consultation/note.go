@@ -11,7 +11,7 @@ import (
 	"partnerd/internal/text"
 )
 
-// remind says that the note is missing (H37): to the lawyer by mail, unless he is suspended, at last to the operator, who sees it among
+// remind says that the note is missing (H37): to the lawyer by mail, at last to the operator, who sees it among
 // [Service.MissingNotes] too. With the last reminder the lawyer is free. Reminders that fell together while nothing ran are
 // one.
 func (s *Service) remind(ctx context.Context, tx postgres.Tx, c *Consultation) error {
@@ -34,11 +34,12 @@ func (s *Service) remindLawyer(ctx context.Context, tx postgres.Tx, c Consultati
 	return s.mailLawyer(ctx, tx, c, "note.missing", c.ID, c.CallEndedAt.Format("2006-01-02 15:04 UTC"), c.NoteDueAt().Format("2006-01-02 15:04 UTC"))
 }
 
-// mailLawyer writes to the lawyer of c, unless he could do nothing about it. The language is that of the consultation, which he
+// mailLawyer writes to the lawyer of c, unless he could do nothing about it: one who is suspended writes the note that is in hand,
+// and changes none that is written. The language is that of the consultation, which he
 // speaks, if it is one of the product's. The wording of key takes his name, then args.
 func (s *Service) mailLawyer(ctx context.Context, tx postgres.Tx, c Consultation, key string, args ...any) error {
 	l, err := s.deps.Lawyers.Get(ctx, tx, c.LawyerID)
-	if err != nil || l.Simulated || l.Suspended {
+	if err != nil || l.Simulated || l.Suspended && c.Status != CallEnded {
 		return err
 	}
 	texts, err := text.Messages()

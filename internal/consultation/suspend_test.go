@@ -274,3 +274,24 @@ func TestWhoWasQuarantinedSignsOnAgain(t *testing.T) {
 	}
 	w.expectIncidents(lawyerQuarantined, 3)
 }
+
+// A suspended lawyer writes the note in hand and is reminded of it. What they cannot do any more, they are not asked for.
+func TestASuspendedLawyerIsRemindedOfTheNoteInHand(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	l := w.online()
+	id := w.callEnded(l, 90*time.Second)
+	if _, err := w.DB.Pool().Exec(t.Context(), "UPDATE lawyers SET simulated = false WHERE id = $1", l); err != nil {
+		t.Fatal(err)
+	}
+	w.suspend(l)
+	w.pass(time.Hour)
+	if finishes, err := w.Finishes(t.Context(), w.DB.Read(), l); err != nil || !finishes || w.mails() != 1 {
+		t.Errorf("may write the note: %t, %v; %d reminders were sent", finishes, err, w.mails())
+	}
+	w.do(w.SubmitNote(t.Context(), w.lease(l), id, "Conseil donné.", "Synthèse."))
+	w.tx(func(tx postgres.Tx) error { _, err := w.AskForCorrection(t.Context(), tx, id); return err })
+	if w.mails() != 1 {
+		t.Errorf("%d mails: a suspended lawyer is asked for a correction that they cannot make", w.mails())
+	}
+}

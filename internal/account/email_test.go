@@ -676,3 +676,23 @@ func TestAPhoneIsVerifiedAcrossAChangeOfAddress(t *testing.T) {
 	})
 	c.letter(otherEmail, "phone number was changed")
 }
+
+// A link that has ended is no good to a transaction that began before, as after a wait for the client's row.
+func TestALinkThatHasEndedIsNoGoodToWhoeverBeganBefore(t *testing.T) {
+	t.Parallel()
+	c := newCounter(t).work()
+	client := create(t, c.Accounts, c.DB, demo)
+	token := c.askEmail(client, otherEmail)
+	err := c.tx(func(before postgres.Tx) error {
+		c.clock.Advance(time.Second)
+		err := c.tx(func(tx postgres.Tx) error { return c.Accounts.SetDisabled(t.Context(), tx, client.ID, true) })
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = c.PendingEmail(t.Context(), before, client.ID, token)
+		return err
+	})
+	if !errors.Is(err, ErrBadLink) {
+		t.Errorf("%v", err)
+	}
+}

@@ -117,8 +117,10 @@ func endSignUps(ctx context.Context, tx postgres.Tx, email string) error {
 	return end(ctx, tx, "kind = ? AND lower(email) = lower(?)", kindSignUp, email)
 }
 
+// end lets links run out before any transaction that could use them began, also one that waits for a row.
 func end(ctx context.Context, tx postgres.Tx, which string, args ...any) error {
-	_, err := gorm.G[linkRow](tx.Gorm(ctx)).Where(which, args...).Where("expires_at > ?", tx.Now).Update(ctx, "expires_at", tx.Now)
+	_, err := gorm.G[linkRow](tx.Gorm(ctx)).Where(which, args...).Where("expires_at > ?", tx.Now).
+		Update(ctx, "expires_at", gorm.Expr("created_at"))
 	if err != nil {
 		return fmt.Errorf("end links: %w", err)
 	}

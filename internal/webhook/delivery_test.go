@@ -311,7 +311,7 @@ func TestDeliveriesWaitForAURLAndForASuspensionToEnd(t *testing.T) {
 	w := newWorld(t, clk, sandbox())
 	r := newReceiver(t, status(http.StatusOK))
 	without, _ := w.application("")
-	suspended, _ := w.application(r.URL)
+	suspended, secret := w.application(r.URL)
 	w.exec("UPDATE applications SET suspended_at = now() WHERE id = $1", suspended)
 	healthy, _ := w.application(r.URL)
 	w.run(w.svc)
@@ -333,6 +333,15 @@ func TestDeliveriesWaitForAURLAndForASuspensionToEnd(t *testing.T) {
 				t.Errorf("%+v", d)
 			}
 		}
+	}
+	signed := 0
+	for _, p := range r.seen() {
+		if Verify(secret, p.header.Get(HeaderSignature), p.body, p.at) == nil {
+			signed++
+		}
+	}
+	if signed != len(creation) {
+		t.Errorf("%d of %d deliveries of the resumed application are signed with its secret", signed, len(creation))
 	}
 }
 

@@ -112,9 +112,12 @@ func findLink(ctx context.Context, tx postgres.Tx, token id.Digest, lock ...clau
 	return r, nil
 }
 
+// ended is when a link that has ended ran out: before any transaction that could use it began, also one that waits for its row.
+var ended = gorm.Expr("created_at")
+
 // endLinks ends links; they stay in the count of the hour.
 func endLinks(ctx context.Context, tx postgres.Tx, where string, args ...any) (int, error) {
-	n, err := gorm.G[linkRow](tx.Gorm(ctx)).Where(where, args...).Where("expires_at > ?", tx.Now).Update(ctx, "expires_at", tx.Now)
+	n, err := gorm.G[linkRow](tx.Gorm(ctx)).Where(where, args...).Where("expires_at > ?", tx.Now).Update(ctx, "expires_at", ended)
 	if err != nil {
 		return 0, fmt.Errorf("end links: %w", err)
 	}

@@ -614,3 +614,27 @@ func TestRoles(t *testing.T) {
 		}
 	}
 }
+
+// A link works once also for a transaction that began before the one that used it, as after a wait for the person's row.
+func TestALinkWorksOnceForWhoeverBeganBefore(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	var token string
+	h.ok(func(tx postgres.Tx) error {
+		_, link, err := h.Invite(t.Context(), tx, NewPerson{Kind: Operator, Email: "o@partners.example", Name: "O", Language: "en", Roles: []Role{Support}})
+		_, token, _ = strings.Cut(link, "token=")
+		return err
+	})
+	err := h.tx(func(before postgres.Tx) error {
+		h.clock.Advance(time.Second)
+		h.ok(func(tx postgres.Tx) error {
+			_, err := h.AcceptInvitation(t.Context(), tx, token, phrase, Device{})
+			return err
+		})
+		_, err := h.AcceptInvitation(t.Context(), before, token, "another long phrase for it", Device{})
+		return err
+	})
+	if !errors.Is(err, ErrBadLink) {
+		t.Errorf("used twice: %v", err)
+	}
+}

@@ -150,9 +150,12 @@ func invitationLasts(ctx context.Context, tx postgres.Tx, staffID string) (bool,
 	return n > 0, nil
 }
 
+// ended is when a link that has ended ran out: before any transaction that could use it began, also one that waits for its row.
+var ended = gorm.Expr("created_at")
+
 // endLinks ends what was mailed to a person; links of the last hour stay in the count.
 func endLinks(ctx context.Context, tx postgres.Tx, staffID string) error {
-	_, err := gorm.G[linkRow](tx.Gorm(ctx)).Where("staff_id = ? AND expires_at > ?", staffID, tx.Now).Update(ctx, "expires_at", tx.Now)
+	_, err := gorm.G[linkRow](tx.Gorm(ctx)).Where("staff_id = ? AND expires_at > ?", staffID, tx.Now).Update(ctx, "expires_at", ended)
 	if err != nil {
 		return fmt.Errorf("end links: %w", err)
 	}
@@ -217,7 +220,7 @@ func findLink(ctx context.Context, tx postgres.Tx, kind string, token id.Digest)
 
 // useLink ends a link: of several at once, one gets it.
 func useLink(ctx context.Context, tx postgres.Tx, kind string, token id.Digest) error {
-	n, err := gorm.G[linkRow](tx.Gorm(ctx)).Where(linkWorks, token, kind, tx.Now).Update(ctx, "expires_at", tx.Now)
+	n, err := gorm.G[linkRow](tx.Gorm(ctx)).Where(linkWorks, token, kind, tx.Now).Update(ctx, "expires_at", ended)
 	if err != nil {
 		return fmt.Errorf("use link: %w", err)
 	}

@@ -13,11 +13,62 @@ import (
 	"partnerd/internal/staff"
 )
 
+// Who may invite at the desk; an admin may do everything.
+const (
+	InvitesStaff  = staff.Admin    // operators, and people who start anew
+	InvitesOthers = staff.Security // lawyers, and people to an application
+)
+
+// ErrMayNot means that the person may no longer do it.
+var ErrMayNot = errors.New("the person's role no longer allows it")
+
+// sender holds who invites until tx ends. Whoever loses the right at the same time has invited before that, and the
+// invitation ends with it, or is refused here ([ErrMayNot]). The command line is no person.
+func (s *Service) sender(ctx context.Context, tx postgres.Tx, by Act, role staff.Role) error {
+	p, err := s.Staff.Lock(ctx, tx, by.Actor)
+	switch {
+	case errors.Is(err, staff.ErrNotFound):
+		return nil
+	case err == nil && !mayInvite(p, role):
+		return ErrMayNot
+	}
+	return err
+}
+
+func mayInvite(p staff.Person, role staff.Role) bool { return p.State == staff.Active && p.May(role) }
+
+// endInvitations ends the open invitations that a person sent and may no longer send, and tells how many.
+func (s *Service) endInvitations(ctx context.Context, tx postgres.Tx, p staff.Person) (ended int, err error) {
+	var kinds []staff.Kind
+	if !mayInvite(p, InvitesStaff) {
+		kinds = append(kinds, staff.Operator, staff.Partner)
+	}
+	if !mayInvite(p, InvitesOthers) {
+		kinds = append(kinds, staff.Lawyer)
+		if ended, err = s.Portal.EndInvitations(ctx, tx, p.ID); err != nil {
+			return 0, err
+		}
+	}
+	n, err := s.Staff.EndInvitations(ctx, tx, p.ID, kinds...)
+	return ended + n, err
+}
+
+// endSent ends what a person leaves open who is kept out: their proposals and their invitations.
+func (s *Service) endSent(ctx context.Context, tx postgres.Tx, p staff.Person) (invitations int, err error) {
+	if err := endProposalsOf(ctx, tx, p.ID); err != nil {
+		return 0, err
+	}
+	return s.endInvitations(ctx, tx, p)
+}
+
 // InviteOperator adds an operator and mails the invitation. The link is empty in live: nobody but the invited sees it. Faults are those of
 // [staff.Service.Invite].
 func (s *Service) InviteOperator(ctx context.Context, by Act, n staff.NewPerson) (p staff.Person, link string, err error) {
-	n.Kind = staff.Operator
+	n.Kind, n.SentBy = staff.Operator, by.Actor
 	err = s.DB.InTx(ctx, func(tx postgres.Tx) error {
+		if err := s.sender(ctx, tx, by, InvitesStaff); err != nil {
+			return err
+		}
 		if p, link, err = s.Staff.Invite(ctx, tx, n); err != nil {
 			return err
 		}
@@ -33,11 +84,14 @@ func (s *Service) InviteLawyer(ctx context.Context, by Act, n lawyer.NewLawyer, 
 		return l, "", err
 	}
 	err = s.DB.InTx(ctx, func(tx postgres.Tx) error {
+		if err := s.sender(ctx, tx, by, InvitesOthers); err != nil {
+			return err
+		}
 		if l, err = s.Lawyers.Create(ctx, tx, n); err != nil {
 			return err
 		}
 		var p staff.Person
-		if p, link, err = s.Staff.Invite(ctx, tx, personOf(l, language)); err != nil {
+		if p, link, err = s.Staff.Invite(ctx, tx, personOf(l, language, by)); err != nil {
 			return err
 		}
 		return by.Record(ctx, tx, "lawyer.invite", l.ID, map[string]any{"person": p.ID, "competences": n.Competences, "languages": n.Languages}, s.shown(link)...)
@@ -66,13 +120,17 @@ func (s *Service) reinvite(ctx context.Context, by Act, staffID string,
 		if err := allowed(ctx, tx, staffID); err != nil {
 			return err
 		}
-		if p, link, err = s.Staff.Reinvite(ctx, tx, staffID); err != nil {
+		if err := s.sender(ctx, tx, by, InvitesStaff); err != nil { // after the admins, who are locked in one order
 			return err
 		}
-		if err := endProposalsOf(ctx, tx, staffID); err != nil {
+		if p, link, err = s.Staff.Reinvite(ctx, tx, staffID, by.Actor); err != nil {
 			return err
 		}
-		return by.Record(ctx, tx, "staff.reinvite", p.ID, nil, s.shown(link)...)
+		ended, err := s.endSent(ctx, tx, p)
+		if err != nil {
+			return err
+		}
+		return by.Record(ctx, tx, "staff.reinvite", p.ID, map[string]int{"invitationsEnded": ended}, s.shown(link)...)
 	})
 	return p, strings.Join(s.shown(link), ""), err
 }
@@ -81,12 +139,15 @@ func (s *Service) reinvite(ctx context.Context, by Act, staffID string,
 // before: language is that of a first invitation. Faults: [staff.ErrNotFound], also for a simulated lawyer.
 func (s *Service) ReinviteLawyer(ctx context.Context, by Act, lawyerID, language string) (p staff.Person, link string, err error) {
 	err = s.DB.InTx(ctx, func(tx postgres.Tx) error {
+		if err := s.sender(ctx, tx, by, InvitesOthers); err != nil {
+			return err
+		}
 		p, err = s.Staff.OfLawyer(ctx, tx, lawyerID)
 		switch {
 		case err == nil:
-			p, link, err = s.Staff.Reinvite(ctx, tx, p.ID)
+			p, link, err = s.Staff.Reinvite(ctx, tx, p.ID, by.Actor)
 		case errors.Is(err, staff.ErrNotFound):
-			p, link, err = s.inviteKnownLawyer(ctx, tx, lawyerID, language)
+			p, link, err = s.inviteKnownLawyer(ctx, tx, by, lawyerID, language)
 		}
 		if err != nil {
 			return err
@@ -106,7 +167,8 @@ func (s *Service) Person(ctx context.Context, tx postgres.Tx, staffID string) (s
 	return p, err
 }
 
-func (s *Service) inviteKnownLawyer(ctx context.Context, tx postgres.Tx, lawyerID, language string) (staff.Person, string, error) {
+func (s *Service) inviteKnownLawyer(ctx context.Context, tx postgres.Tx, by Act,
+	lawyerID, language string) (staff.Person, string, error) {
 	l, err := s.Lawyers.Get(ctx, tx, lawyerID)
 	if errors.Is(err, lawyer.ErrNotFound) || err == nil && l.Simulated {
 		err = staff.ErrNotFound
@@ -114,15 +176,17 @@ func (s *Service) inviteKnownLawyer(ctx context.Context, tx postgres.Tx, lawyerI
 	if err != nil {
 		return staff.Person{}, "", err
 	}
-	return s.Staff.Invite(ctx, tx, personOf(l, language))
+	return s.Staff.Invite(ctx, tx, personOf(l, language, by))
 }
 
-func personOf(l lawyer.Lawyer, language string) staff.NewPerson {
-	return staff.NewPerson{Kind: staff.Lawyer, LawyerID: l.ID, Email: l.Email, Name: l.Name, Language: language}
+func personOf(l lawyer.Lawyer, language string, by Act) staff.NewPerson {
+	return staff.NewPerson{Kind: staff.Lawyer, LawyerID: l.ID, Email: l.Email, Name: l.Name, Language: language,
+		SentBy: by.Actor}
 }
 
-// DisablePerson keeps an operator or a person of a partner out and ends the sessions; not the last admin. Faults:
-// [staff.ErrNotFound], also for the person of a lawyer, whom [Service.SuspendLawyer] keeps out; [staff.ErrLastAdmin].
+// DisablePerson keeps an operator or a person of a partner out, and ends their sessions, proposals and open invitations;
+// not the last admin. Faults: [staff.ErrNotFound], also for the person of a lawyer, whom [Service.SuspendLawyer] keeps
+// out; [staff.ErrLastAdmin].
 func (s *Service) DisablePerson(ctx context.Context, by Act, staffID string) error {
 	return s.DB.InTx(ctx, func(tx postgres.Tx) error {
 		if _, err := s.Person(ctx, tx, staffID); err != nil {
@@ -135,14 +199,16 @@ func (s *Service) DisablePerson(ctx context.Context, by Act, staffID string) err
 		if err := s.Staff.Told(ctx, tx, p, "disabled"); err != nil {
 			return err
 		}
-		if err := endProposalsOf(ctx, tx, staffID); err != nil {
+		ended, err := s.endSent(ctx, tx, p)
+		if err != nil {
 			return err
 		}
-		return by.Record(ctx, tx, "staff.disable", staffID, nil)
+		return by.Record(ctx, tx, "staff.disable", staffID, map[string]int{"invitationsEnded": ended})
 	})
 }
 
-// SetRoles replaces what an operator may do; see [staff.Service.SetRoles]. Anybody else has no roles: [staff.ErrNotFound].
+// SetRoles replaces what an operator may do, and ends the open invitations that they may no longer send; see
+// [staff.Service.SetRoles]. Anybody else has no roles: [staff.ErrNotFound].
 func (s *Service) SetRoles(ctx context.Context, by Act, staffID string, roles []staff.Role) error {
 	return s.DB.InTx(ctx, func(tx postgres.Tx) error {
 		if p, err := s.Staff.Get(ctx, tx, staffID); err != nil || p.Kind != staff.Operator {
@@ -155,7 +221,12 @@ func (s *Service) SetRoles(ctx context.Context, by Act, staffID string, roles []
 		if err := s.Staff.Told(ctx, tx, after, "roles", rolesOf(before), rolesOf(after)); err != nil {
 			return err
 		}
-		return by.Record(ctx, tx, "operator.set_roles", staffID, map[string]any{"before": before.Roles, "after": after.Roles})
+		ended, err := s.endInvitations(ctx, tx, after)
+		if err != nil {
+			return err
+		}
+		return by.Record(ctx, tx, "operator.set_roles", staffID,
+			map[string]any{"before": before.Roles, "after": after.Roles, "invitationsEnded": ended})
 	})
 }
 
@@ -179,7 +250,10 @@ func (s *Service) InviteMember(ctx context.Context, by Act, applicationID, email
 		if err != nil {
 			return err
 		}
-		if i, link, err = s.Portal.InviteTo(ctx, tx, a, email, role, language); err != nil {
+		if err := s.sender(ctx, tx, by, InvitesOthers); err != nil {
+			return err
+		}
+		if i, link, err = s.Portal.InviteTo(ctx, tx, by.Actor, a, email, role, language); err != nil {
 			return err
 		}
 		if err := s.tellPartner(ctx, tx, a.ID, "invited", i.Email, role); err != nil {

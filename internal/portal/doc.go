@@ -20,6 +20,7 @@
 //     clients are sent (name, redirect URIs) to the contact as well. In live the application itself cannot change those.
 //   - Whoever asks for a sign-up, or invites, learns nothing of whether there is somebody with that address: the mail says so to its
 //     reader. A link works once; who uses it has proven the address.
+//   - An invitation ends with its sender, in the transaction that disables them, ends their role of owner, or removes them.
 //   - In live nobody comes without an invitation, and applications are made by operators. In a sandbox everybody does both, up to
 //     [MaxApplications] that one person owns.
 //

@@ -54,13 +54,23 @@ func (s *Service) Invite(ctx context.Context, tx postgres.Tx, by Caller, email s
 				return nil, cmp.Or[error](err, problem.ErrRateLimited.Because("Too many invitations.").After(d.RetryAfter))
 			}
 		}
-		invitation, _, err := s.InviteTo(ctx, tx, a, email, role, language)
+		// Whoever is disabled at this moment invites before that, and the invitation ends with them, or not at all.
+		p, err := s.deps.Staff.Lock(ctx, tx, by.StaffID)
+		if err == nil && p.State != staff.Active {
+			err = ErrForbidden
+		}
+		if err != nil {
+			return nil, err
+		}
+		invitation, _, err := s.InviteTo(ctx, tx, p.ID, a, email, role, language)
 		return map[string]any{"invitation": invitation.ID, "role": role}, err
 	})
 }
 
-// InviteTo is [Service.Invite] for operators, in a transaction of theirs. The link is for a sandbox to show, and for nobody else.
-func (s *Service) InviteTo(ctx context.Context, tx postgres.Tx, a application.Application, email string, role Role, language string) (i Invitation, link string, err error) {
+// InviteTo is [Service.Invite] for operators, in a transaction of theirs. sentBy is who invites, as the audit names
+// them. The link is for a sandbox to show, and for nobody else.
+func (s *Service) InviteTo(ctx context.Context, tx postgres.Tx, sentBy string, a application.Application,
+	email string, role Role, language string) (i Invitation, link string, err error) {
 	email = strings.TrimSpace(email)
 	if issues := checkInvitation(email, role, language); issues != nil {
 		return i, "", problem.Refuse(ErrInvalid, issues...)
@@ -90,7 +100,8 @@ func (s *Service) InviteTo(ctx context.Context, tx postgres.Tx, a application.Ap
 		return i, "", err
 	}
 	token := tx.NewSecret("lnk")
-	r := linkRow{ID: tx.NewID(id.Invitation), TokenHash: id.DigestOf(token), ApplicationID: a.ID, Role: role, Email: email, Language: language, ExpiresAt: tx.Now.Add(InvitationLifetime)}
+	r := linkRow{ID: tx.NewID(id.Invitation), TokenHash: id.DigestOf(token), ApplicationID: a.ID, Role: role,
+		Email: email, Language: language, SentBy: sentBy, ExpiresAt: tx.Now.Add(InvitationLifetime)}
 	if err := insertLink(ctx, tx, r); err != nil {
 		return i, "", err
 	}
@@ -124,6 +135,17 @@ func (s *Service) CancelInvitation(ctx context.Context, by Caller, invitationID 
 	})
 }
 
+// EndInvitations ends the open invitations that somebody sent, to whichever application, and tells how many.
+func (s *Service) EndInvitations(ctx context.Context, tx postgres.Tx, sentBy string) (int, error) {
+	return endLinks(ctx, tx, "sent_by = ?", sentBy)
+}
+
+// endSent ends the open invitations to an application that a member sent who is no owner any longer.
+func endSent(ctx context.Context, tx postgres.Tx, applicationID, staffID string) error {
+	_, err := endLinks(ctx, tx, "application_id = ? AND sent_by = ?", applicationID, staffID)
+	return err
+}
+
 // SetRole changes what a member may do. It returns [ErrForbidden], [ErrLastOwner], [ErrInvalid] or NOT_FOUND.
 func (s *Service) SetRole(ctx context.Context, by Caller, staffID string, role Role) error {
 	if !slices.Contains(Roles(), role) {
@@ -136,6 +158,11 @@ func (s *Service) SetRole(ctx context.Context, by Caller, staffID string, role R
 		}
 		if err := updateRole(ctx, tx, a.ID, staffID, role); err != nil {
 			return nil, err
+		}
+		if !role.May(Owner) {
+			if err := endSent(ctx, tx, a.ID, staffID); err != nil {
+				return nil, err
+			}
 		}
 		to, err := s.deps.Staff.Get(ctx, tx, staffID)
 		if err != nil {
@@ -156,6 +183,9 @@ func (s *Service) Remove(ctx context.Context, by Caller, staffID string) error {
 			return nil, err
 		}
 		if err := s.tell(ctx, tx, a, "removed", to.Email); err != nil { // an owner who is removed is told, too
+			return nil, err
+		}
+		if err := endSent(ctx, tx, a.ID, staffID); err != nil {
 			return nil, err
 		}
 		return map[string]any{"person": staffID}, deleteMember(ctx, tx, a.ID, staffID)

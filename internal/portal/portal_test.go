@@ -128,7 +128,7 @@ func (h *house) sendTest(by Caller, kind webhook.Type) error {
 func (h *house) invited(email string, role Role) (token string) {
 	h.t.Helper()
 	h.tx(func(tx postgres.Tx) error {
-		_, link, err := h.InviteTo(h.t.Context(), tx, h.app, email, role, "en")
+		_, link, err := h.InviteTo(h.t.Context(), tx, "cli", h.app, email, role, "en")
 		token = tokenOf(link)
 		return err
 	})
@@ -475,7 +475,7 @@ func TestInvitations(t *testing.T) {
 		t.Errorf("%+v", m)
 	}
 	h.tx(func(tx postgres.Tx) error { // the one that counts is read from an operator's hand: several were mailed
-		_, link, err := h.InviteTo(ctx, tx, other.Application, "viewer@crm.example", Viewer, "en")
+		_, link, err := h.InviteTo(ctx, tx, "cli", other.Application, "viewer@crm.example", Viewer, "en")
 		token = tokenOf(link)
 		return err
 	})

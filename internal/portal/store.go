@@ -85,6 +85,7 @@ type linkRow struct {
 	Role          Role      `gorm:"column:role;serializer:zeronull"`
 	Email         string    `gorm:"column:email"`
 	Language      string    `gorm:"column:language"`
+	SentBy        string    `gorm:"column:sent_by;serializer:zeronull"` // as the audit names them; empty: a sign-up
 	CreatedAt     time.Time `gorm:"column:created_at;autoCreateTime:false"`
 	ExpiresAt     time.Time `gorm:"column:expires_at"`
 }

@@ -28,6 +28,8 @@
 //	disabling            all        stays      recovery codes             all        all
 //	a lawyer suspended   all        stays      none                       none       none
 //
+// An invitation also ends when whoever sent it may no longer send it ([Service.EndInvitations], by package operator).
+//
 // A suspended lawyer keeps the sessions while a call or a note is in hand. After that they sign in only to take copies of their
 // notes, by /staff/login?next=/desk/key (packages desk and web).
 //

@@ -64,7 +64,7 @@ func (s *Service) Invite(ctx context.Context, tx postgres.Tx, n NewPerson) (p Pe
 	if err := insertPerson(ctx, tx, r); err != nil {
 		return Person{}, "", err
 	}
-	link, err = s.mailInvitation(ctx, tx, r)
+	link, err = s.mailInvitation(ctx, tx, r, n.SentBy)
 	return r.person(), link, err
 }
 
@@ -79,8 +79,8 @@ func newRow(tx postgres.Tx, n NewPerson) staffRow {
 
 // Reinvite ends everything with which a person signs in, password, codes, passkeys and sessions, and mails a new
 // invitation: for one who lost the second factor, whose invitation ran out, or who was disabled. It returns [ErrNotFound].
-// The link is as that of [Service.Invite].
-func (s *Service) Reinvite(ctx context.Context, tx postgres.Tx, staffID string) (p Person, link string, err error) {
+// The link is as that of [Service.Invite], and sentBy as [NewPerson.SentBy].
+func (s *Service) Reinvite(ctx context.Context, tx postgres.Tx, staffID, sentBy string) (p Person, link string, err error) {
 	r, err := lockPerson(ctx, tx, staffID)
 	if err != nil {
 		return Person{}, "", err
@@ -92,8 +92,13 @@ func (s *Service) Reinvite(ctx context.Context, tx postgres.Tx, staffID string) 
 	if err := s.endAll(ctx, tx, r.ID); err != nil {
 		return Person{}, "", err
 	}
-	link, err = s.mailInvitation(ctx, tx, r)
+	link, err = s.mailInvitation(ctx, tx, r, sentBy)
 	return r.person(), link, err
+}
+
+// EndInvitations ends the open invitations that somebody sent to people of some kinds, and tells how many.
+func (s *Service) EndInvitations(ctx context.Context, tx postgres.Tx, sentBy string, kinds ...Kind) (int, error) {
+	return endSent(ctx, tx, sentBy, kinds)
 }
 
 // InvitationLasts tells whether an invitation of the person can still be used.
@@ -211,9 +216,10 @@ func (s *Service) List(ctx context.Context, tx postgres.Tx, kind Kind) ([]Person
 	return list, nil
 }
 
-func (s *Service) mailInvitation(ctx context.Context, tx postgres.Tx, r staffRow) (link string, err error) {
+func (s *Service) mailInvitation(ctx context.Context, tx postgres.Tx, r staffRow, sentBy string) (link string, err error) {
 	token := tx.NewSecret("lnk")
-	if err := insertLink(ctx, tx, linkRow{TokenHash: id.DigestOf(token), Kind: kindInvite, StaffID: r.ID, ExpiresAt: tx.Now.Add(InvitationLifetime)}); err != nil {
+	l := linkRow{TokenHash: id.DigestOf(token), Kind: kindInvite, StaffID: r.ID, SentBy: sentBy, ExpiresAt: tx.Now.Add(InvitationLifetime)}
+	if err := insertLink(ctx, tx, l); err != nil {
 		return "", err
 	}
 	link = s.link("/staff/invitation", token)

@@ -85,6 +85,7 @@ type NewPerson struct {
 	Name     string // 1 to 200 code points
 	Language string // of mails and pages: en or fr
 	Roles    []Role // of an operator, at least one
+	SentBy   string // who invites them, as the audit names them
 }
 
 // Session is a sign-in with a second factor, or with a passkey, that has not ended.

@@ -304,7 +304,7 @@ func TestDisablingCrossesASignIn(t *testing.T) {
 			t.Errorf("%d sessions of one who is disabled (%q, %q)", n, full, begun)
 		}
 		var link string
-		h.ok(func(tx postgres.Tx) (err error) { _, link, err = h.Reinvite(t.Context(), tx, m.ID); return err })
+		h.ok(func(tx postgres.Tx) (err error) { _, link, err = h.Reinvite(t.Context(), tx, m.ID, ""); return err })
 		m.enrol(h, tokenOf(link))
 	}
 }
@@ -313,7 +313,7 @@ func TestWhatEndsSessions(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(h *house, tx postgres.Tx, m member) error{
 		"a new invitation": func(h *house, tx postgres.Tx, m member) error {
-			_, _, err := h.Reinvite(h.Context(), tx, m.ID)
+			_, _, err := h.Reinvite(h.Context(), tx, m.ID, "")
 			return err
 		},
 		"disabling": func(h *house, tx postgres.Tx, m member) error { _, err := h.Disable(h.Context(), tx, m.ID); return err },
@@ -492,7 +492,7 @@ func TestResetsAreMailedSparingly(t *testing.T) {
 	h.clock.Advance(time.Hour + time.Minute)
 	h.ok(func(tx postgres.Tx) error { _, err := h.Disable(t.Context(), tx, m.ID); return err })
 	ask(m.Email)
-	h.ok(func(tx postgres.Tx) error { _, _, err := h.Reinvite(t.Context(), tx, m.ID); return err })
+	h.ok(func(tx postgres.Tx) error { _, _, err := h.Reinvite(t.Context(), tx, m.ID, ""); return err })
 	ask(m.Email)
 	if n := mailed(); n != linksPerHour {
 		t.Errorf("%d links, also for who is disabled or invited", n)
@@ -565,7 +565,7 @@ func TestANewInvitationEndsEverything(t *testing.T) {
 	h := newHouse(t)
 	m := h.join()
 	var link string
-	h.ok(func(tx postgres.Tx) (err error) { _, link, err = h.Reinvite(t.Context(), tx, m.ID); return err })
+	h.ok(func(tx postgres.Tx) (err error) { _, link, err = h.Reinvite(t.Context(), tx, m.ID, ""); return err })
 	if _, err := h.half(m); !errors.Is(err, ErrBadCredentials) {
 		t.Errorf("the old password: %v", err)
 	}

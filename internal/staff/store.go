@@ -122,6 +122,7 @@ type linkRow struct {
 	TokenHash id.Digest `gorm:"column:token_hash;primaryKey"`
 	Kind      string    `gorm:"column:kind"`
 	StaffID   string    `gorm:"column:staff_id"`
+	SentBy    string    `gorm:"column:sent_by;serializer:zeronull"` // whoever invited them, as the audit names them; empty: a reset
 	CreatedAt time.Time `gorm:"column:created_at;autoCreateTime:false"`
 	ExpiresAt time.Time `gorm:"column:expires_at"`
 }
@@ -160,6 +161,17 @@ func endLinks(ctx context.Context, tx postgres.Tx, staffID string) error {
 		return fmt.Errorf("end links: %w", err)
 	}
 	return nil
+}
+
+// endSent ends the invitations that somebody sent to people of some kinds.
+func endSent(ctx context.Context, tx postgres.Tx, sentBy string, kinds []Kind) (int, error) {
+	n, err := gorm.G[linkRow](tx.Gorm(ctx)).Where("sent_by = ? AND kind = ? AND expires_at > ?", sentBy, kindInvite, tx.Now).
+		Where("staff_id IN (?)", tx.Gorm(ctx).Model(&staffRow{}).Select("id").Where("kind IN ?", kinds)).
+		Update(ctx, "expires_at", ended)
+	if err != nil {
+		return 0, fmt.Errorf("end invitations: %w", err)
+	}
+	return n, nil
 }
 
 // recoveryRow is a row of staff_recovery_codes.

@@ -28,7 +28,7 @@ func (f *fixture) member(role portal.Role) *worker {
 		return w
 	}
 	f.tx(func(tx postgres.Tx) {
-		_, link, err := f.pages.deps.Portal.InviteTo(f.t.Context(), tx, f.app, w.email, role, "en")
+		_, link, err := f.pages.deps.Portal.InviteTo(f.t.Context(), tx, "cli", f.app, w.email, role, "en")
 		if err != nil {
 			f.t.Fatal(err)
 		}
@@ -57,7 +57,7 @@ func (f *fixture) portalOf() (address func(path string, person string) string) {
 		case strings.Contains(path, "/people/:id/cancel"): // one more each time, which may be cancelled
 			f.tx(func(tx postgres.Tx) {
 				email := fmt.Sprintf("invited-%d@crm.example", time.Now().UnixNano())
-				i, _, err := f.pages.deps.Portal.InviteTo(f.t.Context(), tx, f.app, email, portal.Viewer, "en")
+				i, _, err := f.pages.deps.Portal.InviteTo(f.t.Context(), tx, "cli", f.app, email, portal.Viewer, "en")
 				id = must(i, err).ID
 			})
 		case strings.Contains(path, "/people/"):
@@ -408,7 +408,7 @@ func TestJoiningKeepsTheLanguageOfTheReader(t *testing.T) {
 	var link string
 	f.tx(func(tx postgres.Tx) {
 		var err error
-		if _, link, err = f.pages.deps.Portal.InviteTo(t.Context(), tx, f.app, "fleur@crm.example", portal.Developer, "en"); err != nil {
+		if _, link, err = f.pages.deps.Portal.InviteTo(t.Context(), tx, "cli", f.app, "fleur@crm.example", portal.Developer, "en"); err != nil {
 			t.Fatal(err)
 		}
 	})

@@ -10,7 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"partnerd/internal/account"
 	"partnerd/internal/application"
+	"partnerd/internal/lawyer"
 	"partnerd/internal/oauth"
 	"partnerd/internal/operator"
 	"partnerd/internal/portal"
@@ -25,9 +27,17 @@ type affairs struct {
 	atOps, atPortal, atDesk, atAccount *browser
 	by                                 operator.Act // an admin
 	ids                                identifiers
-	links                              struct{ sent, received, colleague string } // addresses of invitations
+	links                              links
 	tokens                             oauth.TokenResponse
 	erasure                            privacy.Refused
+}
+
+// links are the addresses of what is mailed: invitations by the member, to the member, and by the operator, and links for
+// another password or address.
+type links struct {
+	sent, received, colleague, lawyer, member string
+	operatorReset, memberReset, lawyerReset   string
+	clientReset, clientEmail                  string
 }
 
 type identifiers struct{ operator, member, lawyer, colleague, consultation, offer, adjustment, refund, topUp string }
@@ -73,8 +83,10 @@ func (a *affairs) erase() error {
 // a call.
 func begin(t *testing.T, quiet, offer bool) *affairs {
 	a := &affairs{fixture: newFixture(t)}
+	a.work()
 	a.people()
 	a.atAccount = a.browser().signIn("client@example.com")
+	a.passwords()
 	a.tokens = a.redeem(a.answer(a.atAccount, allScopes, "allow"))
 	if quiet {
 		return a
@@ -83,6 +95,11 @@ func begin(t *testing.T, quiet, offer bool) *affairs {
 	a.atDesk.press("/desk/duty", "do", "on")
 	if !offer {
 		a.ids.consultation = a.inCall(a.atDesk)
+		a.tx(func(tx postgres.Tx) {
+			if _, _, err := a.consultations.DeclareWithdrawal(t.Context(), tx, a.client.ID, a.ids.consultation); err != nil {
+				t.Fatal(err)
+			}
+		})
 		return a
 	}
 	a.ids.consultation = a.start().ID
@@ -116,24 +133,70 @@ func (a *affairs) people() {
 		a.t.Fatal(err)
 	}
 	a.ids.colleague, a.links.colleague = colleague.ID, strings.TrimPrefix(link, a.base)
+	_, link, err = a.operators.InviteLawyer(ctx, sent, lawyer.NewLawyer{Email: "new@bar.example", Name: "Lea Lawyer", Phone: "+33199000077",
+		Competences: []string{"TAX"}, Languages: []string{"FR"}}, "en")
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	a.links.lawyer = strings.TrimPrefix(link, a.base)
+	_, link, err = a.operators.InviteMember(ctx, sent, a.app.ID, "newer@crm.example", portal.Developer, "en")
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	a.links.member = strings.TrimPrefix(link, a.base)
+	if err := a.inviteAs(portal.Caller{StaffID: a.ids.member, ApplicationID: a.app.ID}, "new@crm.example"); err != nil {
+		a.t.Fatal(err)
+	}
+	a.links.sent = a.mailedLink("new@crm.example", "/developers/join")
 	a.tx(func(tx postgres.Tx) {
 		n := application.NewApplication{Name: "Other CRM", RedirectURIs: []string{redirectURI}}
 		other, _, err := a.apps.Create(ctx, tx, n)
-		for of, to := range map[*application.Application]string{&a.app: "new@crm.example", &other: member.email} {
-			if err != nil {
+		if err != nil {
+			a.t.Fatal(err)
+		}
+		_, link, err := a.pages.deps.Portal.InviteTo(ctx, tx, "cli", other, member.email, portal.Developer, "en")
+		if err != nil {
+			a.t.Fatal(err)
+		}
+		a.links.received = strings.TrimPrefix(link, a.base)
+	})
+}
+
+// passwords asks for everything that is mailed to replace a password or an address.
+func (a *affairs) passwords() {
+	ctx := a.t.Context()
+	a.exec("UPDATE staff SET password_hash = 'set' WHERE lawyer_id = $1", a.ids.lawyer)
+	counsel := must(a.staff.OfLawyer(ctx, a.db.Read(), a.ids.lawyer))
+	var of [3]string
+	for i, id := range []string{a.ids.operator, a.ids.member, counsel.ID} {
+		p := must(a.staff.Get(ctx, a.db.Read(), id))
+		a.tx(func(tx postgres.Tx) {
+			if err := a.staff.RequestReset(ctx, tx, p.Email); err != nil {
 				a.t.Fatal(err)
 			}
-			var link string
-			if _, link, err = a.pages.deps.Portal.InviteTo(ctx, tx, *of, to, portal.Developer, "en"); of == &a.app {
-				a.links.sent = strings.TrimPrefix(link, a.base)
-			} else {
-				a.links.received = strings.TrimPrefix(link, a.base)
-			}
-		}
+		})
+		of[i] = a.mailedLink(p.Email, "/staff/password/reset")
+	}
+	a.links.operatorReset, a.links.memberReset, a.links.lawyerReset = of[0], of[1], of[2]
+	a.tx(func(tx postgres.Tx) {
+		err := errors.Join(a.self.RequestReset(ctx, tx, a.client.Email, "en"),
+			a.self.RequestEmail(ctx, tx, a.client.ID, "other@example.com", testPassword, "en"))
 		if err != nil {
 			a.t.Fatal(err)
 		}
 	})
+	a.links.clientReset = a.mailedLink(a.client.Email, "/password/reset")
+	a.links.clientEmail = a.mailedLink("other@example.com", "/account/security/email/confirm")
+}
+
+// mailedLink waits for the message to an address with a link to that page.
+func (f *fixture) mailedLink(to, page string) string {
+	f.t.Helper()
+	for n := 1; ; n++ {
+		if m := f.mail(n); m.To == to && strings.Contains(m.Text, f.base+page+"?token=") {
+			return f.linkIn(m)
+		}
+	}
 }
 
 // money proposes an adjustment and a refund, each by another operator, and opens a top-up.
@@ -226,6 +289,15 @@ func (a *affairs) refresh(token string) (refused *oauth.Error) {
 	return refused
 }
 
+// withdrawal tells whether the operator still sees it, and what goes back for it.
+func (a *affairs) withdrawal() string {
+	w, declared, err := a.consultations.Withdrawn(a.t.Context(), a.db.Read(), a.ids.consultation)
+	if err != nil || !declared || !w.Begun() {
+		return fmt.Sprintf("is lost: %+v, %v", w, err)
+	}
+	return goesOn
+}
+
 func (a *affairs) call() string {
 	path := "/desk/consultations/" + a.ids.consultation
 	a.clock.Advance(90 * time.Second)
@@ -259,12 +331,41 @@ var allAffairs = []affair{
 	{name: "proposal of a refund, by the operator", waits: privacy.MoneyProposed, now: func(a *affairs) string {
 		return a.decide(a.ids.refund)
 	}},
-	{name: "invitation to the application", now: func(a *affairs) string { return a.invited(a.links.sent) }},
+	{name: "invitation to the application, by the portal member", now: func(a *affairs) string {
+		return a.invited(a.links.sent)
+	}},
+	{name: "invitation to the application, by the operator", now: func(a *affairs) string {
+		return a.invited(a.links.member)
+	}},
 	{name: "invitation of the portal member to another application", now: func(a *affairs) string {
 		return a.invited(a.links.received)
 	}},
 	{name: "invitation of an operator, by the operator", now: func(a *affairs) string {
 		return a.invited(a.links.colleague)
+	}},
+	{name: "invitation of a lawyer, by the operator", now: func(a *affairs) string { return a.invited(a.links.lawyer) }},
+	{name: "link to another password, of the client", now: func(a *affairs) string {
+		return a.invited(a.links.clientReset)
+	}},
+	{name: "link to another email address, of the client", now: func(a *affairs) string {
+		_, token, _ := strings.Cut(a.links.clientEmail, "token=")
+		_, err := a.self.PendingEmail(a.t.Context(), a.db.Read(), a.client.ID, token)
+		switch {
+		case err == nil:
+			return goesOn
+		case errors.Is(err, account.ErrBadLink):
+			return ends
+		}
+		return err.Error()
+	}},
+	{name: "link to another password, of the portal member", now: func(a *affairs) string {
+		return a.invited(a.links.memberReset)
+	}},
+	{name: "link to another password, of the lawyer", now: func(a *affairs) string {
+		return a.invited(a.links.lawyerReset)
+	}},
+	{name: "link to another password, of the operator", now: func(a *affairs) string {
+		return a.invited(a.links.operatorReset)
 	}},
 	{name: "client secret", now: func(a *affairs) string {
 		if refused := a.refresh("none"); refused.Code == oauth.CodeInvalidClient {
@@ -314,6 +415,7 @@ var allAffairs = []affair{
 	}},
 	{name: "session of the operator", now: func(a *affairs) string { return seen(a.atOps, "/ops") }},
 	{name: "offer", waits: privacy.OpenConsultations, offer: true, now: (*affairs).offered},
+	{name: "withdrawal of the client, declared in the call", waits: privacy.OpenConsultations, now: (*affairs).withdrawal},
 	{name: "call", waits: privacy.OpenConsultations, now: (*affairs).call},
 	{name: "payment of a top-up", waits: privacy.TopUpOpen, now: func(a *affairs) string {
 		before := a.balance()
@@ -332,7 +434,7 @@ var allAffairs = []affair{
 // elsewhere is what other tests hold.
 var elsewhere = []struct{ says, file, test string }{
 	{"The deliveries of a suspended application are held, and signed with its secret once it is resumed.",
-		"webhook/held_test.go", "TestClaimsDoNotPassWhatIsHeld"},
+		"webhook/delivery_test.go", "TestDeliveriesWaitForAURLAndForASuspensionToEnd"},
 	{"The people of a suspended application create no secret and no invitation.",
 		"portal/portal_test.go", "TestASuspendedApplicationBeginsNothing"},
 	{"Its client's consultation goes on, and its tokens and codes work again after the resumption.",

@@ -121,8 +121,8 @@ func (p *Pages) opsActs() []opsAct {
 				return opsDone{}, err
 			}},
 
-		{Name: "invite-lawyer", Path: opsPath("lawyers", "invite"), Roles: only(staff.Security), Tells: toldInvited, Fresh: true, Secrets: theLink, Back: backToSection("lawyers"), Fields: p.newLawyerFields, Do: p.inviteLawyer},
-		{Name: "reinvite-lawyer", Path: at("lawyers", "reinvite"), Roles: only(staff.Security), Tells: toldLawyer, Fresh: true, Danger: true, Secrets: theLink, Back: lawyers, Do: p.reinviteLawyer},
+		{Name: "invite-lawyer", Path: opsPath("lawyers", "invite"), Roles: only(operator.InvitesOthers), Tells: toldInvited, Fresh: true, Secrets: theLink, Back: backToSection("lawyers"), Fields: p.newLawyerFields, Do: p.inviteLawyer},
+		{Name: "reinvite-lawyer", Path: at("lawyers", "reinvite"), Roles: only(operator.InvitesOthers), Tells: toldLawyer, Fresh: true, Danger: true, Secrets: theLink, Back: lawyers, Do: p.reinviteLawyer},
 		{Name: "skills", Path: at("lawyers", "skills"), Roles: only(staff.Support, staff.Security), Tells: toldLawyer, Back: lawyers, Fields: p.skillFields,
 			Do: func(ctx context.Context, c opsCall) (opsDone, error) {
 				err := o.SetLawyerSkills(ctx, c.By, c.Subject, lawyer.Skills{Competences: c.Form["competences"], Languages: c.Form["languages"]})
@@ -179,7 +179,7 @@ func (p *Pages) opsActs() []opsAct {
 				_, err := o.SuspendApplication(ctx, by, id, false)
 				return err
 			})},
-		{Name: "invite-member", Path: at("applications", "invite"), Roles: only(staff.Security), Tells: toldJoining, Fresh: true, Secrets: theLink, Back: applications,
+		{Name: "invite-member", Path: at("applications", "invite"), Roles: only(operator.InvitesOthers), Tells: toldJoining, Fresh: true, Secrets: theLink, Back: applications,
 			Fields: func(_ context.Context, _ postgres.Tx, c opsCall) ([]opsField, error) {
 				return []opsField{{Name: "email", Label: "ops.field.email", Type: "email"}, roleField(portal.Owner), languageField(c.Lang)}, nil
 			},
@@ -216,12 +216,12 @@ func (p *Pages) opsActs() []opsAct {
 				return opsDone{}, err
 			}},
 
-		{Name: "invite", Path: opsPath("people", "invite"), Roles: only(staff.Admin), Tells: toldInvited, Fresh: true, Secrets: theLink, Back: backToSection("people"), Fields: p.newPersonFields, Do: p.inviteOperator},
+		{Name: "invite", Path: opsPath("people", "invite"), Roles: only(operator.InvitesStaff), Tells: toldInvited, Fresh: true, Secrets: theLink, Back: backToSection("people"), Fields: p.newPersonFields, Do: p.inviteOperator},
 		{Name: "roles", Path: at("people", "roles"), Roles: only(staff.Admin), Tells: toldPerson, Fresh: true, Danger: true, Back: people, Fields: p.roleFields,
 			Do: func(ctx context.Context, c opsCall) (opsDone, error) {
 				return opsDone{}, o.SetRoles(ctx, c.By, c.Subject, roles(c.Form["roles"]))
 			}},
-		{Name: "reinvite", Path: at("people", "reinvite"), Roles: only(staff.Admin), Tells: toldPerson, Fresh: true, Danger: true, Secrets: theLink, Back: people, Do: p.reinvite},
+		{Name: "reinvite", Path: at("people", "reinvite"), Roles: only(operator.InvitesStaff), Tells: toldPerson, Fresh: true, Danger: true, Secrets: theLink, Back: people, Do: p.reinvite},
 		{Name: "disable", Path: at("people", "disable"), Roles: only(staff.Admin), Tells: toldPerson, Fresh: true, Danger: true, Back: people, Do: one(o.DisablePerson)},
 	}
 }

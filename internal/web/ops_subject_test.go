@@ -31,7 +31,7 @@ func (f *fixture) everyKind() map[string]struct{ section, id string } {
 	var invitation portal.Invitation
 	f.tx(func(tx postgres.Tx) {
 		var err error
-		if invitation, _, err = f.pages.deps.Portal.InviteTo(f.t.Context(), tx, f.app, "new@crm.example", portal.Viewer, "en"); err != nil {
+		if invitation, _, err = f.pages.deps.Portal.InviteTo(f.t.Context(), tx, "cli", f.app, "new@crm.example", portal.Viewer, "en"); err != nil {
 			f.t.Fatal(err)
 		}
 	})

@@ -16,16 +16,17 @@ import (
 // staffLinkPage is what stands behind a link in a mail: a form that asks for a password, and then for the second factor.
 type staffLinkPage struct {
 	heading, lead, action string
+	dead                  string // key of what is said when the link no longer works
 	read                  func(ctx context.Context, tx postgres.Tx, token string) (staff.Person, error)
 	use                   func(ctx context.Context, tx postgres.Tx, token, plain string, d staff.Device) (string, error)
 }
 
 func (p *Pages) invitation() staffLinkPage {
-	return staffLinkPage{"staff.invitation.title", "staff.invitation.lead", "/staff/invitation", p.deps.Staff.PendingInvitation, p.deps.Staff.AcceptInvitation}
+	return staffLinkPage{"staff.invitation.title", "staff.invitation.lead", "/staff/invitation", "staff.badlink.text", p.deps.Staff.PendingInvitation, p.deps.Staff.AcceptInvitation}
 }
 
 func (p *Pages) staffReset() staffLinkPage {
-	return staffLinkPage{"reset.title", "staff.reset.lead", "/staff/password/reset", p.deps.Staff.PendingReset, p.deps.Staff.Reset}
+	return staffLinkPage{"reset.title", "staff.reset.lead", "/staff/password/reset", "badlink.text", p.deps.Staff.PendingReset, p.deps.Staff.Reset}
 }
 
 func (page staffLinkPage) form(person staff.Person, token string) formView {
@@ -41,7 +42,7 @@ func (p *Pages) openStaffLink(page staffLinkPage) echo.HandlerFunc {
 		token := c.QueryParam("token")
 		person, err := page.read(c.Request().Context(), p.deps.DB.Read(), token)
 		if errors.Is(err, staff.ErrBadLink) {
-			return p.badStaffLink(c)
+			return p.badStaffLink(c, page)
 		}
 		if err != nil {
 			return err
@@ -59,7 +60,7 @@ func (p *Pages) useStaffLink(page staffLinkPage) echo.HandlerFunc {
 		token := form.Get("token")
 		person, err := page.read(ctx, p.deps.DB.Read(), token)
 		if errors.Is(err, staff.ErrBadLink) {
-			return p.badStaffLink(c)
+			return p.badStaffLink(c, page)
 		}
 		if err != nil {
 			return err
@@ -79,7 +80,7 @@ func (p *Pages) useStaffLink(page staffLinkPage) echo.HandlerFunc {
 			v.Fields[0].Fault, v.Fields[0].Focus = passwordFault(err, "staff.password.length"), true
 			return p.showStaffForm(c, http.StatusUnprocessableEntity, v)
 		case errors.Is(err, staff.ErrBadLink):
-			return p.badStaffLink(c)
+			return p.badStaffLink(c, page)
 		case err != nil:
 			return fmt.Errorf("use a link of a mail: %w", err)
 		}
@@ -89,8 +90,8 @@ func (p *Pages) useStaffLink(page staffLinkPage) echo.HandlerFunc {
 	}
 }
 
-func (p *Pages) badStaffLink(c echo.Context) error {
-	return p.badLink(c, link{staffLogin, "staff.login.title"})
+func (p *Pages) badStaffLink(c echo.Context, page staffLinkPage) error {
+	return p.badLinkBecause(c, page.dead, link{staffLogin, "staff.login.title"})
 }
 
 func staffForgotView(email string) formView {

@@ -17,6 +17,13 @@ const endedWithoutNote = talked + " expired[EXPIRED 90] refunded[EXPIRED 90]"
 // mails counts the mails that wait to be sent.
 func (w *world) mails() int { return w.jobs("mail") }
 
+// mailed has a lawyer of the tests written to, as only simulated ones are not.
+func (w *world) mailed(lawyerID string) {
+	w.Helper()
+	_, err := w.DB.Pool().Exec(w.Context(), "UPDATE lawyers SET simulated = false WHERE id = $1", lawyerID)
+	w.do(err)
+}
+
 func (w *world) jobs(name string) (n int) {
 	w.Helper()
 	w.do(w.DB.Pool().QueryRow(w.Context(), `SELECT count(*) FROM `+postgres.QueueSchema+`.river_job WHERE args->>'name' = $1`, name).Scan(&n))
@@ -28,9 +35,7 @@ func TestANoteThatNeverComesHasAnEnd(t *testing.T) { // H37
 	w := newWorld(t)
 	l := w.online()
 	id := w.callEnded(l, 90*time.Second)
-	if _, err := w.DB.Pool().Exec(t.Context(), "UPDATE lawyers SET simulated = false WHERE id = $1", l); err != nil {
-		t.Fatal(err)
-	}
+	w.mailed(l)
 	last := time.Duration(0)
 	for _, step := range []struct {
 		at              time.Duration

@@ -281,9 +281,7 @@ func TestASuspendedLawyerIsRemindedOfTheNoteInHand(t *testing.T) {
 	w := newWorld(t)
 	l := w.online()
 	id := w.callEnded(l, 90*time.Second)
-	if _, err := w.DB.Pool().Exec(t.Context(), "UPDATE lawyers SET simulated = false WHERE id = $1", l); err != nil {
-		t.Fatal(err)
-	}
+	w.mailed(l)
 	w.suspend(l)
 	w.pass(time.Hour)
 	if finishes, err := w.Finishes(t.Context(), w.DB.Read(), l); err != nil || !finishes || w.mails() != 1 {

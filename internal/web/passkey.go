@@ -35,7 +35,7 @@ func (p *Pages) showPasskey(c echo.Context, status int, client *account.Client, 
 // renderPasskey renders the page for the person that of names, or for nobody.
 func (p *Pages) renderPasskey(c echo.Context, status int, of view, v passkeyView) error {
 	if of.Bar == nil {
-		c.Response().Header().Set("Content-Security-Policy", policy+"; script-src 'self'")
+		allowScripts(c)
 	}
 	if leadsToApplication(v.Next) {
 		allowFormsToLeave(c)

@@ -26,7 +26,7 @@ var level = map[string]int{
 	"gen/sandbox/models": 1, "gen/sandbox/server": 1,
 
 	"internal/problem": 1, "internal/money": 1, "internal/id": 1, "internal/seal": 1, "internal/password": 1,
-	"internal/mail": 4, "internal/sms": 4, "internal/text": 1, "internal/telemetry": 1, "internal/telemetry/telemetrytest": 2, "internal/poll": 1, "internal/passkey": 4,
+	"internal/mail": 4, "internal/sms": 4, "internal/text": 0, "internal/telemetry": 1, "internal/telemetry/telemetrytest": 2, "internal/poll": 1, "internal/passkey": 4,
 	"internal/picture":       1,
 	"internal/seal/sealtest": 2, "internal/postgres": 2, "internal/cluster": 2, "internal/queue": 3, "internal/dbtest": 3, "internal/dbtest/stop": 4,
 

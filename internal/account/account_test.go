@@ -207,6 +207,8 @@ func TestImpossibleClientsAreRefused(t *testing.T) {
 		"no name":              func(n *NewClient) { n.Name = "  " },
 		"long name":            func(n *NewClient) { n.Name = strings.Repeat("é", maxNameLength+1) },
 		"NUL in name":          func(n *NewClient) { n.Name = "a\x00" },
+		"web address":          func(n *NewClient) { n.Name = "Pay at evil.com" },
+		"at sign in name":      func(n *NewClient) { n.Name = "a@b" },
 		"not UTF-8":            func(n *NewClient) { n.Name = "a\xff" },
 		"two lines":            func(n *NewClient) { n.Name = "a\r\nb" },
 		"escape in name":       func(n *NewClient) { n.Name = "a\x1b[31mb" },

@@ -21,7 +21,7 @@ const defaultRegion = "FR"
 func checked(n NewClient) (NewClient, error) {
 	var err error
 	n.Name = norm.NFC.String(strings.TrimSpace(n.Name))
-	if issues := problem.Name("name", n.Name, maxNameLength, text.InName); issues != nil {
+	if issues := problem.Name("name", n.Name, maxNameLength); issues != nil {
 		return n, problem.Refuse(ErrInvalid, issues...)
 	}
 	if n.Email, err = normalEmail(n.Email); err != nil {

@@ -282,7 +282,7 @@ func TestRedirectURIsAreChecked(t *testing.T) {
 		for _, live := range []bool{false, true} {
 			n := demo
 			n.RedirectURIs, n.Live = []string{uri}, live
-			_, err := checked(n)
+			_, err := checked(n, "")
 			if allowed := want == anywhere || want == sandbox && !live; allowed != (err == nil) || err != nil && !errors.Is(err, ErrInvalid) {
 				t.Errorf("%.60q live=%v: %v", uri, live, err)
 			}
@@ -296,6 +296,8 @@ func TestImpossibleApplicationsAreRefused(t *testing.T) {
 		"no name":           func(n *NewApplication) { n.Name = " " },
 		"long name":         func(n *NewApplication) { n.Name = strings.Repeat("é", maxNameLength+1) },
 		"NUL in name":       func(n *NewApplication) { n.Name = "a\x00" },
+		"web address":       func(n *NewApplication) { n.Name = "Pay at evil.com" },
+		"at sign":           func(n *NewApplication) { n.Name = "a@b" },
 		"line break":        func(n *NewApplication) { n.Name = "a\nb" },
 		"port beyond 65535": func(n *NewApplication) { n.RedirectURIs = []string{"https://crm.example:99999/callback"} },
 		"port 0":            func(n *NewApplication) { n.RedirectURIs = []string{"https://crm.example:0/callback"} },
@@ -309,9 +311,14 @@ func TestImpossibleApplicationsAreRefused(t *testing.T) {
 	} {
 		n := demo
 		spoil(&n)
-		if _, err := checked(n); !errors.Is(err, ErrInvalid) {
+		if _, err := checked(n, ""); !errors.Is(err, ErrInvalid) {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+	old := demo
+	old.Name = "Old.example"
+	if _, err := checked(old, old.Name); err != nil {
+		t.Errorf("a stored name keeps the other settings from changing: %v", err)
 	}
 }
 

@@ -79,9 +79,14 @@ func Within(scopes, limit []Scope) bool {
 	return true
 }
 
-func checked(n NewApplication) (NewApplication, error) {
+// checked returns n with every field in the form in which it is stored. kept is the name that the application has already,
+// which it keeps also when it breaks the rules of today.
+func checked(n NewApplication, kept string) (NewApplication, error) {
 	n.Name = norm.NFC.String(strings.TrimSpace(n.Name))
-	issues := problem.Name("name", n.Name, maxNameLength, text.InName)
+	var issues []problem.Issue
+	if n.Name != kept || n.Name == "" {
+		issues = problem.Name("name", n.Name, maxNameLength)
+	}
 	issues = append(issues, checkRedirectURIs(n.RedirectURIs, n.Live)...)
 	if len(n.Scopes) == 0 {
 		n.Scopes = AllScopes

@@ -19,7 +19,7 @@ func New() *Service { return &Service{} }
 
 // Create registers an application and returns its secret, which cannot be read again. It returns [ErrInvalid].
 func (s *Service) Create(ctx context.Context, tx postgres.Tx, n NewApplication) (Application, string, error) {
-	n, err := checked(n)
+	n, err := checked(n, "")
 	if err != nil {
 		return Application{}, "", err
 	}
@@ -66,7 +66,7 @@ func (s *Service) Update(ctx context.Context, tx postgres.Tx, applicationID stri
 		return before, before, nil
 	}
 	n.Live = live
-	if n, err = checked(n); err != nil {
+	if n, err = checked(n, before.Name); err != nil {
 		return before, after, err
 	}
 	if err := updateApplication(ctx, tx, applicationID, n); err != nil {

@@ -55,7 +55,7 @@ var ruleChecked = problem.DeclareRule("checked", problem.IssueInvalidValue,
 // [ErrBarTaken] or [ErrNotFound].
 func (s *Service) SetRegistration(ctx context.Context, tx postgres.Tx, lawyerID string, r Registration) error {
 	r.Bar, r.Number = strings.TrimSpace(r.Bar), strings.TrimSpace(r.Number)
-	issues := problem.Name("bar", r.Bar, maxBar, text.InName)
+	issues := problem.Line("bar", r.Bar, maxBar, text.InName)
 	if !r.Checked(tx.Now) || r.CheckedUntil.Sub(tx.Now) > LongestCheck {
 		issues = append(issues, ruleChecked.At("until", int(LongestCheck.Hours()/24)))
 	}

@@ -301,7 +301,7 @@ func checkPhone(number string) error {
 }
 
 func check(n NewLawyer) error {
-	issues := problem.Name("name", n.Name, maxName, text.InName)
+	issues := problem.Name("name", n.Name, maxName)
 	if !text.IsEmail(n.Email) {
 		issues = append(issues, problem.Address("email", n.Email))
 	}

@@ -72,6 +72,7 @@ func TestCreateRefuses(t *testing.T) {
 		{"no address", func(n *lawyer.NewLawyer) { n.Email = "nobody" }, lawyer.ErrInvalid, "email"},
 		{"no phone", func(n *lawyer.NewLawyer) { n.Phone = "" }, lawyer.ErrInvalid, "phone"},
 		{"phone of a country", func(n *lawyer.NewLawyer) { n.Phone = "0199000001" }, lawyer.ErrInvalid, "phone"},
+		{"web address", func(n *lawyer.NewLawyer) { n.Name = "Pay at evil.com" }, lawyer.ErrInvalid, "name"},
 		{"no name", func(n *lawyer.NewLawyer) { n.Name = " " }, lawyer.ErrInvalid, "name"},
 	}
 	for _, tt := range tests {

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"partnerd/internal/text"
 )
 
 // Rule is why a value is refused. Pages put it into words by its key, in the language of the reader; the APIs and the
@@ -39,9 +41,11 @@ func (r *Rule) At(path string, args ...any) Issue {
 
 // Rules that several kinds of values have.
 var (
-	RuleRequired  = DeclareRule("required", IssueInvalidValue, "A value is required.")
-	RuleTooLong   = DeclareRule("toolong", IssueTooLong, "Has %d characters; at most %d are allowed.")
-	RuleUnseen    = DeclareRule("unseen", IssueInvalidValue, "Contains the character %s, which is not allowed here.")
+	RuleRequired = DeclareRule("required", IssueInvalidValue, "A value is required.")
+	RuleTooLong  = DeclareRule("toolong", IssueTooLong, "Has %d characters; at most %d are allowed.")
+	RuleUnseen   = DeclareRule("unseen", IssueInvalidValue, "Contains the character %s, which is not allowed here.")
+	RuleNoLink   = DeclareRule("nolink", IssueInvalidValue,
+		"A name holds no web address, email address or \"@\". Write a space after each dot within a name.")
 	RuleEmail     = DeclareRule("email", IssueInvalidValue, `"%s" is not an email address.`)
 	RuleUnknown   = DeclareRule("unknown", IssueInvalidValue, `"%s" is not one of the values to choose from.`)
 	RuleCatalog   = DeclareRule("catalog", IssueNotInCatalog, `"%s" is not a code of the catalog.`)
@@ -134,8 +138,18 @@ func Address(path, value string) Issue {
 	return RuleEmail.At(path, Shown(value))
 }
 
-// Name says why a value is refused that has 1 to most characters, all of which fit; nil when it is not.
-func Name(path, value string, most int, fits func(rune) bool) []Issue {
+// Name says why a value is refused as the name of a person or an application; nil when it is not.
+// Mails and pages show such names to other people, so a name holds nothing that leads anywhere: see [text.Leads].
+func Name(path, value string, most int) []Issue {
+	issues := Line(path, value, most, text.InName)
+	if issues == nil && text.Leads(value) {
+		issues = []Issue{RuleNoLink.At(path)}
+	}
+	return issues
+}
+
+// Line says why a value is refused that has 1 to most characters, all of which fit; nil when it is not.
+func Line(path, value string, most int, fits func(rune) bool) []Issue {
 	if value == "" {
 		return []Issue{RuleRequired.At(path)}
 	}

@@ -119,11 +119,10 @@ func (s *Service) SetRoles(ctx context.Context, tx postgres.Tx, staffID string, 
 		return before, after, err
 	}
 	before = r.person()
-	n, err := checked(NewPerson{Kind: r.Kind, LawyerID: r.LawyerID, Email: r.Email, Name: r.Name, Language: r.Language, Roles: roles})
-	if err != nil {
-		return before, after, err
+	var issues []problem.Issue
+	if r.Roles, issues = checkedRoles(r.Kind, roles); issues != nil {
+		return before, after, problem.Refuse(ErrInvalid, issues...)
 	}
-	r.Roles = n.Roles
 	return before, r.person(), update(ctx, tx, r.ID, r, "roles")
 }
 

@@ -1,9 +1,12 @@
 package text
 
 import (
+	"regexp"
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"golang.org/x/text/unicode/norm"
 )
 
 // IsName tells whether s, of 1 to maxLength code points, names somebody or something on one line as it is written: control
@@ -17,4 +20,32 @@ func IsName(s string, maxLength int) bool {
 // InName tells whether a name may have the character.
 func InName(r rune) bool {
 	return !unicode.In(r, unicode.Cc, unicode.Zl, unicode.Zp) && (!unicode.Is(unicode.Cf, r) || unicode.Is(unicode.Join_Control, r))
+}
+
+// address is what mail programs make a link of, besides what has an at sign: two slashes, a host name or an IPv4 address.
+// Only a dot with a space or a single letter behind it stands in a person's name, as in "J.R.R. Tolkien".
+var address = regexp.MustCompile(`//|[\pL\pN\pM][.。]\pL[\pL\pM\pN-]+|\d\.\d+\.\d+\.\d`)
+
+// Leads tells whether a name holds a web address, an email address or an at sign. Characters that browsers take for a dot, a
+// slash or an at sign count as these, and what nobody sees hides none.
+func Leads(name string) bool {
+	name = strings.Map(func(r rune) rune {
+		if unicode.In(r, unicode.Join_Control, unicode.Variation_Selector) {
+			return -1
+		}
+		return r
+	}, norm.NFKC.String(name))
+	return strings.Contains(name, "@") || address.MatchString(name)
+}
+
+// MaxMailed is how many characters a name has at most that a mail names.
+const MaxMailed = 100
+
+// Mailed returns a stored name as a mail may name it to somebody else, or the other text in its place: names that were given
+// before the rules of today may break them.
+func Mailed(name, other string) string {
+	if !IsName(name, MaxMailed) || Leads(name) {
+		return other
+	}
+	return name
 }

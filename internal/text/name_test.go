@@ -1,6 +1,9 @@
 package text
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 func TestANameReadsAsItIsWritten(t *testing.T) {
 	t.Parallel()
@@ -14,5 +17,26 @@ func TestANameReadsAsItIsWritten(t *testing.T) {
 	}
 	if IsName("sixsix", 5) || !IsName("fünf5", 5) {
 		t.Error("the length is counted otherwise than in code points")
+	}
+}
+
+// TestANameLeadsNowhere: mails name people and applications to strangers, and mail programs make links of what looks like one.
+func TestANameLeadsNowhere(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]bool{
+		"evil.com": true, "Your bank: EVIL.COM/pay": true, "https://x": true, "//x": true, "www.evil.example": true, "a@b": true, "a＠b": true,
+		"evil。com": true, "evil｡com": true, "evil․com": true, "evil\u200d.com": true, "evil.\ufe0fcom": true, "1.2.3.4": true, "xn.xn--p1ai": true,
+		"пример.рф": true, "J.R.R. Tolkien": false, "St. John": false, "CRM 2.0": false, "CRM 2.0.1": false, "Inc.": false, "Zoé Lefèvre": false,
+		"Allo: Droit / Conseil": false, "... et Cie": false,
+	} {
+		if got := Leads(name); got != want {
+			t.Errorf("Leads(%q) = %v", name, got)
+		}
+		if got := Mailed(name, "?"); (got == name) == want {
+			t.Errorf("Mailed(%q) = %q", name, got)
+		}
+	}
+	if Mailed("a\nb", "?") != "?" || Mailed(strings.Repeat("a", MaxMailed+1), "?") != "?" {
+		t.Error("a mail names what breaks its line, or fills it")
 	}
 }

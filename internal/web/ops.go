@@ -376,7 +376,7 @@ func (p *Pages) doAct(c echo.Context, s staff.Session, a opsAct) error {
 	if !auditEntry.MatchString(call.By.Entry) {
 		return statusError(http.StatusBadRequest)
 	}
-	if issues := problem.Name("reason", call.By.Reason, maxReason, inSentence); issues != nil {
+	if issues := problem.Line("reason", call.By.Reason, maxReason, inSentence); issues != nil {
 		return p.showAct(c, http.StatusUnprocessableEntity, s, a, opsActView{}, problem.Refuse(errInput, issues...))
 	}
 	ctx := c.Request().Context()

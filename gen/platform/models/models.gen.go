@@ -1135,7 +1135,7 @@ type UpdateApplicationRequest struct {
 	// ContactEmail Where notices about the integration go; null for none.
 	ContactEmail *string `json:"contactEmail"`
 
-	// Name What clients see.
+	// Name What clients see. It has no control characters, web address, email address or `@`.
 	Name string `json:"name"`
 
 	// RedirectUris Where clients may be sent back to; https, or http on this machine in a sandbox.

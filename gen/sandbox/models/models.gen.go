@@ -643,7 +643,7 @@ type NewLawyer struct {
 	// Languages Codes of the catalog of languages.
 	Languages []string `json:"languages"`
 
-	// Name What he is called; control characters are refused. Clients and partners never see it.
+	// Name Name of the lawyer. It has no control characters, web address, email address or `@`. Clients and partners never see it.
 	Name string `json:"name"`
 }
 
@@ -652,7 +652,7 @@ type NewTestClient struct {
 	// BalanceCents What its wallet holds, in cents; nothing when it is left out.
 	BalanceCents *int64 `json:"balanceCents,omitempty"`
 
-	// Name What it is called; control characters are refused.
+	// Name Name of the client. It has no control characters, web address, email address or `@`.
 	Name string `json:"name"`
 
 	// PhoneVerified Whether it has a verified number; without it, it has none.

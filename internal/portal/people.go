@@ -99,6 +99,11 @@ func (s *Service) InviteTo(ctx context.Context, tx postgres.Tx, sentBy string, a
 	if _, err := endLinks(ctx, tx, "application_id = ? AND lower(email) = lower(?)", a.ID, email); err != nil { // the new one replaces it
 		return i, "", err
 	}
+	by, err := s.deps.Staff.SenderOf(ctx, tx, sentBy, language)
+	if err != nil {
+		return i, "", err
+	}
+	of := text.Mailed(a.Name, a.ID)
 	token := tx.NewSecret("lnk")
 	r := linkRow{ID: tx.NewID(id.Invitation), TokenHash: id.DigestOf(token), ApplicationID: a.ID, Role: role,
 		Email: email, Language: language, SentBy: sentBy, ExpiresAt: tx.Now.Add(InvitationLifetime)}
@@ -107,11 +112,16 @@ func (s *Service) InviteTo(ctx context.Context, tx postgres.Tx, sentBy string, a
 	}
 	i = Invitation{r.ID, r.Email, r.Role, r.ExpiresAt}
 	if known.ID != "" && known.Kind != staff.Partner {
-		return i, "", s.send(ctx, tx, email, language, "portal.taken")
+		return i, "", s.send(ctx, tx, email, language, "portal.taken", by, of)
 	}
 	link = s.link(token)
-	// Not the application's name: it would let strangers write to any address through us.
-	return i, link, s.send(ctx, tx, email, language, "portal.invitation", link)
+	args := []any{by, of, role, link, r.ExpiresAt.Format(noticeTime)}
+	key := "portal.invitation"
+	same := func(l linkRow) bool { return strings.EqualFold(l.Email, email) }
+	if at := slices.IndexFunc(waiting, same); at >= 0 {
+		key, args = "portal.invitation.again", append(args, waiting[at].CreatedAt.Format(noticeTime))
+	}
+	return i, link, s.send(ctx, tx, email, language, key, s.worded(language, args)...)
 }
 
 func checkInvitation(email string, role Role, language string) (issues []problem.Issue) {

@@ -444,7 +444,29 @@ func TestSigningUp(t *testing.T) {
 	}
 }
 
-// An invitation is for the reader of the mail: somebody known joins, a stranger becomes a person first, and neither tells who invites.
+// Names that were stored before they were held to the rules of today lead readers of an invitation nowhere.
+func TestAnInvitationNamesNothingThatLeadsAway(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, true)
+	for _, statement := range []string{"UPDATE applications SET name = 'Pay at evil.com'", "UPDATE staff SET name = 'Call https://evil.com'"} {
+		if _, err := h.deps.DB.Pool().Exec(t.Context(), statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h.tx(func(tx postgres.Tx) (err error) {
+		h.app, err = h.deps.Applications.Get(t.Context(), tx, h.app.ID)
+		return err
+	})
+	if err := h.invite(h.by(Owner), "stranger@crm.example", Viewer, "fr"); err != nil {
+		t.Fatal(err)
+	}
+	m := h.mailed("stranger@crm.example", "/join?token=")
+	if strings.Contains(m.Text, "evil.com") || !strings.Contains(m.Text, "owner@crm.example vous invite à rejoindre l’application «\u00a0"+h.app.ID) {
+		t.Error(m.Text)
+	}
+}
+
+// An invitation is for the reader of the mail: somebody known joins, a stranger becomes a person first, and the mail names who invites and the application.
 func TestInvitations(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, true)
@@ -471,7 +493,7 @@ func TestInvitations(t *testing.T) {
 			t.Errorf("%q: %v", bad, err)
 		}
 	}
-	if m := h.mailed("op@partners.example", "another address"); strings.Contains(m.Text, "token=") || strings.Contains(m.Text, other.Application.Name) {
+	if m := h.mailed("op@partners.example", "another address"); strings.Contains(m.Text, "token=") || !strings.Contains(m.Text, "(developer@crm.example) invited you to the application “Second”") {
 		t.Errorf("%+v", m)
 	}
 	h.tx(func(tx postgres.Tx) error { // the one that counts is read from an operator's hand: several were mailed
@@ -479,8 +501,12 @@ func TestInvitations(t *testing.T) {
 		token = tokenOf(link)
 		return err
 	})
-	if m := h.mailed("stranger@crm.example", "/join?token="); strings.Contains(m.Text, other.Application.Name) {
-		t.Error("strangers write to anybody through the name of their application")
+	for _, email := range []string{"stranger@crm.example", "viewer@crm.example"} {
+		h.mailed(email, "Pia Partner (developer@crm.example) invites you to the application “Second”")
+	}
+	if m := h.mailed("viewer@crm.example", "replaces the one of 2026-06-01 08:30 UTC"); !strings.Contains(m.Text, "the team of partnerd invites you") ||
+		m.Subject != "Your new invitation to an application" {
+		t.Errorf("%+v", m)
 	}
 	_, waiting, err := h.People(ctx, h.deps.DB.Read(), by)
 	if err != nil || len(waiting) != 3 {

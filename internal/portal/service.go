@@ -203,6 +203,9 @@ func (s *Service) tellChange(ctx context.Context, tx postgres.Tx, before, after 
 	return nil
 }
 
+// noticeTime is how mails write a time.
+const noticeTime = "2006-01-02 15:04 UTC"
+
 // contactLanguage is that of mail to the contact of an application, whose language nobody knows.
 const contactLanguage = "en"
 
@@ -314,7 +317,7 @@ func (s *Service) tellOne(ctx context.Context, tx postgres.Tx, a application.App
 	if err != nil {
 		return err
 	}
-	return s.send(ctx, tx, to, lang, "portal.notice", name, a.Name, event, tx.Now.Format("2006-01-02 15:04 UTC"), s.deps.BaseURL+"/developers/apps/"+a.ID)
+	return s.send(ctx, tx, to, lang, "portal.notice", name, a.Name, event, tx.Now.Format(noticeTime), s.deps.BaseURL+"/developers/apps/"+a.ID)
 }
 
 // worded puts roles into words.

@@ -47,7 +47,7 @@ func (s *Service) Tell(ctx context.Context, tx postgres.Tx, a application.Applic
 				return err
 			}
 		}
-		err := s.send(ctx, tx, r.email, r.language, "portal.told", a.Name, tx.Now.Format("2006-01-02 15:04 UTC"), strings.Join(events, "\n"),
+		err := s.send(ctx, tx, r.email, r.language, "portal.told", a.Name, tx.Now.Format(noticeTime), strings.Join(events, "\n"),
 			s.deps.BaseURL+"/developers/apps/"+a.ID)
 		if err != nil {
 			return err

@@ -2,6 +2,7 @@ package staff
 
 import (
 	"context"
+	"errors"
 	"net/url"
 	"slices"
 	"strings"
@@ -64,7 +65,7 @@ func (s *Service) Invite(ctx context.Context, tx postgres.Tx, n NewPerson) (p Pe
 	if err := insertPerson(ctx, tx, r); err != nil {
 		return Person{}, "", err
 	}
-	link, err = s.mailInvitation(ctx, tx, r, n.SentBy)
+	link, err = s.mailInvitation(ctx, tx, r, "staff.invitation", n.SentBy)
 	return r.person(), link, err
 }
 
@@ -92,7 +93,7 @@ func (s *Service) Reinvite(ctx context.Context, tx postgres.Tx, staffID, sentBy 
 	if err := s.endAll(ctx, tx, r.ID); err != nil {
 		return Person{}, "", err
 	}
-	link, err = s.mailInvitation(ctx, tx, r, sentBy)
+	link, err = s.mailInvitation(ctx, tx, r, "staff.invitation.again", sentBy)
 	return r.person(), link, err
 }
 
@@ -215,14 +216,35 @@ func (s *Service) List(ctx context.Context, tx postgres.Tx, kind Kind) ([]Person
 	return list, nil
 }
 
-func (s *Service) mailInvitation(ctx context.Context, tx postgres.Tx, r staffRow, sentBy string) (link string, err error) {
+// mailInvitation mails a link in the wording of key, which names who sends it.
+func (s *Service) mailInvitation(ctx context.Context, tx postgres.Tx, r staffRow, key, sentBy string) (link string, err error) {
+	by, err := s.SenderOf(ctx, tx, sentBy, r.Language)
+	if err != nil {
+		return "", err
+	}
 	token := tx.NewSecret("lnk")
 	l := linkRow{TokenHash: id.DigestOf(token), Kind: kindInvite, StaffID: r.ID, SentBy: sentBy, ExpiresAt: tx.Now.Add(InvitationLifetime)}
 	if err := insertLink(ctx, tx, l); err != nil {
 		return "", err
 	}
 	link = s.link("/staff/invitation", token)
-	return link, s.send(ctx, tx, r, "staff.invitation", r.Name, link)
+	return link, s.send(ctx, tx, r, key, r.Name, by, link, l.ExpiresAt.Format(noticeTime))
+}
+
+// SenderOf is how a mail in a language names who sends an invitation, given as the audit names them: a person by name and
+// proven address, the command line as our team.
+func (s *Service) SenderOf(ctx context.Context, tx postgres.Tx, sentBy, language string) (string, error) {
+	r, err := personByID(ctx, tx, sentBy)
+	if errors.Is(err, ErrNotFound) {
+		return s.texts.Get(language, "sender.team")
+	}
+	if err != nil {
+		return "", err
+	}
+	if name := text.Mailed(r.Name, ""); name != "" {
+		return name + " (" + r.Email + ")", nil
+	}
+	return r.Email, nil
 }
 
 func (s *Service) link(path, token string) string {

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"errors"
 	"fmt"
 	"html"
 	"net/http"
@@ -465,4 +466,49 @@ func TestWorkersLookAfterTheirSignIn(t *testing.T) {
 	w.get("/ops").wantRedirect(t, http.StatusSeeOther, "/staff/login?next=%2Fops") // signed out by it
 	f.clock.Advance(time.Minute)
 	w.enter(b, w.code()).wantRedirect(t, http.StatusSeeOther, "/ops") // the second factor is the same
+}
+
+// The mail of an invitation names who sends it, says when it ends, and tells a new one from the one before. A name that
+// leads somewhere is refused, and an operator who has one from before still gets other roles.
+func TestAnInvitationToWorkNamesWhoSendsIt(t *testing.T) {
+	t.Parallel()
+	f, ctx := newFixture(t).work(), t.Context()
+	invited := staff.NewPerson{Kind: staff.Operator, Email: "olga@partners.example", Name: "Olga Operator", Language: "en", Roles: []staff.Role{staff.Admin}}
+	olga := f.invitedBy(func(tx postgres.Tx) (staff.Person, string, error) { return f.staff.Invite(ctx, tx, invited) })
+	if m := f.mail(1); !strings.Contains(m.Text, "the team of partnerd invites you") || !strings.Contains(m.Text, " UTC.") {
+		t.Error(m.Text)
+	}
+	invited.Email, invited.SentBy = "new@partners.example", olga.ID
+	anew := f.invitedBy(func(tx postgres.Tx) (staff.Person, string, error) { return f.staff.Invite(ctx, tx, invited) })
+	if m := f.mail(2); !strings.Contains(m.Text, "Olga Operator (olga@partners.example) invites you") || m.Subject != "Your access to partnerd" {
+		t.Error(m)
+	}
+	f.invitedBy(func(tx postgres.Tx) (staff.Person, string, error) { return f.staff.Reinvite(ctx, tx, anew.ID, olga.ID) })
+	if m := f.mail(3); !strings.Contains(m.Text, "Olga Operator (olga@partners.example) sends you a new invitation") ||
+		m.Subject != "Your new invitation to partnerd" {
+		t.Error(m)
+	}
+	invited.Email, invited.Name = "other@partners.example", "Pay at evil.com"
+	if err := f.db.InTx(ctx, func(tx postgres.Tx) error { _, _, err := f.staff.Invite(ctx, tx, invited); return err }); !errors.Is(err, staff.ErrInvalid) {
+		t.Error(err)
+	}
+	f.tx(func(tx postgres.Tx) {
+		if err := tx.Gorm(ctx).Exec("UPDATE staff SET name = 'Pay at evil.com' WHERE id = ?", anew.ID).Error; err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := f.staff.SetRoles(ctx, tx, anew.ID, []staff.Role{staff.Support}); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func (f *fixture) invitedBy(do func(postgres.Tx) (staff.Person, string, error)) (p staff.Person) {
+	f.t.Helper()
+	f.tx(func(tx postgres.Tx) {
+		var err error
+		if p, _, err = do(tx); err != nil {
+			f.t.Fatal(err)
+		}
+	})
+	return p
 }

@@ -72,7 +72,8 @@ func (p platform) CheckSignature(ctx context.Context, r server.CheckSignatureReq
 }
 
 func itself(ctx context.Context) portal.Caller {
-	return portal.Itself(requestOf(ctx).Principal.ApplicationID)
+	r := requestOf(ctx)
+	return portal.Itself(r.Principal.ApplicationID, r.Address)
 }
 
 func (p platform) applicationView(ctx context.Context, a application.Application) models.Application {

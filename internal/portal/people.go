@@ -178,7 +178,7 @@ func (s *Service) SetRole(ctx context.Context, by Caller, staffID string, role R
 		if err != nil {
 			return nil, err
 		}
-		return map[string]any{"person": staffID, "before": before, "after": role}, s.tell(ctx, tx, a, "role", to.Email, role)
+		return map[string]any{"person": staffID, "before": before, "after": role}, s.tell(ctx, tx, by, a, "role", to.Email, role)
 	})
 }
 
@@ -192,7 +192,7 @@ func (s *Service) Remove(ctx context.Context, by Caller, staffID string) error {
 		if err != nil {
 			return nil, err
 		}
-		if err := s.tell(ctx, tx, a, "removed", to.Email); err != nil { // an owner who is removed is told, too
+		if err := s.tell(ctx, tx, by, a, "removed", to.Email); err != nil { // an owner who is removed is told, too
 			return nil, err
 		}
 		if err := endSent(ctx, tx, a.ID, staffID); err != nil {

@@ -8,6 +8,7 @@ import (
 	"partnerd/internal/application"
 	"partnerd/internal/problem"
 	"partnerd/internal/ratelimit"
+	"partnerd/internal/staff"
 )
 
 // Limits of what people make at the portal.
@@ -70,10 +71,13 @@ var ErrPortal = problem.Declare(problem.Forbidden, "PORTAL_REQUIRED",
 type Caller struct {
 	StaffID       string // empty: the application itself
 	ApplicationID string
+	Device        staff.Device // named in the mails about what is changed
 }
 
-// Itself is the application that shows its credentials.
-func Itself(applicationID string) Caller { return Caller{ApplicationID: applicationID} }
+// Itself is the application that shows its credentials, at an address.
+func Itself(applicationID, address string) Caller {
+	return Caller{ApplicationID: applicationID, Device: staff.Device{Address: address}}
+}
 
 func (c Caller) actor() string {
 	if c.StaffID == "" {

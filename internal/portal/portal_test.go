@@ -154,7 +154,7 @@ func (h *house) join(email string, role Role) (staffID string) {
 	return staffID
 }
 
-func (h *house) by(role Role) Caller { return Caller{h.people[role], h.app.ID} }
+func (h *house) by(role Role) Caller { return Caller{StaffID: h.people[role], ApplicationID: h.app.ID} }
 
 // mailed waits for the message to an address with that part.
 func (h *house) mailed(address, part string) mail.Message {
@@ -251,27 +251,27 @@ func TestEveryActIsForItsRolesAndIsRecorded(t *testing.T) {
 				t.Errorf("%s by a %s: %v, %+v", a.name, r, err, after[:1])
 			}
 		}
-		for who, by := range map[string]Caller{"a stranger": {"stf_none", h.app.ID}, "somebody of another application": {h.people[Developer], stranger.Application.ID}} {
+		for who, by := range map[string]Caller{"a stranger": {StaffID: "stf_none", ApplicationID: h.app.ID}, "somebody of another application": {StaffID: h.people[Developer], ApplicationID: stranger.Application.ID}} {
 			if err := a.do(h, by); !errors.Is(err, problem.ErrNotFound) {
 				t.Errorf("%s by %s: %v", a.name, who, err)
 			}
 		}
 	}
 	for _, a := range acts()[:3] { // those of the Platform API
-		if err := a.do(h, Itself(h.app.ID)); err != nil {
+		if err := a.do(h, Itself(h.app.ID, "203.0.113.7")); err != nil {
 			t.Errorf("%s by the application: %v", a.name, err)
 		}
 		if e := must(audit.List(t.Context(), h.deps.DB.Read(), h.app.ID, 0, 1))[0]; e.Action != a.name || e.Actor != h.app.ID {
 			t.Errorf("%+v", e)
 		}
 	}
-	if err := h.invite(Itself(h.app.ID), "x@crm.example", Viewer, "en"); !errors.Is(err, problem.ErrNotFound) {
+	if err := h.invite(Itself(h.app.ID, "203.0.113.7"), "x@crm.example", Viewer, "en"); !errors.Is(err, problem.ErrNotFound) {
 		t.Errorf("an application invites: %v", err)
 	}
 	if got := must(h.Applications(t.Context(), h.deps.DB.Read(), h.people[Viewer])); len(got) != 2 || got[0].Application.ID != h.app.ID || got[0].Role != Viewer || got[1].Role != Owner {
 		t.Errorf("%+v", got)
 	}
-	for _, by := range []Caller{{h.people[Owner], stranger.Application.ID}, {"stf_none", h.app.ID}} {
+	for _, by := range []Caller{{StaffID: h.people[Owner], ApplicationID: stranger.Application.ID}, {StaffID: "stf_none", ApplicationID: h.app.ID}} {
 		if _, err := h.Membership(t.Context(), h.deps.DB.Read(), by); !errors.Is(err, problem.ErrNotFound) {
 			t.Errorf("%+v: %v", by, err)
 		}
@@ -309,9 +309,9 @@ func TestAnApplicationKeepsAnOwner(t *testing.T) {
 			go func() {
 				defer wg.Done()
 				if round%2 == 0 {
-					faults[i] = h.SetRole(ctx, Caller{pair[i], h.app.ID}, pair[1-i], Developer)
+					faults[i] = h.SetRole(ctx, Caller{StaffID: pair[i], ApplicationID: h.app.ID}, pair[1-i], Developer)
 				} else {
-					faults[i] = h.SetRole(ctx, Caller{pair[i], h.app.ID}, pair[i], Developer)
+					faults[i] = h.SetRole(ctx, Caller{StaffID: pair[i], ApplicationID: h.app.ID}, pair[i], Developer)
 				}
 			}()
 		}
@@ -330,7 +330,7 @@ func TestAnApplicationKeepsAnOwner(t *testing.T) {
 			t.Fatalf("round %d: owners %v, %v", round, owners, faults)
 		}
 		if owners[0] != h.people[Owner] { // begin again with the same
-			if err := errors.Join(h.SetRole(ctx, Caller{owners[0], h.app.ID}, h.people[Owner], Owner), h.SetRole(ctx, h.by(Owner), owners[0], Developer)); err != nil {
+			if err := errors.Join(h.SetRole(ctx, Caller{StaffID: owners[0], ApplicationID: h.app.ID}, h.people[Owner], Owner), h.SetRole(ctx, h.by(Owner), owners[0], Developer)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -444,6 +444,39 @@ func TestSigningUp(t *testing.T) {
 	}
 }
 
+// A mail about a change says who made it and from where, in the language of the reader.
+func TestMailsSayWhoChangedAnApplicationAndFromWhere(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, true)
+	const agent = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"
+	by := h.by(Developer)
+	by.Device = staff.Device{UserAgent: agent, Address: "203.0.113.7"}
+	contact := "contact@crm.example"
+	if _, err := h.Update(t.Context(), by, Change{ContactEmail: &contact}); err != nil {
+		t.Fatal(err)
+	}
+	rotate := func(by Caller) {
+		h.tx(func(tx postgres.Tx) error {
+			_, _, err := h.RotateSecret(t.Context(), tx, by, application.Rotation{EndPrevious: true})
+			return err
+		})
+	}
+	rotate(by)
+	const person = "by Pia Partner (developer@crm.example), with Firefox, Linux, from the address 203.0.113.7"
+	h.mailed("owner@crm.example", "its client secret was replaced (2026-06-01 08:30 UTC, "+person+")")
+	h.mailed(contact, person)
+	h.mailed("owner@crm.example", "its settings were changed. Name: Demo CRM")
+	h.tx(func(tx postgres.Tx) error { return h.deps.Staff.SetLanguage(t.Context(), tx, h.people[Owner], "fr") })
+	rotate(Itself(h.app.ID, "203.0.113.8"))
+	h.mailed("owner@crm.example", "avec le secret client de l’application, depuis l’adresse 203.0.113.8")
+	owner := h.by(Owner)
+	owner.Device.Address = "203.0.113.9"
+	if err := h.Remove(t.Context(), owner, h.people[Viewer]); err != nil {
+		t.Fatal(err)
+	}
+	h.mailed("owner@crm.example", "par Pia Partner (owner@crm.example), depuis l’adresse 203.0.113.9")
+}
+
 // Names that were stored before they were held to the rules of today lead readers of an invitation nowhere.
 func TestAnInvitationNamesNothingThatLeadsAway(t *testing.T) {
 	t.Parallel()
@@ -479,7 +512,7 @@ func TestInvitations(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	by, token := Caller{h.people[Developer], other.Application.ID}, ""
+	by, token := Caller{StaffID: h.people[Developer], ApplicationID: other.Application.ID}, ""
 	for _, email := range []string{"stranger@crm.example", "viewer@crm.example", "op@partners.example"} {
 		if err := h.invite(by, email, Viewer, "en"); err != nil {
 			t.Errorf("%s: %v", email, err)
@@ -523,7 +556,7 @@ func TestInvitations(t *testing.T) {
 		}
 		return err
 	})
-	if got := must(h.Membership(ctx, h.deps.DB.Read(), Caller{h.people[Viewer], other.Application.ID})); got.Role != Viewer {
+	if got := must(h.Membership(ctx, h.deps.DB.Read(), Caller{StaffID: h.people[Viewer], ApplicationID: other.Application.ID})); got.Role != Viewer {
 		t.Errorf("%+v", got)
 	}
 	for _, i := range waiting {
@@ -693,7 +726,7 @@ func TestInvitationsAreBounded(t *testing.T) {
 		t.Errorf("after taking all back: %v", err)
 	}
 	other := must(h.create(h.people[Owner], application.NewApplication{Name: "Second", RedirectURIs: []string{"https://crm.example/2"}})).Application
-	if err := h.invite(Caller{h.people[Owner], other.ID}, "one-more@mail.example", Viewer, "en"); !errors.Is(err, problem.ErrRateLimited) {
+	if err := h.invite(Caller{StaffID: h.people[Owner], ApplicationID: other.ID}, "one-more@mail.example", Viewer, "en"); !errors.Is(err, problem.ErrRateLimited) {
 		t.Errorf("the same person for another application: %v", err)
 	}
 	h.clock.Advance(25 * time.Hour)
@@ -706,7 +739,7 @@ func TestInvitationsAreBounded(t *testing.T) {
 	if err := invite(h.by(Owner)); !errors.Is(err, ErrTooMany) {
 		t.Errorf("a flood: %v", err)
 	}
-	if err := invite(Caller{h.people[Owner], other.ID}); err != nil {
+	if err := invite(Caller{StaffID: h.people[Owner], ApplicationID: other.ID}); err != nil {
 		t.Errorf("another application: %v", err)
 	}
 }
@@ -767,7 +800,7 @@ func TestASecretMovesNoClients(t *testing.T) {
 	t.Parallel()
 	for _, sandbox := range []bool{false, true} {
 		h := newHouse(t, sandbox)
-		ctx, itself := t.Context(), Itself(h.app.ID)
+		ctx, itself := t.Context(), Itself(h.app.ID, "203.0.113.7")
 		evil, name, contact := []string{"https://crm.example/cb", "https://evil.example/take"}, "Your Bank", "contact@crm.example"
 		want := ErrPortal
 		if sandbox {

@@ -165,7 +165,7 @@ func (s *Service) Update(ctx context.Context, by Caller, c Change) (after applic
 		if leads && by.StaffID == "" && !s.deps.Sandbox {
 			return ErrPortal
 		}
-		if err := s.tellChange(ctx, tx, before, after); err != nil {
+		if err := s.tellChange(ctx, tx, by, before, after); err != nil {
 			return err
 		}
 		return record(ctx, tx, by, "application.update", after.ID, map[string]settings{"before": was, "after": is})
@@ -185,9 +185,9 @@ func settingsOf(a application.Application) settings {
 }
 
 // tellChange writes to the owners and to the contact, the one before and the one after, what the settings are now.
-func (s *Service) tellChange(ctx context.Context, tx postgres.Tx, before, after application.Application) error {
-	args := []any{after.Name, strings.Join(after.RedirectURIs, " "), cmp.Or(after.ContactEmail, "–")}
-	if err := s.tell(ctx, tx, before, "settings", args...); err != nil {
+func (s *Service) tellChange(ctx context.Context, tx postgres.Tx, by Caller, before, after application.Application) error {
+	args := []any{text.Mailed(after.Name, after.ID), strings.Join(after.RedirectURIs, " "), cmp.Or(after.ContactEmail, "–")}
+	if err := s.tell(ctx, tx, by, before, "settings", args...); err != nil {
 		return err
 	}
 	contacts := []string{before.ContactEmail, after.ContactEmail}
@@ -196,7 +196,7 @@ func (s *Service) tellChange(ctx context.Context, tx postgres.Tx, before, after 
 		if to == "" {
 			continue
 		}
-		if err := s.tellOne(ctx, tx, before, to, contactLanguage, before.Name, "settings", args); err != nil {
+		if err := s.tellOne(ctx, tx, by, before, reader{to, contactLanguage, text.Mailed(before.Name, before.ID)}, "settings", args); err != nil {
 			return err
 		}
 	}
@@ -217,7 +217,7 @@ func (s *Service) RotateSecret(ctx context.Context, tx postgres.Tx, by Caller, r
 		if secret, err = s.deps.Applications.RotateSecret(ctx, tx, a.ID, r); err != nil {
 			return nil, err
 		}
-		return rotated{until, r.EndPrevious}, s.tell(ctx, tx, a, "secret.rotated")
+		return rotated{until, r.EndPrevious}, s.tell(ctx, tx, by, a, "secret.rotated")
 	})
 	return secret, until, err
 }
@@ -234,7 +234,7 @@ func (s *Service) EndPreviousSecret(ctx context.Context, by Caller) error {
 		if err := s.deps.Applications.EndPreviousSecret(ctx, tx, a.ID); err != nil {
 			return nil, err
 		}
-		return nil, s.tell(ctx, tx, a, "secret.ended")
+		return nil, s.tell(ctx, tx, by, a, "secret.ended")
 	})
 }
 
@@ -291,8 +291,8 @@ func record(ctx context.Context, tx postgres.Tx, by Caller, action, applicationI
 	return audit.Record(ctx, tx, audit.Entry{Actor: by.actor(), Action: action, Subject: applicationID, Reason: by.why(), Details: details})
 }
 
-// tell writes to the owners of an application what was changed.
-func (s *Service) tell(ctx context.Context, tx postgres.Tx, a application.Application, what string, args ...any) error {
+// tell writes to the owners of an application what was changed, and by whom.
+func (s *Service) tell(ctx context.Context, tx postgres.Tx, by Caller, a application.Application, what string, args ...any) error {
 	rows, err := membersOf(ctx, tx, a.ID)
 	if err != nil {
 		return err
@@ -305,19 +305,43 @@ func (s *Service) tell(ctx context.Context, tx postgres.Tx, a application.Applic
 		if err != nil {
 			return err
 		}
-		if err := s.tellOne(ctx, tx, a, to.Email, to.Language, to.Name, what, args); err != nil {
+		if err := s.tellOne(ctx, tx, by, a, reader{to.Email, to.Language, to.Name}, what, args); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (s *Service) tellOne(ctx context.Context, tx postgres.Tx, a application.Application, to, lang, name, what string, args []any) error {
-	event, err := s.texts.Get(lang, "portal.notice."+what, s.worded(lang, args)...)
+// reader is whom a mail greets.
+type reader struct{ email, language, name string }
+
+func (s *Service) tellOne(ctx context.Context, tx postgres.Tx, by Caller, a application.Application, to reader, what string, args []any) error {
+	event, err := s.texts.Get(to.language, "portal.notice."+what, s.worded(to.language, args)...)
 	if err != nil {
 		return err
 	}
-	return s.send(ctx, tx, to, lang, "portal.notice", name, a.Name, event, tx.Now.Format(noticeTime), s.deps.BaseURL+"/developers/apps/"+a.ID)
+	from, err := s.madeBy(ctx, tx, by, to.language)
+	if err != nil {
+		return err
+	}
+	return s.send(ctx, tx, to.email, to.language, "portal.notice", to.name, text.Mailed(a.Name, a.ID), event,
+		tx.Now.Format(noticeTime), from, s.deps.BaseURL+"/developers/apps/"+a.ID)
+}
+
+// madeBy says in a language who made a change, and from where.
+func (s *Service) madeBy(ctx context.Context, tx postgres.Tx, by Caller, language string) (string, error) {
+	address := cmp.Or(text.Printable(by.Device.Address), "–")
+	if by.StaffID == "" {
+		return s.texts.Get(language, "portal.by.secret", address)
+	}
+	who, err := s.deps.Staff.SenderOf(ctx, tx, by.StaffID, language)
+	if err != nil {
+		return "", err
+	}
+	if browser := text.Browser(by.Device.UserAgent); browser != "" {
+		return s.texts.Get(language, "portal.by.browser", who, browser, address)
+	}
+	return s.texts.Get(language, "portal.by.person", who, address)
 }
 
 // worded puts roles into words.

@@ -153,10 +153,10 @@ func (s *Service) Join(ctx context.Context, tx postgres.Tx, token, name, plain s
 	if r.ApplicationID == "" {
 		return p, session, audit.Record(ctx, tx, audit.Entry{Actor: p.ID, Action: "portal.sign_up", Subject: p.ID, Reason: "By a link in a mail."})
 	}
-	return p, session, s.join(ctx, tx, r, p)
+	return p, session, s.join(ctx, tx, Caller{p.ID, r.ApplicationID, d}, r, p)
 }
 
-func (s *Service) join(ctx context.Context, tx postgres.Tx, r linkRow, p staff.Person) error {
+func (s *Service) join(ctx context.Context, tx postgres.Tx, by Caller, r linkRow, p staff.Person) error {
 	a, err := s.deps.Applications.Get(ctx, tx, r.ApplicationID)
 	if err != nil {
 		return err
@@ -165,7 +165,7 @@ func (s *Service) join(ctx context.Context, tx postgres.Tx, r linkRow, p staff.P
 	if err != nil || !added {
 		return err
 	}
-	if err := s.tell(ctx, tx, a, "joined", p.Email, r.Role); err != nil {
+	if err := s.tell(ctx, tx, by, a, "joined", p.Email, r.Role); err != nil {
 		return err
 	}
 	return audit.Record(ctx, tx, audit.Entry{Actor: p.ID, Action: "application.join", Subject: a.ID, Reason: "By a link in a mail.", Details: map[string]any{"role": r.Role, "invitation": r.ID}})

@@ -18,7 +18,6 @@ type Told struct {
 
 // Tell writes to the owners of an application, and to contacts, what our operators have changed.
 func (s *Service) Tell(ctx context.Context, tx postgres.Tx, a application.Application, contacts []string, all ...Told) error {
-	type reader struct{ email, language string }
 	var readers []reader
 	members, _, err := s.PeopleOf(ctx, tx, a.ID)
 	if err != nil {
@@ -32,12 +31,12 @@ func (s *Service) Tell(ctx context.Context, tx postgres.Tx, a application.Applic
 		if err != nil {
 			return err
 		}
-		readers = append(readers, reader{p.Email, p.Language})
+		readers = append(readers, reader{p.Email, p.Language, p.Name})
 	}
 	for _, contact := range contacts {
 		known := func(r reader) bool { return strings.EqualFold(r.email, contact) }
 		if contact != "" && !slices.ContainsFunc(readers, known) {
-			readers = append(readers, reader{contact, text.Languages[0]}) // whose language nobody knows
+			readers = append(readers, reader{email: contact, language: contactLanguage}) // whose language nobody knows
 		}
 	}
 	for _, r := range readers {
@@ -47,7 +46,7 @@ func (s *Service) Tell(ctx context.Context, tx postgres.Tx, a application.Applic
 				return err
 			}
 		}
-		err := s.send(ctx, tx, r.email, r.language, "portal.told", a.Name, tx.Now.Format(noticeTime), strings.Join(events, "\n"),
+		err := s.send(ctx, tx, r.email, r.language, "portal.told", text.Mailed(a.Name, a.ID), tx.Now.Format(noticeTime), strings.Join(events, "\n"),
 			s.deps.BaseURL+"/developers/apps/"+a.ID)
 		if err != nil {
 			return err

@@ -34,7 +34,7 @@ func (s *Service) SetWebhookURL(ctx context.Context, by Caller, url string) erro
 		if url == "" {
 			what, args = "url.removed", nil
 		}
-		return map[string]any{"before": before.URL, "after": url}, s.tell(ctx, tx, a, what, args...)
+		return map[string]any{"before": before.URL, "after": url}, s.tell(ctx, tx, by, a, what, args...)
 	})
 }
 
@@ -46,7 +46,7 @@ func (s *Service) RotateWebhookSecret(ctx context.Context, tx postgres.Tx, by Ca
 		if secret, err = s.deps.Webhooks.RotateSecret(ctx, tx, a.ID, endPrevious); err != nil {
 			return nil, err
 		}
-		return rotated{until, endPrevious}, s.tell(ctx, tx, a, "signing.rotated")
+		return rotated{until, endPrevious}, s.tell(ctx, tx, by, a, "signing.rotated")
 	})
 	return secret, until, err
 }

@@ -231,8 +231,8 @@ func (s *Service) mailInvitation(ctx context.Context, tx postgres.Tx, r staffRow
 	return link, s.send(ctx, tx, r, key, r.Name, by, link, l.ExpiresAt.Format(noticeTime))
 }
 
-// SenderOf is how a mail in a language names who sends an invitation, given as the audit names them: a person by name and
-// proven address, the command line as our team.
+// SenderOf is how a mail in a language names who invited somebody or changed something, given as the audit names them: a
+// person by name and proven address, the command line as our team.
 func (s *Service) SenderOf(ctx context.Context, tx postgres.Tx, sentBy, language string) (string, error) {
 	r, err := personByID(ctx, tx, sentBy)
 	if errors.Is(err, ErrNotFound) {

@@ -120,7 +120,8 @@ func (p *Pages) membership(c echo.Context, s staff.Session) (portal.Membership, 
 
 func (p *Pages) withAct(a devAct, h func(echo.Context, staff.Session, devAct, devCall) error) echo.HandlerFunc {
 	return p.withPartner(func(c echo.Context, s staff.Session) error {
-		call := devCall{By: portal.Caller{StaffID: s.Person.ID, ApplicationID: c.Param("app")}, Subject: c.Param("id"), Lang: p.language(c), Form: c.Request().PostForm}
+		by := portal.Caller{StaffID: s.Person.ID, ApplicationID: c.Param("app"), Device: deviceOf(c)}
+		call := devCall{By: by, Subject: c.Param("id"), Lang: p.language(c), Form: c.Request().PostForm}
 		if a.Need != "" {
 			m, err := p.membership(c, s)
 			if err != nil {

@@ -12,6 +12,7 @@ import (
 
 	"partnerd/internal/account"
 	"partnerd/internal/postgres"
+	"partnerd/internal/text"
 )
 
 type loginView struct {
@@ -140,7 +141,7 @@ func (p *Pages) signIn(c echo.Context, client account.Client, next string, by pr
 		if _, seen, err := p.deps.Accounts.Knows(ctx, tx, before, client.Email); err != nil || seen || by.mailbox {
 			return err
 		}
-		return p.deps.SelfService.NotifyBrowser(ctx, tx, client, p.language(c), browserName(agent))
+		return p.deps.SelfService.NotifyBrowser(ctx, tx, client, p.language(c), text.Browser(agent))
 	})
 	if errors.Is(err, account.ErrBadCredentials) { // since the proof, the account was disabled or the passkey removed
 		now, err := p.deps.Accounts.Get(ctx, p.deps.DB.Read(), client.ID)

@@ -16,6 +16,7 @@ import (
 	"partnerd/internal/id"
 	"partnerd/internal/password"
 	"partnerd/internal/postgres"
+	"partnerd/internal/text"
 )
 
 // passwordFault is the text about a password that may not be chosen; length is that about one that is too short or too long.
@@ -118,7 +119,7 @@ func (p *Pages) recovery(ctx context.Context, tx postgres.Tx, clientID string) (
 	}
 	sessions, err := p.deps.Accounts.Sessions(ctx, tx, clientID, "")
 	for _, s := range sessions {
-		v.Sessions = append(v.Sessions, sessionView{s, browserName(s.Device.UserAgent)})
+		v.Sessions = append(v.Sessions, sessionView{s, text.Browser(s.Device.UserAgent)})
 	}
 	return v, err
 }

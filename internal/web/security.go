@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -12,6 +11,7 @@ import (
 	"partnerd/internal/account"
 	"partnerd/internal/passkey"
 	"partnerd/internal/postgres"
+	"partnerd/internal/text"
 )
 
 const passwordsPerMinute = 10 // tries at the present password, of one client
@@ -46,7 +46,7 @@ func (p *Pages) showSecurity(c echo.Context, status int, client *account.Client,
 		return err
 	}
 	for _, s := range sessions {
-		v.Sessions = append(v.Sessions, sessionView{s, browserName(s.Device.UserAgent)})
+		v.Sessions = append(v.Sessions, sessionView{s, text.Browser(s.Device.UserAgent)})
 	}
 	title := "security.title"
 	if presentFault != "" || newFault != "" {
@@ -105,21 +105,4 @@ func (p *Pages) endOtherSessions(c echo.Context, client *account.Client) error {
 		return err
 	}
 	return c.Redirect(http.StatusSeeOther, "/account/security?done=sessions")
-}
-
-// browserName recognises the usual browsers and systems; the order matters, because each also names its ancestors.
-func browserName(agent string) string {
-	find := func(pairs ...[2]string) string {
-		for _, p := range pairs {
-			if strings.Contains(agent, p[0]) {
-				return p[1]
-			}
-		}
-		return ""
-	}
-	browser := find([2]string{"Edg", "Edge"}, [2]string{"OPR/", "Opera"}, [2]string{"SamsungBrowser", "Samsung Internet"}, [2]string{"Firefox/", "Firefox"},
-		[2]string{"FxiOS", "Firefox"}, [2]string{"CriOS", "Chrome"}, [2]string{"Chrome/", "Chrome"}, [2]string{"Safari/", "Safari"})
-	system := find([2]string{"iPhone", "iPhone"}, [2]string{"iPad", "iPad"}, [2]string{"Android", "Android"}, [2]string{"Windows", "Windows"},
-		[2]string{"Macintosh", "Mac"}, [2]string{"CrOS", "ChromeOS"}, [2]string{"Linux", "Linux"})
-	return strings.Trim(browser+", "+system, ", ")
 }

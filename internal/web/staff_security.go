@@ -12,6 +12,7 @@ import (
 	"partnerd/internal/passkey"
 	"partnerd/internal/postgres"
 	"partnerd/internal/staff"
+	"partnerd/internal/text"
 )
 
 // freshStaff is [Pages.withStaff] for what opens something: it asks who signed in a while ago to do so again, which leads back to page.
@@ -86,7 +87,7 @@ func (p *Pages) showStaffSecurity(c echo.Context, status int, s staff.Session, f
 		return err
 	}
 	for _, open := range sessions {
-		v.Sessions = append(v.Sessions, staffSessionView{open, browserName(open.Device.UserAgent), open.ID == s.ID})
+		v.Sessions = append(v.Sessions, staffSessionView{open, text.Browser(open.Device.UserAgent), open.ID == s.ID})
 	}
 	for _, lang := range languages {
 		v.Languages = append(v.Languages, languageChoice{lang, languageNames[lang], lang == s.Person.Language})

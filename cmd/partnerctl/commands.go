@@ -254,11 +254,16 @@ func (c *checklistCmd) Run(ctx context.Context, s *service) error {
 		Items []struct {
 			Title, Saw string
 			Done       bool
+			NotChecked bool `json:"notChecked"`
 		} `json:"items"`
 	}) []string {
 		var lines []string
 		for _, i := range l.Items {
-			lines = append(lines, row(map[bool]string{true: "done", false: "TO DO"}[i.Done], i.Title, i.Saw))
+			state := map[bool]string{true: "done", false: "TO DO"}[i.Done]
+			if i.NotChecked {
+				state = "not checked"
+			}
+			lines = append(lines, row(state, i.Title, i.Saw))
 		}
 		return lines
 	})

@@ -60,6 +60,7 @@ type Item struct {
 	Name  string `json:"name"` // stable, for machines
 	Title string `json:"title"`
 	Done  bool   `json:"done"`
+	Later bool   `json:"-"`   // not checked: it is about an address that works in a sandbox only
 	Saw   string `json:"saw"` // what was measured, or what is missing
 	Found string `json:"-"`   // the same as a word of [Findings]; empty with Check
 	Of    string `json:"-"`   // what that is about: an address, an instant, types of events, what a check found; often empty
@@ -68,10 +69,10 @@ type Item struct {
 
 // findings are what an item can say, and about what.
 var findings = map[string]string{
-	"all_https": "All of them.", "sandbox_redirect": "%s is for a sandbox only.",
+	"all_https": "All of them.", "sandbox_redirect": "%s works in the sandbox only. Register an https URI when you go live.",
 	"contact": "%s", "no_contact": "The application has no contact address.",
 	"endpoint": "%s", "no_endpoint": "No URL is set.", "endpoint_disabled": "It was disabled at %s.",
-	"sandbox_endpoint": "%s is for a sandbox only: live posts to https.",
+	"sandbox_endpoint": "%s works in the sandbox only. Set a public https URL when you go live.",
 	"examined":         "Examined at %s.", "not_examined": "The endpoint was not examined since its URL was set.",
 	"events": "The events of every end were delivered.", "events_missing": "Not delivered from a consultation yet: %s.",
 	"seen": "Seen within the last 30 days.", "refresh_unseen": "Not seen within the last 30 days: access tokens last 15 minutes.",
@@ -87,6 +88,12 @@ func found(name, title string, done bool, finding, of string) Item {
 	if of != "" {
 		i.Saw = fmt.Sprintf(i.Saw, of)
 	}
+	return i
+}
+
+// later marks an item that a sandbox cannot check: nobody needs a public address or a tunnel before going live.
+func later(i Item) Item {
+	i.Later = true
 	return i
 }
 
@@ -139,7 +146,7 @@ func choose(ok bool, yes, no string) string {
 func redirectItem(app application.Application) Item {
 	const name, title = "redirect", "Redirect URIs are https"
 	if bad := slices.IndexFunc(app.RedirectURIs, func(u string) bool { return !strings.HasPrefix(u, "https://") }); bad >= 0 {
-		return found(name, title, false, "sandbox_redirect", app.RedirectURIs[bad])
+		return later(found(name, title, false, "sandbox_redirect", app.RedirectURIs[bad]))
 	}
 	return found(name, title, true, "all_https", "")
 }
@@ -157,7 +164,7 @@ func endpointItem(e webhook.Endpoint) Item {
 	case e.DisabledAt != nil:
 		return found(name, title, false, "endpoint_disabled", e.DisabledAt.UTC().Format(time.RFC3339))
 	case !strings.HasPrefix(e.URL, "https://"):
-		return found(name, title, false, "sandbox_endpoint", e.URL)
+		return later(found(name, title, false, "sandbox_endpoint", e.URL))
 	}
 	return found(name, title, true, "endpoint", e.URL)
 }

@@ -42,10 +42,14 @@ func (p platform) GetChecklist(ctx context.Context, _ server.GetChecklistRequest
 		return nil, err
 	}
 	v := models.Checklist{Done: true, Items: views(items, func(i conformance.Item) models.ChecklistItem {
-		return models.ChecklistItem{Name: i.Name, Title: i.Title, Done: i.Done, Saw: i.Saw}
+		v := models.ChecklistItem{Name: i.Name, Title: i.Title, Done: i.Done, Saw: i.Saw}
+		if i.Later {
+			v.NotChecked = &i.Later
+		}
+		return v
 	})}
 	for _, i := range items {
-		v.Done = v.Done && i.Done
+		v.Done = v.Done && (i.Done || i.Later)
 	}
 	return server.GetChecklist200JSONResponse{Body: v}, nil
 }

@@ -22,7 +22,11 @@ func (p *Pages) devLive(c echo.Context, s staff.Session, m portal.Membership) er
 	}
 	list := opsBlock{Title: "dev.checklist", Hint: "dev.checklist.hint", Head: []string{"dev.col.item", "ops.col.status", "dev.col.saw"}, Table: true, Links: p.devLinks(m, "", "examine")}
 	for _, i := range items {
-		list.Rows = append(list.Rows, []opsCell{worded("dev.item." + i.Name), yes("dev.item.done", "dev.item.todo", i.Done), sawCell(i)})
+		state := yes("dev.item.done", "dev.item.todo", i.Done)
+		if i.Later {
+			state = worded("dev.item.later")
+		}
+		list.Rows = append(list.Rows, []opsCell{worded("dev.item." + i.Name), state, sawCell(i)})
 	}
 	blocks := []opsBlock{list}
 	report, err := p.deps.Conformance.Last(ctx, tx, m.Application.ID)

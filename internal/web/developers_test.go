@@ -423,3 +423,24 @@ func TestJoiningKeepsTheLanguageOfTheReader(t *testing.T) {
 		t.Errorf("their language is %s", who.Language)
 	}
 }
+
+// The checklist can be finished on a laptop: an address of one's own machine is neither done nor to do.
+func TestTheChecklistLeavesAddressesOfALaptopForLater(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	live := f.portalOf()(devPath(":app", "live"), "")
+	w := f.member(portal.Viewer)
+	later := func() int { return strings.Count(w.get(live+"?lang=en").body, "not checked here") }
+	before := later() // what is said above the list
+	f.tx(func(tx postgres.Tx) {
+		change := application.Change{RedirectURIs: []string{"http://localhost:3000/callback"}}
+		if _, _, err := f.pages.deps.Applications.Update(t.Context(), tx, f.app.ID, change, false); err != nil {
+			t.Fatal(err)
+		}
+	})
+	if n := later(); n != before+1 {
+		t.Errorf("%d items more are not checked, want 1", n-before)
+	}
+	w.get(live+"?lang=en").want(t, 200, "http://localhost:3000/callback works in the sandbox only.", "You need no tunnel")
+	w.get(live+"?lang=fr").want(t, 200, "non vérifié ici", "http://localhost:3000/callback ne fonctionne que dans le bac à sable.")
+}

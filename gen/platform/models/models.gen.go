@@ -574,7 +574,7 @@ type CheckSignatureRequest struct {
 
 // Checklist What ought to be done before an application goes live.
 type Checklist struct {
-	// Done Whether everything is done.
+	// Done Whether everything is done that the sandbox can check.
 	Done bool `json:"done"`
 
 	// Items What ought to be done.
@@ -588,6 +588,9 @@ type ChecklistItem struct {
 
 	// Name Which item; names stay.
 	Name string `json:"name"`
+
+	// NotChecked `true` for an item that the sandbox cannot check: it is about an address that works in the sandbox only, and that you replace when you go live. Left out otherwise.
+	NotChecked *bool `json:"notChecked,omitempty"`
 
 	// Saw What we saw, or what is missing.
 	Saw string `json:"saw"`

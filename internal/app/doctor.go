@@ -65,6 +65,7 @@ func Examine(ctx context.Context, cfg Config, log *slog.Logger) []Finding {
 	box := e.keys()
 	e.secretFiles()
 	e.dataFolder()
+	e.diskSpace()
 	if looks {
 		e.installation(ctx, log, box)
 	}

@@ -36,13 +36,19 @@ func (e *examination) dataFolder() {
 		return // the first start makes it
 	}
 	f, err := os.CreateTemp(e.DataDir, ".doctor-*")
+	if err == nil {
+		err = keepsContent(f)
+		os.Remove(f.Name())
+	}
+	if isFull(err) {
+		e.fail("data folder", "the disk of "+e.DataDir+" is full: "+unread(err).Error(), moreSpace)
+		return
+	}
 	if err != nil {
 		e.warn("data folder", "nothing can be written to "+e.DataDir+": "+unread(err).Error(),
 			"Make it writable for this user. Processes keep there how far the database came; a sandbox also keeps mail and text messages "+
 				"until PARTNERD_MAIL_SERVER and PARTNERD_SMS_SERVER are set.")
 		return
 	}
-	f.Close()
-	os.Remove(f.Name())
 	e.ok("data folder", e.DataDir+" can be written to")
 }

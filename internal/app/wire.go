@@ -73,7 +73,7 @@ func (a *App) wire(ctx context.Context, k keys) (err error) {
 	a.purgeEvery("the log of uses", 24*time.Hour, a.Access.Purge)
 	a.Requests = requestlog.New(a.DB, a.Metrics)
 	a.purgeEvery("the log of requests", time.Hour, a.Requests.Purge)
-	a.Metrics.MustRegister(partitions{a.DB}, late{a.DB}, copies{a.DB}, &a.certificate)
+	a.Metrics.MustRegister(partitions{a.DB}, late{a.DB}, copies{a.DB}, &a.certificate, dataDisk{&a.Config})
 	a.witness = restore.NewWitness(a.DB, cfg.path("marks"), a.Logger)
 	a.Metrics.MustRegister(a.witness, clockAhead(a.DB))
 	a.Idempotency = idempotency.New(a.DB, k.box)

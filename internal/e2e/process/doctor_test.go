@@ -55,7 +55,7 @@ func TestDoctor(t *testing.T) {
 	var healthy diagnosis
 	in.ask(t, &healthy, "doctor", "--json")
 	level := diagnosis.level
-	for _, check := range []string{"settings", "note key", "database", "clock", "privileges", "schema", "signing keys", "address"} {
+	for _, check := range []string{"settings", "note key", "database", "clock", "privileges", "schema", "signing keys", "address", "data folder"} {
 		if got := level(healthy, check); got != "ok" {
 			t.Errorf("%s is %s: %+v", check, got, healthy)
 		}

@@ -1,0 +1,90 @@
+package app
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"syscall"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// How much of the data folder's disk has to be free. PostgreSQL keeps up to 1 GB of WAL by default (max_wal_size), and
+// more while a checkpoint is under way. Without a private cluster, the folder holds keys and small files only.
+const (
+	mebi        = 1 << 20
+	clusterWarn = 2048 * mebi
+	clusterFail = 512 * mebi
+	folderWarn  = 16 * mebi
+	folderFail  = 1 * mebi
+)
+
+const moreSpace = "Free space on that disk, or move PARTNERD_DATA_DIR to a larger one while the program is stopped. " +
+	"Never delete files in its folder postgres."
+
+// wantedFree is how much has to be free: less than warn is too little soon, less than fail is too little now.
+func (c *Config) wantedFree() (warn, fail uint64) {
+	if c.DatabaseURL == "" {
+		return clusterWarn, clusterFail
+	}
+	return folderWarn, folderFail
+}
+
+// diskSpace looks how much room is left where the data folder lies.
+func (e *examination) diskSpace() {
+	free, err := freeBytes(e.DataDir)
+	switch {
+	case errors.Is(err, errors.ErrUnsupported), errors.Is(err, fs.ErrNotExist): // the first start makes the folder
+	case err != nil:
+		e.warn("disk space", "it is not known: "+unread(err).Error(), "Look at PARTNERD_DATA_DIR and its disk.")
+	default:
+		warn, fail := e.wantedFree()
+		e.room(free, warn, fail)
+	}
+}
+
+func (e *examination) room(free, warn, fail uint64) {
+	found := fmt.Sprintf("%d MiB are free for %s", free/mebi, e.DataDir)
+	switch {
+	case free < fail:
+		e.fail("disk space", fmt.Sprintf("%s, and %d MiB have to be", found, fail/mebi), moreSpace)
+	case free < warn:
+		e.warn("disk space", fmt.Sprintf("%s, and %d MiB should be", found, warn/mebi), moreSpace)
+	default:
+		e.ok("disk space", found)
+	}
+}
+
+// isFull tells whether a file was not written because its disk or the quota of its owner is used up.
+func isFull(err error) bool { return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) }
+
+// keepsContent writes what a full disk or a used-up quota has no room for. An empty file still fits there.
+func keepsContent(f io.WriteCloser) error {
+	_, err := f.Write(make([]byte, 64<<10))
+	return errors.Join(err, f.Close())
+}
+
+// dataDisk reports the free space of the data folder, and the space below which the doctor warns.
+type dataDisk struct{ config *Config }
+
+var (
+	freeMetric = prometheus.NewDesc("partnerd_data_folder_free_bytes",
+		"Free space on the disk of the data folder; absent when the system does not tell.", nil, nil)
+	wantedMetric = prometheus.NewDesc("partnerd_data_folder_wanted_bytes",
+		"Free space that the data folder should have; more with a private database cluster.", nil, nil)
+)
+
+// Describe implements prometheus.Collector.
+func (dataDisk) Describe(out chan<- *prometheus.Desc) { out <- freeMetric; out <- wantedMetric }
+
+// Collect implements prometheus.Collector.
+func (d dataDisk) Collect(out chan<- prometheus.Metric) {
+	free, err := freeBytes(d.config.DataDir)
+	if err != nil {
+		return
+	}
+	warn, _ := d.config.wantedFree()
+	out <- prometheus.MustNewConstMetric(freeMetric, prometheus.GaugeValue, float64(free))
+	out <- prometheus.MustNewConstMetric(wantedMetric, prometheus.GaugeValue, float64(warn))
+}

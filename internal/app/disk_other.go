@@ -1,0 +1,8 @@
+//go:build !linux && !darwin
+
+package app
+
+import "errors"
+
+// freeBytes is not known for other systems.
+func freeBytes(string) (uint64, error) { return 0, errors.ErrUnsupported }

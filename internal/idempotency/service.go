@@ -132,6 +132,19 @@ func (s *Service) Stored(ctx context.Context, r Request) (*Response, error) {
 	return s.opened(r, rec, tx.Now)
 }
 
+// Kept returns the response that is kept under the key of r, whatever was sent under it, and changes nothing. The
+// fingerprint of r is not looked at: whoever knows the key reads what it answered. It returns nil when there is none.
+// Problem: IDEMPOTENCY_IN_PROGRESS.
+func (s *Service) Kept(ctx context.Context, r Request) (*Response, error) {
+	tx := s.db.Read()
+	rec, found, err := find(ctx, tx, r, tx.Now)
+	if err != nil || !found {
+		return nil, err
+	}
+	r.Fingerprint = rec.Fingerprint
+	return s.opened(r, rec, tx.Now)
+}
+
 // Replace has the stored response of r changed by change, which gets what is kept and returns what is kept from now on.
 // The fingerprint of r is not looked at: whoever knows the key reads what it answered. Without a response change is not
 // called, and found is false.

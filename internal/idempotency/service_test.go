@@ -60,6 +60,46 @@ func TestReplayReturnsTheStoredBytesAndRunsNothing(t *testing.T) {
 	}
 }
 
+// What is kept under a key is read whatever was sent under it, and the row is not written again.
+func TestWhatIsKeptIsReadAndNotWritten(t *testing.T) {
+	t.Parallel()
+	db := dbtest.New(t)
+	s := idempotency.New(db, newBox(t))
+	var runs atomic.Int64
+	other := request(t, "k", `{"a":2}`)
+	if got, err := s.Kept(t.Context(), other); got != nil || err != nil {
+		t.Errorf("before the first: %+v %v", got, err)
+	}
+	first, err := s.Do(t.Context(), request(t, "k", `{"a":1}`), effect(&runs))
+	if err != nil {
+		t.Fatal(err)
+	}
+	written := func() (version string) {
+		row := db.Pool().QueryRow(t.Context(), "SELECT ctid::text || ' ' || xmin::text || ' ' || xmax::text FROM idempotency_keys")
+		if err := row.Scan(&version); err != nil {
+			t.Fatal(err)
+		}
+		return version
+	}
+	before := written()
+	got, err := s.Kept(t.Context(), other)
+	if err != nil || got == nil || string(got.Body) != string(first.Body) || got.Status != first.Status {
+		t.Errorf("kept: %+v %v", got, err)
+	}
+	if after := written(); after != before {
+		t.Errorf("the row was %s and is %s", before, after)
+	}
+	_, err = s.Alone(t.Context(), request(t, "slow", `{}`), func(context.Context) (int, any, error) {
+		if _, err := s.Kept(t.Context(), request(t, "slow", `{"a":2}`)); !errors.Is(err, idempotency.ErrInProgress) {
+			t.Errorf("while it runs: %v", err)
+		}
+		return 201, nil, nil
+	})
+	if err != nil || runs.Load() != 1 {
+		t.Errorf("%d runs, %v", runs.Load(), err)
+	}
+}
+
 func TestScopesDoNotShareKeys(t *testing.T) {
 	t.Parallel()
 	s := idempotency.New(dbtest.New(t), newBox(t))

@@ -318,19 +318,14 @@ func (p *Pages) formFault(c echo.Context, s staff.Session, err error) (*fault, e
 
 // firstAnswer is where the form of a key led when it was done, whatever its values were; empty when that is not kept.
 func (p *Pages) firstAnswer(ctx context.Context, s staff.Session, key string) (to string, err error) {
-	r := idempotency.Request{ClientID: s.ID, Endpoint: formsPlace, Key: key}
-	_, err = p.deps.Idempotency.Replace(ctx, r, func(body []byte) (any, error) {
-		var kept formAnswer
-		if err := json.Unmarshal(body, &kept); err != nil {
-			return nil, fmt.Errorf("read the answer of a form: %w", err)
-		}
-		to = kept.To
-		return kept, nil
-	})
+	first, err := p.deps.Idempotency.Kept(ctx, idempotency.Request{ClientID: s.ID, Endpoint: formsPlace, Key: key})
 	if errors.Is(err, idempotency.ErrInProgress) { // and leads nowhere yet
 		return "", nil
 	}
-	return to, err
+	if err != nil || first == nil {
+		return "", err
+	}
+	return leadsTo(*first)
 }
 
 // shown shows what came of a form: secrets once, and to the session that sent it.

@@ -158,18 +158,27 @@ func (s *Service) DropDraft(ctx context.Context, lease lawyer.Lease, consultatio
 
 // Draft returns the lawyer's draft, empty when there is none. [ErrNotYours] unless he has the consultation in hand.
 func (s *Service) Draft(ctx context.Context, tx postgres.Tx, lawyerID, consultationID string) (note.Draft, error) {
-	if !storable(consultationID) {
-		return note.Draft{}, ErrNotYours
-	}
-	his, err := inHandOf(ctx, tx, lawyerID, consultationID)
-	if err != nil {
+	if err := mustBeOf(ctx, tx, lawyerID, consultationID, Assigned, InCall, CallEnded); err != nil {
 		return note.Draft{}, err
-	}
-	if !his {
-		return note.Draft{}, ErrNotYours
 	}
 	d, _, err := s.deps.Notes.Draft(ctx, tx, consultationID, lawyerID)
 	return d, err
+}
+
+// TakesNote is [ErrNotYours] unless the lawyer may send or correct the note of the consultation.
+func (s *Service) TakesNote(ctx context.Context, tx postgres.Tx, lawyerID, consultationID string) error {
+	return mustBeOf(ctx, tx, lawyerID, consultationID, CallEnded, Completed)
+}
+
+func mustBeOf(ctx context.Context, tx postgres.Tx, lawyerID, consultationID string, in ...Status) error {
+	if !storable(consultationID) {
+		return ErrNotYours
+	}
+	yours, err := isOf(ctx, tx, lawyerID, consultationID, in...)
+	if err == nil && !yours {
+		err = ErrNotYours
+	}
+	return err
 }
 
 // Callback is a promised callback that waits for a lawyer of its pair. It tells nothing of the client.

@@ -137,6 +137,11 @@ func (s *Service) DropDraft(ctx context.Context, session staff.Session, consulta
 	return fault(s.deps.Consultations.DropDraft(ctx, leaseOf(session), consultationID))
 }
 
+// TakesNote tells whether the lawyer may send or correct the note of a consultation. Problem: NOT_FOUND.
+func (s *Service) TakesNote(ctx context.Context, tx postgres.Tx, session staff.Session, consultationID string) error {
+	return fault(s.deps.Consultations.TakesNote(ctx, tx, session.Person.LawyerID, consultationID))
+}
+
 // SubmitNote sends the note with the preview that leaves the house, or corrects them; confirmed says that the lawyer has
 // looked at the preview for what is secret (H38), and version is that of the draft it was written over. Problems: CONNECTED_ELSEWHERE,
 // NOT_FOUND, NOT_NOW, DRAFT_CHANGED, VALIDATION_ERROR.

@@ -356,6 +356,13 @@ func (p *Pages) submitNote(c echo.Context, s staff.Session) error {
 func (p *Pages) correctNoteForm(c echo.Context, s staff.Session) error {
 	v := &caseView{}
 	v.ID = c.Param("id")
+	err := p.deps.Desk.TakesNote(c.Request().Context(), p.deps.DB.Read(), s, v.ID)
+	if errors.Is(err, problem.ErrNotFound) {
+		return statusError(http.StatusNotFound)
+	}
+	if err != nil {
+		return err
+	}
 	return p.showCorrection(c, http.StatusOK, s, v)
 }
 

@@ -15,7 +15,7 @@ import (
 )
 
 // lawyerPages are all pages that a lawyer looks at, besides the desk itself.
-var lawyerPages = []string{"/desk/callbacks", "/desk/history", "/desk/key", "/desk/key/change", "/desk/consultations/con_1/note", "/desk/bar",
+var lawyerPages = []string{"/desk/callbacks", "/desk/history", "/desk/key", "/desk/key/change", "/desk/bar",
 	"/staff/security", "/staff/login?again=1", "/ops"}
 
 // Every page of a lawyer is a heartbeat, has the script that is one for as long as the page is open, and the offer with its buttons.
@@ -83,6 +83,16 @@ func TestTheDeskSaysWhyTheLawyerIsOffDuty(t *testing.T) {
 		t.Error("the reason stays on duty")
 	}
 	b.press("/desk/duty", "do", "off").want(t, http.StatusOK, "vous avez quitté la permanence.")
+}
+
+// The page to correct a note is for whoever wrote it; nobody else is asked for a note that they could not send.
+func TestANoteIsCorrectedByItsLawyerAlone(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	id, b := f.newLawyer()
+	path := "/desk/consultations/" + f.completedBy(id) + "/note"
+	b.get(path).want(t, http.StatusOK, "Correct a note")
+	f.lawyerBrowser(f.anotherLawyer()).get(path).want(t, http.StatusNotFound)
 }
 
 // A paused lawyer is told how many wait in their fields, and nothing of them.

@@ -39,8 +39,8 @@ var happenings = map[string]map[string]string{
 var moneyWords = map[string]map[string]string{
 	"":        {"en": "–", "fr": "–"},
 	"HOLD":    {"en": "reserved", "fr": "réservé"},
-	"RELEASE": {"en": "given back", "fr": "rendu"},
-	"CAPTURE": {"en": "taken", "fr": "prélevé"},
+	"RELEASE": {"en": "released", "fr": "libéré"},
+	"CAPTURE": {"en": "charged", "fr": "débité"},
 	"REFUND":  {"en": "refunded", "fr": "remboursé"},
 }
 

@@ -350,7 +350,7 @@ func TestEveryActOfTheDeskIsRecordedOnce(t *testing.T) {
 		}
 	}
 	timeline := w.get(opsPath("consultations", c.ID) + "?lang=en")
-	timeline.want(t, 200, "consultation.created", "charged", "given back", "proposal.confirm", "Olga Operator: Because of confirm", "case-7", "Ask for a correction")
+	timeline.want(t, 200, "consultation.created", "charged", "refunded", "proposal.confirm", "Olga Operator: Because of confirm", "case-7", "Ask for a correction")
 	w.get("/ops/consultations?q=case-7").want(t, 200, c.ID)
 	w.get("/ops/consultations?q="+c.ID).wantRedirect(t, 303, opsPath("consultations", c.ID))
 	w.get("/ops/consultations?status=COMPLETED&age=0").want(t, 200, c.ID)

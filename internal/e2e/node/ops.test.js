@@ -47,7 +47,7 @@ async function enter(page, link) {
 }
 
 const words = {
-  en: { why: 'Why this lawyer', own: 'another person has to confirm', reason: 'Reason: A value is required', last: 'There must be an admin left', back: 'given back' },
+  en: { why: 'Why this lawyer', own: 'another person has to confirm', reason: 'Reason: A value is required', last: 'There must be an admin left', back: 'refunded' },
   fr: { why: 'Pourquoi cet avocat', own: 'une autre personne doit la confirmer', reason: 'Motif\\s: Une valeur', last: 'Il doit rester un administrateur', back: 'remboursement' }
 }
 for (const [language, viewport, colorScheme] of [['fr', narrow, 'dark'], ['en', wide, 'light']]) {

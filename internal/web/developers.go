@@ -70,7 +70,7 @@ func (p *Pages) registerDevelopers(e *echo.Echo, read []string) {
 	e.Match(read, developersLogin, p.page(p.staffLoginForm))
 	if p.deps.Sandbox {
 		e.Match(read, "/developers/signup", p.page(p.developerSignUpForm))
-		e.POST("/developers/signup", p.page(p.visitorOnce(p.ownStaffForm, p.developerSignUp)))
+		e.POST("/developers/signup", p.page(p.signInOnce(p.ownStaffForm, p.staffOn, p.developerSignUp)))
 	}
 	e.Match(read, "/developers/join", p.page(p.joinForm))
 	e.POST("/developers/join", p.page(p.visitorOnce(p.ownStaffForm, p.join)))

@@ -110,8 +110,12 @@ func (p *Pages) join(c echo.Context) error {
 	}
 	v := joinView(pending, token, form.Get("name"))
 	if !p.ownStaffForm(c) {
-		v.Error = "login.stale"
-		return p.showStaffForm(c, http.StatusForbidden, v)
+		status, key, err := p.stale(c, p.staffOn)
+		if err != nil {
+			return err
+		}
+		v.Error = key
+		return p.showStaffForm(c, status, v)
 	}
 	if !pending.Known && strings.TrimSpace(form.Get("name")) == "" {
 		v.Fields[0].Fault, v.Fields[0].Focus = "signup.name.missing", true

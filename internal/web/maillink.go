@@ -55,8 +55,12 @@ func (p *Pages) useLink(page linkPage) echo.HandlerFunc {
 		}
 		v.Recovery.tick(form["end"])
 		if !p.ownForm(c) {
-			v.Error = "login.stale"
-			return p.showForm(c, http.StatusForbidden, v.Heading, v)
+			status, key, err := p.stale(c, p.clientOn)
+			if err != nil {
+				return err
+			}
+			v.Error = key
+			return p.showForm(c, status, v.Heading, v)
 		}
 		var client account.Client
 		err = p.deps.DB.InTx(ctx, func(tx postgres.Tx) (err error) {

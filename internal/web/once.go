@@ -284,6 +284,58 @@ func (p *Pages) visitorOnce(own func(echo.Context) bool, h echo.HandlerFunc) ech
 	}
 }
 
+// signInOnce is [Pages.visitorOnce] for a form that signs in, or that only who is not signed in needs. When somebody has signed in
+// in this browser since the form was made, it changes nothing and leads to where a sign-in leads. on tells where; it is
+// empty while nobody is signed in.
+func (p *Pages) signInOnce(
+	own func(echo.Context) bool, on func(echo.Context) (string, error), h echo.HandlerFunc,
+) echo.HandlerFunc {
+	return p.visitorOnce(own, func(c echo.Context) error {
+		if own(c) {
+			return h(c)
+		}
+		to, err := on(c)
+		switch {
+		case err != nil:
+			return err
+		case to == "":
+			return h(c)
+		}
+		return c.Redirect(http.StatusSeeOther, to)
+	})
+}
+
+// clientOn is where a sign-in leads the client who is signed in; empty for nobody.
+func (p *Pages) clientOn(c echo.Context) (string, error) {
+	client, err := p.client(c)
+	if err != nil || client == nil {
+		return "", err
+	}
+	return safeNext(c.Request().PostForm.Get("next")), nil
+}
+
+// staffOn is [Pages.clientOn] for the people who work here.
+func (p *Pages) staffOn(c echo.Context) (string, error) {
+	s, err := p.deps.Staff.Session(c.Request().Context(), p.deps.DB.Read(), p.staffToken(c))
+	if errors.Is(err, staff.ErrNoSession) {
+		return "", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("read the session of somebody who works here: %w", err)
+	}
+	return staffNext(c.Request().PostForm.Get("next"), s.Person), nil
+}
+
+// stale is with what a form of a mailed link is shown again that was made before the sign-in of this browser: it does
+// more than sign in, so it is sent once more, not left out.
+func (p *Pages) stale(c echo.Context, on func(echo.Context) (string, error)) (status int, key string, err error) {
+	to, err := on(c)
+	if err != nil || to == "" {
+		return http.StatusForbidden, "login.stale", err
+	}
+	return http.StatusConflict, "form.stale", nil
+}
+
 // keepCodes keeps recovery codes for the page that shows them once, and returns its address. next is where it leads.
 func (p *Pages) keepCodes(
 	ctx context.Context, tx postgres.Tx, sessionID, next string, codes []string,

@@ -50,6 +50,9 @@ func (p *Pages) showForm(c echo.Context, status int, title string, v formView) e
 	if v.faulty() {
 		title += ".error"
 	}
+	if leadsToApplication(v.Hidden["next"]) {
+		allowFormsToLeave(c)
+	}
 	return p.render(c, status, "form", view{Title: title, CSRF: p.csrf(c), Narrow: true, Data: v})
 }
 

@@ -48,8 +48,8 @@ func (p *Pages) confirmFactor(c echo.Context) error {
 	if err != nil || person == nil {
 		return err
 	}
-	if !p.ownStaffForm(c) {
-		return statusError(http.StatusForbidden)
+	if !p.ownStaffForm(c) { // of another half sign-in, perhaps with another secret
+		return c.Redirect(http.StatusSeeOther, "/staff/login/factor?next="+queryEscape(nextOf(c)))
 	}
 	ctx := c.Request().Context()
 	var token, to string

@@ -67,8 +67,12 @@ func (p *Pages) useStaffLink(page staffLinkPage) echo.HandlerFunc {
 		}
 		v := page.form(person, token)
 		if !p.ownStaffForm(c) {
-			v.Error = "login.stale"
-			return p.showStaffForm(c, http.StatusForbidden, v)
+			status, key, err := p.stale(c, p.staffOn)
+			if err != nil {
+				return err
+			}
+			v.Error = key
+			return p.showStaffForm(c, status, v)
 		}
 		var session string
 		err = p.deps.DB.InTx(ctx, func(tx postgres.Tx) (err error) {

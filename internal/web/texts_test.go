@@ -182,7 +182,7 @@ func usedKeys(t *testing.T) map[string]bool {
 	for _, e := range []string{"400", "401", "403", "404", "405", "409", "429", "500", "503", "other", "authorize", "role"} {
 		used["error."+e+".title"], used["error."+e+".text"] = true, true
 	}
-	for _, key := range []string{"home.title", "login.title", "login.title.error", "login.failed", "login.stale", "login.throttled",
+	for _, key := range []string{"home.title", "login.title", "login.title.error", "login.failed", "login.stale", "form.stale", "login.throttled",
 		"consent.title", "consent.title.error", "apps.title", "ops.title"} {
 		used[key] = true
 	}

@@ -37,6 +37,9 @@ func (p *Pages) mine(h func(echo.Context, *account.Client) error) echo.HandlerFu
 			return err
 		}
 		if client == nil {
+			if err := p.keepForm(c); err != nil {
+				return fmt.Errorf("keep a form: %w", err)
+			}
 			return toLogin(c, backTo(c))
 		}
 		if c.Request().Method == http.MethodPost && !p.ownForm(c) {
@@ -60,6 +63,9 @@ func (p *Pages) fresh(h func(echo.Context, *account.Client) error) echo.HandlerF
 			return fmt.Errorf("read browser session: %w", err)
 		}
 		if tx.Now.Sub(at) > account.FreshSignIn {
+			if err := p.keepForm(c); err != nil {
+				return fmt.Errorf("keep a form: %w", err)
+			}
 			return c.Redirect(http.StatusSeeOther, "/login?again=1&next="+url.QueryEscape(backTo(c)))
 		}
 		return h(c, client)
@@ -153,7 +159,7 @@ func (p *Pages) showAccount(c echo.Context, status int, client *account.Client, 
 	if err != nil {
 		return fmt.Errorf("find the way back: %w", err)
 	}
-	v := view{Title: title, Client: client, CSRF: p.csrf(c), Section: name, Done: doneText(c), From: from, Data: data}
+	v := view{Title: title, Client: client, CSRF: p.csrf(c), Section: name, Done: doneText(c), Kept: wasKept(c), From: from, Data: data}
 	if name != "statement" { // whose months are those of UTC
 		p.showLocalTime(c, &v)
 	}

@@ -356,11 +356,19 @@ func (p *Pages) submitNote(c echo.Context, s staff.Session) error {
 func (p *Pages) correctNoteForm(c echo.Context, s staff.Session) error {
 	v := &caseView{}
 	v.ID = c.Param("id")
-	err := p.deps.Desk.TakesNote(c.Request().Context(), p.deps.DB.Read(), s, v.ID)
+	ctx, tx := c.Request().Context(), p.deps.DB.Read()
+	err := p.deps.Desk.TakesNote(ctx, tx, s, v.ID)
 	if errors.Is(err, problem.ErrNotFound) {
 		return statusError(http.StatusNotFound)
 	}
 	if err != nil {
+		return err
+	}
+	_, err = p.deps.Desk.Draft(ctx, tx, s, v.ID)
+	if err == nil { // it is still to be sent, and its draft is there
+		return c.Redirect(http.StatusSeeOther, lawyersDesk+"#note-"+v.ID)
+	}
+	if !errors.Is(err, problem.ErrNotFound) {
 		return err
 	}
 	return p.showCorrection(c, http.StatusOK, s, v)

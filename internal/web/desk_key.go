@@ -2,6 +2,7 @@ package web
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"time"
@@ -69,7 +70,7 @@ func (p *Pages) keyChange(c echo.Context, s staff.Session) error {
 	if !s.Fresh(p.deps.DB.Clock().Now()) {
 		return p.signInAgain(c, keyChangePage)
 	}
-	return p.showKeyChange(c, http.StatusOK, s, keyView{})
+	return p.showKeyChange(c, http.StatusOK, s, keyView{Recipient: p.keptForm(c, s.Person.ID).Get("recipient")})
 }
 
 func (p *Pages) showKeyChange(c echo.Context, status int, s staff.Session, v keyView) error {
@@ -81,11 +82,13 @@ func (p *Pages) showKeyChange(c echo.Context, status int, s staff.Session, v key
 	if v.Fault != "" {
 		title += ".error"
 	}
-	return p.renderStaff(c, status, s, "desk_key_change", view{Title: title, Scripts: []string{p.keyScript.path}, Data: v})
+	return p.renderStaff(c, status, s, "desk_key_change", view{Title: title, Kept: wasKept(c), Scripts: []string{p.keyScript.path}, Data: v})
 }
 
 // secretHalf begins the half of a key that nobody but the lawyer may have.
 const secretHalf = "AGE-SECRET-KEY-"
+
+func holdsSecretHalf(s string) bool { return strings.Contains(strings.ToUpper(s), secretHalf) }
 
 func (p *Pages) setKey(c echo.Context, s staff.Session) error {
 	recipient := strings.TrimSpace(c.Request().PostForm.Get("recipient"))
@@ -94,7 +97,7 @@ func (p *Pages) setKey(c echo.Context, s staff.Session) error {
 		return p.keyChanged(c, err, "set")
 	}
 	v := keyView{Fault: "desk.key.fault", Recipient: recipient}
-	if strings.Contains(strings.ToUpper(recipient), secretHalf) {
+	if holdsSecretHalf(recipient) {
 		v = keyView{Fault: "desk.key.secret"}
 	}
 	return p.showKeyChange(c, http.StatusUnprocessableEntity, s, v)
@@ -108,6 +111,9 @@ func (p *Pages) removeKey(c echo.Context, s staff.Session) error {
 func (p *Pages) keyChanged(c echo.Context, err error, done string) error {
 	switch {
 	case errors.Is(err, desk.ErrStale):
+		if err := p.keepForm(c); err != nil {
+			return fmt.Errorf("keep a form: %w", err)
+		}
 		return p.signInAgain(c, keyChangePage)
 	case errors.Is(err, staff.ErrNoSession): // it ended meanwhile
 		return c.Redirect(http.StatusSeeOther, staffLogin)

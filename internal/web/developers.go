@@ -221,7 +221,7 @@ func (p *Pages) askDev(c echo.Context, s staff.Session, a devAct, call devCall) 
 	if err := p.knownDevSubject(c.Request().Context(), a, call); err != nil {
 		return err
 	}
-	kept := p.keptForm(c, s)
+	kept := p.keptForm(c, s.Person.ID)
 	if kept != nil {
 		call.Form = kept
 	}

@@ -17,13 +17,13 @@ const emailFormAddress = "/account/security/email"
 
 func emailView(client *account.Client, email string) formView {
 	return formView{Heading: "email.title", Lead: "email.lead", Args: []any{client.Email}, Action: emailFormAddress, Button: "signup.submit",
-		Hidden: map[string]string{"username": client.Email},
+		Hidden: map[string]string{"username": client.Email, formOwner: client.ID},
 		Fields: []field{{ID: "email", Label: "email.new", Type: "email", Autocomplete: "email", Value: email}, presentPasswordField("")},
 		Links:  []link{{"/account/security", "email.back"}, {"/password/forgot", "login.forgot"}}}
 }
 
 func (p *Pages) emailForm(c echo.Context, client *account.Client) error {
-	return p.showForm(c, http.StatusOK, "email.title", emailView(client, ""))
+	return p.showForm(c, http.StatusOK, "email.title", emailView(client, p.keptForm(c, client.ID).Get("email")))
 }
 
 // requestEmail says the same whether another account has the address or not. Every account has a password, also one that

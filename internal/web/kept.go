@@ -13,8 +13,6 @@ import (
 	"time"
 
 	"github.com/labstack/echo/v4"
-
-	"partnerd/internal/staff"
 )
 
 // A form that was sent when its session was over, or too old for what it does, is kept for the reader while they sign in: sealed, in
@@ -27,7 +25,7 @@ const (
 )
 
 // notKept are fields that no copy is made of, beside passwords: they are of one form, secret or a person's.
-var notKept = []string{"csrf", "entry", "code", "phone", formOwner}
+var notKept = []string{"csrf", "entry", "code", "phone", "present", "note", "preview", formOwner}
 
 type keptForm struct {
 	Path  string     `json:"p"`
@@ -39,13 +37,14 @@ type keptForm struct {
 // keepForm keeps the form of an act that cannot be done before its reader signs in. One that does not say whose it is, or that is too
 // large, is not kept.
 func (p *Pages) keepForm(c echo.Context) error {
-	sent := c.Request().PostForm
+	sent := c.Request().PostForm // empty, unless it is a POST
 	if p.deps.Box == nil || sent.Get(formOwner) == "" {
 		return nil
 	}
-	kept := keptForm{c.Request().URL.Path, sent.Get(formOwner), p.deps.DB.Clock().Now().Add(keptLifetime), url.Values{}}
+	kept := keptForm{pageOf(c), sent.Get(formOwner), p.deps.DB.Clock().Now().Add(keptLifetime), url.Values{}}
 	for name, values := range sent {
-		if !slices.Contains(notKept, name) && !strings.Contains(name, "password") {
+		secret := strings.Contains(name, "password") || slices.ContainsFunc(values, holdsSecretHalf)
+		if !secret && !slices.Contains(notKept, name) {
 			kept.Form[name] = values
 		}
 	}
@@ -75,7 +74,7 @@ func (p *Pages) keepForm(c echo.Context) error {
 }
 
 // keptForm returns what the person sent to this page before they signed in, once; nil when there is nothing of theirs.
-func (p *Pages) keptForm(c echo.Context, s staff.Session) url.Values {
+func (p *Pages) keptForm(c echo.Context, who string) url.Values {
 	text := p.cookie(c, keptCookie)
 	if text == "" || p.deps.Box == nil || c.Request().Method != http.MethodGet {
 		return nil
@@ -95,12 +94,18 @@ func (p *Pages) keptForm(c echo.Context, s staff.Session) url.Values {
 		return nil // it is for another page, which may still be asked for
 	}
 	p.keepCookie(c, keptCookie, "", 0)
-	if err != nil || kept.Who != s.Person.ID || !p.deps.DB.Clock().Now().Before(kept.Until) {
+	if err != nil || kept.Who != who || !p.deps.DB.Clock().Now().Before(kept.Until) {
 		return nil
 	}
+	c.Set(keptKey, true)
 	kept.Form.Set("csrf", "") // it was sent: boxes that are not ticked stay so
 	return kept.Form
 }
+
+// keptKey is the place in the context of a page that is filled in with what was kept.
+const keptKey = "partnerd.kept"
+
+func wasKept(c echo.Context) bool { return c.Get(keptKey) != nil }
 
 // pageOf is where a form belongs that was sent to this address: the page at it, or the next one above.
 func pageOf(c echo.Context) string {

@@ -329,7 +329,7 @@ type opsActView struct {
 }
 
 func (p *Pages) askAct(c echo.Context, s staff.Session, a opsAct) error {
-	kept := p.keptForm(c, s)
+	kept := p.keptForm(c, s.Person.ID)
 	if kept != nil {
 		c.Request().PostForm = kept
 	}

@@ -77,6 +77,9 @@ func (p *Pages) showPhone(c echo.Context, status int, client *account.Client, nu
 	if !slices.Contains(zones, v.Zone) {
 		v.Zones = append([]string{v.Zone}, zones...)
 	}
+	if sent := p.keptForm(c, client.ID).Get("zone"); slices.Contains(v.Zones, sent) {
+		v.Zone = sent
+	}
 	if v.Verified, err = p.deps.SelfService.MaskedPhone(ctx, tx, client.ID); err != nil {
 		return err
 	}

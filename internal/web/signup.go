@@ -53,7 +53,7 @@ func (p *Pages) showForm(c echo.Context, status int, title string, v formView) e
 	if leadsToApplication(v.Hidden["next"]) {
 		allowFormsToLeave(c)
 	}
-	return p.render(c, status, "form", view{Title: title, CSRF: p.csrf(c), Narrow: true, Data: v})
+	return p.render(c, status, "form", view{Title: title, CSRF: p.csrf(c), Kept: wasKept(c), Narrow: true, Data: v})
 }
 
 func emailField(value string) field {

@@ -43,6 +43,7 @@ type view struct {
 	Sections  []opsSection // of the operators' desk, for its navigation
 	Section   string       // page of the account, for its navigation; empty elsewhere
 	Done      string       // key of what just succeeded
+	Kept      bool         // a form is filled in with what was sent before the reader signed in
 	From      *wayBack     // the application that sent the client here; nil for none
 	Refresh   int          // seconds after which the page loads again where no script runs; 0 for not
 	Scripts   []string     // addresses of the scripts of the page

@@ -58,6 +58,7 @@ func adjustmentKey(description string) string {
 type walletView struct {
 	Wallet  wallet.Balance
 	Amounts []money.Cents // that can be paid in; none where there is no payment provider
+	Chosen  money.Cents   // of those, as it was sent before a sign-in
 	Fault   string        // key of what is wrong with the chosen one
 	Lines   []lineView
 	Older   string // address of the next page
@@ -91,6 +92,10 @@ func (p *Pages) showWallet(c echo.Context, status int, client *account.Client, f
 	v := walletView{Newest: before == 0, Fault: fault}
 	if p.deps.Payments.Available() {
 		v.Amounts = p.topUps()
+		chosen, err := strconv.ParseInt(p.keptForm(c, client.ID).Get("amount"), 10, 64)
+		if err == nil {
+			v.Chosen = money.Cents(chosen)
+		}
 	}
 	if v.Wallet, err = p.deps.Wallet.Balance(ctx, tx, client.ID); err != nil {
 		return fmt.Errorf("read wallet: %w", err)

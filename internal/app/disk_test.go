@@ -14,7 +14,7 @@ type fullFile struct{ io.Closer }
 
 func (fullFile) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
 
-// The doctor warns before the disk of the data folder is full, fails soon after, and asks for more with a private cluster.
+// The doctor warns before the disk of the data folder is full, and asks for more with a private cluster.
 func TestTheDoctorSaysThatTheDiskFills(t *testing.T) {
 	t.Parallel()
 	for free, want := range map[uint64][2]Level{ // with a private cluster, and without

@@ -75,7 +75,8 @@ func TestWhatIsKeptIsReadAndNotWritten(t *testing.T) {
 		t.Fatal(err)
 	}
 	written := func() (version string) {
-		row := db.Pool().QueryRow(t.Context(), "SELECT ctid::text || ' ' || xmin::text || ' ' || xmax::text FROM idempotency_keys")
+		row := db.Pool().QueryRow(t.Context(),
+			"SELECT ctid::text || ' ' || xmin::text || ' ' || xmax::text FROM idempotency_keys")
 		if err := row.Scan(&version); err != nil {
 			t.Fatal(err)
 		}

@@ -159,7 +159,8 @@ func (p *Pages) showAccount(c echo.Context, status int, client *account.Client, 
 	if err != nil {
 		return fmt.Errorf("find the way back: %w", err)
 	}
-	v := view{Title: title, Client: client, CSRF: p.csrf(c), Section: name, Done: doneText(c), Kept: wasKept(c), From: from, Data: data}
+	v := view{Title: title, Client: client, CSRF: p.csrf(c), Section: name, Done: doneText(c),
+		Kept: wasKept(c), From: from, Data: data}
 	if name != "statement" { // whose months are those of UTC
 		p.showLocalTime(c, &v)
 	}

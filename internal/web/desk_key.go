@@ -82,7 +82,8 @@ func (p *Pages) showKeyChange(c echo.Context, status int, s staff.Session, v key
 	if v.Fault != "" {
 		title += ".error"
 	}
-	return p.renderStaff(c, status, s, "desk_key_change", view{Title: title, Kept: wasKept(c), Scripts: []string{p.keyScript.path}, Data: v})
+	return p.renderStaff(c, status, s, "desk_key_change",
+		view{Title: title, Kept: wasKept(c), Scripts: []string{p.keyScript.path}, Data: v})
 }
 
 // secretHalf begins the half of a key that nobody but the lawyer may have.

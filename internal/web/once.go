@@ -284,9 +284,9 @@ func (p *Pages) visitorOnce(own func(echo.Context) bool, h echo.HandlerFunc) ech
 	}
 }
 
-// signInOnce is [Pages.visitorOnce] for a form that signs in, or that only who is not signed in needs. When somebody has signed in
-// in this browser since the form was made, it changes nothing and leads to where a sign-in leads. on tells where; it is
-// empty while nobody is signed in.
+// signInOnce is [Pages.visitorOnce] for a form that signs in, or that only a visitor needs. When somebody has signed
+// in since the form was made, it changes nothing and leads to where a sign-in leads. on tells where; it is empty while
+// nobody is signed in.
 func (p *Pages) signInOnce(
 	own func(echo.Context) bool, on func(echo.Context) (string, error), h echo.HandlerFunc,
 ) echo.HandlerFunc {

@@ -49,7 +49,7 @@ func (p *Pages) confirmFactor(c echo.Context) error {
 		return err
 	}
 	if !p.ownStaffForm(c) { // of another half sign-in, perhaps with another secret
-		return c.Redirect(http.StatusSeeOther, "/staff/login/factor?next="+queryEscape(nextOf(c)))
+		return p.showFactor(c, http.StatusForbidden, "login.stale")
 	}
 	ctx := c.Request().Context()
 	var token, to string

@@ -26,20 +26,27 @@ func TestAStaleFormToSignInLeadsOn(t *testing.T) {
 	session := f.browser().signIn(f.client.Email).cookie(sessionCookie)
 	f.clock.Advance(time.Second)
 	member := f.member(portal.Owner)
-	staffSession := member.cookie(staff.CookieName(false))
+	staffCookie := staff.CookieName(false)
+	staffSession := member.cookie(staffCookie)
 	colleague := f.operator(staff.Admin)
 	for _, c := range []struct {
 		open, path, cookie, token, to string
 		values                        []string
 	}{
-		{"/login?next=/account/wallet", "/login", sessionCookie, session, "/account/wallet", []string{"email", other.Email, "password", testPassword}},
-		{"/login", "/login", sessionCookie, session, "/account", []string{"email", other.Email, "password", testPassword}},
+		{"/login?next=/account/wallet", "/login", sessionCookie, session, "/account/wallet",
+			[]string{"email", other.Email, "password", testPassword}},
+		{"/login", "/login", sessionCookie, session, "/account",
+			[]string{"email", other.Email, "password", testPassword}},
 		{"/signup", "/signup", sessionCookie, session, "/account", []string{"name", "Nina New", "email", "nina@example.com"}},
 		{"/password/forgot", "/password/forgot", sessionCookie, session, "/account", []string{"email", other.Email}},
-		{staffLogin + "?next=/developers/new", staffLogin, staff.CookieName(false), staffSession, "/developers/new", []string{"email", colleague.email, "password", staffPassword}},
-		{staffLogin, staffLogin, staff.CookieName(false), staffSession, developersDesk, []string{"email", colleague.email, "password", staffPassword}},
-		{"/staff/password/forgot", "/staff/password/forgot", staff.CookieName(false), staffSession, developersDesk, []string{"email", colleague.email}},
-		{"/developers/signup", "/developers/signup", staff.CookieName(false), staffSession, developersDesk, []string{"email", "dev@crm.example"}},
+		{staffLogin + "?next=/developers/new", staffLogin, staffCookie, staffSession, "/developers/new",
+			[]string{"email", colleague.email, "password", staffPassword}},
+		{staffLogin, staffLogin, staffCookie, staffSession, developersDesk,
+			[]string{"email", colleague.email, "password", staffPassword}},
+		{"/staff/password/forgot", "/staff/password/forgot", staffCookie, staffSession, developersDesk,
+			[]string{"email", colleague.email}},
+		{"/developers/signup", "/developers/signup", staffCookie, staffSession, developersDesk,
+			[]string{"email", "dev@crm.example"}},
 	} {
 		b := f.browser()
 		form := filled(b.get(c.open).form(c.path), c.values...)
@@ -76,8 +83,8 @@ func TestAStaleSecondFactorLeadsOn(t *testing.T) {
 	invite := func(email string) *browser {
 		var link string
 		f.tx(func(tx postgres.Tx) {
-			_, link, _ = f.staff.Invite(t.Context(), tx, staff.NewPerson{Kind: staff.Operator, Email: email, Name: "N", Language: "en",
-				Roles: []staff.Role{staff.Support}})
+			_, link, _ = f.staff.Invite(t.Context(), tx, staff.NewPerson{Kind: staff.Operator, Email: email,
+				Name: "N", Language: "en", Roles: []staff.Role{staff.Support}})
 		})
 		b := f.browser()
 		address := strings.TrimPrefix(link, f.base)
@@ -87,13 +94,17 @@ func TestAStaleSecondFactorLeadsOn(t *testing.T) {
 	one, two := invite("one@partners.example"), invite("two@partners.example")
 	form = filled(one.get("/staff/login/factor?next=/ops").form("/staff/login/factor"), "code", "000000")
 	one.meanwhile(staff.CookieName(false), two.cookie(staff.CookieName(false)))
-	one.post("/staff/login/factor", form).wantRedirect(t, http.StatusSeeOther, "/staff/login/factor?next=%2Fops")
+	again := one.post("/staff/login/factor", form)
+	again.want(t, http.StatusForbidden, "open for too long")
+	if again.form("/staff/login/factor").Get("next") != "/ops" {
+		t.Error("the form is not shown again")
+	}
 	one.meanwhile(staff.CookieName(false), session)
 	one.post("/staff/login/factor", form).wantRedirect(t, http.StatusSeeOther, "/ops")
 }
 
-// The form of a mailed link does more than sign in. When it is stale it is not left out: it is shown again, says why, and
-// works then.
+// The form of a mailed link does more than sign in. When it is stale it is not left out: it is shown again, says
+// why, and works then.
 func TestAStaleFormOfALinkIsSentOnceMore(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, generous).work()
@@ -108,18 +119,21 @@ func TestAStaleFormOfALinkIsSentOnceMore(t *testing.T) {
 	f.stillWorks(link, "/password/reset", sessionCookie, session, "password", staffPassword)
 
 	w := f.operator(staff.Admin)
-	session = w.cookie(staff.CookieName(false))
+	cookie := staff.CookieName(false)
+	session = w.cookie(cookie)
 	f.tx(func(tx postgres.Tx) {
-		_, link, _ = f.staff.Invite(t.Context(), tx, staff.NewPerson{Kind: staff.Operator, Email: "new@partners.example", Name: "N", Language: "en",
-			Roles: []staff.Role{staff.Support}})
+		_, link, _ = f.staff.Invite(t.Context(), tx, staff.NewPerson{Kind: staff.Operator, Email: "new@partners.example",
+			Name: "N", Language: "en", Roles: []staff.Role{staff.Support}})
 	})
-	f.stillWorks(strings.TrimPrefix(link, f.base), "/staff/invitation", staff.CookieName(false), session, "password", staffPassword)
-	b.post("/developers/signup", filled(b.get("/developers/signup").form("/developers/signup"), "email", "dev@crm.example"))
+	f.stillWorks(strings.TrimPrefix(link, f.base), "/staff/invitation", cookie, session, "password", staffPassword)
+	asked := b.get("/developers/signup").form("/developers/signup")
+	b.post("/developers/signup", filled(asked, "email", "dev@crm.example"))
 	link = f.linkIn(f.letter("dev@crm.example", ""))
-	f.stillWorks(link, "/developers/join", staff.CookieName(false), session, "name", "Fleur", "password", staffPassword)
-	b.post("/staff/password/forgot", filled(b.get("/staff/password/forgot").form("/staff/password/forgot"), "email", w.email))
+	f.stillWorks(link, "/developers/join", cookie, session, "name", "Fleur", "password", staffPassword)
+	asked = b.get("/staff/password/forgot").form("/staff/password/forgot")
+	b.post("/staff/password/forgot", filled(asked, "email", w.email))
 	link = f.linkIn(f.letter(w.email, "password"))
-	f.stillWorks(link, "/staff/password/reset", staff.CookieName(false), session, "password", "another phrase for the desk")
+	f.stillWorks(link, "/staff/password/reset", cookie, session, "password", "another phrase for the desk")
 }
 
 func (f *fixture) stillWorks(link, path, cookie, session string, values ...string) {

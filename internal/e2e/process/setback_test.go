@@ -42,7 +42,8 @@ func (s *setback) lose(meanwhile func()) (made []string) {
 	primary, standby := connect(s.T, s.p[0].url("owner", "partnerd")), connect(s.T, s.p[1].url("owner", "partnerd"))
 	const marks = "SELECT coalesce(max(count), 0)::text FROM database_marks"
 	const replayed = "SELECT pg_last_wal_replay_lsn()::text"
-	await(s.T, deadline, func() bool { return query(s.T, standby, marks)[0] != "0" }, func() string { return "nothing is marked" })
+	await(s.T, deadline, func() bool { return query(s.T, standby, marks)[0] != "0" },
+		func() string { return "nothing is marked" })
 	written := query(s.T, primary, "SELECT pg_current_wal_lsn()::text")[0]
 	await(s.T, deadline, func() bool {
 		return query(s.T, standby, "SELECT (pg_last_wal_replay_lsn() >= '"+written+"')::text")[0] == "true"
@@ -58,7 +59,8 @@ func (s *setback) lose(meanwhile func()) (made []string) {
 	load.call(ctx, s.T, func() *process { return s.serving })
 	load.more(s.T, 3)
 	meanwhile()
-	await(s.T, deadline, func() bool { return query(s.T, primary, marks)[0] > lastOfStandby }, func() string { return "nothing more is marked" })
+	await(s.T, deadline, func() bool { return query(s.T, primary, marks)[0] > lastOfStandby },
+		func() string { return "nothing more is marked" })
 	stop()
 	load.all.Wait()
 	if now := query(s.T, standby, replayed)[0]; now != at {
@@ -67,7 +69,8 @@ func (s *setback) lose(meanwhile func()) (made []string) {
 	made = query(s.T, primary, "SELECT id FROM consultations ORDER BY id")
 	s.p[0].kill()
 	s.p.promote(s.T)
-	await(s.T, deadline, func() bool { return strings.Contains(s.serving.output.String(), "the database went back") }, s.serving.output.String)
+	said := s.serving.output.String
+	await(s.T, deadline, func() bool { return strings.Contains(said(), "the database went back") }, said)
 	there := query(s.T, standby, "SELECT id FROM consultations")
 	return slices.DeleteFunc(made, func(id string) bool { return slices.Contains(there, id) })
 }
@@ -129,8 +132,8 @@ func TestFailoverThatLosesCommitsIsNoticed(t *testing.T) {
 	s.goesOn(s.kept.AccessToken)
 }
 
-// TestFailoverComparesWithTheLostDatabase is a part of "make failover": the former primary is started apart from the others, and
-// "partnerd restored" without an instant repeats from it what clients and partners did and the standby missed.
+// TestFailoverComparesWithTheLostDatabase is a part of "make failover": the former primary is started apart from the
+// others, and "partnerd restored" without an instant repeats from it what clients and partners did and the standby missed.
 func TestFailoverComparesWithTheLostDatabase(t *testing.T) {
 	if os.Getenv("PARTNERD_TEST_FAILOVER") == "" {
 		t.Skip("make failover")
@@ -146,7 +149,8 @@ func TestFailoverComparesWithTheLostDatabase(t *testing.T) {
 		if x, next = s.refresh(s.kept.RefreshToken); x.status != http.StatusOK {
 			t.Fatalf("refresh: %d %s", x.status, x.body)
 		}
-		revoked := url.Values{"token": {ended.RefreshToken}, "client_id": {s.app.ClientID}, "client_secret": {s.app.ClientSecret}}
+		revoked := url.Values{"token": {ended.RefreshToken},
+			"client_id": {s.app.ClientID}, "client_secret": {s.app.ClientSecret}}
 		if x := post(t.Context(), s.url+"/api/oauth/revoke", revoked); x.status != http.StatusOK {
 			t.Fatalf("revoke: %d %s", x.status, x.body)
 		}
@@ -164,7 +168,8 @@ func TestFailoverComparesWithTheLostDatabase(t *testing.T) {
 		LinksEnded int
 		TokensKept int
 	}
-	s.in.ask(t, &report, "restored", "--json", "--lost-database-url", former.url("owner", "partnerd"), "--reason", "The standby missed commits.")
+	s.in.ask(t, &report, "restored", "--json", "--lost-database-url", former.url("owner", "partnerd"),
+		"--reason", "The standby missed commits.")
 	gone := map[string]bool{}
 	for _, g := range report.Gone {
 		gone[g.ID] = true
@@ -172,8 +177,8 @@ func TestFailoverComparesWithTheLostDatabase(t *testing.T) {
 	if told := slices.Sorted(maps.Keys(gone)); len(lost) < 3 || !slices.Equal(told, slices.Sorted(slices.Values(lost))) {
 		t.Errorf("%v are told as gone, want %v", told, lost)
 	}
-	if !report.Compared || report.To.IsZero() || report.LinksEnded != 1 || report.TokensKept != 1 || len(report.NotErased) > 0 ||
-		!slices.Equal(report.Erased, []string{erased}) {
+	if !report.Compared || report.To.IsZero() || report.LinksEnded != 1 || report.TokensKept != 1 ||
+		len(report.NotErased) > 0 || !slices.Equal(report.Erased, []string{erased}) {
 		t.Errorf("restored: %+v", report)
 	}
 	db := connect(t, s.p[1].url("owner", "partnerd"))

@@ -48,7 +48,7 @@ func (d *demo) create(ctx context.Context) (string, error) {
 	return fmt.Sprintf("201 %s, status %s; held %d, available %d\nthe same request again: the same answer, Idempotent-Replayed: %s", c.ID, c.Status, w.HeldCents, w.AvailableCents, header.Get("Idempotent-Replayed")),
 		first(
 			expect(c.Status == models.ConsultationStatusMATCHING, "status is %s", c.Status),
-			expect(w.HeldCents == price && w.AvailableCents == topUp-price, "the wallet is %+v", w),
+			expect(w.HeldCents == crm.Price && w.AvailableCents == topUp-crm.Price, "the wallet is %+v", w),
 			expect(bytes.Equal(body, again) && header.Get("Idempotent-Replayed") == "true", "the replay differs"))
 }
 
@@ -137,7 +137,7 @@ func (d *demo) cancel(ctx context.Context) (string, error) {
 	w, err := d.wallet(ctx)
 	return fmt.Sprintf("%s is %s; event %d %s\nwallet: balance %d, available %d, held %d", c.ID, r.JSON200.Status, e.Sequence, e.Type, w.BalanceCents, w.AvailableCents, w.HeldCents),
 		first(err, expect(r.JSON200.Status == models.ConsultationStatusCANCELLED, "status is %s", r.JSON200.Status),
-			expect(w.HeldCents == 0 && w.AvailableCents == topUp-price, "the wallet is %+v", w))
+			expect(w.HeldCents == 0 && w.AvailableCents == topUp-crm.Price, "the wallet is %+v", w))
 }
 
 // disconnect is the client's own doing, on the account page; the partner notices at the next call.

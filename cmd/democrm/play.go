@@ -20,7 +20,6 @@ import (
 )
 
 const (
-	price    = 2000
 	topUp    = 5000
 	password = "a long demonstration password"
 )

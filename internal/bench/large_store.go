@@ -58,11 +58,11 @@ func (r *largeRig) holdOpen(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if err := r.app.Wallet.Adjust(ctx, tx, "cli_large_open", money.Cents(2000*len(ids)), "Opening balance"); err != nil {
+		if err := r.app.Wallet.Adjust(ctx, tx, "cli_large_open", wallet.Price*money.Cents(len(ids)), "Opening balance"); err != nil {
 			return err
 		}
 		for _, id := range ids {
-			if err := r.app.Wallet.Hold(ctx, tx, wallet.HoldCommand{ClientID: "cli_large_open", ApplicationID: readApplication, ConsultationID: id, Amount: 2000}); err != nil {
+			if err := r.app.Wallet.Hold(ctx, tx, wallet.HoldCommand{ClientID: "cli_large_open", ApplicationID: readApplication, ConsultationID: id, Amount: wallet.Price}); err != nil {
 				return err
 			}
 		}

@@ -25,6 +25,7 @@ import (
 	"partnerd/internal/application"
 	"partnerd/internal/poll"
 	"partnerd/internal/postgres"
+	"partnerd/internal/wallet"
 )
 
 // matchRig is a database of its own and the processes of the built program that run on it.
@@ -195,7 +196,7 @@ func (r *matchRig) person(ctx context.Context) (token string, err error) {
 			err = r.app.Accounts.SetPhone(ctx, tx, id, "+33639980001", true)
 		}
 		if err == nil {
-			err = r.app.Wallet.Adjust(ctx, tx, id, 2000, "Opening balance")
+			err = r.app.Wallet.Adjust(ctx, tx, id, wallet.Price, "Opening balance")
 		}
 		return err
 	})

@@ -8,7 +8,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"partnerd/internal/money"
 	"partnerd/internal/postgres"
 	"partnerd/internal/wallet"
 	"partnerd/internal/webhook"
@@ -210,7 +209,7 @@ func (r *hookRig) business(ctx context.Context, wallets *wallet.Service, client 
 		if err != nil {
 			return err
 		}
-		if err := wallets.Hold(ctx, tx, wallet.HoldCommand{ClientID: client, ApplicationID: app, ConsultationID: id, Amount: money.Cents(2000)}); err != nil {
+		if err := wallets.Hold(ctx, tx, wallet.HoldCommand{ClientID: client, ApplicationID: app, ConsultationID: id, Amount: wallet.Price}); err != nil {
 			return err
 		}
 		if !with {

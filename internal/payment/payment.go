@@ -6,6 +6,7 @@ import (
 
 	"partnerd/internal/money"
 	"partnerd/internal/problem"
+	"partnerd/internal/wallet"
 )
 
 // SandboxProvider is the name of the built-in provider of a sandbox, in the path of its notices.
@@ -13,7 +14,7 @@ const SandboxProvider = "sandbox"
 
 // Limits of decisions H29 and H30, in cents and as duration.
 const (
-	MinTopUp             money.Cents = 2000
+	MinTopUp                         = wallet.Price // one consultation
 	DefaultMaxTopUp      money.Cents = 100_000
 	DefaultWalletCeiling money.Cents = 200_000
 	SessionLifetime                  = time.Hour

@@ -10,9 +10,9 @@ import (
 
 	"partnerd/internal/clock"
 	"partnerd/internal/id"
-	"partnerd/internal/money"
 	"partnerd/internal/postgres"
 	"partnerd/internal/problem"
+	"partnerd/internal/wallet"
 )
 
 // Ping is the type of the POST that proves a URL before it is used. It is no event: it is sent once and not kept.
@@ -104,7 +104,7 @@ func Sample(eventID string, about Subject, t Type, now time.Time) ([]byte, error
 	if slices.Contains(ClientTypes, t) {
 		return encode(payload{eventID, t, clock.Format(now), clientData{about.ClientID}})
 	}
-	about.Competence, about.Price = "HOUSING", testPrice
+	about.Competence, about.Price = "HOUSING", wallet.Price
 	event := Event{Type: t, Status: testStatus[t], EndReason: testReason[t]}
 	switch t {
 	case CallEnded, Completed, NoteAvailable:
@@ -119,8 +119,6 @@ func Sample(eventID string, about Subject, t Type, now time.Time) ([]byte, error
 	}
 	return encodeBody(eventID, about, event, now)
 }
-
-const testPrice money.Cents = 2000
 
 // testReason is why the consultation of a test event ended.
 var testReason = map[Type]string{Cancelled: "CANCELLED_BY_PARTNER", Refunded: "CANCELLED_BY_PARTNER", Expired: "GUARANTEE_MISSED"}

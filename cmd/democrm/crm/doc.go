@@ -7,3 +7,6 @@
 //   - tokens.go     asks the token endpoint again when its answer is lost, without a replay
 //   - browser.go    stands for the client's browser in the demonstration and the tests
 package crm
+
+// Price is what a consultation costs, in cents, as the contract has it.
+const Price int64 = 2000

@@ -27,9 +27,12 @@ import (
 var files embed.FS
 
 var pages = template.Must(template.New("").Funcs(template.FuncMap{
-	"eur":  func(cents int64) string { return fmt.Sprintf("%.2f EUR", float64(cents)/100) },
-	"when": func(t time.Time) string { return t.Local().Format("15:04:05") },
+	"eur":   eur,
+	"short": func(cents int64) string { return strings.Replace(eur(cents), ".00 ", " ", 1) },
+	"when":  func(t time.Time) string { return t.Local().Format("15:04:05") },
 }).ParseFS(files, "pages/*.html"))
+
+func eur(cents int64) string { return fmt.Sprintf("%.2f EUR", float64(cents)/100) }
 
 const (
 	cookie     = "democrm"
@@ -227,6 +230,7 @@ type homeView struct {
 	Profile       *models.Profile
 	Wallet        *models.Wallet
 	Competences   []models.Competence
+	Price         int64
 	Languages     []models.Language
 	Competence    string
 	Language      string
@@ -238,7 +242,8 @@ type homeView struct {
 
 func (o *Office) home(w http.ResponseWriter, r *http.Request) {
 	d := o.at(w, r)
-	v := homeView{Service: o.base, Waiver: o.base + "/legal/waiver", Competence: r.URL.Query().Get("competence"), Language: r.URL.Query().Get("language"), Key: rand.Text()}
+	v := homeView{Service: o.base, Waiver: o.base + "/legal/waiver", Competence: r.URL.Query().Get("competence"),
+		Language: r.URL.Query().Get("language"), Key: rand.Text(), Price: crm.Price}
 	api, err := o.api(d)
 	if err == nil && api != nil {
 		v.Linked = true

@@ -100,6 +100,7 @@ var fence = []struct{ dependency, places, reason string }{
 	{"github.com/go-webauthn", "internal/passkey", "one way to speak WebAuthn"},
 	{"github.com/pquerna/otp", "internal/staff", "one domain knows codes of devices"},
 	{"github.com/twilio/", "internal/telephony/twilio", "a provider is a part that can be changed"},
+	{module + "internal/telephony/", "internal/app internal/telephony/twilio/twiliotest/standin", "a provider is chosen by name in one place"},
 	{"github.com/valkey-io/", "internal/ratelimit", "one room knows where processes count together"},
 	{"github.com/stripe/", "internal/payment", "a provider is a part that can be changed"},
 	{"go.opentelemetry.io/", "internal/telemetry internal/telemetry/telemetrytest internal/postgres", "one room knows what leaves; postgres hands it to the library that traces statements"},

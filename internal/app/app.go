@@ -48,7 +48,6 @@ import (
 	"partnerd/internal/status"
 	"partnerd/internal/telemetry"
 	"partnerd/internal/telephony"
-	"partnerd/internal/telephony/twilio"
 	"partnerd/internal/wallet"
 	"partnerd/internal/webhook"
 )
@@ -89,7 +88,7 @@ type App struct {
 	Matching      *matching.Service
 	Telephony     *telephony.Service
 	Notes         *note.Service
-	Twilio        *twilio.Driver // nil without that provider
+	Calls         telephony.Provider // nil in a sandbox, and without a provider
 	Consultations *consultation.Service
 	Books         *books.Service
 	Status        *status.Service
@@ -239,8 +238,8 @@ func (a *App) sayWhatIsMissing() {
 	if !a.Telephony.Available() {
 		a.Logger.Warn("no telephony provider is set: consultations are refused with 503, and coverage says that nobody is available", "set", "PARTNERD_TELEPHONY")
 	}
-	if found := a.Config.standIn(); found != "" {
-		a.Logger.Warn(found, "unset", "PARTNERD_TWILIO_URL")
+	if found, unset, _ := a.Config.standIn(); found != "" {
+		a.Logger.Warn(found, "unset", unset)
 	}
 	if !a.Payments.Available() {
 		a.Logger.Warn("no payment provider is set: top-ups are refused with 503", "set", "PARTNERD_STRIPE_SECRET_KEY")

@@ -2,7 +2,9 @@ package app
 
 import (
 	"errors"
+	"maps"
 	"os"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -94,6 +96,26 @@ func TestTheSettingsOfTelephonyAreExamined(t *testing.T) {
 	}
 }
 
+// What can be chosen is what there is, and only the list of [providers] knows which they are.
+func TestTelephonyProvidersAreChosenByName(t *testing.T) {
+	t.Parallel()
+	field, _ := reflect.TypeFor[Config]().FieldByName("Telephony")
+	names := slices.Sorted(maps.Keys(providers))
+	if got := field.Tag.Get("enum"); got != ","+strings.Join(names, ",") {
+		t.Errorf("the setting takes %q, and there are %q", got, names)
+	}
+	for name, p := range providers {
+		if p.check == nil || p.open == nil || p.standIn == nil || !strings.Contains(field.Tag.Get("help"), name) {
+			t.Errorf("%s is not complete, or the help of the setting does not name it", name)
+		}
+	}
+	c := good()
+	c.Env, c.Telephony = "live", "another"
+	if err := c.Check(); err == nil || !strings.Contains(err.Error(), "PARTNERD_TELEPHONY:") {
+		t.Errorf("a name that no provider has: %v", err)
+	}
+}
+
 // A stand-in for the telephony provider takes any token, and is told to whoever runs a live deployment.
 func TestAStandInForTelephonyIsTold(t *testing.T) {
 	t.Parallel()
@@ -113,7 +135,8 @@ func TestAStandInForTelephonyIsTold(t *testing.T) {
 		if told == own {
 			t.Errorf("%q: told %t", address, told)
 		}
-		if c.Env = "sandbox"; c.standIn() != "" {
+		c.Env = "sandbox"
+		if found, _, _ := c.standIn(); found != "" {
 			t.Errorf("%q: told of a sandbox", address)
 		}
 	}

@@ -141,8 +141,8 @@ func (e *examination) settings() {
 		}
 		e.warn("settings", found, do)
 	}
-	if found := e.standIn(); found != "" {
-		e.warn("settings", found, "Unset PARTNERD_TWILIO_URL and set PARTNERD_TWILIO_AUTH_TOKEN to the account's own.")
+	if found, _, do := e.standIn(); found != "" {
+		e.warn("settings", found, do)
 	}
 	proxies, _ := e.proxies()
 	for _, p := range proxies {

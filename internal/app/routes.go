@@ -61,7 +61,7 @@ func (a *App) routes() (*echo.Echo, error) {
 		return nil, err
 	}
 	api, err := httpapi.New(httpapi.Deps{
-		DB: a.DB, Logger: a.Logger, Ending: a.ending.Load, Metrics: a.requests, Tracer: a.telemetry.Tracer(), Twilio: a.Twilio, Accounts: a.Accounts, Access: a.Access, Requests: a.Requests, Conformance: a.Conformance, OAuth: a.OAuth, Catalog: a.Catalog, Wallet: a.Wallet, Payments: a.Payments,
+		DB: a.DB, Logger: a.Logger, Ending: a.ending.Load, Metrics: a.requests, Tracer: a.telemetry.Tracer(), Calls: a.Calls, Accounts: a.Accounts, Access: a.Access, Requests: a.Requests, Conformance: a.Conformance, OAuth: a.OAuth, Catalog: a.Catalog, Wallet: a.Wallet, Payments: a.Payments,
 		Consultations: a.Consultations, Staff: a.Staff, Desk: a.Desk, Idempotency: a.Idempotency, Limiter: a.limiter, Applications: a.Applications, Portal: a.Portal, Webhooks: a.Webhooks,
 		Quotas: httpapi.Quotas{ApplicationPerMinute: a.Config.RateApplication, ClientPerMinute: a.Config.RateClient,
 			UnauthorizedPerMinute: a.Config.RateUnauthorized, TokenFailurePerMinute: a.Config.RateTokenFailures},

@@ -172,12 +172,12 @@ func (a *App) lead(ctx context.Context) error {
 		"sweep":             a.Consultations.Lead,
 		"due webhooks":      a.Webhooks.Lead,
 		"due call commands": a.Telephony.LeadCommands,
-		"call poll":         func(ctx context.Context) error { return a.Telephony.RunPoll(ctx, a.Consultations.HandleCallEvent) },
+		"call poll":         func(ctx context.Context) error { return a.Telephony.RunPoll(ctx, a.callEvent) },
 		"queue":             a.Queue.Run,
 	}
 	if a.Config.Sandbox() {
 		parts["simulated lawyers"] = a.SimulatedLawyers.Run
-		parts["simulated calls"] = func(ctx context.Context) error { return a.SimulatedCalls.Run(ctx, a.Consultations.HandleCallEvent) }
+		parts["simulated calls"] = func(ctx context.Context) error { return a.SimulatedCalls.Run(ctx, a.callEvent) }
 	}
 	if ahead := a.DB.ClockAhead(); ahead.Abs() > clock.Step { // it may just have been set: all that is due by it would be due at the same time
 		a.Logger.Warn("the clocks of the database and of this machine differ: what is due is done later", "by", ahead.String(), "in", clock.Settled.String())

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"context"
 	"net/url"
 	"regexp"
 	"strings"
@@ -20,12 +21,69 @@ var (
 	phoneNumber   = regexp.MustCompile(`^\+[1-9][0-9]{6,14}$`)
 )
 
+// provider is what this package has to know of a telephony provider.
+type provider struct {
+	// check reports what is wrong with its settings, without repeating a secret.
+	check func(c *Config, r *refusals)
+	// open connects it. What it reports of calls goes to deliver.
+	open func(a *App, deliver telephony.Deliver) (telephony.Provider, error)
+	// standIn tells what stands in for it by its settings, and what to unset and to do instead; nothing when calls go to
+	// the provider itself.
+	standIn func(c *Config) (found, unset, do string)
+}
+
+// providers are the telephony providers of live deployments by their names in PARTNERD_TELEPHONY.
+var providers = map[string]provider{
+	"twilio": {check: checkTwilio, open: openTwilio, standIn: twilioStandIn},
+}
+
 // checkTelephony reports what is wrong with the settings of phone calls, without repeating a secret.
 func (c *Config) checkTelephony(r *refusals) {
 	if c.Telephony == "" {
 		return
 	}
+	p, ok := providers[c.Telephony]
+	r.want(ok, "PARTNERD_TELEPHONY", "must be the name of a provider")
 	r.want(!c.Sandbox(), "PARTNERD_TELEPHONY", "a sandbox simulates calls and has no provider")
+	if ok {
+		p.check(c, r)
+	}
+}
+
+// standIn tells what stands in for the telephony provider, what to unset, and what to do; nothing when nothing does.
+func (c *Config) standIn() (found, unset, do string) {
+	p, ok := providers[c.Telephony]
+	if !ok || c.Sandbox() {
+		return "", "", ""
+	}
+	return p.standIn(c)
+}
+
+// telephony opens the provider of phone calls: the simulated one in a sandbox, in live the configured one or none.
+func (a *App) telephony() (telephony.Adapter, error) {
+	if a.Config.Sandbox() {
+		a.SimulatedCalls = sandbox.NewCalls(a.DB, nil, a.Logger)
+		return a.SimulatedCalls, nil
+	}
+	p, ok := providers[a.Config.Telephony]
+	if !ok {
+		return telephony.None{}, nil
+	}
+	var err error
+	if a.Calls, err = p.open(a, a.callEvent); err != nil {
+		return nil, err
+	}
+	a.Metrics.MustRegister(a.Calls.Collector())
+	return a.Calls, nil
+}
+
+// callEvent takes what is reported of a call, whoever does: a provider by its notices, or asked about a silent call, and
+// the simulated calls of a sandbox. No call is placed before there are consultations.
+func (a *App) callEvent(ctx context.Context, e telephony.Event) error {
+	return a.Consultations.HandleCallEvent(ctx, e)
+}
+
+func checkTwilio(c *Config, r *refusals) {
 	r.want(twilioAccount.MatchString(c.TwilioAccountSID), "PARTNERD_TWILIO_ACCOUNT_SID", "must be AC and 32 hexadecimal digits")
 	if c.atTwilio() {
 		r.want(twilioToken.MatchString(c.TwilioAuthToken), "PARTNERD_TWILIO_AUTH_TOKEN", "must be 32 hexadecimal digits: status callbacks are checked with it")
@@ -52,31 +110,18 @@ func (c *Config) atTwilio() bool {
 	return c.TwilioURL == "" || err == nil && strings.HasSuffix(strings.ToLower(u.Hostname()), ".twilio.com")
 }
 
-// standIn tells what stands in for the telephony provider, or returns nothing when calls go to the provider itself.
-func (c *Config) standIn() string {
-	if c.Sandbox() || c.Telephony == "" || c.atTwilio() {
-		return ""
+func twilioStandIn(c *Config) (found, unset, do string) {
+	if c.atTwilio() {
+		return "", "", ""
 	}
-	return "calls go to " + c.TwilioURL + " and not to Twilio: a stand-in for tests rings no phone, and anyone who guesses its auth token can forge status callbacks"
+	return "calls go to " + c.TwilioURL + " and not to Twilio: a stand-in for tests rings no phone, and anyone who guesses its " +
+			"auth token can forge status callbacks", "PARTNERD_TWILIO_URL",
+		"Unset PARTNERD_TWILIO_URL and set PARTNERD_TWILIO_AUTH_TOKEN to the account's own."
 }
 
-// telephony is the provider of phone calls: the simulated one in a sandbox, in live the configured one or none.
-func (a *App) telephony() (telephony.Adapter, error) {
+func openTwilio(a *App, deliver telephony.Deliver) (telephony.Provider, error) {
 	c := &a.Config
-	switch {
-	case c.Sandbox():
-		a.SimulatedCalls = sandbox.NewCalls(a.DB, nil, a.Logger)
-		return a.SimulatedCalls, nil
-	case c.Telephony == "":
-		return telephony.None{}, nil
-	}
-	var err error
-	a.Twilio, err = twilio.New(a.DB, twilio.Config{AccountSID: c.TwilioAccountSID, AuthToken: c.TwilioAuthToken, APIKey: c.TwilioAPIKey, APISecret: c.TwilioAPISecret,
-		CallerID: c.TwilioCallerID, Region: c.TwilioRegion, URL: c.TwilioURL, BaseURL: strings.TrimRight(c.BaseURL, "/"),
-		Service: c.ServiceName, Tracer: a.telemetry.Tracer()}, a.Logger)
-	if err != nil {
-		return nil, err
-	}
-	a.Metrics.MustRegister(a.Twilio.Collector())
-	return a.Twilio, nil
+	return twilio.New(a.DB, twilio.Config{AccountSID: c.TwilioAccountSID, AuthToken: c.TwilioAuthToken, APIKey: c.TwilioAPIKey,
+		APISecret: c.TwilioAPISecret, CallerID: c.TwilioCallerID, Region: c.TwilioRegion, URL: c.TwilioURL,
+		BaseURL: strings.TrimRight(c.BaseURL, "/"), Service: c.ServiceName, Tracer: a.telemetry.Tracer()}, deliver, a.Logger)
 }

@@ -68,7 +68,7 @@ func TestALiveDeploymentCallsPeople(t *testing.T) {
 	if !a.Consultations.Served() {
 		t.Fatal("with a provider, consultations are refused")
 	}
-	calls := telephony.New(a.DB, a.Twilio, numbersOf{lawyerNumber, clientNumber}, a.Logger)
+	calls := telephony.New(a.DB, a.Calls, numbersOf{lawyerNumber, clientNumber}, a.Logger)
 	call := placeACall(t, a, calls)
 	state := func() telephony.State {
 		t.Helper()

@@ -145,9 +145,6 @@ func (a *App) wire(ctx context.Context, k keys) (err error) {
 	a.Metrics.MustRegister(a.Consultations.Collector())
 	a.Queue.Every("chain of the evidence", consultation.ChainEvery, a.Consultations.ChainEvidence)
 	people.consultations = a.Consultations
-	if a.Twilio != nil {
-		a.Twilio.Deliver = a.Consultations.HandleCallEvent
-	}
 	a.Desk = desk.New(desk.Deps{DB: a.DB, Staff: a.Staff, Lawyers: a.Lawyers, Consultations: a.Consultations, Notes: a.Notes, Logger: a.Logger})
 	a.Metrics.MustRegister(a.Desk.Collector())
 	a.Status = &status.Service{DB: a.DB, CanCall: a.Consultations.Served, CanPay: a.Payments.Available}

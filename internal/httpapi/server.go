@@ -31,7 +31,7 @@ import (
 	"partnerd/internal/staff"
 	"partnerd/internal/status"
 	"partnerd/internal/telemetry"
-	"partnerd/internal/telephony/twilio"
+	"partnerd/internal/telephony"
 	"partnerd/internal/wallet"
 	"partnerd/internal/webhook"
 	"partnerd/openapi"
@@ -55,7 +55,7 @@ type Deps struct {
 	Wallet        *wallet.Service
 	Payments      *payment.Service
 	Consultations *consultation.Service
-	Twilio        *twilio.Driver // nil without that provider
+	Calls         telephony.Inbound // nil without a telephony provider
 	Staff         *staff.Service
 	Desk          *desk.Service
 	Idempotency   *idempotency.Service
@@ -184,7 +184,9 @@ func (s *Server) Register(e *echo.Echo) {
 	e.Match(read, "/status", s.status)
 	e.Match(read, "/status.json", s.status)
 	e.POST("/payments/notices/:provider", s.paymentNotice)
-	e.POST(twilio.CallbackPath+":command/:kind", s.callNotice)
+	if s.deps.Calls != nil {
+		e.POST(s.deps.Calls.Path()+":command/:kind", s.callNotice)
+	}
 }
 
 // instead makes a middleware that answers with h and never calls on.

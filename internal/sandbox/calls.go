@@ -14,9 +14,6 @@ import (
 	"partnerd/internal/telephony"
 )
 
-// Deliver hands one event of the provider to the service (consultation.Service.HandleCallEvent).
-type Deliver func(ctx context.Context, e telephony.Event) error
-
 // Calls is the telephony provider of a sandbox. What people and line will do is written down as steps when a command
 // arrives, so a restart goes on where it stopped, and a repeated command adds nothing.
 type Calls struct {
@@ -135,7 +132,7 @@ func (c *Calls) signal() {
 const longestNap = 500 * time.Millisecond
 
 // Run reports events through deliver as they happen, until ctx ends. One that is refused is reported again.
-func (c *Calls) Run(ctx context.Context, deliver Deliver) error {
+func (c *Calls) Run(ctx context.Context, deliver telephony.Deliver) error {
 	return poll.Loop{Name: "simulated calls", Every: longestNap, Wake: c.wake, Log: c.log}.RunTimed(ctx, func(ctx context.Context) (time.Duration, error) {
 		soonest := poll.Soonest()
 		n, next, err := c.deliver(ctx, deliver)
@@ -155,13 +152,13 @@ func (c *Calls) Run(ctx context.Context, deliver Deliver) error {
 // Deliver reports the events that are due and returns how many. Those of one call are reported in the order of their
 // delivery, those of different calls at the same time. An event that is refused is reported again later; that does not
 // fail Deliver.
-func (c *Calls) Deliver(ctx context.Context, deliver Deliver) (int, error) {
+func (c *Calls) Deliver(ctx context.Context, deliver telephony.Deliver) (int, error) {
 	n, _, err := c.deliver(ctx, deliver)
 	return n, err
 }
 
 // deliver also tells when the next event is due that nobody has claimed; nil for none.
-func (c *Calls) deliver(ctx context.Context, deliver Deliver) (n int, next *time.Time, err error) {
+func (c *Calls) deliver(ctx context.Context, deliver telephony.Deliver) (n int, next *time.Time, err error) {
 	due, next, err := claimSteps(ctx, c.Queue.Read())
 	if err != nil || len(due) == 0 {
 		return 0, next, err
@@ -192,7 +189,7 @@ func (c *Calls) deliver(ctx context.Context, deliver Deliver) (n int, next *time
 // maxTries is after how many refusals the provider gives an event up.
 const maxTries = 100
 
-func (c *Calls) report(ctx context.Context, s stepRow, deliver Deliver) settlement {
+func (c *Calls) report(ctx context.Context, s stepRow, deliver telephony.Deliver) settlement {
 	err := deliver(ctx, s.Event)
 	if err == nil && s.Event.Kind == telephony.CallOver {
 		err = dropSteps(ctx, c.db.Read(), s.Event.CallID, s.Event.At)

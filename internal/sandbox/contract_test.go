@@ -253,11 +253,11 @@ func connectTwilio(s *switchboard, script twiliotest.Script, log *slog.Logger, t
 	ours := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { answerNotice(s.T, driver, w, r) }))
 	s.Cleanup(ours.Close)
 	var err error
-	driver, err = twilio.New(s.db, twilio.Config{AccountSID: twilioAccount, AuthToken: twilioToken, CallerID: theCaller, URL: remote.URL, BaseURL: ours.URL, Service: "Allo Droit"}, log)
+	driver, err = twilio.New(s.db, twilio.Config{AccountSID: twilioAccount, AuthToken: twilioToken, CallerID: theCaller, URL: remote.URL, BaseURL: ours.URL, Service: "Allo Droit"},
+		s.deliver, log)
 	if err != nil {
 		s.Fatal(err)
 	}
-	driver.Deliver = s.deliver
 	p.driver, p.base = driver, ours.URL
 	return p
 }
@@ -266,13 +266,13 @@ func connectTwilio(s *switchboard, script twiliotest.Script, log *slog.Logger, t
 func answerNotice(t *testing.T, driver *twilio.Driver, w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
 	parts := strings.Split(strings.TrimPrefix(r.URL.Path, twilio.CallbackPath), "/")
-	document, err := driver.Handle(context.WithoutCancel(r.Context()), twilio.Notice{CommandID: parts[0], Kind: parts[1], Address: r.URL.RequestURI(), Body: body,
-		Signature: r.Header.Get("X-Twilio-Signature")})
+	reply, err := driver.Handle(context.WithoutCancel(r.Context()), telephony.Notice{CommandID: parts[0], Kind: parts[1], Address: r.URL.RequestURI(), Body: body,
+		Header: r.Header})
 	if err != nil {
 		t.Logf("notice of %s: %v", parts[1], err)
 		w.WriteHeader(http.StatusInternalServerError)
 	}
-	_, _ = io.WriteString(w, document)
+	_, _ = io.WriteString(w, reply.Body)
 }
 
 func (p rented) adapter() telephony.Adapter { return p.driver }

@@ -311,14 +311,14 @@ func TestOnlySignedNoticesCount(t *testing.T) {
 		want   error
 	}{
 		"right":                {good, good, twilioToken, path, nil},
-		"another token":        {good, good, "another", path, twilio.ErrSignature},
-		"another status":       {with("CallStatus", "completed"), good, twilioToken, path, twilio.ErrSignature},
-		"a field more":         {with("Digits", "1"), good, twilioToken, path, twilio.ErrSignature},
-		"another address":      {good, good, twilioToken, path + "?a=b", twilio.ErrSignature},
-		"another account":      {with("AccountSid", "AC1"), with("AccountSid", "AC1"), twilioToken, path, twilio.ErrMalformed},
-		"no call":              {with("CallSid", "\x00"), with("CallSid", "\x00"), twilioToken, path, twilio.ErrMalformed},
-		"an unknown leg":       {good, good, twilioToken, twilio.CallbackPath + "cmd_unknown/status", twilio.ErrUnknown},
-		"an unknown kind":      {good, good, twilioToken, twilio.CallbackPath + leg + "/other", twilio.ErrMalformed},
+		"another token":        {good, good, "another", path, telephony.ErrSignature},
+		"another status":       {with("CallStatus", "completed"), good, twilioToken, path, telephony.ErrSignature},
+		"a field more":         {with("Digits", "1"), good, twilioToken, path, telephony.ErrSignature},
+		"another address":      {good, good, twilioToken, path + "?a=b", telephony.ErrSignature},
+		"another account":      {with("AccountSid", "AC1"), with("AccountSid", "AC1"), twilioToken, path, telephony.ErrMalformed},
+		"no call":              {with("CallSid", "\x00"), with("CallSid", "\x00"), twilioToken, path, telephony.ErrMalformed},
+		"an unknown leg":       {good, good, twilioToken, twilio.CallbackPath + "cmd_unknown/status", telephony.ErrUnknown},
+		"an unknown kind":      {good, good, twilioToken, twilio.CallbackPath + leg + "/other", telephony.ErrMalformed},
 		"no time and a status": {with("Timestamp", "\xff"), with("Timestamp", "\xff"), twilioToken, path, nil},
 	} {
 		address := board.base + tt.path
@@ -327,8 +327,8 @@ func TestOnlySignedNoticesCount(t *testing.T) {
 		}
 		parts := strings.Split(strings.TrimPrefix(tt.path, twilio.CallbackPath), "/")
 		kind, _, _ := strings.Cut(parts[1], "?")
-		_, err := board.driver.Handle(s.ctx, twilio.Notice{CommandID: parts[0], Kind: kind, Address: tt.path,
-			Body: []byte(url.Values(tt.form).Encode()), Signature: twiliotest.Sign(tt.token, address, tt.signed)})
+		_, err := board.driver.Handle(s.ctx, telephony.Notice{CommandID: parts[0], Kind: kind, Address: tt.path,
+			Body: []byte(url.Values(tt.form).Encode()), Header: http.Header{"X-Twilio-Signature": {twiliotest.Sign(tt.token, address, tt.signed)}}})
 		if !errors.Is(err, tt.want) || tt.want == nil && err != nil {
 			t.Errorf("%s: %v, want %v", name, err, tt.want)
 		}

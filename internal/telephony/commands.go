@@ -221,14 +221,14 @@ func withoutNumber(err error, number string) error {
 
 // RunPoll asks the provider about calls that have been silent for [Silence], until ctx ends, and hands what it reports
 // to deliver: a notice that was lost is found, and one that was not is a repetition.
-func (s *Service) RunPoll(ctx context.Context, deliver func(context.Context, Event) error) error {
+func (s *Service) RunPoll(ctx context.Context, deliver Deliver) error {
 	return poll.Loop{Name: "poll silent calls", Every: silencePoll, Log: s.log}.Run(ctx, func(ctx context.Context) (bool, error) {
 		return false, s.Poll(ctx, deliver)
 	})
 }
 
 // Poll is one pass of [Service.RunPoll].
-func (s *Service) Poll(ctx context.Context, deliver func(context.Context, Event) error) error {
+func (s *Service) Poll(ctx context.Context, deliver Deliver) error {
 	calls, err := claimSilent(ctx, s.db.Read())
 	if err != nil {
 		return err

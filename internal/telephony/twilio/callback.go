@@ -12,6 +12,7 @@ import (
 	"github.com/twilio/twilio-go/client"
 
 	"partnerd/internal/postgres"
+	"partnerd/internal/telephony"
 )
 
 // Kinds of notices; the last part of their addresses.
@@ -30,23 +31,8 @@ func (d *Driver) callback(commandID, kind string) string {
 	return d.cfg.BaseURL + CallbackPath + commandID + "/" + kind
 }
 
-// Faults of notices.
-var (
-	ErrSignature = errors.New("the signature is not the provider's")
-	ErrMalformed = errors.New("the notice cannot be read")
-	ErrUnknown   = errors.New("there is no such leg")
-)
-
-// Notice is a request of the provider.
-type Notice struct {
-	CommandID, Kind string
-	Address         string // path and query, as they were requested
-	Body            []byte
-	Signature       string
-}
-
-// MaxNotice is the longest body of a notice, in bytes.
-const MaxNotice = 64 << 10
+// Path implements [telephony.Inbound].
+func (d *Driver) Path() string { return CallbackPath }
 
 var (
 	callSID    = regexp.MustCompile(`^CA[0-9a-f]{32}$`)
@@ -55,17 +41,16 @@ var (
 
 func isSID(s string) bool { return callSID.MatchString(s) }
 
-// Handle takes a notice and returns the document that answers it, which is empty for notices that want none. Notices may be
-// repeated and come in any order. Faults: [ErrSignature], [ErrMalformed], [ErrUnknown].
-func (d *Driver) Handle(ctx context.Context, n Notice) (document string, err error) {
-	document, err = d.handle(ctx, n)
+// Handle implements [telephony.Inbound].
+func (d *Driver) Handle(ctx context.Context, n telephony.Notice) (reply telephony.Reply, err error) {
+	document, err := d.handle(ctx, n)
 	result := "taken"
 	switch {
-	case errors.Is(err, ErrSignature):
+	case errors.Is(err, telephony.ErrSignature):
 		result = "refused"
-	case errors.Is(err, ErrMalformed):
+	case errors.Is(err, telephony.ErrMalformed):
 		result = "malformed"
-	case errors.Is(err, ErrUnknown):
+	case errors.Is(err, telephony.ErrUnknown):
 		result = "unknown"
 	case err != nil:
 		result = "failed"
@@ -75,29 +60,32 @@ func (d *Driver) Handle(ctx context.Context, n Notice) (document string, err err
 		kind = "other"
 	}
 	d.callbacks.WithLabelValues(kind, result).Inc()
-	return document, err
+	if document != "" {
+		reply = telephony.Reply{ContentType: "text/xml; charset=utf-8", Body: document}
+	}
+	return reply, err
 }
 
-func (d *Driver) handle(ctx context.Context, n Notice) (string, error) {
+func (d *Driver) handle(ctx context.Context, n telephony.Notice) (string, error) {
 	validator := client.NewRequestValidator(d.cfg.AuthToken)
-	if !validator.ValidateBody(d.cfg.BaseURL+n.Address, n.Body, n.Signature) {
-		return "", ErrSignature
+	if !validator.ValidateBody(d.cfg.BaseURL+n.Address, n.Body, n.Header.Get("X-Twilio-Signature")) {
+		return "", telephony.ErrSignature
 	}
 	form, err := url.ParseQuery(string(n.Body))
 	read, ok := readers[n.Kind]
 	sid := form.Get("CallSid")
 	if err != nil || !ok || !isSID(sid) || form.Get("AccountSid") != d.cfg.AccountSID {
-		return "", ErrMalformed
+		return "", telephony.ErrMalformed
 	}
 	if !identifier.MatchString(n.CommandID) {
-		return "", ErrUnknown
+		return "", telephony.ErrUnknown
 	}
 	callID, err := callOf(ctx, d.db.Read(), n.CommandID)
 	if err != nil {
 		return "", err
 	}
 	if callID == "" {
-		return "", ErrUnknown
+		return "", telephony.ErrUnknown
 	}
 	if err := d.take(ctx, callID, n, sid, func(now time.Time) fact { return read(form, now) }); err != nil {
 		return "", err
@@ -131,7 +119,7 @@ var digit = regexp.MustCompile(`^[0-9*#]{0,16}$`)
 
 // take notes what was said of a leg and tells what it means. A second call for a leg that has one is hung up, and so is a leg
 // that was to end before it was known which call it is.
-func (d *Driver) take(ctx context.Context, callID string, n Notice, sid string, say func(now time.Time) fact) error {
+func (d *Driver) take(ctx context.Context, callID string, n telephony.Notice, sid string, say func(now time.Time) fact) error {
 	var drop, ask bool
 	news, err := d.change(ctx, callID, func(tx postgres.Tx, legs []leg) {
 		drop, ask = false, false

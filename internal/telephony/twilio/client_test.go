@@ -23,7 +23,7 @@ func TestWhatTheProviderIsAskedIsAStep(t *testing.T) {
 	}))
 	t.Cleanup(provider.Close)
 	tracer, spans := telemetrytest.New(t)
-	d, err := New(nil, Config{AccountSID: "AC0123", AuthToken: "canary", CallerID: "+33199000000", URL: provider.URL, Tracer: tracer}, nil)
+	d, err := New(nil, Config{AccountSID: "AC0123", AuthToken: "canary", CallerID: "+33199000000", URL: provider.URL, Tracer: tracer}, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

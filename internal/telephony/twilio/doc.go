@@ -1,4 +1,4 @@
-// Package twilio is the [telephony.Adapter] for Twilio's Programmable Voice, and for providers that speak its protocol.
+// Package twilio is the [telephony.Provider] for Twilio's Programmable Voice, and for providers that speak its protocol.
 //
 // Tables: twilio_legs.
 //

@@ -46,7 +46,7 @@ func (c Config) mixer() string {
 	return region
 }
 
-// Driver is a [telephony.Adapter] for Twilio, and for who speaks its protocol.
+// Driver is a [telephony.Provider] for Twilio, and for who speaks its protocol.
 type Driver struct {
 	db        *postgres.DB
 	transport http.RoundTripper
@@ -54,15 +54,13 @@ type Driver struct {
 	cfg       Config
 	log       *slog.Logger
 	callbacks *prometheus.CounterVec
-
-	// Deliver takes what the provider reports (consultation.Service.HandleCallEvent). It is set before the first command.
-	Deliver func(context.Context, telephony.Event) error
+	deliver   telephony.Deliver
 }
 
-var _ telephony.Adapter = (*Driver)(nil)
+var _ telephony.Provider = (*Driver)(nil)
 
-// New makes the driver.
-func New(db *postgres.DB, cfg Config, log *slog.Logger) (*Driver, error) {
+// New makes the driver, which hands what the provider reports to deliver.
+func New(db *postgres.DB, cfg Config, deliver telephony.Deliver, log *slog.Logger) (*Driver, error) {
 	if cfg.URL != "" {
 		var err error
 		if cfg.base, err = url.Parse(cfg.URL); err != nil {
@@ -70,7 +68,8 @@ func New(db *postgres.DB, cfg Config, log *slog.Logger) (*Driver, error) {
 		}
 	}
 	transport := http.DefaultTransport.(*http.Transport).Clone()
-	return &Driver{db: db, transport: transport, api: newAPI(cfg, transport), cfg: cfg, log: log, callbacks: newCallbacks()}, nil
+	return &Driver{db: db, transport: transport, api: newAPI(cfg, transport), cfg: cfg, log: log, callbacks: newCallbacks(),
+		deliver: deliver}, nil
 }
 
 // Limits of a leg's whole life, which the provider holds in any case. The talk itself is held by the conference's limit.

@@ -145,7 +145,7 @@ func (d *Driver) change(ctx context.Context, callID string, f func(tx postgres.T
 // tell hands events to the service. One that is not taken is found again by [Driver.Report].
 func (d *Driver) tell(ctx context.Context, news []telephony.Event) error {
 	for _, e := range news {
-		if err := d.Deliver(ctx, e); err != nil {
+		if err := d.deliver(ctx, e); err != nil {
 			return fmt.Errorf("event %s of call %s: %w", e.Kind, e.CallID, err)
 		}
 	}

@@ -1,0 +1,126 @@
+package dbtest
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// maxUses is how many tests a database serves. Rows that were deleted stay in its files, so it does not serve for ever.
+const maxUses = 25
+
+var (
+	//go:embed recycle.sql
+	recycleSQL string
+	//go:embed seeds.sql
+	seedsSQL string
+	//go:embed state.sql
+	stateSQL string
+)
+
+// idle is a database that no test has, as good as new.
+type idle struct {
+	name string
+	uses int
+}
+
+// take returns a fresh database: one that an earlier test of this program has left and that was emptied, else a copy of
+// the template. It has a name that no database had before, so whoever still knows one of an earlier test finds nothing.
+func (s *server) take(ctx context.Context) (idle, error) {
+	s.mu.Lock()
+	if n := len(s.idle); n > 0 {
+		db := s.idle[n-1]
+		s.idle = s.idle[:n-1]
+		s.mu.Unlock()
+		return db, nil
+	}
+	s.mu.Unlock()
+	name, err := s.create(ctx, s.template)
+	if err != nil {
+		return idle{}, err
+	}
+	return idle{name: name}, s.freshOnce(ctx, name)
+}
+
+// freshOnce looks at the first copy of the template, before a test has it.
+func (s *server) freshOnce(ctx context.Context, name string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.fresh != "" {
+		return nil
+	}
+	return s.as(ctx, name, func(c *pgx.Conn) error {
+		var fresh string
+		if err := c.QueryRow(ctx, stateSQL).Scan(&fresh); err != nil {
+			return err
+		}
+		if _, err := c.Exec(ctx, seedsSQL); err != nil {
+			return err
+		}
+		if err := c.QueryRow(ctx, "SELECT pg_temp.seeds()").Scan(&s.seeds); err != nil {
+			return err
+		}
+		s.fresh = fresh
+		return nil
+	})
+}
+
+// give takes a database back. It is kept for the next test when emptying it has left nothing that a copy of the template
+// does not have; else it is dropped: a test may have changed its tables.
+func (s *server) give(ctx context.Context, db idle) error {
+	if db.uses+1 < maxUses {
+		if name, err := s.recycle(ctx, db.name); err == nil {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.idle = append(s.idle, idle{name: name, uses: db.uses + 1})
+			return nil
+		} else if name != "" {
+			db.name = name
+		}
+	}
+	return s.drop(ctx, db.name)
+}
+
+// recycle empties a database and gives it another name, which it has also after an error, unless it is empty.
+func (s *server) recycle(ctx context.Context, used string) (name string, err error) {
+	const end = "SELECT count(pg_terminate_backend(pid, 5000)) FROM pg_stat_activity WHERE datname = $1"
+	if _, err := s.admin.Exec(ctx, end, used); err != nil {
+		return "", fmt.Errorf("end the sessions of %s: %w", used, err)
+	}
+	name = s.name()
+	if err := s.exec(ctx, "ALTER DATABASE "+quote(used)+" RENAME TO "+quote(name)); err != nil {
+		return "", err
+	}
+	return name, s.as(ctx, name, func(c *pgx.Conn) error {
+		var state string
+		if _, err := c.Exec(ctx, recycleSQL); err != nil {
+			return err
+		}
+		if _, err := c.Exec(ctx, s.seeds); err != nil {
+			return err
+		}
+		if err := c.QueryRow(ctx, stateSQL).Scan(&state); err != nil {
+			return err
+		}
+		if state != s.fresh {
+			return errors.New("it is not as new when it is emptied")
+		}
+		return nil
+	})
+}
+
+// as does something in a database as the owner of its tables.
+func (s *server) as(ctx context.Context, database string, do func(c *pgx.Conn) error) error {
+	c, err := pgx.Connect(ctx, s.ownerURL(database))
+	if err != nil {
+		return fmt.Errorf("connect to %s: %w", database, err)
+	}
+	defer c.Close(ctx)
+	if err := do(c); err != nil {
+		return fmt.Errorf("look at %s: %w", database, err)
+	}
+	return nil
+}

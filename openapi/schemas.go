@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"sync"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"go.yaml.in/yaml/v3"
@@ -13,17 +14,28 @@ import (
 // DocumentURL is what [Schemas] calls a contract: DocumentURL + "#" + a JSON pointer names a schema in it.
 const DocumentURL = "https://openapi.invalid/document.json"
 
-// JSON returns a contract as JSON.
-func JSON(contract []byte) ([]byte, error) {
+// written are the contracts as JSON, each read once: that takes some 20 ms.
+var written = func() map[*byte]func() ([]byte, error) {
+	read := map[*byte]func() ([]byte, error){}
+	for _, contract := range [][]byte{Partner, Platform, Desk, Sandbox} {
+		read[&contract[0]] = sync.OnceValues(func() ([]byte, error) { return asJSON(contract) })
+	}
+	return read
+}()
+
+// JSON returns one of the contracts of this package as JSON. Nobody may change it.
+func JSON(contract []byte) ([]byte, error) { return written[&contract[0]]() }
+
+func asJSON(contract []byte) ([]byte, error) {
 	var tree any
 	if err := yaml.Unmarshal(contract, &tree); err != nil {
 		return nil, fmt.Errorf("read contract: %w", err)
 	}
-	asJSON, err := json.Marshal(tree)
+	encoded, err := json.Marshal(tree)
 	if err != nil {
 		return nil, fmt.Errorf("write contract as JSON: %w", err)
 	}
-	return asJSON, nil
+	return encoded, nil
 }
 
 // Schemas returns the tree of a contract that [JSON] made, its numbers as they are written, and a compiler of its schemas,

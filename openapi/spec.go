@@ -4,7 +4,9 @@ package openapi
 import (
 	"bytes"
 	_ "embed"
+	"encoding/json"
 	"net/url"
+	"slices"
 	"strings"
 )
 
@@ -43,19 +45,24 @@ const (
 	writtenServer = "A local server. A running service puts its own base URL here in the copy that it serves."
 )
 
-// WithContact is a contract that says whom to write to: a mailto: or https: URL, or nobody when it is empty.
+// WithContact is a contract, in YAML or as [JSON] returns it, that says whom to write to: a mailto: or https: URL, or
+// nobody when it is empty.
 func WithContact(contract []byte, contact string) []byte {
 	if contact == "" {
 		return contract
 	}
-	field := "url: '" + contact
+	key, value := "url", contact
 	if address, ok := strings.CutPrefix(contact, "mailto:"); ok {
-		field = "email: '" + address
+		key, value = "email", address
 	}
-	return bytes.Replace(contract, []byte("\ninfo:\n"), []byte("\ninfo:\n  contact:\n    "+field+"'\n"), 1)
+	if contract[0] == '{' {
+		quoted, _ := json.Marshal(map[string]string{key: value}) // a text is never refused
+		return bytes.Replace(contract, []byte(`"info":{`), slices.Concat([]byte(`"info":{"contact":`), quoted, []byte{','}), 1)
+	}
+	return bytes.Replace(contract, []byte("\ninfo:\n"), []byte("\ninfo:\n  contact:\n    "+key+": '"+value+"'\n"), 1)
 }
 
-// Published is the copy of a contract that the service at base shows: its servers and its examples name that address.
+// Published is the copy of a contract, in YAML or as [JSON] returns it, that the service at base shows: its servers and its examples name that address.
 func Published(contract []byte, base string) []byte {
 	contract = bytes.ReplaceAll(contract, []byte(writtenBase), []byte(base))
 	contract = bytes.ReplaceAll(contract, []byte(url.QueryEscape(writtenBase)), []byte(url.QueryEscape(base)))

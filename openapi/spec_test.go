@@ -1,6 +1,7 @@
 package openapi_test
 
 import (
+	"bytes"
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
@@ -14,6 +15,9 @@ import (
 	"testing"
 
 	"github.com/getkin/kin-openapi/openapi3"
+	"go.yaml.in/yaml/v3"
+
+	"partnerd/openapi"
 )
 
 func TestDocumentIsValidOpenAPI31(t *testing.T) {
@@ -543,4 +547,34 @@ func expanded(c *contract, v any) any {
 		return out
 	}
 	return v
+}
+
+// The copies that are served as YAML and as JSON are made apart and say the same.
+func TestPublishedCopiesAreTheSameInJSON(t *testing.T) {
+	t.Parallel()
+	for _, contract := range [][]byte{openapi.Partner, openapi.Platform, openapi.Desk, openapi.Sandbox} {
+		for _, contact := range []string{"", "mailto:help@service.example", "https://service.example/help?a=1&b=2"} {
+			written, err := openapi.JSON(contract)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var fromYAML, fromJSON any
+			copied := func(source []byte) []byte {
+				return openapi.WithContact(openapi.Published(source, "https://service.example:8443"), contact)
+			}
+			if err := yaml.Unmarshal(copied(contract), &fromYAML); err != nil {
+				t.Fatal(err)
+			}
+			if err := json.Unmarshal(copied(written), &fromJSON); err != nil {
+				t.Fatal(err)
+			}
+			want, err := json.Marshal(fromYAML)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, err := json.Marshal(fromJSON); err != nil || !bytes.Equal(got, want) {
+				t.Errorf("with contact %q they differ: %v", contact, err)
+			}
+		}
+	}
 }

@@ -132,12 +132,15 @@ func New(d Deps) (*Server, error) {
 
 // publish keeps a copy of a contract with the real address, as YAML and as JSON.
 func (s *Server) publish(path string, source []byte) error {
-	asYAML := openapi.WithContact(openapi.Published(source, s.deps.BaseURL), s.deps.Contact)
-	asJSON, err := openapi.JSON(asYAML)
+	asJSON, err := openapi.JSON(source)
 	if err != nil {
 		return fmt.Errorf("publish contract: %w", err)
 	}
-	s.copies[path+".yaml"], s.copies[path+".json"] = edge.NewDocument("application/yaml", asYAML), edge.NewDocument("application/json", asJSON)
+	copied := func(written []byte) []byte {
+		return openapi.WithContact(openapi.Published(written, s.deps.BaseURL), s.deps.Contact)
+	}
+	s.copies[path+".yaml"] = edge.NewDocument("application/yaml", copied(source))
+	s.copies[path+".json"] = edge.NewDocument("application/json", copied(asJSON))
 	return nil
 }
 

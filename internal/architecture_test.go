@@ -230,6 +230,59 @@ func TestTheClockTheEnvironmentAndTheLoggerComeFromOnePlace(t *testing.T) {
 	}
 }
 
+// throughThePortal are what package httpapi asks the services of an application for by itself; everything else it asks of package
+// portal, which leaves an audit entry and tells the application's people.
+var throughThePortal = map[string]string{
+	"Applications.Authenticate": "it tells who calls",
+	"Webhooks.Endpoint":         "it reads",
+	"Webhooks.Events":           "it reads",
+	"Webhooks.Event":            "it reads",
+	"Webhooks.Deliveries":       "it reads",
+	"Webhooks.Delivery":         "it reads",
+	"Webhooks.Attempts":         "it reads",
+	"Webhooks.CheckSignature":   "it reads the secret to compare",
+}
+
+// TestAnApplicationChangesThroughThePortal finds what the APIs would change of an application past its audit and its people's mail.
+func TestAnApplicationChangesThroughThePortal(t *testing.T) {
+	t.Parallel()
+	used := map[string]bool{}
+	for _, p := range packages(t) {
+		if p.ImportPath != module+"internal/httpapi" {
+			continue
+		}
+		for _, file := range p.GoFiles {
+			f, err := parser.ParseFile(token.NewFileSet(), filepath.Join(p.Dir, file), nil, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			named := map[*ast.SelectorExpr]string{} // what is asked of a service, by the service
+			ast.Inspect(f, func(n ast.Node) bool {
+				s, ok := n.(*ast.SelectorExpr)
+				if !ok {
+					return true
+				}
+				if service, ok := s.X.(*ast.SelectorExpr); ok {
+					named[service] = service.Sel.Name + "." + s.Sel.Name
+				}
+				if s.Sel.Name != "Webhooks" && s.Sel.Name != "Applications" {
+					return true
+				}
+				call := named[s]
+				if used[call] = true; throughThePortal[call] == "" {
+					t.Errorf("internal/httpapi/%s uses %s (%q): go through package portal, or say why not", file, s.Sel.Name, call)
+				}
+				return true
+			})
+		}
+	}
+	for call := range throughThePortal {
+		if !used[call] {
+			t.Errorf("%s is allowed and does not occur", call)
+		}
+	}
+}
+
 func imports(t *testing.T, path string) []string {
 	t.Helper()
 	f, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ImportsOnly)

@@ -28,7 +28,7 @@ func (p platform) SetEndpoint(ctx context.Context, r server.SetEndpointRequestOb
 			return nil, err
 		}
 	}
-	if err := p.deps.Webhooks.ChangeURL(ctx, requestOf(ctx).Principal.ApplicationID, text(r.Body.URL)); err != nil {
+	if err := p.deps.Portal.SetWebhookURL(ctx, itself(ctx), text(r.Body.URL)); err != nil {
 		return nil, err
 	}
 	e, err := p.deps.Webhooks.Endpoint(ctx, p.deps.DB.Read(), requestOf(ctx).Principal.ApplicationID)
@@ -51,10 +51,7 @@ func (p platform) EnableEndpoint(ctx context.Context, _ server.EnableEndpointReq
 	if err := p.limitPosts(ctx, ratelimit.Endpoints); err != nil {
 		return nil, err
 	}
-	err := p.deps.DB.InTx(ctx, func(tx postgres.Tx) error {
-		return p.deps.Webhooks.EnableEndpoint(ctx, tx, requestOf(ctx).Principal.ApplicationID)
-	})
-	if err != nil {
+	if err := p.deps.Portal.EnableWebhooks(ctx, itself(ctx)); err != nil {
 		return nil, err
 	}
 	e, err := p.deps.Webhooks.Endpoint(ctx, p.deps.DB.Read(), requestOf(ctx).Principal.ApplicationID)
@@ -66,16 +63,14 @@ func (p platform) EnableEndpoint(ctx context.Context, _ server.EnableEndpointReq
 
 // SetEnabledEvents answers PUT /api/platform/v1/endpoint/events.
 func (p platform) SetEnabledEvents(ctx context.Context, r server.SetEnabledEventsRequestObject) (server.SetEnabledEventsResponseObject, error) {
-	app := requestOf(ctx).Principal.ApplicationID
 	types := make([]webhook.Type, len(r.Body.EnabledEvents))
 	for i, t := range r.Body.EnabledEvents {
 		types[i] = webhook.Type(t)
 	}
-	err := p.deps.DB.InTx(ctx, func(tx postgres.Tx) error { return p.deps.Webhooks.SetEnabledEvents(ctx, tx, app, types) })
-	if err != nil {
+	if err := p.deps.Portal.SetEnabledEvents(ctx, itself(ctx), types); err != nil {
 		return nil, err
 	}
-	e, err := p.deps.Webhooks.Endpoint(ctx, p.deps.DB.Read(), app)
+	e, err := p.deps.Webhooks.Endpoint(ctx, p.deps.DB.Read(), requestOf(ctx).Principal.ApplicationID)
 	if err != nil {
 		return nil, err
 	}
@@ -88,7 +83,7 @@ func (p platform) SendTestEvent(ctx context.Context, r server.SendTestEventReque
 		return nil, err
 	}
 	return p.run(ctx, func(tx postgres.Tx) (int, any, error) {
-		d, err := p.deps.Webhooks.SendTest(ctx, tx, requestOf(ctx).Principal.ApplicationID, webhook.Type(r.Body.Type))
+		d, err := p.deps.Portal.SendTest(ctx, tx, itself(ctx), webhook.Type(r.Body.Type))
 		return http.StatusAccepted, deliveryView(d), err
 	})
 }

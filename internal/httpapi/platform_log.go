@@ -115,7 +115,7 @@ func (p platform) Redeliver(ctx context.Context, r server.RedeliverRequestObject
 		return nil, err
 	}
 	return p.run(ctx, func(tx postgres.Tx) (int, any, error) {
-		d, err := p.deps.Webhooks.Redeliver(ctx, tx, requestOf(ctx).Principal.ApplicationID, r.ID, *r.Params.AsNew)
+		d, err := p.deps.Portal.Redeliver(ctx, tx, itself(ctx), r.ID, *r.Params.AsNew)
 		return http.StatusAccepted, deliveryView(d), err
 	})
 }
@@ -132,7 +132,7 @@ func (p platform) CreateRedelivery(ctx context.Context, r server.CreateRedeliver
 		return nil, err
 	}
 	return p.run(ctx, func(tx postgres.Tx) (int, any, error) {
-		n, next, err := p.deps.Webhooks.RedeliverRange(ctx, tx, app, f)
+		n, next, err := p.deps.Portal.RedeliverRange(ctx, tx, itself(ctx), f)
 		v := models.Redelivery{Count: n}
 		if err == nil && next != nil {
 			v.NextCursor, err = p.cursors.encode(list, *next)

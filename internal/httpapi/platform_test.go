@@ -18,6 +18,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"partnerd/internal/application"
+	"partnerd/internal/audit"
 	"partnerd/internal/clock"
 	"partnerd/internal/conformance"
 	"partnerd/internal/dbtest"
@@ -295,6 +296,50 @@ func TestAnApplicationLooksAfterItsWebhooks(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestTheAuditKeepsWhatACredentialChanges: whoever looks for how webhooks came to go elsewhere finds the application's own calls.
+func TestTheAuditKeepsWhatACredentialChanges(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, plenty)
+	receiver := newHook(t, 204)
+	app, me, _ := h.application("")
+	delivery := "/deliveries/" + h.call(me, "POST", root+"/endpoint/test", object{"type": "consultation.completed"}).body["id"].(string)
+	for _, act := range []struct {
+		action, method, path string
+		body                 any
+	}{
+		{"webhook.set_url", "PUT", "/endpoint", object{"url": receiver.URL}},
+		{"webhook.set_url", "PUT", "/endpoint", object{"url": nil}},
+		{"webhook.set_events", "PUT", "/endpoint/events", object{"enabledEvents": []string{"wallet.topped_up"}}},
+		{"webhook.enable", "POST", "/endpoint/enable", nil},
+		{"webhook.test", "POST", "/endpoint/test", object{"type": "consultation.completed"}},
+		{"webhook.redeliver", "POST", delivery + "/redeliver", nil},
+		{"webhook.redeliver_range", "POST", "/redeliveries", object{"from": "2026-06-01T00:00:00Z", "to": "2026-06-02T00:00:00Z", "select": "ALL"}},
+		{"webhook.rotate_secret", "POST", "/endpoint/rotate-secret", nil},
+		{"application.update", "PUT", "/application", object{"name": "CRM", "redirectUris": []string{"https://crm.example/"}, "contactEmail": nil}},
+		{"application.end_previous_secret", "POST", "/application/end-previous-secret", nil},
+		{"application.rotate_secret", "POST", "/application/rotate-secret", object{"overlapSeconds": 0}},
+	} {
+		before := h.entries(app)
+		if a := h.call(me, act.method, root+act.path, act.body); a.status >= 300 {
+			t.Fatalf("%s %s: %d %s", act.method, act.path, a.status, a.raw)
+		}
+		after := h.entries(app)
+		if len(after) != len(before)+1 || after[0].Action != act.action || after[0].Actor != app {
+			t.Errorf("%s %s left %d entries, the last one %+v", act.method, act.path, len(after)-len(before), after[:1])
+		}
+	}
+}
+
+// entries are what the audit keeps of an application, the newest first.
+func (h *house) entries(applicationID string) []audit.Entry {
+	h.t.Helper()
+	list, err := audit.List(h.t.Context(), h.db.Read(), applicationID, 0, 100)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return list
 }
 
 func TestEveryPlatformOperationRefusesWhoIsNotTheApplication(t *testing.T) {

@@ -15,6 +15,7 @@ import (
 
 	"partnerd/gen/partner/models"
 	"partnerd/internal/oauth"
+	"partnerd/internal/portal"
 	"partnerd/internal/postgres"
 	"partnerd/internal/problem"
 )
@@ -87,6 +88,9 @@ func (s *Server) toProblem(err error, c echo.Context) *problem.Error {
 	var oe *oauth.Error
 	if errors.As(err, &oe) {
 		return problem.ErrMalformed.Because("%s", oe.Description)
+	}
+	if errors.Is(err, portal.ErrSuspended) { // since its credentials were looked at
+		return errCredentials
 	}
 	r := requestOf(c.Request().Context())
 	if errors.Is(err, context.Canceled) && c.Request().Context().Err() != nil {

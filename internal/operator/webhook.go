@@ -9,7 +9,7 @@ import (
 )
 
 // SetWebhookURL sets where an application's webhooks go; empty lets events wait. With ping the URL must answer one first.
-// Problems: see [webhook.Service.ChangeURL].
+// Problems: see [webhook.Service.ProveURL] and [webhook.Service.SetURL].
 func (s *Service) SetWebhookURL(ctx context.Context, by Act, applicationID, url string, ping bool) error {
 	if ping && url != "" {
 		if err := s.Webhooks.ProveURL(ctx, applicationID, url); err != nil {

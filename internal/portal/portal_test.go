@@ -108,6 +108,15 @@ func (h *house) tx(do func(tx postgres.Tx) error) {
 
 func (h *house) in(do func(tx postgres.Tx) error) error { return h.deps.DB.InTx(h.t.Context(), do) }
 
+// queued counts the jobs there have been, which here are mails.
+func (h *house) queued() (n int) {
+	h.t.Helper()
+	if err := h.deps.DB.Pool().QueryRow(h.t.Context(), "SELECT count(*) FROM river.river_job").Scan(&n); err != nil {
+		h.t.Fatal(err)
+	}
+	return n
+}
+
 func (h *house) create(staffID string, n application.NewApplication) (made Created, err error) {
 	err = h.in(func(tx postgres.Tx) error { made, err = h.Create(h.t.Context(), tx, staffID, n); return err })
 	return made, err
@@ -257,7 +266,7 @@ func TestEveryActIsForItsRolesAndIsRecorded(t *testing.T) {
 			}
 		}
 	}
-	for _, a := range acts()[:3] { // those of the Platform API
+	for _, a := range acts()[:10] { // those of the Platform API
 		if err := a.do(h, Itself(h.app.ID, "203.0.113.7")); err != nil {
 			t.Errorf("%s by the application: %v", a.name, err)
 		}
@@ -615,6 +624,28 @@ func TestInvitations(t *testing.T) {
 	if err := h.invite(h.by(Owner), "flood@crm.example", Viewer, "en"); !errors.Is(err, ErrTooMany) {
 		t.Errorf("a flood: %v", err)
 	}
+}
+
+// Where webhooks go decides what others read of clients: whoever moves them, the owners learn of it, once for each change.
+func TestOwnersAreToldWhereWebhooksGo(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, false)
+	ctx := t.Context()
+	for who, by := range map[string]Caller{"a developer": h.by(Developer), "the application": Itself(h.app.ID, "203.0.113.7")} {
+		h.tx(func(tx postgres.Tx) error {
+			return h.deps.Webhooks.SetURL(ctx, tx, h.app.ID, "https://crm.example/hooks")
+		})
+		before := h.queued()
+		for range 2 {
+			if err := h.SetWebhookURL(ctx, by, ""); err != nil {
+				t.Fatalf("%s: %v", who, err)
+			}
+		}
+		if n := h.queued() - before; n != 1 {
+			t.Errorf("%d mails about one change by %s", n, who)
+		}
+	}
+	h.mailed("owner@crm.example", "its webhooks wait")
 }
 
 // What makes us post is counted for the application, wherever it is asked for.

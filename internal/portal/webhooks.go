@@ -11,11 +11,12 @@ import (
 	"partnerd/internal/webhook"
 )
 
-// SetWebhookURL sets where the webhooks of an application go, once the URL has answered a ping; empty lets events wait. Faults: [ErrForbidden] and
-// the problems of [webhook.Service.ChangeURL], RATE_LIMITED.
+// SetWebhookURL sets where the webhooks of an application go, once the URL has answered a ping; empty lets events wait. For
+// a URL, [Service.Take] is the caller's. Faults: [ErrForbidden] and the problems of [webhook.Service.ProveURL].
 func (s *Service) SetWebhookURL(ctx context.Context, by Caller, url string) error {
 	if url != "" {
-		if err := s.take(ctx, by, ratelimit.Endpoints); err != nil {
+		mayAsk := func(tx postgres.Tx) error { _, err := s.allowed(ctx, tx, by, false); return err }
+		if err := s.deps.DB.InTx(ctx, mayAsk); err != nil {
 			return err
 		}
 		if err := s.deps.Webhooks.ProveURL(ctx, by.ApplicationID, url); err != nil {
@@ -30,11 +31,14 @@ func (s *Service) SetWebhookURL(ctx context.Context, by Caller, url string) erro
 		if err := s.deps.Webhooks.SetURL(ctx, tx, a.ID, url); err != nil {
 			return nil, err
 		}
-		what, args := "url.set", []any{url}
-		if url == "" {
-			what, args = "url.removed", nil
+		details := map[string]any{"before": before.URL, "after": url}
+		switch url {
+		case before.URL: // it is enabled, and nobody needs to know: a program sets its URL each time it starts
+			return details, nil
+		case "":
+			return details, s.tell(ctx, tx, by, a, "url.removed")
 		}
-		return map[string]any{"before": before.URL, "after": url}, s.tell(ctx, tx, by, a, what, args...)
+		return details, s.tell(ctx, tx, by, a, "url.set", url)
 	})
 }
 
@@ -51,11 +55,8 @@ func (s *Service) RotateWebhookSecret(ctx context.Context, tx postgres.Tx, by Ca
 	return secret, until, err
 }
 
-// EnableWebhooks lets held deliveries go. It returns [ErrForbidden], NOT_FOUND or RATE_LIMITED.
+// EnableWebhooks lets held deliveries go; [Service.Take] is the caller's. It returns [ErrForbidden] or NOT_FOUND.
 func (s *Service) EnableWebhooks(ctx context.Context, by Caller) error {
-	if err := s.take(ctx, by, ratelimit.Endpoints); err != nil {
-		return err
-	}
 	return s.act(ctx, by, "webhook.enable", func(tx postgres.Tx, a application.Application) (any, error) {
 		return nil, s.deps.Webhooks.EnableEndpoint(ctx, tx, a.ID)
 	})
@@ -99,11 +100,6 @@ func (s *Service) RedeliverRange(ctx context.Context, tx postgres.Tx, by Caller,
 		return map[string]any{"from": f.From, "to": f.To, "all": f.All, "asNew": f.AsNew, "count": n}, err
 	})
 	return n, next, err
-}
-
-// take counts what makes us post, of who may do it.
-func (s *Service) take(ctx context.Context, by Caller, p ratelimit.Purpose) error {
-	return s.Take(ctx, by, p, ratelimit.PostsPerMinute)
 }
 
 // Take counts something that costs more than an answer, of who may do it: a developer, or the application itself. Faults: [ErrForbidden],

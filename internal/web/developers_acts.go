@@ -63,7 +63,13 @@ func (p *Pages) devActs() []devAct {
 				return []opsField{{Name: "url", Label: "ops.field.webhook", Hint: "dev.field.url.hint", Type: "url", Value: e.URL, Optional: true}}, err
 			},
 			Do: func(ctx context.Context, c devCall) (devDone, error) {
-				return devDone{}, o.SetWebhookURL(ctx, c.By, strings.TrimSpace(c.Form.Get("url")))
+				url := strings.TrimSpace(c.Form.Get("url"))
+				if url != "" {
+					if err := o.Take(ctx, c.By, ratelimit.Endpoints, ratelimit.PostsPerMinute); err != nil {
+						return devDone{}, err
+					}
+				}
+				return devDone{}, o.SetWebhookURL(ctx, c.By, url)
 			}},
 		{Name: "hook-secret", Path: page("webhooks", "secret"), Need: portal.Developer, Fresh: true, Danger: true, Back: page("webhooks"),
 			Fields: func(ctx context.Context, tx postgres.Tx, c devCall) ([]opsField, error) {
@@ -74,7 +80,13 @@ func (p *Pages) devActs() []devAct {
 				secret, _, err := o.RotateWebhookSecret(ctx, tx, c.By, c.Form.Get("end") == "yes")
 				return devDone{Secrets: []fact{{"ops.secret.webhook", secret}}}, err
 			}},
-		{Name: "hook-enable", Path: page("webhooks", "enable"), Need: portal.Developer, Back: page("webhooks"), Do: simply(o.EnableWebhooks)},
+		{Name: "hook-enable", Path: page("webhooks", "enable"), Need: portal.Developer, Back: page("webhooks"),
+			Do: func(ctx context.Context, c devCall) (devDone, error) {
+				if err := o.Take(ctx, c.By, ratelimit.Endpoints, ratelimit.PostsPerMinute); err != nil {
+					return devDone{}, err
+				}
+				return devDone{}, o.EnableWebhooks(ctx, c.By)
+			}},
 		{Name: "hook-events", Path: page("webhooks", "events"), Need: portal.Developer, Back: page("webhooks"),
 			Fields: func(ctx context.Context, tx postgres.Tx, c devCall) ([]opsField, error) {
 				e, err := p.deps.Webhooks.Endpoint(ctx, tx, c.Of.ID)

@@ -395,7 +395,7 @@ func TestRotationSignsWithBothSecretsForADay(t *testing.T) {
 	if err := Verify(old, p.header.Get(HeaderSignaturePrevious), p.body, p.at); err != nil {
 		t.Errorf("old secret: %v", err)
 	}
-	if err := w.svc.ChangeURL(t.Context(), app, r.URL); err != nil {
+	if err := w.svc.ProveURL(t.Context(), app, r.URL); err != nil {
 		t.Fatal(err)
 	}
 	ping := r.seen()[1]
@@ -410,7 +410,7 @@ func TestRotationSignsWithBothSecretsForADay(t *testing.T) {
 	clk.Advance(SecretOverlap)
 	w.emit(c, 2, creation[1])
 	w.settled(app, 1)
-	if err := w.svc.ChangeURL(t.Context(), app, r.URL); err != nil {
+	if err := w.svc.ProveURL(t.Context(), app, r.URL); err != nil {
 		t.Fatal(err)
 	}
 	for _, p := range r.seen()[2:] {

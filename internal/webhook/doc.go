@@ -40,7 +40,7 @@
 //
 // A redelivery keeps the identifier of its delivery, unless a new one is asked for, and has the whole schedule before it:
 // attempts go on counting, and schedule_from says where the schedule began anew. [Service.Purge] removes what has ended and is older
-// than Config.Retention, in short transactions. A URL is proven by a signed ping before it is used ([Service.ChangeURL]).
+// than Config.Retention, in short transactions. A URL is proven by a signed ping before it is used ([Service.ProveURL]).
 //
 // Every address is judged when it is dialled. Through an egress proxy, the name is resolved and judged here and the proxy
 // is asked for the address by number. What that proxy does wrong says nothing about an endpoint: it takes an attempt of the

@@ -18,19 +18,9 @@ import (
 // Ping is the type of the POST that proves a URL before it is used. It is no event: it is sent once and not kept.
 const Ping Type = "webhook.ping"
 
-// ChangeURL sets the URL of an endpoint once it has answered a signed ping with 2xx; everything from then on goes there,
-// waiting deliveries included, and the endpoint is enabled. An empty URL makes events wait, and is not pinged.
-// Problems: VALIDATION_ERROR with issue invalid_url, NOT_FOUND, UNAVAILABLE when our own way out fails.
-func (s *Service) ChangeURL(ctx context.Context, applicationID, rawURL string) error {
-	if rawURL != "" {
-		if err := s.ProveURL(ctx, applicationID, rawURL); err != nil {
-			return err
-		}
-	}
-	return s.db.InTx(ctx, func(tx postgres.Tx) error { return s.SetURL(ctx, tx, applicationID, rawURL) })
-}
-
-// ProveURL posts a signed ping to a URL that is to become the endpoint's. Problems: those of [Service.ChangeURL].
+// ProveURL posts a signed ping, which has to be answered with 2xx, to a URL that is to become the endpoint's. The caller then
+// sets it, by [Service.SetURL]. Problems: VALIDATION_ERROR with issue invalid_url, NOT_FOUND, UNAVAILABLE when our own way out
+// fails.
 func (s *Service) ProveURL(ctx context.Context, applicationID, rawURL string) error {
 	if err := s.checkURL(rawURL); err != nil {
 		return err

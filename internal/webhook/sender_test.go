@@ -185,7 +185,7 @@ func TestAnEndpointThatSwitchesProtocolsAndStaysSilentIsAFailure(t *testing.T) {
 	w := newWorld(t, clock.System{}, sandbox())
 	app, _ := w.application(url)
 	var p *problem.Error
-	if err := w.svc.ChangeURL(t.Context(), app, url); !errors.As(err, &p) || !strings.Contains(p.Issues[0].Message, want) {
+	if err := w.svc.ProveURL(t.Context(), app, url); !errors.As(err, &p) || !strings.Contains(p.Issues[0].Message, want) {
 		t.Errorf("ping: %v", err)
 	}
 	<-gone

@@ -200,7 +200,7 @@ func TestRebindingIsBlockedLoggedAndCounted(t *testing.T) {
 	if a := w.attempts(d, app); !strings.HasPrefix(a[0].Error, classBlocked+": ") || a[0].StatusCode != 0 || a[0].ResponseBody != "" {
 		t.Errorf("attempts %+v", a)
 	}
-	if err := w.svc.ChangeURL(t.Context(), app, target); err == nil || !strings.Contains(err.Error(), "invalid_url") {
+	if err := w.svc.ProveURL(t.Context(), app, target); err == nil || !strings.Contains(err.Error(), "invalid_url") {
 		t.Errorf("set by the application: %v", err)
 	}
 	if n := len(inside.seen()); n != 0 {
@@ -241,7 +241,7 @@ func TestAFailureOfTheEgressProxyIsNotTheEndpoints(t *testing.T) {
 			t.Errorf("%+v, %v", e, err)
 		}
 	}
-	if err := w.svc.ChangeURL(t.Context(), app, "http://crm.example/"); !errors.Is(err, problem.ErrUnavailable) {
+	if err := w.svc.ProveURL(t.Context(), app, "http://crm.example/"); !errors.Is(err, problem.ErrUnavailable) {
 		t.Errorf("ping: %v", err)
 	}
 	stalled := breaker{stalls: 4}

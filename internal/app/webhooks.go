@@ -48,21 +48,25 @@ func (w webhookMail) Notify(ctx context.Context, tx postgres.Tx, applicationID s
 	if err != nil {
 		return err
 	}
-	w.app.Logger.Warn("webhook endpoint needs its owner", "application", applicationID, "notice", kind, "since", since, "mailed", to.ContactEmail != "")
-	if to.ContactEmail == "" {
+	called, mailed, err := w.app.Portal.Contact(ctx, tx, to)
+	if err != nil {
+		return err
+	}
+	w.app.Logger.Warn("webhook endpoint needs its owner", "application", applicationID, "notice", kind, "since", since, "mailed", mailed)
+	if !mailed {
 		return nil
 	}
-	return w.app.Mail.Send(ctx, tx, webhookNotice(to, kind, since, w.app.Config.BaseURL))
+	return w.app.Mail.Send(ctx, tx, webhookNotice(to, called, kind, since, w.app.Config.BaseURL))
 }
 
 // webhookNotice says only what holds at its kind: a delivery ends as failed some 71 hours after its first attempt, so that
 // after three days the first ones of an outage have, and only a disabled endpoint can be enabled.
-func webhookNotice(to application.Application, kind webhook.NoticeKind, since time.Time, base string) mail.Message {
+func webhookNotice(to application.Application, called string, kind webhook.NoticeKind, since time.Time, base string) mail.Message {
 	const platform = "/api/platform/v1"
 	const day = 24 * time.Hour
 	at := since.UTC().Format("2 January 2006 15:04 UTC")
-	subject := fmt.Sprintf("Webhooks of %s are failing", to.Name)
-	text := fmt.Sprintf("Since %s no webhook to %s (%s) has succeeded.\n", at, to.Name, to.ID)
+	subject := fmt.Sprintf("Webhooks of %s are failing", called)
+	text := fmt.Sprintf("Since %s no webhook to %s (%s) has succeeded.\n", at, called, to.ID)
 	const disabling = "Without a success for five days the endpoint is disabled and its deliveries are held.\n"
 	from, enable := since.Add(-3*day), ""
 	switch kind {
@@ -70,8 +74,8 @@ func webhookNotice(to application.Application, kind webhook.NoticeKind, since ti
 		text += "Each delivery is tried for about 71 hours. Those that are older have ended as failed: they are not tried again by\n" +
 			"themselves, you must have them sent again when your endpoint works. Younger ones are still being tried.\n" + disabling
 	case webhook.NoticeDisabled:
-		subject = fmt.Sprintf("Webhooks of %s are held", to.Name)
-		text = fmt.Sprintf("On %s the webhook endpoint of %s (%s) was disabled: it failed for five days, or answered 410.\n", at, to.Name, to.ID) +
+		subject = fmt.Sprintf("Webhooks of %s are held", called)
+		text = fmt.Sprintf("On %s the webhook endpoint of %s (%s) was disabled: it failed for five days, or answered 410.\n", at, called, to.ID) +
 			"Deliveries that had not ended are held and none of them is dropped. They go on when you enable the endpoint or set\n" +
 			"another URL. Deliveries that were tried for about 71 hours before have ended as failed: have them sent again then.\n"
 		from, enable = since.Add(-webhook.DisableAfter-3*day), "Enable it again:    POST "+base+platform+"/endpoint/enable\n"

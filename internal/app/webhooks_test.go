@@ -56,7 +56,7 @@ func TestTheMailAboutAnEndpointSaysWhatHoldsAtItsKind(t *testing.T) {
 		webhook.NoticeFailing72h: {"are failing", []string{ended, "sent again"}, []string{enable, held, "lost"}, "2026-05-01T09:30:00Z"},
 		webhook.NoticeDisabled:   {"are held", []string{ended, enable, held}, []string{"still being tried"}, "2026-04-26T09:30:00Z"},
 	} {
-		m := webhookNotice(to, kind, since, "https://api.example")
+		m := webhookNotice(to, "app_1", kind, since, "https://api.example")
 		if !strings.Contains(m.Subject, c.subject) || m.To != to.ContactEmail {
 			t.Errorf("%s: %+v", kind, m)
 		}
@@ -64,6 +64,9 @@ func TestTheMailAboutAnEndpointSaysWhatHoldsAtItsKind(t *testing.T) {
 			if !strings.Contains(m.Text, text) {
 				t.Errorf("%s lacks %q:\n%s", kind, text, m.Text)
 			}
+		}
+		if strings.Contains(m.Subject+m.Text, to.Name) {
+			t.Errorf("%s calls the application otherwise than it was told to", kind)
 		}
 		for _, text := range c.not {
 			if strings.Contains(m.Text, text) {

@@ -156,7 +156,8 @@ func endSent(ctx context.Context, tx postgres.Tx, applicationID, staffID string)
 	return err
 }
 
-// SetRole changes what a member may do. It returns [ErrForbidden], [ErrLastOwner], [ErrInvalid] or NOT_FOUND.
+// SetRole changes what a member may do, while the application is suspended only to less. It returns [ErrForbidden],
+// [ErrSuspended], [ErrLastOwner], [ErrInvalid] or NOT_FOUND.
 func (s *Service) SetRole(ctx context.Context, by Caller, staffID string, role Role) error {
 	if !slices.Contains(Roles(), role) {
 		return problem.Refuse(ErrInvalid, problem.Choice("role", string(role)))
@@ -166,6 +167,18 @@ func (s *Service) SetRole(ctx context.Context, by Caller, staffID string, role R
 		if err != nil {
 			return nil, err
 		}
+		if a.Suspended && !before.May(role) {
+			return nil, ErrSuspended
+		}
+		to, err := s.deps.Staff.Get(ctx, tx, staffID)
+		if err != nil {
+			return nil, err
+		}
+		if before != role {
+			if err := s.tellPeople(ctx, tx, by, a, to.Email, "role", to.Email, role); err != nil { // an owner who is none afterwards, too
+				return nil, err
+			}
+		}
 		if err := updateRole(ctx, tx, a.ID, staffID, role); err != nil {
 			return nil, err
 		}
@@ -174,11 +187,7 @@ func (s *Service) SetRole(ctx context.Context, by Caller, staffID string, role R
 				return nil, err
 			}
 		}
-		to, err := s.deps.Staff.Get(ctx, tx, staffID)
-		if err != nil {
-			return nil, err
-		}
-		return map[string]any{"person": staffID, "before": before, "after": role}, s.tell(ctx, tx, by, a, "role", to.Email, role)
+		return map[string]any{"person": staffID, "before": before, "after": role}, nil
 	})
 }
 
@@ -192,7 +201,7 @@ func (s *Service) Remove(ctx context.Context, by Caller, staffID string) error {
 		if err != nil {
 			return nil, err
 		}
-		if err := s.tell(ctx, tx, by, a, "removed", to.Email); err != nil { // an owner who is removed is told, too
+		if err := s.tellPeople(ctx, tx, by, a, to.Email, "removed", to.Email); err != nil {
 			return nil, err
 		}
 		if err := endSent(ctx, tx, a.ID, staffID); err != nil {

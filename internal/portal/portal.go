@@ -26,6 +26,9 @@ const (
 var (
 	invitationQuota = ratelimit.Quota{Burst: 30, Interval: time.Hour}    // of an application, and of a person
 	signUpQuota     = ratelimit.Quota{Burst: 5, Interval: 4 * time.Hour} // to one address
+
+	contactQuota     = ratelimit.Quota{Burst: 10, Interval: time.Hour} // contact addresses of an application
+	contactMailQuota = ratelimit.Quota{Burst: 10, Interval: time.Hour} // to one contact who is no member
 )
 
 // goesOn are the acts that end something: they stay while an application is suspended.

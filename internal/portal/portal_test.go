@@ -460,7 +460,7 @@ func TestMailsSayWhoChangedAnApplicationAndFromWhere(t *testing.T) {
 	const agent = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"
 	by := h.by(Developer)
 	by.Device = staff.Device{UserAgent: agent, Address: "203.0.113.7"}
-	contact := "contact@crm.example"
+	contact := "viewer@crm.example"
 	if _, err := h.Update(t.Context(), by, Change{ContactEmail: &contact}); err != nil {
 		t.Fatal(err)
 	}
@@ -623,6 +623,132 @@ func TestInvitations(t *testing.T) {
 	}
 	if err := h.invite(h.by(Owner), "flood@crm.example", Viewer, "en"); !errors.Is(err, ErrTooMany) {
 		t.Errorf("a flood: %v", err)
+	}
+}
+
+// Anybody may name a stranger as contact, and choose the name of an application, its URIs and their own: the stranger reads
+// nothing of it, and is not written to without end.
+func TestAContactWhoIsNoMemberReadsFixedWords(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, true)
+	ctx := t.Context()
+	name, stranger := "Your Bank calls", "stranger@elsewhere.example"
+	for _, by := range []Caller{Itself(h.app.ID, "203.0.113.7"), h.by(Owner)} {
+		h.tx(func(tx postgres.Tx) error {
+			return h.deps.Webhooks.SetURL(ctx, tx, h.app.ID, "https://evil.example/hooks")
+		})
+		must(h.Update(ctx, by, Change{Name: &name, RedirectURIs: []string{"https://evil.example/" + by.actor()}, ContactEmail: &stranger}))
+		h.tx(func(tx postgres.Tx) error { return third(h.RotateWebhookSecret(ctx, tx, by, true)) })
+		h.tx(func(tx postgres.Tx) error {
+			return third(h.RotateSecret(ctx, tx, by, application.Rotation{Overlap: time.Hour, EndPrevious: true}))
+		})
+		if err := errors.Join(h.EndPreviousSecret(ctx, by), h.SetWebhookURL(ctx, by, "")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, what := range []string{"settings were", "signing secret", "client secret was", "previous client secret", "URL of its webhooks"} {
+		h.mailed(stranger, what)
+	}
+	for _, m := range h.outbox.to(stranger) {
+		for _, foreign := range []string{"Bank", "evil", "Pia", "owner@", "203.0.113.7"} {
+			if strings.Contains(m.Subject+m.Text, foreign) {
+				t.Errorf("a stranger reads %q in %+v", foreign, m)
+			}
+		}
+		if !strings.Contains(m.Text, h.app.ID) {
+			t.Errorf("%q does not say which application", m.Text)
+		}
+	}
+
+	colleague := "developer@crm.example"
+	must(h.Update(ctx, h.by(Owner), Change{ContactEmail: &colleague}))
+	h.mailed(colleague, "Your Bank calls")
+	for contact, want := range map[string]string{colleague: name, "other@elsewhere.example": h.app.ID, "": ""} {
+		a := h.app
+		a.Name, a.ContactEmail = name, contact
+		h.tx(func(tx postgres.Tx) error {
+			called, written, err := h.Contact(ctx, tx, a)
+			if called != want || written != (contact != "") {
+				t.Errorf("a mail to %q calls the application %q (%t)", contact, called, written)
+			}
+			return err
+		})
+	}
+}
+
+// The contact makes nobody write to strangers without limit: their number is bounded, and the mails to each of them.
+func TestMailsToContactsAreBounded(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, true)
+	ctx, itself := t.Context(), Itself(h.app.ID, "203.0.113.7")
+	set := func(contact string) error { return second(h.Update(ctx, itself, Change{ContactEmail: &contact})) }
+	named := 0
+	for i := range 3 * contactQuota.Burst {
+		switch err := set(fmt.Sprintf("stranger%d@elsewhere.example", i)); {
+		case err == nil:
+			named++
+		case !errors.Is(err, problem.ErrRateLimited):
+			t.Fatal(err)
+		}
+	}
+	if named != contactQuota.Burst {
+		t.Errorf("%d strangers were named at once", named)
+	}
+	if err := set(""); err != nil {
+		t.Errorf("no contact: %v", err)
+	}
+	h.clock.Advance(contactQuota.Interval)
+	before := h.queued()
+	if err := set("one@elsewhere.example"); err != nil {
+		t.Fatal(err)
+	}
+	changes := 3 * contactMailQuota.Burst
+	for i := range changes - 1 {
+		name := fmt.Sprint("Name ", i)
+		must(h.Update(ctx, itself, Change{Name: &name}))
+	}
+	if got, want := h.queued()-before, changes+contactMailQuota.Burst; got != want { // the owner is told each time
+		t.Errorf("%d mails about %d changes, want %d", got, changes, want)
+	}
+	h.tx(func(tx postgres.Tx) error {
+		_, written, err := h.Contact(ctx, tx, must(h.deps.Applications.Get(ctx, tx, h.app.ID)))
+		if written {
+			t.Error("a mail about webhooks goes past the quota")
+		}
+		return err
+	})
+}
+
+// Whoever gains or loses something learns of it, and so do the owners before and after.
+func TestPeopleAreToldOfTheirRoles(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, true)
+	ctx := t.Context()
+	h.people["second"] = h.join("second@crm.example", Owner)
+	for _, c := range []struct {
+		person Role
+		email  string
+		next   Role
+	}{
+		{"second", "second@crm.example", Viewer}, {Viewer, "viewer@crm.example", Developer}, {Developer, "developer@crm.example", Owner},
+		{Viewer, "viewer@crm.example", Viewer},
+	} {
+		if err := h.SetRole(ctx, h.by(Owner), h.people[c.person], c.next); err != nil {
+			t.Fatal(err)
+		}
+		for _, to := range []string{c.email, "owner@crm.example"} {
+			h.mailed(to, fmt.Sprintf("%s is now %s", c.email, c.next))
+		}
+	}
+	before := h.queued()
+	if err := h.SetRole(ctx, h.by(Owner), h.people[Viewer], Viewer); err != nil || h.queued() != before {
+		t.Errorf("a role that stays: %v, %d mails", err, h.queued()-before)
+	}
+	if err := h.Remove(ctx, h.by(Owner), h.people[Viewer]); err != nil {
+		t.Fatal(err)
+	}
+	for _, to := range []string{"viewer@crm.example", "owner@crm.example", "developer@crm.example"} {
+		h.mailed(to, "viewer@crm.example was removed")
 	}
 }
 
@@ -805,6 +931,7 @@ func TestASuspendedApplicationBeginsNothing(t *testing.T) {
 			return third(h.RedeliverRange(ctx, tx, h.by(Developer), webhook.RedeliveryFilter{}))
 		}),
 		"examine": h.Take(ctx, h.by(Developer), ratelimit.Examinations, 1),
+		"role":    h.SetRole(ctx, h.by(Owner), h.people[Viewer], Developer),
 	} {
 		if !errors.Is(err, ErrSuspended) {
 			t.Errorf("%s: %v", what, err)
@@ -855,9 +982,8 @@ func TestASecretMovesNoClients(t *testing.T) {
 			t.Fatal(err)
 		}
 		owner := must(h.deps.Staff.Get(ctx, h.deps.DB.Read(), h.people[Owner])).Email
-		for _, to := range []string{owner, contact} {
-			h.mailed(to, "https://crm.example/new")
-		}
+		h.mailed(owner, "https://crm.example/new")
+		h.mailed(contact, "its settings were changed")
 		before := entries()
 		if _, err := h.Update(ctx, h.by(Owner), Change{RedirectURIs: []string{"https://crm.example/cb", "https://crm.example/new"}}); err != nil || entries() != before {
 			t.Errorf("a change of nothing: %v, %d entries after %d", err, entries(), before)

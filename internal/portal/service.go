@@ -144,8 +144,8 @@ type Change struct {
 }
 
 // Update changes the settings of an application, and tells the owners and the contact what. In live its own credentials
-// change nothing that decides where clients are sent. It returns [application.ErrInvalid], [ErrForbidden], [ErrPortal] or
-// NOT_FOUND.
+// change nothing that decides where clients are sent. It returns [application.ErrInvalid], [ErrForbidden], [ErrPortal],
+// RATE_LIMITED or NOT_FOUND.
 func (s *Service) Update(ctx context.Context, by Caller, c Change) (after application.Application, err error) {
 	err = s.deps.DB.InTx(ctx, func(tx postgres.Tx) error {
 		if _, err := s.allowed(ctx, tx, by, goesOn["application.update"]); err != nil {
@@ -164,6 +164,13 @@ func (s *Service) Update(ctx context.Context, by Caller, c Change) (after applic
 		leads := was.Name != is.Name || !slices.Equal(was.RedirectURIs, is.RedirectURIs)
 		if leads && by.StaffID == "" && !s.deps.Sandbox {
 			return ErrPortal
+		}
+		if is.Contact != "" && !strings.EqualFold(was.Contact, is.Contact) { // we write to the address of anybody
+			d, err := ratelimit.Take(ctx, tx, "portal contacts of "+after.ID, contactQuota)
+			if err != nil || !d.Allowed {
+				refused := problem.ErrRateLimited.Because("Too many contact addresses.").After(d.RetryAfter)
+				return cmp.Or[error](err, refused)
+			}
 		}
 		if err := s.tellChange(ctx, tx, by, before, after); err != nil {
 			return err
@@ -187,27 +194,15 @@ func settingsOf(a application.Application) settings {
 // tellChange writes to the owners and to the contact, the one before and the one after, what the settings are now.
 func (s *Service) tellChange(ctx context.Context, tx postgres.Tx, by Caller, before, after application.Application) error {
 	args := []any{text.Mailed(after.Name, after.ID), strings.Join(after.RedirectURIs, " "), cmp.Or(after.ContactEmail, "–")}
-	if err := s.tell(ctx, tx, by, before, "settings", args...); err != nil {
+	readers, err := s.readersOf(ctx, tx, before, before.ContactEmail, after.ContactEmail)
+	if err != nil {
 		return err
 	}
-	contacts := []string{before.ContactEmail, after.ContactEmail}
-	slices.Sort(contacts)
-	for _, to := range slices.Compact(contacts) {
-		if to == "" {
-			continue
-		}
-		if err := s.tellOne(ctx, tx, by, before, reader{to, contactLanguage, text.Mailed(before.Name, before.ID)}, "settings", args); err != nil {
-			return err
-		}
-	}
-	return nil
+	return s.tellEach(ctx, tx, by, before, readers, "settings", args...)
 }
 
 // noticeTime is how mails write a time.
 const noticeTime = "2006-01-02 15:04 UTC"
-
-// contactLanguage is that of mail to the contact of an application, whose language nobody knows.
-const contactLanguage = "en"
 
 // RotateSecret gives an application a new client secret and tells until when the current one works. Faults: [ErrForbidden]
 // and those of [application.Service.RotateSecret].
@@ -289,43 +284,6 @@ func (s *Service) allowed(ctx context.Context, tx postgres.Tx, by Caller, ending
 
 func record(ctx context.Context, tx postgres.Tx, by Caller, action, applicationID string, details any) error {
 	return audit.Record(ctx, tx, audit.Entry{Actor: by.actor(), Action: action, Subject: applicationID, Reason: by.why(), Details: details})
-}
-
-// tell writes to the owners of an application what was changed, and by whom.
-func (s *Service) tell(ctx context.Context, tx postgres.Tx, by Caller, a application.Application, what string, args ...any) error {
-	rows, err := membersOf(ctx, tx, a.ID)
-	if err != nil {
-		return err
-	}
-	for _, r := range rows {
-		if r.Role != Owner {
-			continue
-		}
-		to, err := s.deps.Staff.Get(ctx, tx, r.StaffID)
-		if err != nil {
-			return err
-		}
-		if err := s.tellOne(ctx, tx, by, a, reader{to.Email, to.Language, to.Name}, what, args); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// reader is whom a mail greets.
-type reader struct{ email, language, name string }
-
-func (s *Service) tellOne(ctx context.Context, tx postgres.Tx, by Caller, a application.Application, to reader, what string, args []any) error {
-	event, err := s.texts.Get(to.language, "portal.notice."+what, s.worded(to.language, args)...)
-	if err != nil {
-		return err
-	}
-	from, err := s.madeBy(ctx, tx, by, to.language)
-	if err != nil {
-		return err
-	}
-	return s.send(ctx, tx, to.email, to.language, "portal.notice", to.name, text.Mailed(a.Name, a.ID), event,
-		tx.Now.Format(noticeTime), from, s.deps.BaseURL+"/developers/apps/"+a.ID)
 }
 
 // madeBy says in a language who made a change, and from where.

@@ -165,7 +165,7 @@ func (s *Service) join(ctx context.Context, tx postgres.Tx, by Caller, r linkRow
 	if err != nil || !added {
 		return err
 	}
-	if err := s.tell(ctx, tx, by, a, "joined", p.Email, r.Role); err != nil {
+	if err := s.tellPeople(ctx, tx, by, a, "", "joined", p.Email, r.Role); err != nil {
 		return err
 	}
 	return audit.Record(ctx, tx, audit.Entry{Actor: p.ID, Action: "application.join", Subject: a.ID, Reason: "By a link in a mail.", Details: map[string]any{"role": r.Role, "invitation": r.ID}})

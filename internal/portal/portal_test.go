@@ -913,6 +913,7 @@ func TestASuspendedApplicationBeginsNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	early := h.invited("early@crm.example", Owner)
 	h.tx(func(tx postgres.Tx) error { return h.deps.Applications.SetSuspended(ctx, tx, h.app.ID, true) })
 	name := "Other"
 	for what, err := range map[string]error{
@@ -937,6 +938,14 @@ func TestASuspendedApplicationBeginsNothing(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
+	join := func() error {
+		return h.in(func(tx postgres.Tx) error {
+			return third(h.Join(ctx, tx, early, "Early", phrase, staff.Device{}))
+		})
+	}
+	if err := join(); !errors.Is(err, ErrSuspended) {
+		t.Errorf("an owner joins: %v", err)
+	}
 	for what, err := range map[string]error{
 		"end secret": h.EndPreviousSecret(ctx, h.by(Developer)),
 		"cancel":     h.CancelInvitation(ctx, h.by(Owner), waiting[0].ID),
@@ -946,6 +955,10 @@ func TestASuspendedApplicationBeginsNothing(t *testing.T) {
 		if err != nil {
 			t.Errorf("%s: %v", what, err)
 		}
+	}
+	h.tx(func(tx postgres.Tx) error { return h.deps.Applications.SetSuspended(ctx, tx, h.app.ID, false) })
+	if err := join(); err != nil {
+		t.Errorf("once it is resumed, an owner joins: %v", err)
 	}
 }
 

@@ -128,8 +128,8 @@ func (s *Service) person(ctx context.Context, tx postgres.Tx, r linkRow) (staff.
 }
 
 // Join uses a link. A stranger becomes a person with that name and password, and session waits for his second factor; somebody who is known only
-// becomes a member, and session is empty. It returns [staff.ErrInvalid] (the link can be used again) or [ErrBadLink]; after any of them tx must be
-// rolled back.
+// becomes a member, and session is empty. It returns [staff.ErrInvalid] or [ErrSuspended] (the link can be used again) or [ErrBadLink]; after any of them tx
+// must be rolled back.
 func (s *Service) Join(ctx context.Context, tx postgres.Tx, token, name, plain string, d staff.Device) (p staff.Person, session string, err error) {
 	r, err := findLink(ctx, tx, id.DigestOf(token), postgres.ForUpdate)
 	if err != nil {
@@ -137,6 +137,15 @@ func (s *Service) Join(ctx context.Context, tx postgres.Tx, token, name, plain s
 	}
 	if p, err = s.person(ctx, tx, r); err != nil {
 		return p, "", err
+	}
+	if r.ApplicationID != "" {
+		a, err := s.deps.Applications.Get(ctx, tx, r.ApplicationID)
+		if err == nil && a.Suspended {
+			err = ErrSuspended
+		}
+		if err != nil {
+			return p, "", err
+		}
 	}
 	if p.ID == "" {
 		p, session, err = s.deps.Staff.Register(ctx, tx, staff.NewPerson{Kind: staff.Partner, Email: r.Email, Name: name, Language: r.Language}, plain, d)

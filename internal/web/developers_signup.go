@@ -69,6 +69,9 @@ func joinView(pending portal.Pending, token, name string) formView {
 		Hidden: map[string]string{"token": token, "username": pending.Email}}
 	if pending.Application != nil {
 		v.Lead, v.Args = "dev.join.app", []any{pending.Application.Name, pending.Email}
+		if pending.Application.Suspended {
+			v.Error = "dev.join.suspended"
+		}
 	}
 	if !pending.Known {
 		password := newPasswordField()
@@ -135,6 +138,9 @@ func (p *Pages) join(c echo.Context) error {
 	case errors.Is(err, staff.ErrInvalid):
 		v.Fields[1].Fault, v.Fields[1].Focus = passwordFault(err, "staff.password.length"), true
 		return p.showStaffForm(c, http.StatusUnprocessableEntity, v)
+	case errors.Is(err, portal.ErrSuspended):
+		v.Error = "dev.join.suspended"
+		return p.showStaffForm(c, http.StatusConflict, v)
 	case errors.Is(err, portal.ErrBadLink):
 		return p.badJoin(c)
 	case err != nil:

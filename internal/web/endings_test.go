@@ -435,7 +435,7 @@ var allAffairs = []affair{
 var elsewhere = []struct{ says, file, test string }{
 	{"The deliveries of a suspended application are held, and signed with its secret once it is resumed.",
 		"webhook/delivery_test.go", "TestDeliveriesWaitForAURLAndForASuspensionToEnd"},
-	{"The people of a suspended application create no secret and no invitation.",
+	{"The people of a suspended application create no secret and no invitation, no role rises, and invitations wait until it is resumed.",
 		"portal/portal_test.go", "TestASuspendedApplicationBeginsNothing"},
 	{"Its client's consultation goes on, and its tokens and codes work again after the resumption.",
 		"e2e/token_test.go", "TestASuspendedApplicationsConsultationFinishes"},

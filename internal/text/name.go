@@ -19,7 +19,7 @@ func IsName(s string, maxLength int) bool {
 
 // InName tells whether a name may have the character.
 func InName(r rune) bool {
-	return !unicode.In(r, unicode.Cc, unicode.Zl, unicode.Zp) && (!unicode.Is(unicode.Cf, r) || unicode.Is(unicode.Join_Control, r))
+	return !unicode.In(r, unicode.Cc, unicode.Zl, unicode.Zp, unicode.Other_Default_Ignorable_Code_Point) && (!unicode.Is(unicode.Cf, r) || unicode.Is(unicode.Join_Control, r))
 }
 
 // address is what mail programs make a link of, besides what has an at sign: two slashes, a host name or an IPv4 address.

@@ -20,6 +20,16 @@ func TestANameReadsAsItIsWritten(t *testing.T) {
 	}
 }
 
+// TestANameIsSeen: fillers look like nothing, alone and within a name.
+func TestANameIsSeen(t *testing.T) {
+	t.Parallel()
+	for _, r := range "\u115f\u1160\u3164\uffa0\u034f" {
+		if name := string(r); IsName(name, 10) || IsName("A"+name+"B", 10) {
+			t.Errorf("%q is a name", name)
+		}
+	}
+}
+
 // TestANameLeadsNowhere: mails name people and applications to strangers, and mail programs make links of what looks like one.
 func TestANameLeadsNowhere(t *testing.T) {
 	t.Parallel()

@@ -161,7 +161,10 @@ func (p *Pages) consent(c echo.Context) error {
 	return statusError(http.StatusBadRequest)
 }
 
-const authorizePath = "/api/oauth/authorize"
+const (
+	authorizePath = "/api/oauth/authorize"
+	consentPath   = "/oauth/consent"
+)
 
 // allow grants the scopes that the form names, never one that was not asked for.
 func (p *Pages) allow(c echo.Context, r oauth.AuthorizeRequest, client *account.Client, q url.Values) error {

@@ -98,7 +98,7 @@ func (p *Pages) fillDocs(s manual.Site, v docsView) ([]byte, error) {
 	if p.deps.Sandbox {
 		of.Scripts = append(of.Scripts, p.tryScript.path)
 	}
-	of.Languages = languageLinks(&http.Request{URL: &url.URL{RawQuery: queryOf(v.Query)}}, s.Lang)
+	of.Languages = linksTo("", queryOf(v.Query), s.Lang)
 	if v.Path != searchAddress {
 		of.Canonical, of.Twin = p.deps.BaseURL+v.Path, v.Path+".md"
 	}
@@ -109,11 +109,11 @@ func (p *Pages) fillDocs(s manual.Site, v docsView) ([]byte, error) {
 	return body.Bytes(), nil
 }
 
-func queryOf(q string) string {
+func queryOf(q string) url.Values {
 	if q == "" {
-		return ""
+		return url.Values{}
 	}
-	return url.Values{"q": {q}}.Encode()
+	return url.Values{"q": {q}}
 }
 
 // registerDocs adds the routes of the documentation.

@@ -109,6 +109,12 @@ func wasKept(c echo.Context) bool { return c.Get(keptKey) != nil }
 
 // pageOf is where a form belongs that was sent to this address: the page at it, or the next one above.
 func pageOf(c echo.Context) string {
+	page, _ := pageAbove(c)
+	return page
+}
+
+// pageAbove is [pageOf]; false when there is no page at all.
+func pageAbove(c echo.Context) (path string, ok bool) {
 	pages := map[string]bool{}
 	for _, r := range c.Echo().Routes() {
 		pages[r.Path] = pages[r.Path] || r.Method == http.MethodGet
@@ -117,5 +123,5 @@ func pageOf(c echo.Context) string {
 	for !pages[route] && strings.Count(route, "/") > 1 {
 		route, path = route[:strings.LastIndexByte(route, '/')], path[:strings.LastIndexByte(path, '/')]
 	}
-	return path
+	return path, pages[route]
 }

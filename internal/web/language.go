@@ -40,13 +40,22 @@ func (p *Pages) keepLanguage(c echo.Context, lang string) {
 		Secure: p.secure, HttpOnly: true, SameSite: http.SameSiteLaxMode})
 }
 
+// chosenLanguage is what this browser was told to show, by a link or at an earlier sign-in; false when nobody chose.
+func (p *Pages) chosenLanguage(c echo.Context) (lang string, ok bool) {
+	if lang, ok := c.Get(languageCookie).(string); ok {
+		return lang, true
+	}
+	k, err := c.Cookie(languageCookie)
+	if err != nil || languageNames[k.Value] == "" {
+		return "", false
+	}
+	return k.Value, true
+}
+
 // language is that of the link just followed, else of the cookie, else the one the browser prefers.
 func (p *Pages) language(c echo.Context) string {
-	if lang, ok := c.Get(languageCookie).(string); ok {
+	if lang, ok := p.chosenLanguage(c); ok {
 		return lang
-	}
-	if k, err := c.Cookie(languageCookie); err == nil && languageNames[k.Value] != "" {
-		return k.Value
 	}
 	tags, _, err := language.ParseAcceptLanguage(c.Request().Header.Get("Accept-Language"))
 	if err != nil {

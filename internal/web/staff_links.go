@@ -17,16 +17,19 @@ import (
 type staffLinkPage struct {
 	heading, lead, action string
 	dead                  string // key of what is said when the link no longer works
+	joins                 bool   // the person has not signed in before
 	read                  func(ctx context.Context, tx postgres.Tx, token string) (staff.Person, error)
 	use                   func(ctx context.Context, tx postgres.Tx, token, plain string, d staff.Device) (string, error)
 }
 
 func (p *Pages) invitation() staffLinkPage {
-	return staffLinkPage{"staff.invitation.title", "staff.invitation.lead", "/staff/invitation", "staff.badlink.text", p.deps.Staff.PendingInvitation, p.deps.Staff.AcceptInvitation}
+	return staffLinkPage{"staff.invitation.title", "staff.invitation.lead", "/staff/invitation", "staff.badlink.text", true,
+		p.deps.Staff.PendingInvitation, p.deps.Staff.AcceptInvitation}
 }
 
 func (p *Pages) staffReset() staffLinkPage {
-	return staffLinkPage{"reset.title", "staff.reset.lead", "/staff/password/reset", "badlink.text", p.deps.Staff.PendingReset, p.deps.Staff.Reset}
+	return staffLinkPage{"reset.title", "staff.reset.lead", "/staff/password/reset", "badlink.text", false,
+		p.deps.Staff.PendingReset, p.deps.Staff.Reset}
 }
 
 func (page staffLinkPage) form(person staff.Person, token string) formView {
@@ -74,10 +77,17 @@ func (p *Pages) useStaffLink(page staffLinkPage) echo.HandlerFunc {
 			v.Error = key
 			return p.showStaffForm(c, status, v)
 		}
+		lang := p.language(c)
+		if _, chosen := p.chosenLanguage(c); !chosen && c.Request().Header.Get("Accept-Language") == "" {
+			lang = person.Language
+		}
 		var session string
 		err = p.deps.DB.InTx(ctx, func(tx postgres.Tx) (err error) {
-			session, err = page.use(ctx, tx, token, form.Get("password"), deviceOf(c))
-			return err
+			if session, err = page.use(ctx, tx, token, form.Get("password"), deviceOf(c)); err != nil || !page.joins {
+				return err
+			}
+			// The reader's language, whatever that of the invitation was.
+			return p.deps.Staff.SetLanguage(ctx, tx, person.ID, lang)
 		})
 		switch {
 		case errors.Is(err, staff.ErrInvalid):
@@ -89,7 +99,9 @@ func (p *Pages) useStaffLink(page staffLinkPage) echo.HandlerFunc {
 			return fmt.Errorf("use a link of a mail: %w", err)
 		}
 		p.setStaffToken(c, session)
-		p.keepLanguage(c, person.Language)
+		if page.joins {
+			p.keepLanguage(c, lang)
+		}
 		return c.Redirect(http.StatusSeeOther, "/staff/login/code")
 	}
 }

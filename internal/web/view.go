@@ -202,7 +202,7 @@ func (p *Pages) renderPublic(c echo.Context, name string, v view) error {
 func (p *Pages) fill(c echo.Context, name string, v view) ([]byte, error) {
 	v.Lang, v.Sandbox = p.language(c), p.deps.Sandbox
 	if !v.Once {
-		v.Languages = languageLinks(c.Request(), v.Lang)
+		v.Languages = languageLinks(c, v.Lang)
 	}
 	if slices.Contains(withPasswords, name) {
 		allowScripts(c)
@@ -223,22 +223,54 @@ var withPasswords = []string{"confirm", "form", "login", "phone", "security", "s
 
 func queryEscape(s string) string { return url.QueryEscape(s) }
 
-// languageLinks points at this page in the other languages; after a POST, which has no address of its own, at the start.
-// A link to this page is its query alone: its path, which a stranger may have chosen, could be read as another host.
-func languageLinks(r *http.Request, current string) []languageLink {
-	target, q := "/", url.Values{}
-	if r.Method != http.MethodPost {
-		target, q = "", r.URL.Query()
+// languageLinks points at this page in the other languages; after a POST, at the page that shows its form.
+func languageLinks(c echo.Context, current string) []languageLink {
+	if c.Request().Method == http.MethodPost {
+		return linksTo(pageBehind(c), formQuery(c), current)
 	}
+	return linksTo("", c.Request().URL.Query(), current)
+}
+
+// linksTo are links to a page in all languages but the current one. Without a path they lead to the page itself: its path, which a
+// stranger may have chosen, could be read as another host.
+func linksTo(path string, q url.Values, current string) []languageLink {
 	var out []languageLink
 	for _, lang := range languages {
 		if lang == current {
 			continue
 		}
 		q.Set("lang", lang)
-		out = append(out, languageLink{Code: lang, Name: languageNames[lang], URL: target + "?" + q.Encode()})
+		out = append(out, languageLink{Code: lang, Name: languageNames[lang], URL: path + "?" + q.Encode()})
 	}
 	return out
+}
+
+// pageBehind is the page with the form that was sent: "/" for a form without a page of its own.
+func pageBehind(c echo.Context) string {
+	if c.Path() == consentPath {
+		return authorizePath
+	}
+	if page, ok := pageAbove(c); ok {
+		return page
+	}
+	return "/"
+}
+
+// formQuery is what the page of a form needs to show it again: where it leads, or the link of a mail.
+// What people typed stays out of addresses.
+func formQuery(c echo.Context) url.Values {
+	form, q := c.Request().PostForm, c.Request().URL.Query()
+	if c.Path() == consentPath {
+		if request, err := url.ParseQuery(form.Get("request")); err == nil {
+			return request
+		}
+	}
+	for _, name := range []string{"next", "token"} {
+		if value := form.Get(name); value != "" && !form.Has("answer") { // a passkey answers a token that works once
+			q.Set(name, value)
+		}
+	}
+	return q
 }
 
 // asset is a file that browsers may keep for ever, because its address holds a digest of its content.

@@ -116,7 +116,16 @@ func (s *Service) Refund(ctx context.Context, tx postgres.Tx, c RefundCommand) (
 }
 
 // Returnable is how much of the client's available money came from top-ups of any age, and can be sent back to its source.
-func (s *Service) Returnable(ctx context.Context, tx postgres.Tx, clientID string) (sum money.Cents, err error) {
+func (s *Service) Returnable(ctx context.Context, tx postgres.Tx, clientID string) (money.Cents, error) {
+	return s.unused(ctx, tx, clientID, true)
+}
+
+// Withdrawable is how much [Service.Refund] sends back when the client withdraws from recent top-ups.
+func (s *Service) Withdrawable(ctx context.Context, tx postgres.Tx, clientID string) (money.Cents, error) {
+	return s.unused(ctx, tx, clientID, false)
+}
+
+func (s *Service) unused(ctx context.Context, tx postgres.Tx, clientID string, anyAge bool) (sum money.Cents, err error) {
 	paid, err := paidTopUps(ctx, tx, clientID)
 	if err != nil {
 		return 0, fmt.Errorf("read top-ups: %w", err)
@@ -125,7 +134,7 @@ func (s *Service) Returnable(ctx context.Context, tx postgres.Tx, clientID strin
 	if err != nil {
 		return 0, err
 	}
-	for _, p := range unused(paid, b.Available, tx.Now, true) {
+	for _, p := range unused(paid, b.Available, tx.Now, anyAge) {
 		sum += p.Amount
 	}
 	return sum, nil

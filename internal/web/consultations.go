@@ -265,6 +265,9 @@ func (p *Pages) showWithdraw(c echo.Context, status int, client *account.Client,
 		Action: consultationPath(item.ID) + "/withdraw", Button: "withdraw.submit", Danger: true, Back: consultationPath(item.ID)}
 	if over {
 		v.Refused = "withdraw.over"
+		if item.Status == consultation.Cancelled || item.Status == consultation.Expired {
+			v.Refused = "withdraw.ended"
+		}
 	}
 	return p.confirm(c, status, client, v)
 }

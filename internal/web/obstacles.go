@@ -50,9 +50,9 @@ func (p *Pages) moneyLeft(c echo.Context, o privacy.Obstacle) (all []obstacleVie
 		all = append(all, obstacleView{Text: "erase.money", Args: amount, Out: "erase.money.out", OutArgs: amount, Act: "/account/privacy/return"})
 	}
 	if rest := o.Amount - o.Returnable; rest > 0 || len(all) == 0 {
-		out := obstacleView{Text: "erase.money.rest", Args: []any{rest.Format(p.language(c))}, Out: "erase.money.wallet", Link: "/account/wallet"}
+		out := obstacleView{Text: "erase.money.rest.use", Args: []any{rest.Format(p.language(c))}, Out: "erase.money.wallet", Link: "/account/wallet"}
 		if p.deps.Contact != "" {
-			out.Out, out.Link = "erase.money.ask", p.deps.Contact
+			out.Text, out.Out, out.Link = "erase.money.rest", "erase.money.ask", p.deps.Contact
 		}
 		all = append(all, out)
 	}

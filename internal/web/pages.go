@@ -182,7 +182,7 @@ func (p *Pages) Register(e *echo.Echo) {
 	e.Match(read, "/login", p.page(p.loginForm))
 	e.POST("/login", p.page(p.signInOnce(p.ownForm, p.clientOn, p.login)))
 	e.POST("/logout", p.page(p.visitorOnce(p.ownForm, p.logout)))
-	e.POST("/oauth/consent", p.page(p.consent))
+	e.POST(consentPath, p.page(p.consent))
 	p.registerAccount(e, read)
 	p.registerDesk(e, read)
 	p.registerKey(e, read)
@@ -362,6 +362,7 @@ type errorView struct {
 	Status int
 	Key    string
 	Detail string // English, for the developer of the partner's application
+	Back   string // where the reader works; empty for the start page
 }
 
 func (p *Pages) home(c echo.Context) error {

@@ -117,7 +117,8 @@ func (p *Pages) withOperator(roles []staff.Role, h func(echo.Context, staff.Sess
 // notYours tells somebody who works here that the page is for others.
 func (p *Pages) notYours(c echo.Context, s staff.Session) error {
 	const key = "error.role"
-	return p.renderStaff(c, http.StatusForbidden, s, "error", view{Title: "error.role.title", Data: errorView{Status: http.StatusForbidden, Key: key}})
+	return p.renderStaff(c, http.StatusForbidden, s, "error",
+		view{Title: "error.role.title", Data: errorView{Status: http.StatusForbidden, Key: key, Back: deskOf(s.Person)}})
 }
 
 // renderStaff renders a page of somebody who works here, with his navigation.

@@ -232,11 +232,18 @@ func (p *Pages) statement(c echo.Context, client *account.Client) error {
 }
 
 func (p *Pages) refundForm(c echo.Context, client *account.Client) error {
-	return p.showRefund(c, http.StatusOK, client, "")
+	amount, err := p.deps.Payments.Withdrawable(c.Request().Context(), p.deps.DB.Read(), client.ID)
+	if err != nil {
+		return fmt.Errorf("read what can be refunded: %w", err)
+	}
+	if amount == 0 {
+		return p.showRefund(c, http.StatusOK, client, nil, "wallet.refund.none")
+	}
+	return p.showRefund(c, http.StatusOK, client, []fact{{"checkout.amount", amount.Format(p.language(c))}}, "")
 }
 
-func (p *Pages) showRefund(c echo.Context, status int, client *account.Client, refused string) error {
-	return p.confirm(c, status, client, confirmView{Heading: "wallet.refund.title", Text: "wallet.refund.text", Args: []any{payment.RefundDays},
+func (p *Pages) showRefund(c echo.Context, status int, client *account.Client, facts []fact, refused string) error {
+	return p.confirm(c, status, client, confirmView{Facts: facts, Heading: "wallet.refund.title", Text: "wallet.refund.text", Args: []any{payment.RefundDays},
 		Action: "/account/wallet/refund", Button: "wallet.refund.submit", Back: "/account/wallet", Refused: refused})
 }
 
@@ -248,7 +255,7 @@ func (p *Pages) refund(c echo.Context, client *account.Client) error {
 		return err
 	})
 	if errors.Is(err, payment.ErrNothingToRefund) {
-		return p.showRefund(c, http.StatusConflict, client, "wallet.refund.none")
+		return p.showRefund(c, http.StatusConflict, client, nil, "wallet.refund.none")
 	}
 	if err != nil {
 		return fmt.Errorf("refund top-ups: %w", err)

@@ -13,8 +13,8 @@ import (
 	"partnerd/internal/staff"
 )
 
-// The forms that no page of their own shows: they are on every page.
-var everywhere = []string{"/logout", "/staff/logout"}
+// The form that no page of its own shows: it is on every page.
+var everywhere = []string{"/logout"}
 
 // A page that answers a form leads to the page of that form in the other language, and keeps where the visitor goes.
 func TestTheLanguageLinksOfAnAnswerLeadToTheForm(t *testing.T) {

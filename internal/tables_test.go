@@ -65,6 +65,7 @@ var foreign = map[string]string{
 	"internal/deployment lawyers":      "a database of an earlier release is known by what it holds",
 
 	"internal/sandbox offers":        "one look finds what every simulated lawyer has to do",
+	"internal/staff lawyers":         "whether a session and its lawyer's work last is one look, which locks both",
 	"internal/sandbox lawyers":       "one look finds what every simulated lawyer has to do",
 	"internal/sandbox consultations": "one look finds what every simulated lawyer has to do",
 	"internal/sandbox clients":       "a list of test clients in one look",

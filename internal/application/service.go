@@ -95,6 +95,12 @@ func (s *Service) Authenticate(ctx context.Context, tx postgres.Tx, applicationI
 	return fromRow(row), nil
 }
 
+// Premise is what an act by these credentials rests on: [Service.Authenticate] would take them, and the application is not
+// suspended. Otherwise it fails with refusal.
+func Premise(applicationID string, secret id.Digest, now time.Time, refusal error) postgres.Premise {
+	return postgres.Premise{Statement: holdsSQL, Args: []any{applicationID, secret, now}, Otherwise: refusal}
+}
+
 var ruleOverlap = problem.DeclareRule("overlap", problem.IssueInvalidValue, "Secrets can overlap for 0 to %d days.")
 
 // Rotation is how a secret is replaced.

@@ -43,7 +43,7 @@ func (s *Service) Examine(ctx context.Context, applicationID string) (Report, er
 	if err := ctx.Err(); err != nil {
 		return Report{}, err
 	}
-	return report, save(ctx, s.db.Read(), applicationID, trial.URL, report)
+	return report, s.db.InTx(ctx, func(tx postgres.Tx) error { return save(ctx, tx, applicationID, trial.URL, report) })
 }
 
 // Last returns the last report of the URL that the endpoint has now, or nil when that was never examined.

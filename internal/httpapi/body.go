@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"io"
@@ -11,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/labstack/echo/v4"
 
 	"partnerd/internal/problem"
 	texts "partnerd/internal/text"
@@ -30,6 +33,41 @@ func bodyLimit(path string) int64 {
 	return maxBody
 }
 
+// bodyFirst reads the body of an operation that has one before anybody looks at the credentials: a caller who holds it back must not
+// outlive them. What is wrong with it is said after them (readBody). Who sends none, or more than begin lets through, is answered
+// at once.
+func bodyFirst(op *operation) []echo.MiddlewareFunc {
+	if op.body == nil {
+		return nil
+	}
+	return []echo.MiddlewareFunc{func(next echo.HandlerFunc) echo.HandlerFunc {
+		return func(c echo.Context) error {
+			r := c.Request()
+			if sendsCredentials(r.Header) && r.ContentLength <= bodyLimit(r.URL.Path) {
+				raw, err := io.ReadAll(r.Body)
+				r.Body = readAhead{io.MultiReader(bytes.NewReader(raw), failing{err}), r.Body}
+			}
+			return next(c)
+		}
+	}}
+}
+
+func sendsCredentials(h http.Header) bool {
+	return h.Get("Authorization") != "" || h.Get("Cookie") != ""
+}
+
+// readAhead is a body that has been read.
+type readAhead struct {
+	io.Reader
+	io.Closer
+}
+
+// failing is the end of what has been read: nil for a whole body.
+type failing struct{ err error }
+
+// Read implements [io.Reader].
+func (f failing) Read([]byte) (int, error) { return 0, cmp.Or(f.err, io.EOF) }
+
 // readBody returns the raw JSON of a request and its value. Faults are 400: media type, size, syntax (decision H48).
 func readBody(r *http.Request) ([]byte, map[string]any, error) {
 	media, params, err := mime.ParseMediaType(strings.Join(r.Header.Values("Content-Type"), ",")) // two are none
@@ -39,7 +77,7 @@ func readBody(r *http.Request) ([]byte, map[string]any, error) {
 	if encoding := strings.Join(r.Header.Values("Content-Encoding"), ","); encoding != "" && !strings.EqualFold(encoding, "identity") {
 		return nil, nil, problem.ErrMalformed.Because("Content-Encoding is not supported; send the body as it is.")
 	}
-	raw, err := io.ReadAll(r.Body) // as much as begin lets through
+	raw, err := io.ReadAll(r.Body) // what bodyFirst has read
 	var tooLarge *http.MaxBytesError
 	switch {
 	case errors.As(err, &tooLarge):

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/labstack/echo/v4"
 
@@ -16,6 +17,7 @@ import (
 	"partnerd/internal/consultation"
 	"partnerd/internal/desk"
 	"partnerd/internal/oauth"
+	"partnerd/internal/postgres"
 	"partnerd/internal/staff"
 )
 
@@ -44,7 +46,8 @@ func (s *Server) registerDesk(e *echo.Echo) {
 	known := []echo.MiddlewareFunc{s.authenticateLawyer, s.limitLawyer, limitHeader}
 	middlewares := map[string][]echo.MiddlewareFunc{}
 	for name, op := range s.desk.operations {
-		middlewares[name] = append(slices.Clone(known), s.admitLawyer(desk.Act(name)), s.checkFormToken(op), checkParameters(op), s.checkBody(op))
+		middlewares[name] = slices.Concat(bodyFirst(op), known,
+			[]echo.MiddlewareFunc{s.admitLawyer(desk.Act(name)), s.checkFormToken(op), checkParameters(op), s.checkBody(op)})
 	}
 	server.RegisterHandlersWithOptions(e, server.NewStrictHandler(lawyerDesk{s}, nil), server.RegisterHandlersOptions{OperationMiddlewares: middlewares})
 	for _, path := range append(s.desk.routes(isDesk), "/api/desk/v1", "/api/desk/v1/*") {
@@ -92,6 +95,9 @@ func (s *Server) admitLawyer(act desk.Act) echo.MiddlewareFunc {
 			if err != nil {
 				return err
 			}
+			r := requestOf(ctx)
+			session := r.Session
+			r.rests = func(now time.Time) (postgres.Premise, bool) { return session.Premise(now, act.Employed()) }
 			return next(c)
 		}
 	}

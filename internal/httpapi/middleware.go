@@ -23,6 +23,7 @@ import (
 	"partnerd/internal/edge"
 	"partnerd/internal/idempotency"
 	"partnerd/internal/oauth"
+	"partnerd/internal/postgres"
 	"partnerd/internal/problem"
 	"partnerd/internal/ratelimit"
 	"partnerd/internal/requestlog"
@@ -68,7 +69,7 @@ func (s *Server) trace(next echo.HandlerFunc) echo.HandlerFunc {
 func (s *Server) begin(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) (err error) {
 		r := &request{ID: s.ids.New("req"), Address: c.RealIP(), UserAgent: c.Request().UserAgent()}
-		c.SetRequest(c.Request().WithContext(context.WithValue(c.Request().Context(), requestKey{}, r)))
+		c.SetRequest(c.Request().WithContext(postgres.Resting(context.WithValue(c.Request().Context(), requestKey{}, r), r)))
 		if c.Request().ContentLength != 0 { // who sends more is answered at once, and the connection ends
 			c.Request().Body = http.MaxBytesReader(c.Response().Writer, c.Request().Body, bodyLimit(c.Request().URL.Path))
 		}
@@ -222,6 +223,8 @@ func (s *Server) authenticate(next echo.HandlerFunc) echo.HandlerFunc {
 			r.rate = s.deps.Limiter.Peek(ctx, "401 "+r.network(), s.deps.Quotas.UnauthorizedPerMinute, now) // the caller is not known
 			return err
 		}
+		p := r.Principal
+		r.rests = func(time.Time) (postgres.Premise, bool) { return p.Premise(), true }
 		return next(c)
 	}
 }

@@ -5,11 +5,13 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	"github.com/labstack/echo/v4"
 
 	"partnerd/gen/platform/server"
 	"partnerd/internal/application"
+	"partnerd/internal/id"
 	"partnerd/internal/oauth"
 	"partnerd/internal/postgres"
 	"partnerd/internal/ratelimit"
@@ -29,7 +31,7 @@ func (s *Server) registerPlatform(e *echo.Echo) {
 	middlewares := map[string][]echo.MiddlewareFunc{}
 	for name, op := range s.platform.operations {
 		if !op.public {
-			middlewares[name] = append(slices.Clone(known), checkParameters(op), s.readKey(op), s.checkBody(op), s.once(op))
+			middlewares[name] = s.keyed(op, known)
 		}
 	}
 	server.RegisterHandlersWithOptions(e, server.NewStrictHandler(platform{s}, nil), server.RegisterHandlersOptions{OperationMiddlewares: middlewares})
@@ -43,6 +45,11 @@ func (s *Server) registerPlatform(e *echo.Echo) {
 	}
 }
 
+// keyed is how an operation of the application is answered: its body is read, the caller known, and the request checked.
+func (s *Server) keyed(op *operation, known []echo.MiddlewareFunc) []echo.MiddlewareFunc {
+	return slices.Concat(bodyFirst(op), known, []echo.MiddlewareFunc{checkParameters(op), s.readKey(op), s.checkBody(op), s.once(op)})
+}
+
 // authenticateApplication finds out which application calls. Refused credentials are counted by address, together with
 // those at the token endpoint; a suspended application is refused like an unknown one (T16).
 func (s *Server) authenticateApplication(next echo.HandlerFunc) echo.HandlerFunc {
@@ -50,12 +57,12 @@ func (s *Server) authenticateApplication(next echo.HandlerFunc) echo.HandlerFunc
 		ctx, now := c.Request().Context(), s.deps.DB.Clock().Now()
 		r := requestOf(ctx)
 		bucket, quota := "token from "+r.network(), s.deps.Quotas.TokenFailurePerMinute
-		id, secret, ok := c.Request().BasicAuth()
+		name, secret, ok := c.Request().BasicAuth()
 		ok = ok && len(c.Request().Header.Values("Authorization")) == 1
 		var app application.Application
 		err := application.ErrBadCredentials
 		if ok {
-			app, err = s.deps.Applications.Authenticate(ctx, s.deps.DB.Read(), id, secret)
+			app, err = s.deps.Applications.Authenticate(ctx, s.deps.DB.Read(), name, secret)
 		}
 		if err == nil && app.Suspended {
 			err = application.ErrBadCredentials
@@ -71,6 +78,10 @@ func (s *Server) authenticateApplication(next echo.HandlerFunc) echo.HandlerFunc
 			return err
 		}
 		r.Principal = oauth.Principal{ApplicationID: app.ID, RatePerMinute: app.RatePerMinute}
+		given := id.DigestOf(secret)
+		r.rests = func(now time.Time) (postgres.Premise, bool) {
+			return application.Premise(app.ID, given, now, errCredentials), true
+		}
 		return next(c)
 	}
 }

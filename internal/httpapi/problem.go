@@ -18,6 +18,7 @@ import (
 	"partnerd/internal/portal"
 	"partnerd/internal/postgres"
 	"partnerd/internal/problem"
+	"partnerd/internal/staff"
 )
 
 // Problems that the HTTP layer itself raises.
@@ -73,6 +74,9 @@ func (s *Server) toProblem(err error, c echo.Context) *problem.Error {
 			p = p.After(unavailableFor)
 		}
 		return p
+	}
+	if errors.Is(err, staff.ErrNoSession) { // it ended while the request was under way
+		return errNoSession
 	}
 	var he *echo.HTTPError
 	if errors.As(err, &he) && he.Code < 500 {

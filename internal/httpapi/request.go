@@ -2,9 +2,11 @@ package httpapi
 
 import (
 	"context"
+	"time"
 
 	"partnerd/internal/idempotency"
 	"partnerd/internal/oauth"
+	"partnerd/internal/postgres"
 	"partnerd/internal/problem"
 	"partnerd/internal/ratelimit"
 	"partnerd/internal/staff"
@@ -19,9 +21,10 @@ type request struct {
 	Idempotency  idempotency.Request // zero when the caller sent no key
 	Session      staff.Session       // of a lawyer, in the Desk API
 	sessionToken string
-	stream       bool               // the answer goes on, so its length is no latency
-	rate         ratelimit.Decision // what the X-RateLimit headers say
-	scope        string             // that the operation needs, when the token lacks it
+	stream       bool                                         // the answer goes on, so its length is no latency
+	rests        func(now time.Time) (postgres.Premise, bool) // what the caller's acts rest on; nil until it is known who calls
+	rate         ratelimit.Decision                           // what the X-RateLimit headers say
+	scope        string                                       // that the operation needs, when the token lacks it
 	refusal      refusal
 	refreshed    bool           // a refresh token was exchanged
 	body         map[string]any // when it was read and is JSON
@@ -37,6 +40,14 @@ type refusal struct {
 
 // network is what the address counts as.
 func (r *request) network() string { return ratelimit.Network(r.Address) }
+
+// Premise implements [postgres.Rests]: what a request does rests on its credentials until the end.
+func (r *request) Premise(now time.Time) (postgres.Premise, bool) {
+	if r.rests == nil {
+		return postgres.Premise{}, false
+	}
+	return r.rests(now)
+}
 
 type requestKey struct{}
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"slices"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -28,7 +27,7 @@ var _ server.StrictServerInterface = player{}
 func (s *Server) registerSandbox(e *echo.Echo, known []echo.MiddlewareFunc) {
 	middlewares := map[string][]echo.MiddlewareFunc{}
 	for name, op := range s.sandbox.operations {
-		middlewares[name] = append(slices.Clone(known), checkParameters(op), s.readKey(op), s.checkBody(op), s.once(op))
+		middlewares[name] = s.keyed(op, known)
 	}
 	server.RegisterHandlersWithOptions(e, server.NewStrictHandler(player{s}, nil), server.RegisterHandlersOptions{OperationMiddlewares: middlewares})
 }

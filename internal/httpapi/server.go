@@ -154,7 +154,8 @@ func (s *Server) Register(e *echo.Echo) {
 
 	known := []echo.MiddlewareFunc{s.authenticate, s.limitRate}
 	partner := func(op *operation) []echo.MiddlewareFunc {
-		return append(slices.Clone(known), s.countUse(op), requireScope(op), limitHeader, checkParameters(op), s.readKey(op), s.checkBody(op))
+		return slices.Concat(bodyFirst(op), known,
+			[]echo.MiddlewareFunc{s.countUse(op), requireScope(op), limitHeader, checkParameters(op), s.readKey(op), s.checkBody(op)})
 	}
 	middlewares := map[string][]echo.MiddlewareFunc{
 		// The generated bindings of these three read parameters from places where secrets must not be, and answer

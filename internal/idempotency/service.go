@@ -79,7 +79,7 @@ func (s *Service) Alone(ctx context.Context, r Request, effect func(context.Cont
 		return deref(stored), err
 	}
 	status, body, refusal := effect(ctx)
-	after := context.WithoutCancel(ctx) // the effect has been, whether or not anybody still waits
+	after := postgres.Regardless(context.WithoutCancel(ctx)) // the effect has been, whether or not anybody still waits or may ask for it
 	err = s.db.InTx(after, func(tx postgres.Tx) (err error) {
 		if refusal != nil {
 			return release(after, tx, r)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"partnerd/internal/application"
+	"partnerd/internal/postgres"
 )
 
 // usedResolution is how exactly the last use of a grant is known.
@@ -60,4 +61,9 @@ func (s *Service) Authenticate(ctx context.Context, bearer string) (Principal, e
 		ApplicationID: c.ApplicationID, ClientID: c.ClientID, GrantID: c.GrantID, Scopes: application.Common(t.scopes, row.Allowed),
 		RatePerMinute: row.RatePerMinute, ClientRatePerMinute: row.ClientRatePerMinute, RecordingEnabled: row.RecordingEnabled,
 	}, nil
+}
+
+// Premise is what an act of the principal rests on: as [Service.Authenticate], but for the expiry of the token.
+func (p Principal) Premise() postgres.Premise {
+	return postgres.Premise{Statement: standsSQL, Args: []any{p.GrantID, p.ApplicationID, p.ClientID}, Otherwise: ErrUnauthorized}
 }

@@ -32,6 +32,10 @@ func (grantRow) TableName() string { return "oauth_grants" }
 
 const revoke = `WITH changed AS (UPDATE oauth_grants SET revoked_at = $1, revoked_reason = $2, purge_at = $1 WHERE revoked_at IS NULL AND `
 
+const live = ` FROM oauth_grants g JOIN applications a ON a.id = g.application_id JOIN clients c ON c.id = g.client_id
+		WHERE g.id = $1 AND g.application_id = $2 AND g.client_id = $3 AND g.activated_at IS NOT NULL AND g.revoked_at IS NULL
+			AND a.suspended_at IS NULL AND c.disabled_at IS NULL`
+
 var (
 	insertGrantSQL = postgres.SQL(postgres.Atomic, `WITH changed AS (INSERT INTO oauth_grants (id, application_id, client_id, scopes, created_at, purge_at, redirect_uri)
 		VALUES ($4, $5, $6, $7, $1, $8, $9)`+recordEvents)
@@ -40,10 +44,10 @@ var (
 	revokeLinksSQL   = postgres.SQL(postgres.Atomic, revoke+`client_id = $4 AND $5 IN ('', application_id)`+recordEvents)
 	revokePendingSQL = postgres.SQL(postgres.Atomic, revoke+`client_id = $4 AND activated_at IS NULL`+recordEvents)
 
-	liveGrantSQL = postgres.SQL(postgres.Hot, `SELECT g.last_used_at, a.scopes, coalesce(a.rate_per_minute, 0), coalesce(a.client_rate_per_minute, 0), a.recording_enabled, g.aged_us
-		FROM oauth_grants g JOIN applications a ON a.id = g.application_id JOIN clients c ON c.id = g.client_id
-		WHERE g.id = $1 AND g.application_id = $2 AND g.client_id = $3 AND g.activated_at IS NOT NULL AND g.revoked_at IS NULL
-			AND a.suspended_at IS NULL AND c.disabled_at IS NULL`)
+	liveGrantSQL = postgres.SQL(postgres.Hot, `SELECT g.last_used_at, a.scopes, coalesce(a.rate_per_minute, 0), coalesce(a.client_rate_per_minute, 0), a.recording_enabled, g.aged_us`+live)
+
+	// Locked in the order in which those who end one of them lock them.
+	standsSQL = postgres.SQL(postgres.Hot, `SELECT 1`+live+` FOR SHARE OF a, c, g`)
 )
 
 // insertGrant makes a grant that the client consented to, in the way that reason says.

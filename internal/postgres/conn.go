@@ -186,7 +186,7 @@ func (c *conn) hold(ctx context.Context) (*pgx.Conn, error) {
 
 // begin has the next statement begin a transaction by this query.
 func (c *conn) begin(query string) *line {
-	c.line = &line{waiting: []waiting{{query: query, check: Called("begin")}}}
+	c.line = &line{waiting: []waiting{{query: query, check: Called("begin")}}, opening: 1}
 	return c.line
 }
 

@@ -347,8 +347,21 @@ func (tx Tx) AfterCommit(f func()) {
 
 // InTx runs f in a read-committed transaction and commits when f returns nil. It is the only way to begin one that writes.
 // f runs again, from its start, when the database reports a serialization failure or a deadlock, so it must have no
-// effect outside the database.
-func (db *DB) InTx(ctx context.Context, f func(tx Tx) error) error { return db.tries(ctx, "begin", f) }
+// effect outside the database. In a context that is [Resting] on something it commits only while that holds.
+func (db *DB) InTx(ctx context.Context, f func(tx Tx) error) error {
+	return db.tries(ctx, "begin", func(tx Tx) error {
+		p, rests := premiseOf(ctx, tx.Now)
+		if rests && !p.Last {
+			tx.line.rest(p)
+		}
+		tx.line.opening = len(tx.line.waiting)
+		err := f(tx)
+		if err == nil && rests && p.Last && !tx.line.unused() {
+			tx.line.rest(p)
+		}
+		return err
+	})
+}
 
 // Snapshot is [DB.InTx] for f that only reads: all its statements see one state of all tables. What is read by several statements and
 // has to agree is read this way; between two statements of InTx others commit.

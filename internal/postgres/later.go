@@ -72,6 +72,7 @@ func (p patient) ExecContext(ctx context.Context, query string, args ...any) (sq
 // line is what waits in a transaction, the statement that begins it first.
 type line struct {
 	waiting []waiting
+	opening int   // how many of those come before the first statement of the transaction's own
 	failed  error // the first, with which the transaction ends
 }
 
@@ -86,7 +87,7 @@ func (l *line) holds() bool { return l != nil && (len(l.waiting) > 0 || l.failed
 
 // unused tells whether the transaction has not begun and nothing waits but its beginning.
 func (l *line) unused() bool {
-	return len(l.waiting) == 1 && strings.HasPrefix(l.waiting[0].query, "begin")
+	return l.opening > 0 && len(l.waiting) == l.opening && strings.HasPrefix(l.waiting[0].query, "begin")
 }
 
 // counted tells whether it must be seen what came of something before the transaction may commit.

@@ -114,7 +114,7 @@ func (c *Clock) settle(ctx context.Context, applicationID string, after, end tim
 	var first time.Time // of what is due
 	limit := looked.Add(c.Patience)
 	for ; looked.Before(end) && looked.Before(limit); looked = c.db.Clock().Now() {
-		if err := c.engine.Sweep(ctx); err != nil && ctx.Err() == nil { // of whichever application
+		if err := c.engine.Sweep(postgres.Regardless(ctx)); err != nil && ctx.Err() == nil { // of whichever application
 			c.log.WarnContext(ctx, "a sweep for the sandbox's clock had faults", "error", err)
 		}
 		next, err := c.next(ctx, c.db.Read(), applicationID, after)

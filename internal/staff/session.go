@@ -27,6 +27,17 @@ func (s *Service) Session(ctx context.Context, tx postgres.Tx, token string) (Se
 	return Session{ID: digest.String(), Person: r.Row.person(), LeaseEpoch: r.LeaseEpoch, SignedInAt: r.SignedInAt}, touchSession(ctx, tx, digest)
 }
 
+// Premise is what an act of a lawyer in the session rests on: the session lasts, and, when employed, the lawyer is not
+// suspended. It comes last: whoever suspends a lawyer locks the lawyer before the sessions, as the acts of a desk do.
+func (s Session) Premise(now time.Time, employed bool) (postgres.Premise, bool) {
+	digest, ok := digestOf(s.ID)
+	p := postgres.Premise{Statement: lastsSQL, Args: []any{digest, now}, Otherwise: ErrNoSession, Last: true}
+	if employed {
+		p.Statement = employedSQL
+	}
+	return p, ok
+}
+
 // KeepLease notes in a session the epoch of the duty that the lawyer has begun in it; 0 when he ends it. It returns
 // [ErrNoSession] for one that has ended: tx must be rolled back then.
 func (s *Service) KeepLease(ctx context.Context, tx postgres.Tx, sessionID string, epoch int64) error {

@@ -38,6 +38,15 @@ type signedInRow struct {
 // sessionLasts chooses the sessions s of people p that have not ended.
 const sessionLasts = "s.expires_at > ? AND p.disabled_at IS NULL AND (p.kind = 'LAWYER' OR s.last_used_at > ?)"
 
+const lasts = ` JOIN staff_sessions s ON s.staff_id = p.id WHERE s.token_hash = $1 AND s.complete AND s.expires_at > $2 AND p.disabled_at IS NULL`
+
+// What ends a session deletes it; that a lease is kept in it is no end.
+var (
+	lastsSQL    = postgres.SQL(postgres.Atomic, `SELECT 1 FROM staff p`+lasts+` FOR KEY SHARE OF s`)
+	employedSQL = postgres.SQL(postgres.Atomic, `SELECT 1 FROM lawyers l JOIN staff p ON p.lawyer_id = l.id`+lasts+`
+		AND l.suspended_at IS NULL FOR SHARE OF l FOR KEY SHARE OF s`)
+)
+
 func sessionOf(ctx context.Context, tx postgres.Tx, token id.Digest, complete bool) (signedInRow, error) {
 	var r signedInRow
 	err := tx.Gorm(ctx).Table("staff_sessions s").Joins("JOIN staff p ON p.id = s.staff_id").

@@ -1,0 +1,58 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// Premise is what a transaction rests on: rows that exist and that its statement locks, so that whoever ends it has done so
+// before, and is seen, or waits until the transaction has ended.
+type Premise struct {
+	Statement Statement // returns a row while the premise holds, and locks it
+	Args      []any
+	Otherwise error // what the transaction ends with when it does not
+	Last      bool  // looked at after everything else, for rows that others lock after those of the transaction
+}
+
+// Rests is who does something for as long as a premise holds; false: nothing has to hold.
+type Rests interface {
+	Premise(now time.Time) (Premise, bool)
+}
+
+type premiseKey struct{}
+
+// Resting returns a context whose transactions that write ([DB.InTx]) rest on the premise of r: what it says when they begin. Its statement
+// goes to the database with the first of theirs, so it costs no round trip, unless it comes last.
+func Resting(ctx context.Context, r Rests) context.Context {
+	return context.WithValue(ctx, premiseKey{}, r)
+}
+
+// Regardless returns a context whose transactions rest on nothing: for what is written down of an effect that has been, and for
+// work that is not the caller's.
+func Regardless(ctx context.Context) context.Context {
+	return context.WithValue(ctx, premiseKey{}, nil)
+}
+
+// premiseOf is the premise of what writes in ctx.
+func premiseOf(ctx context.Context, now time.Time) (Premise, bool) {
+	r, ok := ctx.Value(premiseKey{}).(Rests)
+	if !ok {
+		return Premise{}, false
+	}
+	return r.Premise(now)
+}
+
+// rest has the premise looked at with the next statement, or before the commit.
+func (l *line) rest(p Premise) {
+	check := Counted(func(rows int, err error) error {
+		switch {
+		case err != nil:
+			return fmt.Errorf("look at what the act rests on: %w", err)
+		case rows == 0:
+			return p.Otherwise
+		}
+		return nil
+	})
+	l.waiting = append(l.waiting, waiting{p.Statement.text, p.Args, check})
+}

@@ -203,7 +203,9 @@ func deref(s *string) string {
 // writing are the operations of the APIs that change something: by the contracts, all that do not read.
 func writing(t *testing.T) map[string]describedOperation {
 	ops := readContracts(t)
-	maps.DeleteFunc(ops, func(_ string, op describedOperation) bool { return op.method == http.MethodGet || endingsOf(op.path) == nil })
+	maps.DeleteFunc(ops, func(_ string, op describedOperation) bool {
+		return op.method == http.MethodGet || endingsOf(op.path) == nil
+	})
 	if len(ops) < 40 {
 		t.Fatalf("%d operations write", len(ops))
 	}

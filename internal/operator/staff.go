@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"time"
 
 	"partnerd/internal/account"
 	"partnerd/internal/lawyer"
@@ -33,6 +34,18 @@ func (s *Service) sender(ctx context.Context, tx postgres.Tx, by Act, role staff
 		return ErrMayNot
 	}
 	return err
+}
+
+// Right is what an act of a person rests on until it commits: they are not disabled, and have one of the roles of the act.
+// Without roles every operator may.
+type Right struct {
+	Person string
+	Roles  []staff.Role
+}
+
+// Premise implements [postgres.Rests].
+func (r Right) Premise(time.Time) (postgres.Premise, bool) {
+	return staff.May(r.Person, r.Roles, ErrMayNot), true
 }
 
 func mayInvite(p staff.Person, role staff.Role) bool { return p.State == staff.Active && p.May(role) }

@@ -108,6 +108,28 @@ func lockAdmins(ctx context.Context, tx postgres.Tx) ([]staffRow, error) {
 	return rows, nil
 }
 
+// Whoever takes a right away locks these rows, too. An act of admins alone locks all of them in the order of [lockAdmins], which it may
+// call next.
+var (
+	maySQL = postgres.SQL(postgres.Atomic, `SELECT 1 FROM staff WHERE id = $1 AND kind = 'OPERATOR' AND disabled_at IS NULL
+		AND ($2::text[] = '{}' OR roles && $2 OR $3 = ANY (roles)) FOR NO KEY UPDATE`)
+	mayAsAdminSQL = postgres.SQL(postgres.Atomic, `SELECT 1 WHERE $1 = ANY (ARRAY (SELECT id FROM staff
+		WHERE kind = 'OPERATOR' AND $2 = ANY (roles) AND disabled_at IS NULL ORDER BY id FOR NO KEY UPDATE))`)
+)
+
+// May is what an act of a person rests on: an operator who is not disabled, with one of the roles, if there are any. An admin may
+// everything. Otherwise the act fails with refusal.
+func May(staffID string, roles []Role, refusal error) postgres.Premise {
+	if len(roles) == 1 && roles[0] == Admin {
+		return postgres.Premise{Statement: mayAsAdminSQL, Args: []any{staffID, Admin}, Otherwise: refusal}
+	}
+	of := postgres.Array[Role](roles)
+	if of == nil {
+		of = postgres.Array[Role]{}
+	}
+	return postgres.Premise{Statement: maySQL, Args: []any{staffID, of, Admin}, Otherwise: refusal}
+}
+
 // update writes the named columns of a person.
 func update(ctx context.Context, tx postgres.Tx, staffID string, r staffRow, columns ...any) error {
 	r.UpdatedAt = tx.Now

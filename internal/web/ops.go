@@ -416,7 +416,7 @@ func (p *Pages) actOn(ctx context.Context, a opsAct, call opsCall) (opsDone, err
 			return opsDone{}, err
 		}
 	}
-	return a.Do(ctx, call)
+	return a.Do(postgres.Resting(ctx, operator.Right{Person: call.By.Actor, Roles: a.Roles}), call)
 }
 
 // actOnce does an act and returns where it leads. The audit's entry keeps it from being done twice; secrets are kept in

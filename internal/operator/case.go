@@ -3,8 +3,6 @@ package operator
 import (
 	"context"
 	"errors"
-	"slices"
-	"time"
 
 	"partnerd/internal/application"
 	"partnerd/internal/audit"
@@ -61,15 +59,6 @@ func (s *Service) Case(ctx context.Context, consultationID string) (c Case, err 
 		}
 	}
 	return c, s.addLawyer(ctx, tx, &c, c.LawyerID)
-}
-
-// OpenProposal is the refund that waits for a second person, false when none does.
-func (c Case) OpenProposal(now time.Time) (Proposal, bool) {
-	i := slices.IndexFunc(c.Proposals, func(p Proposal) bool { return p.State == Open && now.Before(p.ExpiresAt) })
-	if i < 0 {
-		return Proposal{}, false
-	}
-	return c.Proposals[i], true
 }
 
 func (s *Service) addLawyer(ctx context.Context, tx postgres.Tx, c *Case, lawyerID string) error {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"partnerd/internal/consultation"
@@ -69,6 +70,32 @@ type Proposal struct {
 	State     ProposalState
 	DecidedBy string // empty while it is open, and when it ran out
 	DecidedAt *time.Time
+}
+
+// Waits tells whether another person can still decide it. One that ran out stays OPEN until the next is proposed.
+func (p Proposal) Waits(now time.Time) bool { return p.State == Open && now.Before(p.ExpiresAt) }
+
+// EndedEarly tells whether it ended because its proposer was disabled or invited anew.
+func (p Proposal) EndedEarly() bool {
+	return p.State == RanOut && p.ExpiresAt.Before(p.CreatedAt.Add(ProposalLifetime))
+}
+
+// EndedAt is when it was decided or ran out, nil while it waits.
+func (p Proposal) EndedAt(now time.Time) *time.Time {
+	if p.DecidedAt != nil || p.Waits(now) {
+		return p.DecidedAt
+	}
+	return &p.ExpiresAt
+}
+
+// Waiting is the proposal of a list that a second person can decide, false when none waits.
+func Waiting(list []Proposal, now time.Time) (Proposal, bool) {
+	for _, p := range list {
+		if p.Waits(now) {
+			return p, true
+		}
+	}
+	return Proposal{}, false
 }
 
 // GiveBack is [Service.RefundConsultation] at the desk: done immediately as far as one person may alone, and otherwise proposed to
@@ -254,7 +281,14 @@ func (s *Service) OpenFor(ctx context.Context, tx postgres.Tx, clientID string) 
 	return false, nil
 }
 
+// propose refuses an adjustment that could not be carried out: it would keep others from proposing one. What is available
+// is looked at again when it is confirmed.
 func (s *Service) propose(ctx context.Context, tx postgres.Tx, by Act, p Proposal) (Proposal, error) {
+	if p.Kind == Adjustment && p.Amount < 0 {
+		if err := s.covered(ctx, tx, p.Subject, p.Amount); err != nil {
+			return p, err
+		}
+	}
 	p.ID, p.By, p.Reason, p.State = tx.NewID(id.Proposal), by.Actor, by.Reason, Open
 	p.CreatedAt, p.ExpiresAt = tx.Now, tx.Now.Add(ProposalLifetime)
 	if err := endOverdue(ctx, tx, p.Kind, p.Subject); err != nil {
@@ -309,7 +343,7 @@ func (s *Service) decide(ctx context.Context, tx postgres.Tx, by Act, proposalID
 	if err != nil {
 		return p, err
 	}
-	if p.State != Open || !tx.Now.Before(p.ExpiresAt) {
+	if !p.Waits(tx.Now) {
 		return p, ErrDecided
 	}
 	if to == Confirmed && by.Actor == p.By {
@@ -322,6 +356,12 @@ func (s *Service) decide(ctx context.Context, tx postgres.Tx, by Act, proposalID
 // Proposals lists the open proposals that have not run out, the oldest first.
 func (s *Service) Proposals(ctx context.Context, tx postgres.Tx) ([]Proposal, error) {
 	return openProposals(ctx, tx)
+}
+
+// ProposalsOf lists the open proposals of a person: what ends when they are disabled or invited anew.
+func (s *Service) ProposalsOf(ctx context.Context, tx postgres.Tx, staffID string) ([]Proposal, error) {
+	open, err := openProposals(ctx, tx)
+	return slices.DeleteFunc(open, func(p Proposal) bool { return p.By != staffID }), err
 }
 
 // ProposalsFor lists the proposals for a consultation or a client, decided or not, the oldest first.

@@ -66,12 +66,24 @@ func (s *Service) endInvitations(ctx context.Context, tx postgres.Tx, p staff.Pe
 	return ended + n, err
 }
 
-// endSent ends what a person leaves open who is kept out: their proposals and their invitations.
-func (s *Service) endSent(ctx context.Context, tx postgres.Tx, p staff.Person) (invitations int, err error) {
-	if err := endProposalsOf(ctx, tx, p.ID); err != nil {
-		return 0, err
+// endSent ends what a person leaves open who is kept out: their proposals, each with an audit entry where its money
+// would have moved, and their invitations. It returns how many, for the entry of the act.
+func (s *Service) endSent(ctx context.Context, tx postgres.Tx, by Act, p staff.Person) (map[string]int, error) {
+	open, err := lockProposalsOf(ctx, tx, p.ID)
+	if err != nil {
+		return nil, err
 	}
-	return s.endInvitations(ctx, tx, p)
+	for _, o := range open {
+		if err := endEarly(ctx, tx, o); err != nil {
+			return nil, err
+		}
+		why := Act{Actor: by.Actor, Reason: by.Reason}
+		if err := why.Record(ctx, tx, "proposal.end", o.Subject, decided(o)); err != nil {
+			return nil, err
+		}
+	}
+	invitations, err := s.endInvitations(ctx, tx, p)
+	return map[string]int{"proposalsEnded": len(open), "invitationsEnded": invitations}, err
 }
 
 // InviteOperator adds an operator and mails the invitation. The link is empty in live: nobody but the invited sees it. Faults are those of
@@ -139,11 +151,11 @@ func (s *Service) reinvite(ctx context.Context, by Act, staffID string,
 		if p, link, err = s.Staff.Reinvite(ctx, tx, staffID, by.Actor); err != nil {
 			return err
 		}
-		ended, err := s.endSent(ctx, tx, p)
+		ended, err := s.endSent(ctx, tx, by, p)
 		if err != nil {
 			return err
 		}
-		return by.Record(ctx, tx, "staff.reinvite", p.ID, map[string]int{"invitationsEnded": ended}, s.shown(link)...)
+		return by.Record(ctx, tx, "staff.reinvite", p.ID, ended, s.shown(link)...)
 	})
 	return p, strings.Join(s.shown(link), ""), err
 }
@@ -212,11 +224,11 @@ func (s *Service) DisablePerson(ctx context.Context, by Act, staffID string) err
 		if err := s.Staff.Told(ctx, tx, p, "disabled"); err != nil {
 			return err
 		}
-		ended, err := s.endSent(ctx, tx, p)
+		ended, err := s.endSent(ctx, tx, by, p)
 		if err != nil {
 			return err
 		}
-		return by.Record(ctx, tx, "staff.disable", staffID, map[string]int{"invitationsEnded": ended})
+		return by.Record(ctx, tx, "staff.disable", staffID, ended)
 	})
 }
 

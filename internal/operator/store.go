@@ -96,11 +96,18 @@ func proposalsFor(ctx context.Context, tx postgres.Tx, subject string) ([]Propos
 	return proposals(ctx, gorm.G[proposalRow](tx.Gorm(ctx)).Where("subject = ?", subject).Limit(100))
 }
 
-// endProposalsOf lets what a person has proposed run out now.
-func endProposalsOf(ctx context.Context, tx postgres.Tx, staffID string) error {
-	_, err := gorm.G[proposalRow](tx.Gorm(ctx)).Where("proposed_by = ? AND state = ?", staffID, Open).Update(ctx, "state", RanOut)
+// lockProposalsOf lists what a person has proposed that has not run out, and holds it.
+func lockProposalsOf(ctx context.Context, tx postgres.Tx, staffID string) ([]Proposal, error) {
+	return proposals(ctx, gorm.G[proposalRow](tx.Gorm(ctx), postgres.ForUpdate).
+		Where("proposed_by = ? AND state = ? AND expires_at > ?", staffID, Open, tx.Now))
+}
+
+// endEarly lets a proposal that is held run out now: [Proposal.EndedEarly].
+func endEarly(ctx context.Context, tx postgres.Tx, p Proposal) error {
+	_, err := gorm.G[proposalRow](tx.Gorm(ctx)).Where("id = ?", p.ID).
+		Updates(ctx, proposalRow{State: RanOut, ExpiresAt: tx.Now})
 	if err != nil {
-		return fmt.Errorf("end the proposals of %s: %w", staffID, err)
+		return fmt.Errorf("end proposal %s: %w", p.ID, err)
 	}
 	return nil
 }

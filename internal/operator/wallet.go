@@ -25,15 +25,10 @@ func (s *Service) AdjustWallet(ctx context.Context, c wallet.Correction) (b wall
 		if err := s.holder(ctx, tx, c.ClientID); err != nil {
 			return err
 		}
-		before, err := s.Wallet.Lock(ctx, tx, c.ClientID)
-		if err != nil {
+		if err := s.covered(ctx, tx, c.ClientID, c.Amount); err != nil {
 			return err
 		}
-		err = s.Wallet.Correct(ctx, tx, c)
-		if errors.Is(err, wallet.ErrInsufficientFunds) {
-			return fmt.Errorf("%w: %d cents are available, %d cannot be taken", err, before.Available, -c.Amount)
-		}
-		if err != nil {
+		if err := s.Wallet.Correct(ctx, tx, c); err != nil {
 			return err
 		}
 		if err := s.tellAdjusted(ctx, tx, c.ClientID, c.Amount); err != nil {
@@ -43,6 +38,18 @@ func (s *Service) AdjustWallet(ctx context.Context, c wallet.Correction) (b wall
 		return err
 	})
 	return b, err
+}
+
+// covered locks a wallet and returns [wallet.ErrInsufficientFunds] if less is available than a negative amount takes.
+func (s *Service) covered(ctx context.Context, tx postgres.Tx, clientID string, amount money.Cents) error {
+	b, err := s.Wallet.Lock(ctx, tx, clientID)
+	if err != nil {
+		return err
+	}
+	if b.Available+amount < 0 {
+		return fmt.Errorf("%w: %d cents are available, %d cannot be taken", wallet.ErrInsufficientFunds, b.Available, -amount)
+	}
+	return nil
 }
 
 // RefundTopUps sends unused top-ups back to their source.

@@ -97,7 +97,7 @@ func (p *Pages) opsActs() []opsAct {
 			})},
 
 		{Name: "adjust", Path: at("clients", "adjust"), Roles: only(staff.Finance), Tells: toldClient, Fresh: true, Danger: true, Back: clients,
-			Fields: fields(opsField{Name: "amount", Label: "ops.field.amount", Hint: "ops.field.adjust.hint", Type: "text"}),
+			Fields: p.adjustFields,
 			Do: func(ctx context.Context, c opsCall) (opsDone, error) {
 				cents, err := amount(c.Form.Get("amount"), false)
 				if err != nil {
@@ -221,8 +221,10 @@ func (p *Pages) opsActs() []opsAct {
 			Do: func(ctx context.Context, c opsCall) (opsDone, error) {
 				return opsDone{}, o.SetRoles(ctx, c.By, c.Subject, roles(c.Form["roles"]))
 			}},
-		{Name: "reinvite", Path: at("people", "reinvite"), Roles: only(operator.InvitesStaff), Tells: toldPerson, Fresh: true, Danger: true, Secrets: theLink, Back: people, Do: p.reinvite},
-		{Name: "disable", Path: at("people", "disable"), Roles: only(staff.Admin), Tells: toldPerson, Fresh: true, Danger: true, Back: people, Do: one(o.DisablePerson)},
+		{Name: "reinvite", Path: at("people", "reinvite"), Roles: only(operator.InvitesStaff), Tells: toldPerson, Fresh: true, Danger: true, Secrets: theLink, Back: people,
+			Fields: p.endingFields, Do: p.reinvite},
+		{Name: "disable", Path: at("people", "disable"), Roles: only(staff.Admin), Tells: toldPerson, Fresh: true, Danger: true, Back: people,
+			Fields: p.endingFields, Do: one(o.DisablePerson)},
 	}
 }
 
@@ -273,11 +275,39 @@ func (p *Pages) proposalFields(ctx context.Context, tx postgres.Tx, c opsCall) (
 		return nil, err
 	}
 	by, err := p.deps.Staff.Get(ctx, tx, got.By)
-	return []opsField{
+	if err != nil {
+		return nil, err
+	}
+	list := []opsField{
 		{Label: "ops.col.kind", Type: "shown", Options: []opsOption{{Text: kindKey(got)}}}, {Label: "ops.col.subject", Type: "shown", Value: got.Subject},
 		{Label: "ops.col.amount", Type: "shown", Value: got.Amount.Format(c.Lang)}, {Label: "ops.col.by", Type: "shown", Value: by.Name},
 		{Label: "ops.proposed.reason", Type: "shown", Value: got.Reason},
-	}, err
+	}
+	if got.Kind == operator.Adjustment {
+		list, err = p.withAvailable(ctx, tx, list, got.Subject, c.Lang)
+	}
+	return list, err
+}
+
+func (p *Pages) adjustFields(ctx context.Context, tx postgres.Tx, c opsCall) ([]opsField, error) {
+	list, err := p.withAvailable(ctx, tx, nil, c.Subject, c.Lang)
+	return append(list, opsField{Name: "amount", Label: "ops.field.amount", Hint: "ops.field.adjust.hint", Type: "text"}), err
+}
+
+// withAvailable adds what a client's wallet has available: the most that an adjustment takes.
+func (p *Pages) withAvailable(ctx context.Context, tx postgres.Tx, list []opsField, clientID, lang string) ([]opsField, error) {
+	b, err := p.deps.Wallet.Balance(ctx, tx, clientID)
+	return append(list, opsField{Label: "ops.col.available", Type: "shown", Value: b.Available.Format(lang)}), err
+}
+
+// endingFields shows the proposals that end with a person who is disabled or invited anew.
+func (p *Pages) endingFields(ctx context.Context, tx postgres.Tx, c opsCall) (list []opsField, err error) {
+	open, err := p.deps.Operator.ProposalsOf(ctx, tx, c.Subject)
+	for _, o := range open {
+		list = append(list, opsField{Label: "ops.field.ends", Type: "shown", Options: []opsOption{{Text: kindKey(o)}}},
+			opsField{Label: "ops.col.amount", Type: "shown", Value: o.Amount.Format(c.Lang) + ", " + o.Subject})
+	}
+	return list, err
 }
 
 // kindKey is the name of what a proposal does.

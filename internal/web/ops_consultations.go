@@ -97,7 +97,7 @@ func (p *Pages) opsConsultation(c echo.Context, s staff.Session) error {
 		facts = append(facts, opsFact{"ops.col.withdrawal", at(got.Withdrawal.DeclaredAt)}, opsFact{"ops.col.owed", plain(got.Proposed.Format(lang))})
 	}
 	top := opsBlock{Title: "ops.case", Hint: "ops.case.hint", Facts: facts, Links: p.links(s, got.ID, actsFor(got, p.deps.DB.Read().Now)...)}
-	if open, waits := got.OpenProposal(p.deps.DB.Read().Now); waits {
+	if open, waits := operator.Waiting(got.Proposals, p.deps.DB.Read().Now); waits {
 		who, err := p.nameOf(ctx, p.deps.DB.Read(), map[string]string{}, open.By)
 		if err != nil {
 			return err
@@ -125,7 +125,7 @@ func (p *Pages) decisions(s staff.Session, open operator.Proposal) []opsLink {
 
 // actsFor are the acts that the state table allows; money that waits for a second person is not proposed twice.
 func actsFor(c operator.Case, now time.Time) (names []string) {
-	_, proposed := c.OpenProposal(now)
+	_, proposed := operator.Waiting(c.Proposals, now)
 	switch {
 	case c.Status == consultation.Matching || c.Status == consultation.PendingCallback:
 		names = append(names, "assign", "cancel")
@@ -233,7 +233,14 @@ func (p *Pages) timeline(ctx context.Context, got operator.Case, lang string) (o
 		add(e.CreatedAt, "act", code(e.Action), plain(name+": "+e.Reason))
 	}
 	for _, o := range got.Proposals {
-		add(o.CreatedAt, "proposal", coded(string(o.State)), plain(o.Amount.Format(lang)))
+		by, err := p.nameOf(ctx, p.deps.DB.Read(), known, o.By)
+		if err != nil {
+			return opsBlock{}, err
+		}
+		add(o.CreatedAt, "proposal", worded(kindKey(o)), plain(o.Amount.Format(lang)+", "+by))
+		if end := o.EndedAt(p.deps.DB.Read().Now); end != nil {
+			add(*end, "proposalend", proposalEnd(o))
+		}
 	}
 	slices.SortStableFunc(all, func(a, b moment) int { return a.at.Compare(b.at) })
 	b := opsBlock{Title: "ops.timeline", Head: []string{"ops.col.when", "ops.col.kind", "ops.col.what", "ops.col.detail"}, Table: true}
@@ -241,6 +248,17 @@ func (p *Pages) timeline(ctx context.Context, got operator.Case, lang string) (o
 		b.Rows = append(b.Rows, m.cells)
 	}
 	return b, nil
+}
+
+// proposalEnd says how a proposal ended that no longer waits.
+func proposalEnd(o operator.Proposal) opsCell {
+	switch {
+	case o.EndedEarly():
+		return worded("ops.proposal.early")
+	case o.State == operator.Open: // until the next is proposed
+		return coded(string(operator.RanOut))
+	}
+	return coded(string(o.State))
 }
 
 func (p *Pages) opsProof(c echo.Context, _ staff.Session) error {

@@ -3,7 +3,9 @@ package web
 import (
 	"errors"
 	"net/http"
+	"strings"
 	"testing"
+	"time"
 
 	"partnerd/internal/consultation"
 	"partnerd/internal/dbtest"
@@ -82,7 +84,8 @@ func TestEveryWayToGiveMoneyCounts(t *testing.T) {
 	}
 }
 
-// Taking more than there is, is refused in words, alone and by a second person.
+// Taking more than there is, is refused in words: alone, when it is proposed, and when it is confirmed and the money has
+// gone since. Then the second person can refuse it.
 func TestTakingMoreThanThereIsIsRefused(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -92,8 +95,85 @@ func TestTakingMoreThanThereIsIsRefused(t *testing.T) {
 	other := must(f.staff.ByEmail(t.Context(), f.db.Read(), w.email))
 	f.clock.Advance(1)
 	second := f.join(staff.NewPerson{Kind: staff.Operator, Email: "second@partners.example", Name: "Oscar Other", Language: "en", Roles: []staff.Role{staff.Finance}})
+	w.do(path, "amount", "-20.00").want(t, http.StatusUnprocessableEntity, "The wallet has less than that available.", "<dt>Available</dt><dd>€0.00</dd>")
+	if open := must(f.operators.Proposals(t.Context(), f.db.Read())); len(open) != 0 {
+		t.Fatalf("proposed: %+v", open)
+	}
+	gives := func(cents money.Cents) {
+		f.tx(func(tx postgres.Tx) {
+			if err := f.wallet.Adjust(t.Context(), tx, f.client.ID, cents, "test"); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+	gives(2000)
 	p := must(f.operators.Adjust(t.Context(), operator.Act{Actor: other.ID, Reason: "x"}, f.client.ID, -2000))
-	second.do(opsPath("proposals", p.ID, "confirm")).want(t, http.StatusUnprocessableEntity, "The wallet has less than that available.")
+	gives(-1)
+	confirm, refuse := opsPath("proposals", p.ID, "confirm"), opsPath("proposals", p.ID, "refuse")
+	second.do(confirm).want(t, http.StatusUnprocessableEntity, "The wallet has less than that available.", "€19.99")
+	for _, at := range []string{"/ops", opsPath("clients", f.client.ID)} {
+		second.get(at).want(t, http.StatusOK, confirm, refuse)
+		if body := w.get(at).body; strings.Contains(body, confirm) || !strings.Contains(body, refuse) {
+			t.Errorf("%s: whoever proposed it can take it back, and no more", at)
+		}
+	}
+	second.do(refuse).wantRedirect(t, http.StatusSeeOther, "/ops?done=refuse")
+}
+
+// A client's page shows the adjustment that waits, in place of the way to a second one.
+func TestAWaitingAdjustmentIsShownAtItsClient(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	w := f.operator(staff.Finance)
+	client := opsPath("clients", f.client.ID)
+	w.get(client).want(t, http.StatusOK, client+"/adjust")
+	w.do(client+"/adjust", "amount", "20.00").wantRedirect(t, http.StatusSeeOther, client+"?done=proposed")
+	p := w.get(client)
+	p.want(t, http.StatusOK, "An adjustment of €20.00 proposed by Olga Operator is waiting for a second person.")
+	if strings.Contains(p.body, client+"/adjust") {
+		t.Error("a second adjustment is offered")
+	}
+	f.exec("UPDATE operator_proposals SET expires_at = $1", f.clock.Now())
+	w.get(client).want(t, http.StatusOK, client+"/adjust")
+}
+
+// Whoever invites an operator anew or disables them reads which proposals end; the consultation and the client tell when,
+// why and by whom they ended.
+func TestProposalsEndWithTheirProposerInWords(t *testing.T) {
+	t.Parallel()
+	for _, act := range []string{"reinvite", "disable"} {
+		t.Run(act, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t)
+			f.lawyer()
+			admin := f.operator(staff.Admin)
+			proposer := f.join(staff.NewPerson{Kind: staff.Operator, Email: "p@partners.example", Name: "Paula Proposer",
+				Language: "en", Roles: []staff.Role{staff.Finance}})
+			who := must(f.staff.ByEmail(t.Context(), f.db.Read(), proposer.email))
+			by := operator.Act{Actor: who.ID, Reason: "x"}
+			done := f.completed()
+			must(f.operators.Adjust(t.Context(), by, f.client.ID, 2000))
+			must(f.operators.GiveBack(t.Context(), by, done.ID, done.Price))
+			f.clock.Advance(time.Minute)
+
+			form := opsPath("people", who.ID, act)
+			admin.get(form).want(t, http.StatusOK, "open proposals", "€20.00, "+done.ID, "€20.00, "+f.client.ID)
+			admin.do(form)
+			early := "ended: its author was disabled or invited again"
+			cases := admin.get(opsPath("consultations", done.ID))
+			cases.want(t, http.StatusOK, early, "proposal.end", "Olga Operator: A test", opsPath("consultations", done.ID, "refund"))
+			if strings.Contains(cases.body, "ran out") {
+				t.Error("it is said to have run out")
+			}
+			client := opsPath("clients", f.client.ID)
+			admin.get(client).want(t, http.StatusOK, "proposal.end", client+"/adjust")
+			for _, p := range must(f.operators.ProposalsFor(t.Context(), f.db.Read(), done.ID)) {
+				if end := p.EndedAt(f.clock.Now()); end == nil || !end.Equal(f.clock.Now()) || p.DecidedBy != "" {
+					t.Errorf("%+v", p)
+				}
+			}
+		})
+	}
 }
 
 // Money that is proposed for a client keeps the account, and nothing is given to, or taken from, an account that is erased.

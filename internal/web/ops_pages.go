@@ -158,11 +158,12 @@ func (p *Pages) proposalBlock(ctx context.Context, tx postgres.Tx, c echo.Contex
 			return b, err
 		}
 		decide := opsCell{}
-		if s.Person.May(staff.Finance) {
-			decide = opsCell{URL: opsPath("proposals", o.ID, "refuse"), Key: "ops.do.refuse"}
-			if o.By != s.Person.ID {
-				decide = opsCell{URL: opsPath("proposals", o.ID, "confirm"), Key: "ops.do.confirm"}
+		for _, l := range slices.Backward(p.decisions(s, o)) {
+			next := opsCell{URL: l.URL, Key: l.Key}
+			if decide.URL != "" {
+				next.More = new(decide)
 			}
+			decide = next
 		}
 		b.Rows = append(b.Rows, []opsCell{at(o.CreatedAt), worded(kindKey(o)), subjectCell(o.Subject), plain(o.Amount.Format(p.language(c))), plain(by), plain(o.Reason), decide})
 	}

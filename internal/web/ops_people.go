@@ -12,6 +12,7 @@ import (
 	"partnerd/internal/account"
 	"partnerd/internal/consultation"
 	"partnerd/internal/lawyer"
+	"partnerd/internal/operator"
 	"partnerd/internal/postgres"
 	"partnerd/internal/problem"
 	"partnerd/internal/staff"
@@ -52,7 +53,22 @@ func (p *Pages) opsClient(c echo.Context, s staff.Session) error {
 		{"ops.col.status", yes("ops.client.disabled", "ops.client.open", got.Disabled)}, {"ops.col.since", at(got.CreatedAt)},
 		{"ops.col.balance", plain(got.Wallet.Balance.Format(lang))}, {"ops.col.available", plain(got.Wallet.Available.Format(lang))},
 		{"ops.col.opencases", plain(strconv.Itoa(got.OpenCases))}}}
-	top.Links = p.links(s, got.ID, "adjust", "return-money", "signout-client", "unlink-client", map[bool]string{true: "enable-client", false: "disable-client"}[got.Disabled])
+	proposals, err := p.deps.Operator.ProposalsFor(ctx, tx, got.ID)
+	if err != nil {
+		return err
+	}
+	open, waits := operator.Waiting(proposals, tx.Now)
+	if waits {
+		by, err := p.nameOf(ctx, tx, map[string]string{}, open.By)
+		if err != nil {
+			return err
+		}
+		top.Alert, top.Args = "ops.client.proposed", []any{open.Amount.Format(lang), by}
+		top.Links = p.decisions(s, open)
+	} else {
+		top.Links = p.links(s, got.ID, "adjust")
+	}
+	top.Links = append(top.Links, p.links(s, got.ID, "return-money", "signout-client", "unlink-client", map[bool]string{true: "enable-client", false: "disable-client"}[got.Disabled])...)
 	apps := opsBlock{Title: "ops.connections", Head: []string{"ops.col.application", "ops.col.since", "ops.col.used"}, Table: true}
 	names := map[string]string{}
 	for _, link := range got.Connections {

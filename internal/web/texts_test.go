@@ -145,7 +145,7 @@ func usedKeys(t *testing.T) map[string]bool {
 	for _, why := range lawyer.Reasons() {
 		used["desk.left."+string(why)] = true
 	}
-	for _, kind := range []string{"event", "offer", "answer", "returned", "call", "report", "callend", "money", "act", "proposal"} {
+	for _, kind := range []string{"event", "offer", "answer", "returned", "call", "report", "callend", "money", "act", "proposal", "proposalend"} {
 		used["ops.line."+kind] = true
 	}
 	for _, category := range access.Categories {

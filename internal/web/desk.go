@@ -177,6 +177,7 @@ type deskView struct {
 	Zone    *time.Location
 	Fault   string // key
 	CSRF    string
+	Who     string // identifier of the lawyer as somebody who signs in
 
 	labels labels
 }
@@ -338,8 +339,11 @@ func (p *Pages) submitNote(c echo.Context, s staff.Session) error {
 	if errors.Is(err, desk.ErrDraft) {
 		return p.showConflict(c, s, d)
 	}
+	if err == nil {
+		return p.noteSent(c, s)
+	}
 	if !errors.Is(err, problem.ErrValidation) {
-		return p.acted(c, err, "note")
+		return p.acted(c, err, "")
 	}
 	refused := &caseView{Draft: d, Version: form.Get("version"), Fault: deskFaults["note"]}
 	if problemOf, ok := problem.As(err); ok && len(problemOf.Issues) > 0 {
@@ -350,6 +354,21 @@ func (p *Pages) submitNote(c echo.Context, s staff.Session) error {
 		return p.showCorrection(c, http.StatusUnprocessableEntity, s, refused)
 	}
 	return p.showDesk(c, http.StatusUnprocessableEntity, s, refused)
+}
+
+// noteSent leads back to the desk. Whoever was suspended before their last note is told so here: their session ends with it.
+func (p *Pages) noteSent(c echo.Context, s staff.Session) error {
+	err := p.deps.Desk.Admit(c.Request().Context(), s, "getState")
+	switch {
+	case errors.Is(err, desk.ErrOut):
+		p.setStaffToken(c, "")
+		v := p.staffLoginView("", s.Person.Email)
+		v.Done = "staff.login.suspended.note"
+		return p.staffSuspended(c, v)
+	case err != nil && !errors.Is(err, desk.ErrForbidden):
+		return fmt.Errorf("admit the lawyer: %w", err)
+	}
+	return p.acted(c, nil, "note")
 }
 
 // correctNoteForm is for a note that was sent: it replaces both texts.

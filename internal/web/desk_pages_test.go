@@ -226,9 +226,12 @@ func TestALawyerSuspendedInACallFinishesIt(t *testing.T) {
 	form.Set("note", "The whole note.")
 	form.Set("preview", "What may leave.")
 	form.Set("confirmed", "yes")
-	other.post(path+"/note", form).wantRedirect(t, http.StatusSeeOther, "/desk?done=note")
-	out := other.get("/desk?done=note")
-	out.want(t, http.StatusForbidden, "Your account is suspended")
+	out := other.post(path+"/note", form)
+	out.want(t, http.StatusForbidden, "Your note was sent.", "Your account is suspended")
+	if other.cookie("partnerd_staff") != "" {
+		t.Error("the session stays")
+	}
+	other.get("/desk").wantRedirect(t, http.StatusSeeOther, "/staff/login?next=%2Fdesk")
 	if strings.Contains(out.body, f.client.Name) {
 		t.Error("the client is still shown")
 	}

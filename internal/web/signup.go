@@ -30,6 +30,7 @@ type formView struct {
 	Fields   []field
 	Recovery *recoveryView // of the reset alone
 	Error    string        // key of what is wrong with the whole form
+	Done     string        // key of what was done just before
 	Button   string        // key
 	Links    []link
 }

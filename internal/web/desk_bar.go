@@ -63,7 +63,7 @@ func (p *Pages) deskView(c echo.Context, s staff.Session) (v deskView, err error
 	if err != nil {
 		return v, err
 	}
-	v = deskView{State: st, Fault: deskFaults[c.QueryParam("fault")], Zone: l.zone, CSRF: p.staffCSRF(c), labels: l}
+	v = deskView{State: st, Fault: deskFaults[c.QueryParam("fault")], Zone: l.zone, CSRF: p.staffCSRF(c), Who: s.Person.ID, labels: l}
 	if st.Offered != nil {
 		v.Offered = l.view(*st.Offered)
 		v.Offered.SecondsLeft = int(st.Offer.ExpiresAt.Sub(st.Now).Seconds())

@@ -127,6 +127,7 @@ func functions(lang string, texts text.Catalogue, stylePath string, s site) temp
 		"month":   func(t time.Time) string { return formatMonth(lang, t) },
 		"clockof": func(t time.Time) string { return t.UTC().Format("15:04:05\u00a0MST") },
 		"clockin": func(zone *time.Location, t time.Time) string { return t.In(zone).Format("15:04:05\u00a0MST") },
+		"zonein":  func(zone *time.Location, t time.Time) string { return t.In(zone).Format("MST") },
 		"whenin": func(zone *time.Location, now, t time.Time) string {
 			if t, now = t.In(zone), now.In(zone); t.Format(time.DateOnly) == now.Format(time.DateOnly) {
 				return t.Format("15:04\u00a0MST")

@@ -227,6 +227,87 @@ for (const [language, viewport, colorScheme, competence, tongue] of [['en', wide
   })
 }
 
+test('what is written outlives the session', async () => {
+  const w = await open(browser, { viewport: { width: 390, height: 844 } })
+  const { page } = w
+  const context = page.context()
+  const { email, link } = await program.lawyer('en', 'INSURANCE', 'PT')
+  const codes = await enter(page, link)
+  await duty(page, 'on')
+  await presence(page, 'AVAILABLE')
+  await order('INSURANCE', 'PT')
+  await act(page, 'accept')
+  await act(page, 'call')
+  await page.locator('[data-since]').waitFor()
+  await page.fill('textarea[name=note]', 'First.')
+  await page.getByText(/^Draft saved automatically at \d\d:\d\d\sCES?T\.$/).waitFor()
+  const note = () => page.inputValue('textarea[name=note]')
+  const again = async () => {
+    const opening = context.waitForEvent('page')
+    await page.click('#desk-out a')
+    const tab = await opening
+    await signIn(tab, email, password)
+    await tab.fill('#code', codes.pop())
+    await submit(tab)
+    await tab.waitForURL(`${program.base}/desk`)
+    await page.locator('#desk-out').waitFor({ state: 'hidden' })
+    await duty(page, 'on')
+    await page.waitForFunction(() => !document.querySelector('[data-keep][data-unsaved]'))
+    await tab.reload()
+    assert.equal(await tab.inputValue('textarea[name=note]'), await note(), 'the text is not saved')
+    await tab.close()
+  }
+
+  await page.evaluate(() => { globalThis.loaded = true })
+  await context.clearCookies()
+  await page.fill('textarea[name=note]', 'First. Second.')
+  await page.locator('#desk-out').waitFor()
+  await shoot(page, 'desk-out')
+  assert.equal(await note(), 'First. Second.')
+  await again()
+
+  await page.route('**/draft', route => route.abort())
+  await page.fill('textarea[name=note]', 'First. Second. Third.')
+  const twin = await open(browser)
+  await twin.page.context().addCookies(await context.cookies())
+  await twin.page.goto(`${program.base}/desk/history`)
+  await twin.page.click('form[action="/staff/logout"] button')
+  await twin.page.waitForURL(`${program.base}/staff/login`)
+  await twin.close()
+  await page.locator('#desk-out').waitFor()
+  assert.equal(await note(), 'First. Second. Third.')
+  await page.unroute('**/draft')
+  await again()
+  assert(await page.evaluate(() => globalThis.loaded), 'the page was loaded again')
+  const said = w.faults.splice(0) // the drafts that were kept from leaving
+  assert.deepEqual(said.filter(fault => !fault.includes('ERR_FAILED')), [])
+  await w.close()
+})
+
+test('a second tap on decline is no reason', async () => {
+  const w = await open(browser, { viewport: { width: 390, height: 844 } })
+  const { page } = w
+  const { link } = await program.lawyer('en', 'TAX', 'ES')
+  await enter(page, link)
+  await duty(page, 'on')
+  await presence(page, 'AVAILABLE')
+  await order('TAX', 'ES')
+  await page.locator('.answer summary').waitFor()
+  const offer = await page.getAttribute('#desk', 'data-offer')
+  const sent = []
+  page.on('request', r => { if (r.method() === 'POST') sent.push(r.url()) })
+  const { x, y, width, height } = await page.locator('.answer summary').boundingBox()
+  const under = () => page.evaluate(([x, y]) => document.elementFromPoint(x, y).closest('button')?.value, [x + width / 2, y + height / 2])
+  await page.mouse.dblclick(x + width / 2, y + height / 2)
+  assert.equal(await under(), 'busy', 'where the second tap was')
+  assert.deepEqual(sent, [])
+  assert.equal(await page.getAttribute('#desk', 'data-offer'), offer)
+  await tabTo(page, '.answer button[value=busy]', 40)
+  await page.keyboard.press('Enter')
+  await page.locator('#desk-offer').waitFor({ state: 'detached' })
+  await w.close()
+})
+
 test('accept and decline are in reach on a phone, on every page of the desk', async () => {
   const w = await open(browser, { viewport: { width: 390, height: 844 } })
   const { page } = w

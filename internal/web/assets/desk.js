@@ -36,6 +36,13 @@
     if (text !== said) byId('desk-say').textContent = said = text
   }
 
+  // The reasons to decline open where the finger is, on a phone: its second tap, or a double click, is none of them.
+  let opened = 0
+  document.addEventListener('click', event => {
+    if (event.target.closest('[id^=decline-] > summary')) opened = Date.now()
+    else if (event.detail && Date.now() - opened < 500 && event.target.closest('[id^=decline-] form')) event.preventDefault()
+  }, true)
+
   let offer = desk().dataset.offer
   const noticed = () => {
     const d = desk().dataset
@@ -100,19 +107,76 @@
     noticed()
   }
   const show = async (response, acted) => {
-    if (new URL(response.url).pathname !== source || !(response.headers.get('Content-Type') || '').startsWith('text/html')) {
+    const at = new URL(response.url).pathname
+    if (at === '/staff/login') {
+      signedOut()
+      return
+    }
+    if (at !== source || !(response.headers.get('Content-Type') || '').startsWith('text/html')) {
       location.assign(response.url)
       return
     }
-    const fresh = new DOMParser().parseFromString(await response.text(), 'text/html').querySelector('[data-desk]')
-    if (!fresh) { // nobody is signed in any more, or the service does not answer
-      if (response.status < 500) location.reload()
+    const answer = new DOMParser().parseFromString(await response.text(), 'text/html')
+    const fresh = answer.querySelector('[data-desk]')
+    if (!fresh) { // why the lawyer may not come in, or the service does not answer
+      if (response.status < 500) standAside(answer.body)
+      return
+    }
+    if (fresh.dataset.who !== desk().dataset.who) { // somebody else signed in in this browser
+      signedOut()
       return
     }
     if (Date.parse(fresh.dataset.now) < Date.parse(desk().dataset.now)) return // overtaken by a later answer
     if (!acted) fresh.querySelector('#desk-alerts').replaceWith(byId('desk-alerts').cloneNode(true)) // what an act was answered stays
+    const session = desk().dataset.csrf.split('.')[0]
     merge(desk(), document.importNode(fresh, true))
+    if (out || acted || session !== desk().dataset.csrf.split('.')[0]) signedIn()
   }
+
+  // What is written only here outlives the session: the page stays, and saves it once the same lawyer has signed in again.
+  // Without such a text the page gives way, for nobody who finds the screen is to read it.
+  let out = false
+  let leaving = false // a note is on its way, whose answer is the next page
+  const unsaved = () => typed || document.querySelector('[data-keep][data-unsaved]')
+  const signedOut = () => {
+    if (leaving) return
+    if (!unsaved()) {
+      location.reload()
+      return
+    }
+    stream.close()
+    lost(false)
+    clearTimeout(again)
+    again = setTimeout(async () => { if (!await refresh()) signedOut() }, 5000)
+    if (out) return
+    out = true
+    byId('desk-out').hidden = false
+    byId('desk-out').scrollIntoView()
+  }
+  // signedIn also saves after an act: who signed in elsewhere takes the consultation over first.
+  const signedIn = () => {
+    const was = out
+    out = false
+    if (was) follow()
+    byId('desk-out').hidden = true
+    for (const form of document.querySelectorAll('[data-keep][data-unsaved] form[data-draft]')) save(form)
+  }
+  // standAside shows what was answered in place of this page: asked for again, it would be the sign-in page alone.
+  const standAside = body => {
+    if (leaving) return
+    if (unsaved()) {
+      signedOut()
+      return
+    }
+    stream.close()
+    clearTimeout(again)
+    clearInterval(ticking)
+    window.removeEventListener('online', follow)
+    document.body.replaceWith(document.importNode(body, true))
+  }
+  const look = () => { if (out && !document.hidden) refresh() }
+  window.addEventListener('focus', look)
+  document.addEventListener('visibilitychange', look)
   const refresh = async () => {
     try {
       await show(await fetch(source))
@@ -133,9 +197,15 @@
     if (!desk().contains(form) || form.method !== 'post') return
     const by = event.submitter
     const action = (by && by.getAttribute('formaction')) || form.getAttribute('action')
+    if (out) {
+      event.preventDefault()
+      byId('desk-out').focus()
+      return
+    }
     if (action.endsWith('/note')) { // what is refused comes back as it was typed
       clearTimeout(timers.get(form))
       const saving = writing.get(form)
+      leaving = !saving
       if (!saving) return
       event.preventDefault() // so that the note does not meet the draft of the same window
       saving.then(() => form.requestSubmit(by))
@@ -156,7 +226,8 @@
 
   const timers = new Map()
   const writing = new Map() // of each form: the draft that is on its way
-  const clockTime = () => new Date(clock()).toLocaleTimeString(document.documentElement.lang, { hour: '2-digit', minute: '2-digit' })
+  const clockTime = () => new Date(clock()).toLocaleTimeString('en-GB', { hour: '2-digit', minute: '2-digit', timeZone: desk().dataset.zone }) +
+    '\u00a0' + desk().dataset.zoneName // as the page writes times
 
   // save keeps the draft, one request after the other: each is written over the version of the one before.
   const save = async form => {
@@ -178,6 +249,7 @@
         body: JSON.stringify({ ...text, version: version.value })
       })
       const answer = await response.json()
+      if ([401, 403].includes(response.status)) refresh() // signed out, or in again in another tab
       if (answer.code === 'DRAFT_CHANGED') await conflict(form)
       else if (response.ok) {
         version.value = answer.version
@@ -247,6 +319,7 @@
   let heard = 0
   let again = 0
   const follow = () => {
+    if (out) return
     clearTimeout(again)
     if (stream) stream.close()
     const here = stream = new EventSource('/api/desk/v1/events')
@@ -263,10 +336,10 @@
     })
     here.addEventListener('signed-out', () => {
       here.close()
-      location.reload()
+      refresh()
     })
     here.addEventListener('error', () => {
-      if (here !== stream) return
+      if (here !== stream || out) return
       if (here.readyState !== EventSource.CLOSED) { // it comes back by itself
         lost(true)
         return
@@ -276,7 +349,7 @@
     })
   }
   const watch = () => {
-    if (Date.now() - heard < silence) return
+    if (out || Date.now() - heard < silence) return
     lost(true)
     follow()
   }
@@ -298,6 +371,6 @@
   said = desk().dataset.offer ? '' : desk().dataset.say
   if (desk().dataset.offer) offer = ''
   noticed()
-  setInterval(() => { tick(); watch() }, 500)
+  const ticking = setInterval(() => { tick(); watch() }, 500)
   follow()
 })()

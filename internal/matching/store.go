@@ -223,7 +223,7 @@ func story(ctx context.Context, tx postgres.Tx, consultationID string) ([]Chapte
 			list[i].QueueSeen = *r.QueueSeen
 		}
 		if r.QueuePlace != nil && r.IdleSince != nil {
-			list[i].QueuePlace, list[i].Idle = *r.QueuePlace, r.CreatedAt.Sub(*r.IdleSince)
+			list[i].QueuePlace, list[i].Idle = *r.QueuePlace, max(0, r.CreatedAt.Sub(*r.IdleSince))
 		}
 	}
 	return list, nil

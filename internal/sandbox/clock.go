@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"partnerd/internal/application"
 	"partnerd/internal/consultation"
 	"partnerd/internal/idempotency"
 	"partnerd/internal/matching"
@@ -25,7 +26,7 @@ const (
 )
 
 // Aging is everything that becomes older with an application.
-var Aging = slices.Concat(consultation.Aging, matching.Aging, telephony.Aging, note.Aging, webhook.Aging, oauth.Aging, idempotency.Aging, payment.Aging, stepsAging)
+var Aging = slices.Concat(application.Aging, consultation.Aging, matching.Aging, telephony.Aging, note.Aging, webhook.Aging, oauth.Aging, idempotency.Aging, payment.Aging, stepsAging)
 
 // Clock lets time pass for one application: everything of it becomes older, and what falls due meanwhile is done by whoever does it
 // anyway. Nothing has another time than the real one: no signature, no event and no other application.

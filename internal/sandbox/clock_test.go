@@ -20,7 +20,6 @@ var stays = map[string]string{
 	"api_requests":     "when a request was really answered",
 	"conformance_runs": "when a receiver was really examined",
 	"access_counts":    "counts by the day on which the client's data was really read",
-	"applications":     "when it was really registered, changed and suspended; a client secret is no matter of minutes",
 	"audit_entries":    "evidence", "consultation_evidence": "evidence", "consultation_withdrawals": "evidence", "evidence_chain": "evidence",
 	"browser_sessions": "the client's", "client_links": "the client's", "client_passkeys": "the client's", "client_phone_codes": "the client's", "clients": "the client's",
 	"passkey_challenges": "the client's", "vault.client_keys": "the client's", "sms_messages": "a message that was really sent",
@@ -40,7 +39,8 @@ var stays = map[string]string{
 	"webhook_attempts": "when it was really sent", "webhook_events": "when it really happened", "webhook_notices": "a mail that was really sent",
 
 	"call_commands.claimed_until": "a lease", "sandbox_call_steps.claimed_until": "a lease", "webhook_deliveries.lease_until": "a lease",
-	"offers.idle_since":       "a lawyer's",
+	"applications.created_at": "when it was really registered", "applications.suspended_at": "when it was really suspended",
+	"applications.updated_at": "when it was really changed",
 	"oauth_grants.created_at": "when the client really agreed", "oauth_grants.activated_at": "when it was really redeemed", "oauth_grants.last_used_at": "when it was really used",
 	"oauth_grants.revoked_at":       "when it really ended",
 	"webhook_deliveries.created_at": "when it really happened", "webhook_deliveries.ended_at": "when it was really sent",

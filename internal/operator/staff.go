@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -19,6 +20,14 @@ const (
 	InvitesStaff  = staff.Admin    // operators, and people who start anew
 	InvitesOthers = staff.Security // lawyers, and people to an application
 )
+
+// Proposers are the roles that propose money of a kind.
+func Proposers(k Kind) []staff.Role {
+	if k == Refund {
+		return []staff.Role{staff.Support, staff.Finance}
+	}
+	return []staff.Role{staff.Finance}
+}
 
 // ErrMayNot means that the person may no longer do it.
 var ErrMayNot = errors.New("the person's role no longer allows it")
@@ -48,6 +57,10 @@ func (r Right) Premise(time.Time) (postgres.Premise, bool) {
 	return staff.May(r.Person, r.Roles, ErrMayNot), true
 }
 
+func mayPropose(p staff.Person, k Kind) bool {
+	return p.State == staff.Active && p.May(Proposers(k)...)
+}
+
 func mayInvite(p staff.Person, role staff.Role) bool { return p.State == staff.Active && p.May(role) }
 
 // endInvitations ends the open invitations that a person sent and may no longer send, and tells how many.
@@ -66,13 +79,14 @@ func (s *Service) endInvitations(ctx context.Context, tx postgres.Tx, p staff.Pe
 	return ended + n, err
 }
 
-// endSent ends what a person leaves open who is kept out: their proposals, each with an audit entry where its money
+// endSent ends what a person left open and may no longer begin: their proposals, each with an audit entry where its money
 // would have moved, and their invitations. It returns how many, for the entry of the act.
 func (s *Service) endSent(ctx context.Context, tx postgres.Tx, by Act, p staff.Person) (map[string]int, error) {
 	open, err := lockProposalsOf(ctx, tx, p.ID)
 	if err != nil {
 		return nil, err
 	}
+	open = slices.DeleteFunc(open, func(o Proposal) bool { return mayPropose(p, o.Kind) })
 	for _, o := range open {
 		if err := endEarly(ctx, tx, o); err != nil {
 			return nil, err
@@ -232,7 +246,7 @@ func (s *Service) DisablePerson(ctx context.Context, by Act, staffID string) err
 	})
 }
 
-// SetRoles replaces what an operator may do, and ends the open invitations that they may no longer send; see
+// SetRoles replaces what an operator may do, and ends their proposals and open invitations that they may no longer make; see
 // [staff.Service.SetRoles]. Anybody else has no roles: [staff.ErrNotFound].
 func (s *Service) SetRoles(ctx context.Context, by Act, staffID string, roles []staff.Role) error {
 	return s.DB.InTx(ctx, func(tx postgres.Tx) error {
@@ -246,12 +260,12 @@ func (s *Service) SetRoles(ctx context.Context, by Act, staffID string, roles []
 		if err := s.Staff.Told(ctx, tx, after, "roles", rolesOf(before), rolesOf(after)); err != nil {
 			return err
 		}
-		ended, err := s.endInvitations(ctx, tx, after)
+		ended, err := s.endSent(ctx, tx, by, after)
 		if err != nil {
 			return err
 		}
-		return by.Record(ctx, tx, "operator.set_roles", staffID,
-			map[string]any{"before": before.Roles, "after": after.Roles, "invitationsEnded": ended})
+		return by.Record(ctx, tx, "operator.set_roles", staffID, map[string]any{"before": before.Roles, "after": after.Roles,
+			"proposalsEnded": ended["proposalsEnded"], "invitationsEnded": ended["invitationsEnded"]})
 	})
 }
 

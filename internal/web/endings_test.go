@@ -71,6 +71,9 @@ var endings = []struct {
 	{"disable an operator", func(a *affairs) error {
 		return a.operators.DisablePerson(a.t.Context(), a.by, a.ids.operator)
 	}},
+	{"leave an operator the role security alone", func(a *affairs) error {
+		return a.operators.SetRoles(a.t.Context(), a.by, a.ids.operator, []staff.Role{staff.Security})
+	}},
 }
 
 func (a *affairs) erase() error {

@@ -72,7 +72,7 @@ func (p *Pages) opsActs() []opsAct {
 				proposal, err := o.Close(ctx, c.By, c.Subject, consultation.Reason(c.Form.Get("why")))
 				return proposed(proposal, opsPath("consultations", c.Subject)), err
 			}},
-		{Name: "refund", Path: at("consultations", "refund"), Roles: only(staff.Support, staff.Finance), Tells: toldByEvent, Fresh: true, Danger: true, Back: consultations, Fields: p.refundFields,
+		{Name: "refund", Path: at("consultations", "refund"), Roles: operator.Proposers(operator.Refund), Tells: toldByEvent, Fresh: true, Danger: true, Back: consultations, Fields: p.refundFields,
 			Do: func(ctx context.Context, c opsCall) (opsDone, error) {
 				cents, err := amount(c.Form.Get("amount"), true)
 				if err == nil && cents < 0 {
@@ -96,7 +96,7 @@ func (p *Pages) opsActs() []opsAct {
 				return err
 			})},
 
-		{Name: "adjust", Path: at("clients", "adjust"), Roles: only(staff.Finance), Tells: toldClient, Fresh: true, Danger: true, Back: clients,
+		{Name: "adjust", Path: at("clients", "adjust"), Roles: operator.Proposers(operator.Adjustment), Tells: toldClient, Fresh: true, Danger: true, Back: clients,
 			Fields: p.adjustFields,
 			Do: func(ctx context.Context, c opsCall) (opsDone, error) {
 				cents, err := amount(c.Form.Get("amount"), false)

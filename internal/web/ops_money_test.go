@@ -3,6 +3,7 @@ package web
 import (
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -159,7 +160,7 @@ func TestProposalsEndWithTheirProposerInWords(t *testing.T) {
 			form := opsPath("people", who.ID, act)
 			admin.get(form).want(t, http.StatusOK, "open proposals", "€20.00, "+done.ID, "€20.00, "+f.client.ID)
 			admin.do(form)
-			early := "ended: its author was disabled or invited again"
+			early := "ended: its author lost the role, was disabled or was invited again"
 			cases := admin.get(opsPath("consultations", done.ID))
 			cases.want(t, http.StatusOK, early, "proposal.end", "Olga Operator: A test", opsPath("consultations", done.ID, "refund"))
 			if strings.Contains(cases.body, "ran out") {
@@ -173,6 +174,32 @@ func TestProposalsEndWithTheirProposerInWords(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+func TestProposalsEndWithTheRoleThatTheyNeed(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.lawyer()
+	f.operator(staff.Admin)
+	proposer := f.join(staff.NewPerson{Kind: staff.Operator, Email: "p@partners.example", Name: "Paula Proposer",
+		Language: "en", Roles: []staff.Role{staff.Finance}})
+	who := must(f.staff.ByEmail(t.Context(), f.db.Read(), proposer.email)).ID
+	adjustment := must(f.operators.Adjust(t.Context(), operator.Act{Actor: who, Reason: "x"}, f.client.ID, 2000))
+	done := f.completed()
+	refund := must(f.operators.GiveBack(t.Context(), operator.Act{Actor: who, Reason: "x"}, done.ID, done.Price))
+	open := func(p operator.Proposal) bool {
+		list := must(f.operators.ProposalsFor(t.Context(), f.db.Read(), p.Subject))
+		return slices.ContainsFunc(list, func(q operator.Proposal) bool { return q.ID == p.ID && q.EndedAt(f.clock.Now()) == nil })
+	}
+	for _, step := range []struct {
+		role                 staff.Role
+		adjusting, givesBack bool
+	}{{staff.Finance, true, true}, {staff.Support, false, true}, {staff.Security, false, false}} {
+		err := f.operators.SetRoles(t.Context(), operator.Act{Actor: "cli", Reason: "y"}, who, []staff.Role{step.role})
+		if err != nil || open(adjustment) != step.adjusting || open(refund) != step.givesBack {
+			t.Errorf("as %s: adjustment open %t, refund open %t: %v", step.role, open(adjustment), open(refund), err)
+		}
 	}
 }
 

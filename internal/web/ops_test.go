@@ -19,7 +19,7 @@ func TestOpsIsForOperators(t *testing.T) {
 	f.browser().get("/ops").wantRedirect(t, http.StatusSeeOther, "/staff/login?next=%2Fops")
 	f.browser().signIn(f.client.Email).get("/ops").wantRedirect(t, http.StatusSeeOther, "/staff/login?next=%2Fops")
 	f.operator(staff.Support).get("/ops").want(t, 200, "Calls that were promised", "The books need a look", "Olga Operator")
-	f.lawyer().get("/ops").want(t, 403, "réservée à d’autres")
+	f.lawyer().get("/ops").want(t, 403, "This page is for others")
 }
 
 func TestOpsShowsTheBooks(t *testing.T) {

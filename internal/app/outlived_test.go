@@ -29,7 +29,6 @@ type caller struct {
 	secret        string
 	client, token string
 	lawyer        lawyer.Lawyer
-	person        staff.Person
 	session       string
 }
 

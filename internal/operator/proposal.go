@@ -284,7 +284,7 @@ func (s *Service) OpenFor(ctx context.Context, tx postgres.Tx, clientID string) 
 // propose refuses an adjustment that could not be carried out: it would keep others from proposing one. What is available
 // is looked at again when it is confirmed.
 func (s *Service) propose(ctx context.Context, tx postgres.Tx, by Act, p Proposal) (Proposal, error) {
-	if p.Kind == Adjustment && p.Amount < 0 {
+	if p.Kind == Adjustment {
 		if err := s.covered(ctx, tx, p.Subject, p.Amount); err != nil {
 			return p, err
 		}

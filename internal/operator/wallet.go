@@ -40,8 +40,15 @@ func (s *Service) AdjustWallet(ctx context.Context, c wallet.Correction) (b wall
 	return b, err
 }
 
-// covered locks a wallet and returns [wallet.ErrInsufficientFunds] if less is available than a negative amount takes.
+// covered locks the wallet that a negative amount is taken from, and returns [wallet.ErrInsufficientFunds] if less is
+// available, or [wallet.ErrTooMuch].
 func (s *Service) covered(ctx context.Context, tx postgres.Tx, clientID string, amount money.Cents) error {
+	switch {
+	case amount >= 0:
+		return nil
+	case amount < -wallet.MaxAdjustment:
+		return wallet.ErrTooMuch
+	}
 	b, err := s.Wallet.Lock(ctx, tx, clientID)
 	if err != nil {
 		return err

@@ -65,7 +65,7 @@ func TestALawyerSetsHisKeyAndTakesCopies(t *testing.T) {
 		}
 	}
 	w.sendKey("\n "+own.Recipient().String()+" ").wantRedirect(t, http.StatusSeeOther, keyPage+"?done=set")
-	if m := f.mail(letters + 1); !strings.Contains(m.Text, "la clé avec laquelle") {
+	if m := f.mail(letters + 1); !strings.Contains(m.Text, "the key to which copies of your notes are encrypted was set") {
 		t.Errorf("mail %+v", m)
 	}
 	w.sendKey(own.Recipient().String()).wantRedirect(t, http.StatusSeeOther, keyPage+"?done=set") // a second tab: no second mail, see below
@@ -104,7 +104,7 @@ func TestALawyerSetsHisKeyAndTakesCopies(t *testing.T) {
 	w.post("/desk/key/remove", remove).wantRedirect(t, http.StatusSeeOther, keyPage+"?done=removed")
 	w.post("/desk/key/remove", remove).wantRedirect(t, http.StatusSeeOther, keyPage+"?done=removed")
 	// The other key, and that it was removed: which of the two mails is sent first is not promised.
-	if told := f.mail(letters+2).Text + f.mail(letters+3).Text; !strings.Contains(told, "a été retirée") {
+	if told := f.mail(letters+2).Text + f.mail(letters+3).Text; !strings.Contains(told, "was removed") {
 		t.Errorf("mails %s", told)
 	}
 	w.get(keyPage+"?done=removed").want(t, 200, "The key was removed.", "You have not set a key", c.ID)

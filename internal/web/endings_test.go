@@ -436,6 +436,9 @@ var allAffairs = []affair{
 
 // elsewhere is what other tests hold.
 var elsewhere = []struct{ says, file, test string }{
+	{"A request whose credentials end while it is sent, or while it waits, is refused and does nothing.",
+		"app/outlived_test.go", "TestNoBodyOutlivesItsCredentials"},
+	{"So is an act of an operator who loses the role or is disabled meanwhile.", "web/rights_test.go", "TestNoActOfAnOperatorOutlivesTheRight"},
 	{"The deliveries of a suspended application are held, and signed with its secret once it is resumed.",
 		"webhook/delivery_test.go", "TestDeliveriesWaitForAURLAndForASuspensionToEnd"},
 	{"The people of a suspended application create no secret and no invitation, no role rises, and invitations wait until it is resumed.",

@@ -138,9 +138,9 @@ func (s *Service) Join(ctx context.Context, tx postgres.Tx, token, name, plain s
 	if p, err = s.person(ctx, tx, r); err != nil {
 		return p, "", err
 	}
+	var a application.Application // that the link is to; none for a sign-up
 	if r.ApplicationID != "" {
-		a, err := s.deps.Applications.Get(ctx, tx, r.ApplicationID)
-		if err == nil && a.Suspended {
+		if a, err = s.deps.Applications.Get(ctx, tx, r.ApplicationID); err == nil && a.Suspended {
 			err = ErrSuspended
 		}
 		if err != nil {
@@ -162,14 +162,10 @@ func (s *Service) Join(ctx context.Context, tx postgres.Tx, token, name, plain s
 	if r.ApplicationID == "" {
 		return p, session, audit.Record(ctx, tx, audit.Entry{Actor: p.ID, Action: "portal.sign_up", Subject: p.ID, Reason: "By a link in a mail."})
 	}
-	return p, session, s.join(ctx, tx, Caller{p.ID, r.ApplicationID, d}, r, p)
+	return p, session, s.join(ctx, tx, Caller{p.ID, a.ID, d}, r, a, p)
 }
 
-func (s *Service) join(ctx context.Context, tx postgres.Tx, by Caller, r linkRow, p staff.Person) error {
-	a, err := s.deps.Applications.Get(ctx, tx, r.ApplicationID)
-	if err != nil {
-		return err
-	}
+func (s *Service) join(ctx context.Context, tx postgres.Tx, by Caller, r linkRow, a application.Application, p staff.Person) error {
 	added, err := insertMember(ctx, tx, memberRow{ApplicationID: a.ID, StaffID: p.ID, Role: r.Role})
 	if err != nil || !added {
 		return err

@@ -105,18 +105,22 @@ func (s *Service) tellEach(ctx context.Context, tx postgres.Tx, by Caller, a app
 	what string, args ...any,
 ) error {
 	for _, r := range readers {
-		tell := s.tellOne
+		var err error
 		if r.stranger {
-			tell = s.tellStranger
+			err = s.tellStranger(ctx, tx, a, r, what)
+		} else {
+			err = s.tellOne(ctx, tx, by, a, r, what, args)
 		}
-		if err := tell(ctx, tx, by, a, r, what, args); err != nil {
+		if err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (s *Service) tellOne(ctx context.Context, tx postgres.Tx, by Caller, a application.Application, to reader, what string, args []any) error {
+func (s *Service) tellOne(ctx context.Context, tx postgres.Tx, by Caller, a application.Application, to reader,
+	what string, args []any,
+) error {
 	event, err := s.texts.Get(to.language, "portal.notice."+what, s.worded(to.language, args)...)
 	if err != nil {
 		return err
@@ -130,7 +134,7 @@ func (s *Service) tellOne(ctx context.Context, tx postgres.Tx, by Caller, a appl
 }
 
 // tellStranger is [Service.tellOne] in fixed words.
-func (s *Service) tellStranger(ctx context.Context, tx postgres.Tx, _ Caller, a application.Application, to reader, what string, _ []any) error {
+func (s *Service) tellStranger(ctx context.Context, tx postgres.Tx, a application.Application, to reader, what string) error {
 	if written, err := mayWrite(ctx, tx, to.email); err != nil || !written {
 		return err
 	}

@@ -26,6 +26,9 @@ func (p *Pages) devActs() []devAct {
 		return func(ctx context.Context, c devCall) (devDone, error) { return devDone{}, do(ctx, c.By) }
 	}
 	asNew := opsField{Name: "asnew", Label: "dev.field.asnew", Type: "checks", Options: []opsOption{{Value: "yes", Text: "dev.field.asnew.yes", Key: true}}}
+	mayPost := func(ctx context.Context, by portal.Caller) error {
+		return o.Take(ctx, by, ratelimit.Endpoints, ratelimit.PostsPerMinute)
+	}
 	return append(append(p.devLiveActs(page("live"), page()), p.devSandboxActs()...), []devAct{
 		{Name: "create", Path: developersDesk + "/new", Back: developersDesk, Fields: newFields,
 			Once: func(ctx context.Context, tx postgres.Tx, c devCall) (devDone, error) {
@@ -65,7 +68,7 @@ func (p *Pages) devActs() []devAct {
 			Do: func(ctx context.Context, c devCall) (devDone, error) {
 				url := strings.TrimSpace(c.Form.Get("url"))
 				if url != "" {
-					if err := o.Take(ctx, c.By, ratelimit.Endpoints, ratelimit.PostsPerMinute); err != nil {
+					if err := mayPost(ctx, c.By); err != nil {
 						return devDone{}, err
 					}
 				}
@@ -82,7 +85,7 @@ func (p *Pages) devActs() []devAct {
 			}},
 		{Name: "hook-enable", Path: page("webhooks", "enable"), Need: portal.Developer, Back: page("webhooks"),
 			Do: func(ctx context.Context, c devCall) (devDone, error) {
-				if err := o.Take(ctx, c.By, ratelimit.Endpoints, ratelimit.PostsPerMinute); err != nil {
+				if err := mayPost(ctx, c.By); err != nil {
 					return devDone{}, err
 				}
 				return devDone{}, o.EnableWebhooks(ctx, c.By)

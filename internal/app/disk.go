@@ -56,7 +56,7 @@ func (e *examination) room(free, warn, fail uint64) {
 	}
 }
 
-// isFull tells whether a file was not written because its disk or the quota of its owner is used up.
+// isFull reports whether a file was not written because its disk or the quota of its owner is used up.
 func isFull(err error) bool { return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) }
 
 // keepsContent writes what a full disk or a used-up quota has no room for. An empty file still fits there.

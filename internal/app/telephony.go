@@ -77,8 +77,8 @@ func (a *App) telephony() (telephony.Adapter, error) {
 	return a.Calls, nil
 }
 
-// callEvent takes what is reported of a call, whoever does: a provider by its notices, or asked about a silent call, and
-// the simulated calls of a sandbox. No call is placed before there are consultations.
+// callEvent takes what is reported of a call: by a provider, in its notices or when asked about a silent call, and by the
+// simulated calls of a sandbox. No call is placed before there are consultations.
 func (a *App) callEvent(ctx context.Context, e telephony.Event) error {
 	return a.Consultations.HandleCallEvent(ctx, e)
 }

@@ -58,7 +58,7 @@ var byIDSQL = postgres.SQL(postgres.Hot, `SELECT id, name, redirect_uris, scopes
 	coalesce(contact_email, ''), recording_enabled, coalesce(rate_per_minute, 0), coalesce(client_rate_per_minute, 0), created_at, updated_at
 	FROM applications WHERE id = $1`)
 
-// holdsSQL locks as whoever changes an application: a request that changes its own does not wait for itself.
+// holdsSQL locks as a change of the application does: a request that changes its own does not wait for itself.
 var holdsSQL = postgres.SQL(postgres.Atomic, `SELECT 1 FROM applications WHERE id = $1 AND suspended_at IS NULL
 	AND (secret_hash = $2 OR previous_secret_hash = $2 AND previous_secret_until > $3) FOR NO KEY UPDATE`)
 

@@ -4,8 +4,9 @@
 //
 // A database is a copy of a template, or one that another test of the same program has left, emptied and under another
 // name: that costs a tenth of a copy, which writes 800 files. One whose tables, privileges or statistics a test has changed
-// is dropped instead. The template's name holds a hash of the migrations, so a changed migration makes a new one. The server is the one at PARTNERD_TEST_DATABASE_URL (a role that may create
-// databases and roles) or, when that is empty, a cluster in .data/test below the module's root that gives up durability for speed.
+// is dropped instead. The template's name holds a hash of the migrations, so a changed migration makes a new one. The
+// server is the one at PARTNERD_TEST_DATABASE_URL (a role that may create databases and roles) or, when that is empty, a
+// cluster in .data/test below the module's root that gives up durability for speed.
 // That cluster stays up between test programs; [Stop] ends it. Any number of test programs may run at once: each holds
 // advisory locks on its run and its template while it lives, so what a killed run left is recognised and dropped by the
 // next one, and nothing else is.

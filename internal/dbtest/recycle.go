@@ -28,7 +28,7 @@ type idle struct {
 }
 
 // take returns a fresh database: one that an earlier test of this program has left and that was emptied, else a copy of
-// the template. It has a name that no database had before, so whoever still knows one of an earlier test finds nothing.
+// the template. It has a name that no database had before, so a straggler of an earlier test finds nothing.
 func (s *server) take(ctx context.Context) (idle, error) {
 	s.mu.Lock()
 	if n := len(s.idle); n > 0 {

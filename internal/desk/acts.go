@@ -137,7 +137,7 @@ func (s *Service) DropDraft(ctx context.Context, session staff.Session, consulta
 	return fault(s.deps.Consultations.DropDraft(ctx, leaseOf(session), consultationID))
 }
 
-// TakesNote tells whether the lawyer may send or correct the note of a consultation. Problem: NOT_FOUND.
+// TakesNote reports whether the lawyer may send or correct the note of a consultation. Problem: NOT_FOUND.
 func (s *Service) TakesNote(ctx context.Context, tx postgres.Tx, session staff.Session, consultationID string) error {
 	return fault(s.deps.Consultations.TakesNote(ctx, tx, session.Person.LawyerID, consultationID))
 }

@@ -24,7 +24,7 @@ var finishing = map[Act]bool{"getState": true, "streamEvents": true, "goOnDuty":
 // ownFile are the acts with which lawyers take copies of their notes: what they wrote stays theirs.
 var ownFile = map[Act]bool{"getKey": true, "listCopies": true, "takeCopy": true}
 
-// Employed tells whether an act is for a lawyer who is not suspended.
+// Employed reports whether an act is for a lawyer who is not suspended.
 func (a Act) Employed() bool { return !finishing[a] && !ownFile[a] }
 
 // Admit decides whether a session of a lawyer may do something. Any may, until the lawyer is suspended: then only those

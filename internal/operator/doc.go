@@ -11,7 +11,7 @@
 //   - An act has a name (who) and a reason, and its audit entry is written in the transaction of what it does: there is
 //     neither one without the other. Entries hold no secret.
 //   - A proposal ends once: it is confirmed by another person than the one who made it, refused, or runs out after
-//     [ProposalLifetime], or with the account of who made it. What was confirmed was done in the same transaction. Of one
+//     [ProposalLifetime], or when its proposer may no longer make it. What was confirmed was done in the same transaction. Of one
 //     thing one proposal is open at a time.
 //   - An invitation ends when whoever sent it may no longer send it, in the same transaction; the command line's stay.
 //   - Amounts are added up under the locks of the person and of the client, so that parallel acts do not pass the limit together.

@@ -72,10 +72,10 @@ type Proposal struct {
 	DecidedAt *time.Time
 }
 
-// Waits tells whether another person can still decide it. One that ran out stays OPEN until the next is proposed.
+// Waits reports whether another person can still decide it. One that ran out stays OPEN until the next is proposed.
 func (p Proposal) Waits(now time.Time) bool { return p.State == Open && now.Before(p.ExpiresAt) }
 
-// EndedEarly tells whether it ended because its proposer was disabled or invited anew.
+// EndedEarly reports whether it ended because its proposer lost the role, was disabled or was invited again.
 func (p Proposal) EndedEarly() bool {
 	return p.State == RanOut && p.ExpiresAt.Before(p.CreatedAt.Add(ProposalLifetime))
 }
@@ -358,7 +358,7 @@ func (s *Service) Proposals(ctx context.Context, tx postgres.Tx) ([]Proposal, er
 	return openProposals(ctx, tx)
 }
 
-// ProposalsOf lists the open proposals of a person: what ends when they are disabled or invited anew.
+// ProposalsOf lists the open proposals of a person: what ends when they are disabled or invited again.
 func (s *Service) ProposalsOf(ctx context.Context, tx postgres.Tx, staffID string) ([]Proposal, error) {
 	open, err := openProposals(ctx, tx)
 	return slices.DeleteFunc(open, func(p Proposal) bool { return p.By != staffID }), err

@@ -91,7 +91,7 @@ func (s *Service) endSent(ctx context.Context, tx postgres.Tx, by Act, p staff.P
 		if err := endEarly(ctx, tx, o); err != nil {
 			return nil, err
 		}
-		why := Act{Actor: by.Actor, Reason: by.Reason}
+		why := Act{Actor: by.Actor, Reason: by.Reason} // the form's entry is that of the act itself
 		if err := why.Record(ctx, tx, "proposal.end", o.Subject, decided(o)); err != nil {
 			return nil, err
 		}

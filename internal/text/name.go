@@ -26,7 +26,7 @@ func InName(r rune) bool {
 // Only a dot with a space or a single letter behind it stands in a person's name, as in "J.R.R. Tolkien".
 var address = regexp.MustCompile(`//|[\pL\pN\pM][.。]\pL[\pL\pM\pN-]+|\d\.\d+\.\d+\.\d`)
 
-// Leads tells whether a name holds a web address, an email address or an at sign. Characters that browsers take for a dot, a
+// Leads reports whether a name holds a web address, an email address or an at sign. Characters that browsers take for a dot, a
 // slash or an at sign count as these, and what nobody sees hides none.
 func Leads(name string) bool {
 	name = strings.Map(func(r rune) rune {

@@ -57,14 +57,15 @@ func (s *Service) Last(ctx context.Context, tx postgres.Tx, applicationID string
 
 // Item is one thing that ought to be done before an application goes live. It is measured, never ticked.
 type Item struct {
-	Name  string `json:"name"` // stable, for machines
-	Title string `json:"title"`
-	Done  bool   `json:"done"`
-	Later bool   `json:"-"`   // not checked: it is about an address that works in a sandbox only
-	Saw   string `json:"saw"` // what was measured, or what is missing
-	Found string `json:"-"`   // the same as a word of [Findings]; empty with Check
-	Of    string `json:"-"`   // what that is about: an address, an instant, types of events, what a check found; often empty
-	Check string `json:"-"`   // name of the check that failed
+	Name  string    `json:"name"` // stable, for machines
+	Title string    `json:"title"`
+	Done  bool      `json:"done"`
+	Later bool      `json:"-"`   // not checked: it is about an address that works in a sandbox only
+	Saw   string    `json:"saw"` // what was measured, or what is missing
+	Found string    `json:"-"`   // the same as a word of [Findings]; empty with Check
+	Of    string    `json:"-"`   // what that is about: an address, types of events, what a check found; often empty
+	At    time.Time `json:"-"`   // the instant that it is about; zero for none
+	Check string    `json:"-"`   // name of the check that failed
 }
 
 // findings are what an item can say, and about what.
@@ -88,6 +89,13 @@ func found(name, title string, done bool, finding, of string) Item {
 	if of != "" {
 		i.Saw = fmt.Sprintf(i.Saw, of)
 	}
+	return i
+}
+
+// foundAt is an item about an instant.
+func foundAt(name, title string, done bool, finding string, at time.Time) Item {
+	i := found(name, title, done, finding, at.UTC().Format(time.RFC3339))
+	i.Of, i.At = "", at
 	return i
 }
 
@@ -162,7 +170,7 @@ func endpointItem(e webhook.Endpoint) Item {
 	case e.URL == "":
 		return found(name, title, false, "no_endpoint", "")
 	case e.DisabledAt != nil:
-		return found(name, title, false, "endpoint_disabled", e.DisabledAt.UTC().Format(time.RFC3339))
+		return foundAt(name, title, false, "endpoint_disabled", *e.DisabledAt)
 	case !strings.HasPrefix(e.URL, "https://"):
 		return later(found(name, title, false, "sandbox_endpoint", e.URL))
 	}
@@ -179,7 +187,7 @@ func examined(r *Report, name, title string, checks ...string) Item {
 			return Item{Name: name, Title: title, Saw: x.Title + ": " + x.Fault, Of: x.Fault, Check: x.Name}
 		}
 	}
-	return found(name, title, true, "examined", r.At.UTC().Format(time.RFC3339))
+	return foundAt(name, title, true, "examined", r.At)
 }
 
 // wanted are the events that every integration meets.

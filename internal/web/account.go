@@ -196,14 +196,19 @@ type confirmView struct {
 	Refused string // key of why it cannot be done; there is no form then
 }
 
-type fact struct{ Label, Value string }
+type fact struct {
+	Label string // key
+	Value any    // a string, or an instant as HTML
+}
 
 func (p *Pages) confirm(c echo.Context, status int, client *account.Client, v confirmView) error {
 	title := v.Heading
 	if slices.ContainsFunc(v.Fields, func(f field) bool { return f.Fault != "" }) {
 		title += ".error"
 	}
-	return p.render(c, status, "confirm", view{Title: title, Client: client, CSRF: p.csrf(c), Narrow: true, Data: v})
+	page := view{Title: title, Client: client, CSRF: p.csrf(c), Narrow: true, Data: v}
+	p.showLocalTime(c, &page)
+	return p.render(c, status, "confirm", page)
 }
 
 // endsOfExpired are the reasons for which a consultation expires: the client is told which, because most are not that nobody was found.

@@ -225,7 +225,7 @@ func (p *Pages) showCancel(c echo.Context, status int, client *account.Client, i
 }
 
 func (p *Pages) factsOf(c echo.Context, item consultation.Consultation) []fact {
-	facts := []fact{{"consultation.reference", item.ID}, {"consultation.created", formatDate(p.language(c), item.CreatedAt)}}
+	facts := []fact{{"consultation.reference", item.ID}, {"consultation.created", timeIn(p.language(c), serviceZone(), item.CreatedAt)}}
 	if item.Subject != "" {
 		facts = append([]fact{{"consultation.subject", item.Subject}}, facts...)
 	}

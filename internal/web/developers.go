@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/labstack/echo/v4"
 
@@ -60,10 +61,11 @@ type devCall struct {
 
 // devDone is what came of an act.
 type devDone struct {
-	Secrets []fact // shown once, of Once only
-	Finding string // key of what was found out
-	Args    []any  // of Finding
-	To      string // where to go on instead of back
+	Secrets []fact     // shown once, of Once only
+	Finding string     // key of what was found out
+	Args    []any      // of Finding
+	At      *time.Time // the last of Args, when that is an instant
+	To      string     // where to go on instead of back
 }
 
 func (p *Pages) registerDevelopers(e *echo.Echo, read []string) {
@@ -317,7 +319,7 @@ func (p *Pages) doDevOnce(c echo.Context, s staff.Session, a devAct, call devCal
 	}
 	page := func(done devDone) formAnswer {
 		back := cmp.Or(done.To, devBack(a, call)+"?done="+a.Name)
-		v := shownAnswer{Act: "dev.do." + a.Name, Subject: call.Of.Name, Back: back, Secrets: done.Secrets, Finding: done.Finding, Args: done.Args}
+		v := shownAnswer{Act: "dev.do." + a.Name, Subject: call.Of.Name, Back: back, Secrets: done.Secrets, Finding: done.Finding, Args: done.Args, At: done.At}
 		return answered(r, p.deps.DB.Clock().Now(), v)
 	}
 	to := ""

@@ -141,7 +141,7 @@ func (p *Pages) devActs() []devAct {
 				f := webhook.RedeliveryFilter{From: from, To: to, All: c.Form.Get("all") == "yes", AsNew: c.Form.Get("asnew") == "yes"}
 				n, next, err := o.RedeliverRange(ctx, tx, c.By, f)
 				if next != nil {
-					return devDone{Finding: "dev.redelivered.some", Args: []any{n, next.CreatedAt.UTC().Format("2006-01-02 15:04:05 UTC")}}, err
+					return devDone{Finding: "dev.redelivered.some", Args: []any{n}, At: &next.CreatedAt}, err
 				}
 				return devDone{Finding: "dev.redelivered.all", Args: []any{n}}, err
 			}},
@@ -185,7 +185,7 @@ func endPrevious(now time.Time, until *time.Time) []opsField {
 	if until == nil || !now.Before(*until) {
 		return nil
 	}
-	works := opsField{Label: "ops.field.previous", Type: "shown", Value: until.UTC().Format("2006-01-02 15:04 UTC")}
+	works := opsField{Label: "ops.field.previous", Type: "shown", At: until}
 	return []opsField{works, {Name: "end", Label: "ops.field.end", Hint: "ops.field.end.hint", Type: "checks",
 		Options: []opsOption{{Value: "yes", Text: "ops.field.end.yes", Key: true}}}}
 }

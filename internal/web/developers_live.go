@@ -53,6 +53,8 @@ func sawCell(i conformance.Item) opsCell {
 	switch {
 	case i.Check != "":
 		return opsCell{Key: "dev.exam." + i.Check, Also: i.Of}
+	case !i.At.IsZero():
+		return worded("dev.saw."+i.Found, i.At)
 	case i.Of != "":
 		return worded("dev.saw."+i.Found, i.Of)
 	}

@@ -109,11 +109,15 @@ var serviceZone = sync.OnceValue(func() *time.Location {
 func formatDate(lang string, t time.Time) string { return formatDateIn(lang, serviceZone(), t) }
 
 func formatDateIn(lang string, zone *time.Location, t time.Time) string {
-	t = t.In(zone)
+	return formatWith(lang, t.In(zone), "15:04 MST")
+}
+
+// formatWith writes the day of t and its time as layout says, in the zone it has, for people.
+func formatWith(lang string, t time.Time, layout string) string {
 	if lang != "fr" {
-		return formatDay(lang, t) + t.Format(", 15:04 MST")
+		return formatDay(lang, t) + ", " + t.Format(layout)
 	}
-	return formatDay(lang, t) + t.Format(" à 15:04 MST")
+	return formatDay(lang, t) + " à " + t.Format(layout)
 }
 
 // formatDay writes the day of t, in the zone it has, for people.

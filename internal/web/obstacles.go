@@ -25,7 +25,7 @@ type obstacleView struct {
 // outs has a way out for every kind of obstacle.
 var outs = map[privacy.Kind]func(p *Pages, c echo.Context, o privacy.Obstacle) []obstacleView{
 	privacy.TakeBack: func(p *Pages, c echo.Context, o privacy.Obstacle) []obstacleView {
-		until := formatDate(p.language(c), o.Until)
+		until := timeIn(p.language(c), serviceZone(), o.Until)
 		return []obstacleView{{Text: "erase.takeback", Args: []any{until}, Out: "erase.takeback.out", Link: "/account/security"}}
 	},
 	privacy.OpenConsultations: func(*Pages, echo.Context, privacy.Obstacle) []obstacleView {

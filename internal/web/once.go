@@ -68,6 +68,7 @@ type shownAnswer struct {
 	Codes              []string // for recovery, shown once
 	Finding            string   // key
 	Args               []any
+	At                 *time.Time // the last of Args, when that is an instant: JSON would make it a text
 }
 
 // sentForm is the request that a form with a key makes; whose is the session or the client that it belongs to. Faults: a
@@ -415,6 +416,9 @@ func (p *Pages) shown(c echo.Context, s staff.Session) error {
 		if n, ok := arg.(float64); ok { // as numbers come out of JSON
 			v.Args[i] = int(n)
 		}
+	}
+	if v.At != nil {
+		v.Args = append(v.Args, *v.At)
 	}
 	if v.Codes != nil {
 		return p.showCodes(c, v)

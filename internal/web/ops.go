@@ -85,6 +85,7 @@ type opsField struct {
 	Name, Label, Hint string
 	Type              string // of the input; or select, checks, lines, shown
 	Value             string
+	At                *time.Time // what is shown, when that is an instant
 	Options           []opsOption
 	Optional          bool
 	Known             []string // values that the browser suggests

@@ -352,7 +352,7 @@ func TestFrenchTextsAreSetAsFrenchIs(t *testing.T) {
 // A page of a client shows each instant in the zone of the service, which is named, and gives a browser what it needs to show its own.
 func TestClientsReadLocalTime(t *testing.T) {
 	t.Parallel()
-	instant := regexp.MustCompile(`<time datetime="[^"]*T[^"]*">([^<]*)</time>`)
+	instant := regexp.MustCompile(`<time datetime="[^"]*T[^"]*"[^>]*>([^<]*)</time>`)
 	shown := 0
 	everyPage(newFixture(t), func(name string, p page) {
 		client := strings.Contains(name, "client /") || strings.Contains(name, "/checkout/")

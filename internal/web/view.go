@@ -108,16 +108,19 @@ func (v *views) execute(w io.Writer, lang, name string, data any) error {
 
 func functions(lang string, texts text.Catalogue, stylePath string, s site) template.FuncMap {
 	return template.FuncMap{
-		"t":       func(key string, args ...any) (string, error) { return texts.Get(lang, key, args...) },
-		"ts":      func(key string, args []any) (string, error) { return texts.Get(lang, key, args...) },
+		"t":       func(key string, args ...any) (any, error) { return wording(texts, lang, key, args) },
+		"ts":      func(key string, args []any) (any, error) { return wording(texts, lang, key, args) },
 		"style":   func() string { return stylePath },
 		"site":    func() site { return s },
 		"euro":    func(c money.Cents) string { return c.Format(lang) },
 		"count":   func(n int64) string { return formatCount(lang, n) },
 		"ms":      func(d time.Duration) string { return formatCount(lang, d.Milliseconds()) + "\u00a0ms" },
-		"date":    func(t time.Time) string { return formatDate(lang, t) },
-		"utc":     func(t time.Time) string { return formatDateIn(lang, time.UTC, t) },
-		"datein":  func(zone *time.Location, t time.Time) string { return formatDateIn(lang, zone, t) },
+		"date":    func(t time.Time) template.HTML { return timeIn(lang, serviceZone(), t) },
+		"utc":     func(t time.Time) template.HTML { return timeIn(lang, time.UTC, t) },
+		"datein":  func(zone *time.Location, t time.Time) template.HTML { return timeIn(lang, zone, t) },
+		"exactly": func(t time.Time) template.HTML { return timeAs(lang, t, formatExact(lang, t)) },
+		"onday":   func(t time.Time) template.HTML { return timeAs(lang, t, formatDay(lang, t.UTC())) },
+		"zoneof":  zoneOf,
 		"price":   func() string { return consultation.Price.Format(lang) },
 		"day":     func(t time.Time) string { return formatDay(lang, t.UTC()) },
 		"isoday":  func(t time.Time) string { return t.UTC().Format(time.DateOnly) },
@@ -125,14 +128,15 @@ func functions(lang string, texts text.Catalogue, stylePath string, s site) temp
 		"minutes": func(seconds *int) int { return *seconds / 60 },
 		"seconds": func(seconds *int) int { return *seconds % 60 },
 		"month":   func(t time.Time) string { return formatMonth(lang, t) },
-		"clockof": func(t time.Time) string { return t.UTC().Format("15:04:05\u00a0MST") },
-		"clockin": func(zone *time.Location, t time.Time) string { return t.In(zone).Format("15:04:05\u00a0MST") },
-		"zonein":  func(zone *time.Location, t time.Time) string { return t.In(zone).Format("MST") },
-		"whenin": func(zone *time.Location, now, t time.Time) string {
+		"clockin": func(zone *time.Location, t time.Time) template.HTML {
+			return timeAs(lang, t, t.In(zone).Format("15:04:05\u00a0MST"))
+		},
+		"zonein": func(zone *time.Location, t time.Time) string { return t.In(zone).Format("MST") },
+		"whenin": func(zone *time.Location, now, t time.Time) template.HTML {
 			if t, now = t.In(zone), now.In(zone); t.Format(time.DateOnly) == now.Format(time.DateOnly) {
-				return t.Format("15:04\u00a0MST")
+				return timeAs(lang, t, t.Format("15:04\u00a0MST"))
 			}
-			return formatDateIn(lang, zone, t)
+			return timeIn(lang, zone, t)
 		},
 		"act": func(kind, action, name, value, text, csrf string) deskAct {
 			return deskAct{kind, action, name, value, text, csrf}

@@ -40,7 +40,7 @@ func (p *Pages) keepLanguage(c echo.Context, lang string) {
 		Secure: p.secure, HttpOnly: true, SameSite: http.SameSiteLaxMode})
 }
 
-// chosenLanguage is what this browser was told to show, by a link or at an earlier sign-in; false when nobody chose.
+// chosenLanguage is what this browser was told to show, by a link or at a sign-in; false when nobody chose.
 func (p *Pages) chosenLanguage(c echo.Context) (lang string, ok bool) {
 	if lang, ok := c.Get(languageCookie).(string); ok {
 		return lang, true

@@ -71,25 +71,44 @@ func TestARefusedSignInKeepsTheJourneyInTheOtherLanguage(t *testing.T) {
 	b.get("/login?lang=fr&next="+url.QueryEscape(next)).want(t, http.StatusOK, `<html lang="fr">`, `value="`+next+`"`)
 }
 
-// Whoever chose a language in this browser keeps it while they sign in, and so does their account.
-func TestStaffKeepTheLanguageThatTheyChose(t *testing.T) {
+// What the browser shows may be the choice of whoever used it before: the language of the account wins at every sign-in, and only the
+// link that a signed-in person follows changes it.
+func TestTheLanguageOfTheAccountWinsAtASignIn(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	w := f.operator(staff.Admin)
 	f.clock.Advance(60e9)
+	kept := func(want string) {
+		t.Helper()
+		if p := must(f.staff.ByEmail(t.Context(), f.db.Read(), w.email)); p.Language != want {
+			t.Errorf("the account has %q", p.Language)
+		}
+	}
 	b := f.browser()
 	b.get(staffLogin+"?lang=fr").want(t, http.StatusOK, `<html lang="fr">`)
 	w.password(b, staffPassword)
 	w.enter(b, w.code()).want(t, http.StatusSeeOther)
-	b.get("/ops").want(t, http.StatusOK, `<html lang="fr">`)
-	if p := must(f.staff.ByEmail(t.Context(), f.db.Read(), w.email)); p.Language != "fr" {
-		t.Errorf("the account has %q", p.Language)
-	}
+	b.get("/ops").want(t, http.StatusOK, `<html lang="en">`)
+	kept("en")
+	b.get("/ops?lang=fr").want(t, http.StatusOK, `<html lang="fr">`)
+	kept("fr")
 	other := f.browser() // where nobody chose
 	f.clock.Advance(60e9)
 	w.password(other, staffPassword)
 	w.enter(other, w.code())
 	other.get("/ops").want(t, http.StatusOK, `<html lang="fr">`)
+}
+
+func TestTheLanguageOfAClientWinsAtASignIn(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.browser().signIn(f.client.Email).get("/account?lang=en").want(t, http.StatusOK, `<html lang="en">`)
+	b := f.browser()
+	b.get("/login?lang=fr").want(t, http.StatusOK, `<html lang="fr">`) // somebody else
+	b.signIn(f.client.Email).get("/account").want(t, http.StatusOK, `<html lang="en">`)
+	if c := must(f.accounts.Get(t.Context(), f.db.Read(), f.client.ID)); c.Language != "en" {
+		t.Errorf("the account has %q", c.Language)
+	}
 }
 
 // An invitation read in French leads on in French, though it was written in English.

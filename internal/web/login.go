@@ -156,6 +156,9 @@ func (p *Pages) signIn(c echo.Context, client account.Client, next string, by pr
 	p.setCookie(c, sessionCookie, token)
 	p.setCookie(c, browserCookie, "")
 	p.keepCookie(c, knownCookie, known, account.KnownLifetime)
+	if client.Language != "" && client.Language != p.language(c) { // which may be the choice of whoever used the browser before
+		p.keepLanguage(c, client.Language)
+	}
 	return c.Redirect(http.StatusSeeOther, next)
 }
 

@@ -67,7 +67,7 @@ func (p *Pages) staffFormSecret(c echo.Context) string {
 }
 
 // withStaff wraps a page of somebody who works here: everybody else is sent to sign in and comes back. A POST must come
-// from a form that was made for this sign-in.
+// from a form that was made for this sign-in. The language that they choose for the pages is that of their messages, too.
 func (p *Pages) withStaff(h func(echo.Context, staff.Session) error) echo.HandlerFunc {
 	return p.page(func(c echo.Context) error {
 		s, err := p.deps.Staff.Session(c.Request().Context(), p.deps.DB.Read(), p.staffToken(c))
@@ -89,6 +89,12 @@ func (p *Pages) withStaff(h func(echo.Context, staff.Session) error) echo.Handle
 		}
 		if done, err := p.admit(c, s); done || err != nil {
 			return err
+		}
+		if lang := c.QueryParam("lang"); languageNames[lang] != "" && lang != s.Person.Language {
+			if err := p.deps.Staff.SetLanguage(c.Request().Context(), p.deps.DB.Read(), s.Person.ID, lang); err != nil {
+				return err
+			}
+			s.Person.Language = lang
 		}
 		return h(c, s)
 	})

@@ -322,8 +322,8 @@ func (p *Pages) withSecret(c echo.Context, purpose, staffID string, do func(tx p
 	return d.RetryAfter, err
 }
 
-// signStaffIn gives the browser the token of a complete session. The language chosen in this browser becomes the person's; where
-// none was chosen, theirs becomes the browser's.
+// signStaffIn gives the browser the token of a complete session, and the person's language: what the browser showed may be
+// the choice of whoever used it before.
 func (p *Pages) signStaffIn(c echo.Context, person staff.Person, token string) error {
 	known, err := p.deps.Staff.KnownBrowser(c.Request().Context(), p.deps.DB.Read(), person.ID)
 	if err != nil {
@@ -332,15 +332,8 @@ func (p *Pages) signStaffIn(c echo.Context, person staff.Person, token string) e
 	p.setStaffToken(c, token)
 	p.setCookie(c, browserCookie, "")
 	p.keepCookie(c, knownStaffCookie, known, staff.KnownLifetime)
-	lang, chosen := p.chosenLanguage(c)
-	if !chosen {
-		p.keepLanguage(c, person.Language)
-		return nil
-	}
-	if lang == person.Language {
-		return nil
-	}
-	return p.deps.Staff.SetLanguage(c.Request().Context(), p.deps.DB.Read(), person.ID, lang)
+	p.keepLanguage(c, person.Language)
+	return nil
 }
 
 func (p *Pages) staffLogout(c echo.Context) error {

@@ -8,7 +8,6 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"partnerd/internal/lawyer"
-	"partnerd/internal/money"
 	"partnerd/internal/portal"
 	"partnerd/internal/postgres"
 	"partnerd/internal/problem"
@@ -148,17 +147,20 @@ func (p *Pages) devSandboxActs() []devAct {
 	return []devAct{
 		{Name: "client-new", Path: page("clients", "new"), Need: portal.Developer, Back: page("clients"),
 			Fields: func(context.Context, postgres.Tx, devCall) ([]opsField, error) {
-				return []opsField{{Name: "name", Label: "ops.col.name", Type: "text"}, {Name: "euros", Label: "dev.field.euros", Hint: "dev.field.euros.hint", Type: "number", Value: "100"},
+				return []opsField{{Name: "name", Label: "ops.col.name", Type: "text"}, {Name: "euros", Label: "dev.field.euros", Hint: "dev.field.euros.hint", Type: "text", Value: "100"},
 					{Name: "zone", Label: "dev.field.zone", Hint: "dev.field.zone.hint", Type: "text", Of: "timeZone", Optional: true},
 					{Name: "phone", Label: "dev.col.phone", Type: "checks", Options: []opsOption{{Value: "yes", Text: "dev.field.phone.yes", Key: true, Chosen: true}}}}, nil
 			},
 			Once: func(ctx context.Context, tx postgres.Tx, c devCall) (devDone, error) {
-				euros, err := wholeNumber(c.Form, "euros", 0, maxTestEuros)
+				balance, err := amount(c.Form, "euros", false)
+				if err == nil && (balance < 0 || balance > maxTestEuros*100) {
+					err = refuseInput(ruleEuros, "euros", problem.Shown(c.Form.Get("euros")), maxTestEuros)
+				}
 				if err != nil {
 					return devDone{}, err
 				}
 				one, password, err := g.Clients.Create(ctx, tx, c.By.StaffID, c.Of.ID, sandbox.NewTestClient{Name: strings.TrimSpace(c.Form.Get("name")), PhoneVerified: c.Form.Get("phone") == "yes",
-					Balance: money.Cents(euros) * 100, TimeZone: strings.TrimSpace(c.Form.Get("zone"))})
+					Balance: balance, TimeZone: strings.TrimSpace(c.Form.Get("zone"))})
 				return devDone{Secrets: []fact{{"ops.field.email", one.Email}, {"dev.password", password}}}, err
 			}},
 		{Name: "client-scenario", Path: page("clients", ":id", "scenario"), Need: portal.Developer, Back: page("clients"),

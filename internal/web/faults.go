@@ -38,7 +38,8 @@ var errInput = errors.New("the form's values are refused")
 var (
 	ruleInstant  = problem.DeclareRule("instant", problem.IssueInvalidValue, `"%s" is not a date and time.`)
 	ruleDay      = problem.DeclareRule("day", problem.IssueInvalidValue, `"%s" is not a date.`)
-	ruleAmount   = problem.DeclareRule("amount", problem.IssueInvalidValue, `"%s" is not an amount in euros, such as 7.50.`)
+	ruleAmount   = problem.DeclareRule("amount", problem.IssueInvalidValue, `"%s" is not an amount in euros, such as 1234.50. Leave out thousands separators.`)
+	ruleEuros    = problem.DeclareRule("euros", problem.IssueInvalidValue, `"%s" is not an amount from 0 to %d euros.`)
 	ruleDelivery = problem.DeclareRule("delivery", problem.IssueInvalidValue, `"%s" is not the ID of a delivery of this application (dlv_…).`)
 )
 

@@ -125,6 +125,7 @@ type opsPage struct {
 type opsBlock struct {
 	Title, Alert, Hint string // keys
 	Args               []any  // of Alert
+	Ask                bool   // the reader is told whom to write to about Alert
 	Facts              []opsFact
 	Head               []string // keys
 	Rows               [][]opsCell
@@ -454,24 +455,25 @@ func amountInput(c money.Cents, lang string) string {
 	return strings.Trim(c.Format(lang), "€\u00a0")
 }
 
-var amountForm = regexp.MustCompile(`^([+-]?)([0-9]{1,6})(?:[.,]([0-9]{2}))?$`)
+var amountForm = regexp.MustCompile(`^([+-]?)([0-9]{1,6})(?:[.,]([0-9]{1,2}))?$`)
 
-// amount reads euros with a point or a comma; an empty text is 0 where that is allowed.
-func amount(s string, empty bool) (money.Cents, error) {
-	s = strings.TrimSpace(s)
+// amount reads euros from a field, as people of both languages type them: with a point or a comma before one or two digits.
+// What could separate thousands is refused. An empty text is 0 where that is allowed.
+func amount(form url.Values, name string, empty bool) (money.Cents, error) {
+	s := strings.TrimSpace(form.Get(name))
 	if s == "" && empty {
 		return 0, nil
 	}
 	if s == "" {
-		return 0, refuseInput(problem.RuleRequired, "amount")
+		return 0, refuseInput(problem.RuleRequired, name)
 	}
 	m := amountForm.FindStringSubmatch(s)
 	if m == nil {
-		return 0, refuseInput(ruleAmount, "amount", problem.Shown(s))
+		return 0, refuseInput(ruleAmount, name, problem.Shown(s))
 	}
-	cents, err := strconv.ParseInt(m[2]+cmp.Or(m[3], "00"), 10, 64)
+	cents, err := strconv.ParseInt(m[2]+(m[3] + "00")[:2], 10, 64)
 	if err != nil {
-		return 0, refuseInput(ruleAmount, "amount", problem.Shown(s))
+		return 0, refuseInput(ruleAmount, name, problem.Shown(s))
 	}
 	total := money.Cents(cents)
 	if m[1] == "-" {

@@ -74,7 +74,7 @@ func (p *Pages) opsActs() []opsAct {
 			}},
 		{Name: "refund", Path: at("consultations", "refund"), Roles: operator.Proposers(operator.Refund), Tells: toldByEvent, Fresh: true, Danger: true, Back: consultations, Fields: p.refundFields,
 			Do: func(ctx context.Context, c opsCall) (opsDone, error) {
-				cents, err := amount(c.Form.Get("amount"), true)
+				cents, err := amount(c.Form, "amount", true)
 				if err == nil && cents < 0 {
 					err = refuseInput(ruleAmount, "amount", problem.Shown(c.Form.Get("amount")))
 				}
@@ -99,7 +99,7 @@ func (p *Pages) opsActs() []opsAct {
 		{Name: "adjust", Path: at("clients", "adjust"), Roles: operator.Proposers(operator.Adjustment), Tells: toldClient, Fresh: true, Danger: true, Back: clients,
 			Fields: p.adjustFields,
 			Do: func(ctx context.Context, c opsCall) (opsDone, error) {
-				cents, err := amount(c.Form.Get("amount"), false)
+				cents, err := amount(c.Form, "amount", false)
 				if err != nil {
 					return opsDone{}, err
 				}

@@ -3,6 +3,7 @@ package web
 import (
 	"errors"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"testing"
@@ -12,6 +13,7 @@ import (
 	"partnerd/internal/dbtest"
 	"partnerd/internal/money"
 	"partnerd/internal/operator"
+	"partnerd/internal/portal"
 	"partnerd/internal/postgres"
 	"partnerd/internal/privacy"
 	"partnerd/internal/staff"
@@ -270,9 +272,42 @@ func TestAmountsAreWrittenAsTheyAreRead(t *testing.T) {
 			t.Errorf("%s: %q", lang, got)
 		}
 	}
-	for written, want := range map[string]money.Cents{"20,00": 2000, "20.00": 2000, "20": 2000, "-1,50": -150, "-1.50": -150, "0,01": 1} {
-		if got, err := amount(written, false); err != nil || got != want {
+	for written, want := range map[string]money.Cents{"20,00": 2000, "20.00": 2000, "20": 2000, "-1,50": -150, "-1.50": -150, "0,01": 1,
+		"12,5": 1250, "12.5": 1250, " 12,50 ": 1250, "+7": 700, "1234,50": 123450, "-0,5": -50} {
+		if got, err := amount(url.Values{"amount": {written}}, "amount", false); err != nil || got != want {
 			t.Errorf("%q: %d, %v", written, got, err)
 		}
+	}
+	for _, bad := range []string{"1 234,50", "1\u202f234,50", "1,234.50", "1.234,50", "1.234", "1,234", "1'234", "12,", ",5", "12,505", "x", "1e3", ""} {
+		if got, err := amount(url.Values{"amount": {bad}}, "amount", false); !errors.Is(err, errInput) {
+			t.Errorf("%q: %d, %v", bad, got, err)
+		}
+	}
+}
+
+// Every form with an amount takes it by the same rule, and says at the field what is wrong.
+func TestEveryFormTakesAmountsByOneRule(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.lawyer()
+	w, done := f.operator(staff.Support, staff.Finance), f.completed()
+	adjust, refund := opsPath("clients", f.client.ID, "adjust"), opsPath("consultations", done.ID, "refund")
+	partner := f.member(portal.Owner)
+	for _, form := range []struct {
+		w           *worker
+		path, field string
+	}{{w, adjust, "amount"}, {w, refund, "amount"}, {partner, devPath(f.app.ID, "clients", "new"), "euros"}} {
+		for _, bad := range []string{"1 234,50", "1,234.50"} {
+			form.w.do(form.path, "name", "N", form.field, bad).want(t, http.StatusUnprocessableEntity,
+				`id="`+form.field+`-fault"`, "“"+bad+"” is not an amount in euros, such as 1234.50. Leave out thousands separators.")
+		}
+		if p := form.w.do(form.path, "name", "N", form.field, "1,5"); p.StatusCode != http.StatusSeeOther {
+			t.Errorf("%s: %d\n%s", form.path, p.StatusCode, p.body)
+		}
+	}
+	made := devPath(f.app.ID, "clients", "new")
+	partner.do(made, "name", "N", "euros", "2000,01").want(t, http.StatusUnprocessableEntity, "is not an amount from 0 to 2000 euros.")
+	if b := must(f.wallet.Balance(t.Context(), f.db.Read(), f.client.ID)).Balance; b != 5000-2000+2*150 {
+		t.Errorf("the wallet has %d", b)
 	}
 }

@@ -169,6 +169,7 @@ func (p *Pages) showDev(c echo.Context, status int, s staff.Session, name, title
 }
 
 func (p *Pages) dev(c echo.Context, s staff.Session, v opsPage) error {
+	v.dropEmpty()
 	return p.showDev(c, http.StatusOK, s, "ops", v.Heading, v)
 }
 

@@ -61,6 +61,9 @@ func (p *Pages) devOverview(c echo.Context, s staff.Session, m portal.Membership
 		{"ops.col.status", yes("ops.app.suspended", "ops.app.works", a.Suspended)}, {"ops.field.redirects", plain(strings.Join(a.RedirectURIs, " "))},
 		{"ops.field.contact", plain(a.ContactEmail)}, {"ops.field.scopes", code(application.FormatScopes(a.Scopes))}, {"ops.col.since", at(a.CreatedAt)}},
 		Links: p.devLinks(m, "", "edit")}
+	if a.Suspended {
+		top.Alert, top.Ask = "dev.suspended", true
+	}
 	secrets := opsBlock{Title: "dev.secrets", Hint: "dev.secrets.hint", Links: p.devLinks(m, "", "secret")}
 	if a.PreviousSecretUntil != nil && p.deps.DB.Clock().Now().Before(*a.PreviousSecretUntil) {
 		secrets.Facts = []opsFact{{"ops.app.previous", at(*a.PreviousSecretUntil)}}

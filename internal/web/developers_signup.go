@@ -94,8 +94,14 @@ func (p *Pages) joinForm(c echo.Context) error {
 	return p.showStaffForm(c, http.StatusOK, joinView(pending, token, ""))
 }
 
+// badJoin says what to do instead of a dead link. Nobody knows what it was for: where people sign up by themselves, it may
+// have been for that.
 func (p *Pages) badJoin(c echo.Context) error {
-	return p.badLinkBecause(c, "dev.badlink.text", link{developersLogin, "dev.login.title"})
+	signIn := link{developersLogin, "dev.login.title"}
+	if !p.deps.Sandbox {
+		return p.badLinkBecause(c, "dev.badlink.text", signIn)
+	}
+	return p.showBadLink(c, badLinkView{"dev.badlink.sandbox", link{"/developers/signup", "dev.badlink.signup"}, &signIn})
 }
 
 func (p *Pages) join(c echo.Context) error {

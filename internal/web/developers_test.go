@@ -207,7 +207,8 @@ func TestAnApplicationByOneself(t *testing.T) {
 	known := b.post("/developers/signup", form)
 	known.want(t, 200, "Look into your mailbox")
 	b.post("/developers/signup", url.Values{"email": {"x@crm.example"}}).want(t, 403)
-	b.get("/developers/join?token=lnk_none").want(t, http.StatusGone, "ask an owner of the application to invite you again")
+	dead := b.get("/developers/join?token=lnk_none")
+	dead.want(t, http.StatusGone, "ask an owner of the application to invite you again", `href="/developers/signup">Create an account<`, `href="/developers/login"`)
 	b.get("/developers/join?lang=fr&token=lnk_none").want(t, http.StatusGone, "demandez à un de ses propriétaires de vous inviter à nouveau")
 	b.get("/developers/join?lang=en&token=lnk_none")
 
@@ -384,7 +385,8 @@ func TestASuspendedApplicationIsReadAndEnded(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
-	w.get(devPath(f.app.ID)).want(t, 200, "Suspended")
+	page := w.get(devPath(f.app.ID))
+	page.want(t, 200, "Suspended", "The APIs reject its credentials and its tokens.", "Contact the operator of the service.")
 	ends := []string{"secret-end", "signature", "uninvite", "role", "remove", "client-delete", "lawyer-delete", "lawyer-away"}
 	form := url.Values{"csrf": {staff.FormToken(w.cookie(staff.CookieName(false)))}}
 	for _, a := range f.pages.devActs() {

@@ -89,10 +89,15 @@ func (p *Pages) badLink(c echo.Context, instead link) error {
 
 // badLinkBecause is [Pages.badLink] with a text of its own about what to do.
 func (p *Pages) badLinkBecause(c echo.Context, text string, instead link) error {
-	return p.render(c, http.StatusGone, "badlink", view{Title: "badlink.title", Narrow: true, Data: badLinkView{text, instead}})
+	return p.showBadLink(c, badLinkView{Text: text, Instead: instead})
+}
+
+func (p *Pages) showBadLink(c echo.Context, v badLinkView) error {
+	return p.render(c, http.StatusGone, "badlink", view{Title: "badlink.title", Narrow: true, Data: v})
 }
 
 type badLinkView struct {
 	Text    string // key
 	Instead link
+	Also    *link // another way on; nil for none
 }

@@ -26,9 +26,18 @@ const (
 func (p *Pages) ops(c echo.Context, s staff.Session, v opsPage) error {
 	for i := range v.Blocks {
 		p.dropLinks(s, &v.Blocks[i])
-		v.Blocks[i].Facts = slices.DeleteFunc(v.Blocks[i].Facts, func(f opsFact) bool { return f.Cell.Text == "" && f.Cell.Key == "" && f.Cell.At == nil })
 	}
+	v.dropEmpty()
 	return p.showOps(c, http.StatusOK, s, "ops", v.Heading, v)
+}
+
+// dropEmpty leaves out the facts that have no value.
+func (v opsPage) dropEmpty() {
+	for i := range v.Blocks {
+		v.Blocks[i].Facts = slices.DeleteFunc(v.Blocks[i].Facts, func(f opsFact) bool {
+			return f.Cell.Text == "" && f.Cell.Key == "" && f.Cell.At == nil
+		})
+	}
 }
 
 // dropLinks leaves no link in a block that its reader may not follow.

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 
@@ -355,7 +356,25 @@ func (p *Pages) Error(c echo.Context, status int) error {
 		http.StatusConflict, http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusServiceUnavailable:
 		key = fmt.Sprintf("error.%d", status)
 	}
-	return p.render(c, status, "error", view{Title: key + ".title", Data: errorView{Status: status, Key: key}})
+	return p.render(c, status, "error", view{Title: key + ".title", Data: errorView{Status: status, Key: key, Back: p.ownStart(c, status)}})
+}
+
+// ownStart is where the reader of an error works; empty for a visitor, and after a failure: the database may be what failed.
+func (p *Pages) ownStart(c echo.Context, status int) string {
+	if status >= http.StatusInternalServerError {
+		return ""
+	}
+	path := c.Request().URL.Path
+	atWork := slices.ContainsFunc([]string{"/staff", lawyersDesk, operatorDesk, developersDesk}, func(root string) bool {
+		return path == root || strings.HasPrefix(path, root+"/")
+	})
+	if client, err := p.client(c); !atWork && err == nil && client != nil {
+		return "/account"
+	}
+	if s, err := p.deps.Staff.Session(c.Request().Context(), p.deps.DB.Read(), p.staffToken(c)); err == nil {
+		return deskOf(s.Person)
+	}
+	return ""
 }
 
 type errorView struct {

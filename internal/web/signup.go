@@ -68,7 +68,7 @@ func newPasswordField() field {
 func signUpView(next, name, email string) formView {
 	return formView{Heading: "signup.title", Lead: "signup.lead", Action: "/signup", Hidden: map[string]string{"next": next}, Button: "signup.submit",
 		Fields: []field{{ID: "name", Label: "signup.name", Type: "text", Autocomplete: "name", Value: name}, emailField(email)},
-		Links:  []link{{"/login", "signup.have"}}}
+		Links:  []link{{"/login?next=" + queryEscape(next), "signup.have"}}}
 }
 
 func (p *Pages) signUpForm(c echo.Context) error {

@@ -221,7 +221,7 @@ func TestAnApplicationByOneself(t *testing.T) {
 	form.Set("redirects", "http://localhost:3000/cb\r\nhttps://crm.example/cb")
 	made := w.follow(w.post("/developers/new", form))
 	made.want(t, 200, "This is shown once")
-	shown := regexp.MustCompile(`<dd><code>([^<]+)</code></dd>`).FindAllStringSubmatch(made.body, -1)
+	shown := regexp.MustCompile(`<dd><span id="secret\d"><code>([^<]+)</code>`).FindAllStringSubmatch(made.body, -1)
 	if len(shown) != 3 {
 		t.Fatal(made.body)
 	}

@@ -41,7 +41,7 @@ import (
 	"partnerd/internal/webhook"
 )
 
-//go:embed templates/*.html assets/style.css assets/passkey.js assets/reveal.js assets/codes.js assets/local.js assets/desk.js assets/key.js assets/docs.js assets/try.js texts.json texts_account.json texts_staff.json texts_desk.json texts_ops.json texts_developers.json texts_rules.json
+//go:embed templates/*.html assets/style.css assets/passkey.js assets/reveal.js assets/codes.js assets/copy.js assets/local.js assets/desk.js assets/key.js assets/docs.js assets/try.js texts.json texts_account.json texts_staff.json texts_desk.json texts_ops.json texts_developers.json texts_rules.json
 var files embed.FS
 
 // SandboxPayments is the provider's side of the built-in checkout; it exists only in a sandbox.
@@ -109,6 +109,7 @@ type Pages struct {
 	revealScript  asset
 	localScript   asset
 	codesScript   asset
+	copyScript    asset
 	deskScript    asset
 	keyScript     asset
 	docsScript    asset
@@ -147,6 +148,9 @@ func New(d Deps) (*Pages, error) {
 		return nil, err
 	}
 	if p.codesScript, err = loadAsset("assets/codes.js", "text/javascript; charset=utf-8"); err != nil {
+		return nil, err
+	}
+	if p.copyScript, err = loadAsset("assets/copy.js", "text/javascript; charset=utf-8"); err != nil {
 		return nil, err
 	}
 	if p.deskScript, err = loadAsset("assets/desk.js", "text/javascript; charset=utf-8"); err != nil {
@@ -200,6 +204,7 @@ func (p *Pages) registerAccount(e *echo.Echo, read []string) {
 	e.Match(read, p.localScript.path, p.localScript.serve)
 	e.Match(read, p.revealScript.path, p.revealScript.serve)
 	e.Match(read, p.codesScript.path, p.codesScript.serve)
+	e.Match(read, p.copyScript.path, p.copyScript.serve)
 	e.Match(read, "/accessibility", p.page(p.accessibility))
 	for _, page := range p.deps.Legal.pages() {
 		e.Match(read, "/legal/"+page, p.page(p.legal(page)))

@@ -147,6 +147,7 @@ func functions(lang string, texts text.Catalogue, stylePath string, s site) temp
 				Base, CSRF string
 			}{of, base, csrf}
 		},
+		"copying": func(id, label string) any { return struct{ ID, Label string }{id, label} },
 		"notewith": func(c any, csrf string) any {
 			return struct {
 				Case any
@@ -213,6 +214,10 @@ func (p *Pages) fill(c echo.Context, name string, v view) ([]byte, error) {
 		allowScripts(c)
 		v.Scripts = append(v.Scripts, p.revealScript.path)
 	}
+	if slices.Contains(withSecrets, name) {
+		allowScripts(c)
+		v.Scripts = append(v.Scripts, p.copyScript.path)
+	}
 	var body bytes.Buffer
 	if err := p.views.execute(&body, v.Lang, name, v); err != nil {
 		return nil, fmt.Errorf("render page %s: %w", name, err)
@@ -225,6 +230,9 @@ func (p *Pages) fill(c echo.Context, name string, v view) ([]byte, error) {
 
 // withPasswords are the pages that may ask for a password, and can show what is typed.
 var withPasswords = []string{"confirm", "form", "login", "phone", "security", "staff_security"}
+
+// withSecrets are the pages that show a secret once, and can copy it.
+var withSecrets = []string{"shown", "staff_factor"}
 
 func queryEscape(s string) string { return url.QueryEscape(s) }
 

@@ -3,6 +3,7 @@ package web
 import (
 	"html"
 	"net/http"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -39,6 +40,21 @@ func TestErrorsLeadToTheReadersOwnStart(t *testing.T) {
 			t.Errorf("%s: %d\n%s", c.name, c.p.StatusCode, c.p.body)
 		}
 	}
+}
+
+// A secret that is shown once has a button that copies it, which only a script brings to light.
+func TestSecretsShownOnceCanBeCopied(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	w := f.member(portal.Owner)
+	path := devPath(f.app.ID, "secret")
+	p := w.get(w.do(path, "hours", "24").Header.Get("Location"))
+	p.want(t, http.StatusOK, `<span id="secret0"><code>sk_`, `data-copy="secret0" aria-label="Copy: Client secret" hidden>Copy</button>`, `data-copied="Copied"`)
+	script := regexp.MustCompile(`<script src="(/assets/copy\.[^"]+)" defer>`).FindStringSubmatch(p.body)
+	if script == nil || !strings.HasSuffix(p.Header.Get("Content-Security-Policy"), "; script-src 'self'") {
+		t.Fatalf("%s\n%s", p.Header.Get("Content-Security-Policy"), p.body)
+	}
+	w.get(script[1]).want(t, http.StatusOK, "navigator.clipboard.writeText")
 }
 
 // Where a reader was going stays with them on the way between signing up and signing in.

@@ -68,6 +68,14 @@ for (const [language, viewport, colorScheme] of [['en', wide, 'light'], ['fr', n
     const [id, signing] = [shown.find(s => s.startsWith('app_')), shown.find(s => s.startsWith('whsec_'))]
     assert(id && signing, `the secrets are shown once: ${shown.map(s => s.slice(0, 8))}`)
     await look('secrets')
+    await page.context().grantPermissions(['clipboard-read', 'clipboard-write'], { origin: program.base })
+    for (const secret of [signing, shown.find(s => s.startsWith('sk_'))]) {
+      const place = page.locator('dd', { has: page.getByText(secret, { exact: true }) })
+      await place.getByRole('button', { name: /^(Copy|Copier)/ }).click()
+      await place.getByRole('status').getByText(language === 'fr' ? 'Copié' : 'Copied', { exact: true }).waitFor()
+      assert.equal(await page.evaluate(() => navigator.clipboard.readText()), secret)
+    }
+    await look('secrets-copied')
     const app = `/developers/apps/${id}`
     await at(app)
     await look('overview')

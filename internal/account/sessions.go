@@ -38,6 +38,16 @@ func (s *Service) SignInFrom(ctx context.Context, tx postgres.Tx, clientID strin
 	return token, nil
 }
 
+// SignedIn is a client who acts in the browser session of a token.
+type SignedIn string
+
+// Premise implements [postgres.Rests]: an act rests on the session, and on an account that is not closed. It fails with
+// [ErrNoSession].
+func (token SignedIn) Premise(now time.Time) (postgres.Premise, bool) {
+	args := []any{id.DigestOf(string(token)), now}
+	return postgres.Premise{Statement: signedInSQL, Args: args, Otherwise: ErrNoSession}, true
+}
+
 // SignedInAt returns when the session of token began, or [ErrNoSession].
 func (s *Service) SignedInAt(ctx context.Context, tx postgres.Tx, token string) (time.Time, error) {
 	return sessionStart(ctx, tx, id.DigestOf(token))

@@ -34,6 +34,10 @@ var insertSessionSQL = postgres.SQL(postgres.Atomic, `WITH client AS (SELECT id 
 	INSERT INTO browser_sessions (token_hash, client_id, created_at, expires_at, user_agent, address, last_used_at, passkey_id)
 		SELECT $3, id, $2, $4, $5, $6, $2, nullif($7, '') FROM client`)
 
+// The client is locked before the session, as by whoever closes the account, and as strongly as by the acts of the client.
+var signedInSQL = postgres.SQL(postgres.Atomic, `SELECT 1 FROM clients c JOIN browser_sessions s ON s.client_id = c.id
+	WHERE s.token_hash = $1 AND s.expires_at > $2 AND c.disabled_at IS NULL FOR NO KEY UPDATE OF c FOR KEY SHARE OF s`)
+
 func insertSession(ctx context.Context, tx postgres.Tx, token id.Digest, clientID string, d Device) error {
 	n, err := tx.Exec(ctx, insertSessionSQL, clientID, tx.Now, token, tx.Now.Add(SessionLifetime), text.Printable(d.UserAgent), text.Printable(d.Address), d.PasskeyID)
 	if postgres.IsForeignKey(err, "browser_sessions_passkey_id_fkey") {

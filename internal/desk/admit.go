@@ -3,6 +3,7 @@ package desk
 import (
 	"context"
 	"errors"
+	"time"
 
 	"partnerd/internal/postgres"
 	"partnerd/internal/staff"
@@ -27,6 +28,17 @@ var ownFile = map[Act]bool{"getKey": true, "listCopies": true, "takeCopy": true}
 // Employed reports whether an act is for a lawyer who is not suspended.
 func (a Act) Employed() bool { return !finishing[a] && !ownFile[a] }
 
+// Acting is a lawyer who does something at the desk.
+type Acting struct {
+	Session staff.Session
+	Act     Act
+}
+
+// Premise implements [postgres.Rests]: see [staff.Session.Premise].
+func (a Acting) Premise(now time.Time) (postgres.Premise, bool) {
+	return a.Session.Premise(now, a.Act.Employed())
+}
+
 // Admit decides whether a session of a lawyer may do something. Any may, until the lawyer is suspended: then only those
 // of a call or a note that is in hand, and of their own file. Faults: [ErrOut], and [ErrFinishing] as a problem.
 func (s *Service) Admit(ctx context.Context, session staff.Session, act Act) error {
@@ -39,7 +51,10 @@ func (s *Service) Admit(ctx context.Context, session staff.Session, act Act) err
 	case err != nil:
 		return err
 	case !finishes:
-		return errors.Join(ErrOut, s.deps.DB.InTx(ctx, func(tx postgres.Tx) error { return s.deps.Staff.EndLawyerSessions(ctx, tx, lawyerID) }))
+		alone := postgres.Regardless(ctx) // this ends the session that acts
+		return errors.Join(ErrOut, s.deps.DB.InTx(alone, func(tx postgres.Tx) error {
+			return s.deps.Staff.EndLawyerSessions(alone, tx, lawyerID)
+		}))
 	case !finishing[act]:
 		return ErrFinishing
 	}

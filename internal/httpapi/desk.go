@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/labstack/echo/v4"
 
@@ -17,7 +16,6 @@ import (
 	"partnerd/internal/consultation"
 	"partnerd/internal/desk"
 	"partnerd/internal/oauth"
-	"partnerd/internal/postgres"
 	"partnerd/internal/staff"
 )
 
@@ -96,8 +94,7 @@ func (s *Server) admitLawyer(act desk.Act) echo.MiddlewareFunc {
 				return err
 			}
 			r := requestOf(ctx)
-			session := r.Session
-			r.rests = func(now time.Time) (postgres.Premise, bool) { return session.Premise(now, act.Employed()) }
+			r.rests = desk.Acting{Session: r.Session, Act: act}.Premise
 			return next(c)
 		}
 	}

@@ -37,6 +37,10 @@ func memberOf(ctx context.Context, tx postgres.Tx, applicationID, staffID string
 	return r, true, nil
 }
 
+// All members are locked, in the order of [membersOf], which acts call next.
+var mayMemberSQL = postgres.SQL(postgres.Atomic, `SELECT 1 WHERE $2 = ANY (ARRAY (SELECT CASE WHEN role = ANY ($3) THEN staff_id END
+	FROM application_members WHERE application_id = $1 ORDER BY staff_id FOR NO KEY UPDATE))`)
+
 func membershipsOf(ctx context.Context, tx postgres.Tx, staffID string) ([]memberRow, error) {
 	rows, err := gorm.G[memberRow](tx.Gorm(ctx)).Where("staff_id = ?", staffID).Order("created_at, application_id").Find(ctx)
 	if err != nil {

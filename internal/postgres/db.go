@@ -350,14 +350,12 @@ func (tx Tx) AfterCommit(f func()) {
 // effect outside the database. In a context that is [Resting] on something it commits only while that holds.
 func (db *DB) InTx(ctx context.Context, f func(tx Tx) error) error {
 	return db.tries(ctx, "begin", func(tx Tx) error {
-		p, rests := premiseOf(ctx, tx.Now)
-		if rests && !p.Last {
-			tx.line.rest(p)
-		}
+		first, last := premisesOf(ctx, tx.Now)
+		tx.line.rest(first)
 		tx.line.opening = len(tx.line.waiting)
 		err := f(tx)
-		if err == nil && rests && p.Last && !tx.line.unused() {
-			tx.line.rest(p)
+		if err == nil && !tx.line.unused() {
+			tx.line.rest(last)
 		}
 		return err
 	})

@@ -22,10 +22,12 @@ type Rests interface {
 
 type premiseKey struct{}
 
-// Resting returns a context whose transactions that write ([DB.InTx]) rest on the premise of r: what it says when they begin. Its statement
-// goes to the database with the first of theirs, so it costs no round trip, unless it comes last.
+// Resting returns a context whose transactions that write ([DB.InTx]) rest on the premise of r, and then on those of ctx: what
+// they say when the transaction begins. Their statements go to the database with its first, so they cost no round trip,
+// unless they come last.
 func Resting(ctx context.Context, r Rests) context.Context {
-	return context.WithValue(ctx, premiseKey{}, r)
+	outer, _ := ctx.Value(premiseKey{}).([]Rests)
+	return context.WithValue(ctx, premiseKey{}, append([]Rests{r}, outer...))
 }
 
 // Regardless returns a context whose transactions rest on nothing: for what is written down of an effect that has been, and for
@@ -34,25 +36,32 @@ func Regardless(ctx context.Context) context.Context {
 	return context.WithValue(ctx, premiseKey{}, nil)
 }
 
-// premiseOf is the premise of what writes in ctx.
-func premiseOf(ctx context.Context, now time.Time) (Premise, bool) {
-	r, ok := ctx.Value(premiseKey{}).(Rests)
-	if !ok {
-		return Premise{}, false
+// premisesOf are the premises of what writes in ctx: first those that are looked at first, and those that come last.
+func premisesOf(ctx context.Context, now time.Time) (first, last []Premise) {
+	all, _ := ctx.Value(premiseKey{}).([]Rests)
+	for _, r := range all {
+		switch p, ok := r.Premise(now); {
+		case ok && p.Last:
+			last = append(last, p)
+		case ok:
+			first = append(first, p)
+		}
 	}
-	return r.Premise(now)
+	return first, last
 }
 
-// rest has the premise looked at with the next statement, or before the commit.
-func (l *line) rest(p Premise) {
-	check := Counted(func(rows int, err error) error {
-		switch {
-		case err != nil:
-			return fmt.Errorf("look at what the act rests on: %w", err)
-		case rows == 0:
-			return p.Otherwise
-		}
-		return nil
-	})
-	l.waiting = append(l.waiting, waiting{p.Statement.text, p.Args, check})
+// rest has the premises looked at with the next statement, or before the commit.
+func (l *line) rest(all []Premise) {
+	for _, p := range all {
+		check := Counted(func(rows int, err error) error {
+			switch {
+			case err != nil:
+				return fmt.Errorf("look at what the act rests on: %w", err)
+			case rows == 0:
+				return p.Otherwise
+			}
+			return nil
+		})
+		l.waiting = append(l.waiting, waiting{p.Statement.text, p.Args, check})
+	}
 }

@@ -27,6 +27,15 @@ func (s *Service) Session(ctx context.Context, tx postgres.Tx, token string) (Se
 	return Session{ID: digest.String(), Person: r.Row.person(), LeaseEpoch: r.LeaseEpoch, SignedInAt: r.SignedInAt}, touchSession(ctx, tx, digest)
 }
 
+// InSession is somebody who acts in their session at the portal, the operators' desk or their own security page.
+type InSession Session
+
+// Premise implements [postgres.Rests]: an act rests on the session until it commits. It fails with [ErrNoSession].
+func (s InSession) Premise(now time.Time) (postgres.Premise, bool) {
+	digest, ok := digestOf(s.ID)
+	return postgres.Premise{Statement: inSessionSQL, Args: []any{digest, now}, Otherwise: ErrNoSession}, ok
+}
+
 // Premise is what an act of a lawyer in the session rests on: the session lasts, and, when employed, the lawyer is not
 // suspended. It comes last: whoever suspends a lawyer locks the lawyer before the sessions, as the acts of a desk do.
 func (s Session) Premise(now time.Time, employed bool) (postgres.Premise, bool) {

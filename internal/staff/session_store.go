@@ -42,8 +42,10 @@ const lasts = ` JOIN staff_sessions s ON s.staff_id = p.id WHERE s.token_hash = 
 
 // What ends a session deletes it; that a lease is kept in it is no end.
 var (
-	lastsSQL    = postgres.SQL(postgres.Atomic, `SELECT 1 FROM staff p`+lasts+` FOR KEY SHARE OF s`)
-	employedSQL = postgres.SQL(postgres.Atomic, `SELECT 1 FROM lawyers l JOIN staff p ON p.lawyer_id = l.id`+lasts+`
+	lastsSQL = postgres.SQL(postgres.Atomic, `SELECT 1 FROM staff p`+lasts+` FOR KEY SHARE OF s`)
+	// The person is locked before the session, as by whoever keeps them out.
+	inSessionSQL = postgres.SQL(postgres.Atomic, `SELECT 1 FROM staff p`+lasts+` FOR NO KEY UPDATE OF p FOR KEY SHARE OF s`)
+	employedSQL  = postgres.SQL(postgres.Atomic, `SELECT 1 FROM lawyers l JOIN staff p ON p.lawyer_id = l.id`+lasts+`
 		AND l.suspended_at IS NULL FOR SHARE OF l FOR KEY SHARE OF s`)
 )
 

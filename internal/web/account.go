@@ -15,6 +15,7 @@ import (
 	"partnerd/internal/account"
 	"partnerd/internal/consultation"
 	"partnerd/internal/oauth"
+	"partnerd/internal/postgres"
 	"partnerd/internal/ratelimit"
 	"partnerd/internal/wallet"
 )
@@ -37,10 +38,7 @@ func (p *Pages) mine(h func(echo.Context, *account.Client) error) echo.HandlerFu
 			return err
 		}
 		if client == nil {
-			if err := p.keepForm(c); err != nil {
-				return fmt.Errorf("keep a form: %w", err)
-			}
-			return toLogin(c, backTo(c))
+			return p.keepAndLogIn(c)
 		}
 		if c.Request().Method == http.MethodPost && !p.ownForm(c) {
 			return statusError(http.StatusForbidden)
@@ -50,8 +48,30 @@ func (p *Pages) mine(h func(echo.Context, *account.Client) error) echo.HandlerFu
 				return err
 			}
 		}
-		return h(c, client)
+		p.restOnSession(c)
+		if err = h(c, client); errors.Is(err, account.ErrNoSession) { // it ended while the form was under way
+			return p.keepAndLogIn(c)
+		}
+		return err
 	})
+}
+
+// restOnSession lets what the client does from here on rest on their session.
+func (p *Pages) restOnSession(c echo.Context) {
+	rests(c, account.SignedIn(p.cookie(c, sessionCookie)))
+}
+
+// rests lets what the request does from here on rest on r, too.
+func rests(c echo.Context, r postgres.Rests) {
+	c.SetRequest(c.Request().WithContext(postgres.Resting(c.Request().Context(), r)))
+}
+
+// keepAndLogIn sends the visitor to sign in; a form that was sent is shown there again.
+func (p *Pages) keepAndLogIn(c echo.Context) error {
+	if err := p.keepForm(c); err != nil {
+		return fmt.Errorf("keep a form: %w", err)
+	}
+	return toLogin(c, backTo(c))
 }
 
 // fresh is [Pages.mine] for what protects the account: it asks who signed in a while ago to do so again.

@@ -72,6 +72,7 @@ func (p *Pages) authorize(c echo.Context) error {
 		}
 		ask = oauth.MustAsk(r.Scopes, remembered)
 	}
+	p.restOnSession(c)
 	if len(ask) == 0 {
 		return p.answerApplication(c, func(ctx context.Context, tx postgres.Tx) (string, error) {
 			return p.deps.OAuth.ApproveAsBefore(ctx, tx, r, client.ID)
@@ -150,6 +151,7 @@ func (p *Pages) consent(c echo.Context) error {
 	if !p.ownForm(c) {
 		return statusError(http.StatusForbidden)
 	}
+	p.restOnSession(c)
 	switch form.Get("decision") {
 	case "allow":
 		return p.allow(c, r, client, q)
@@ -189,17 +191,13 @@ func (p *Pages) allow(c echo.Context, r oauth.AuthorizeRequest, client *account.
 	})
 }
 
-// answerApplication sends the browser to where decide says, provided that the session has not ended meanwhile: decide
-// locks the client, and so does what ends its sessions and links together; to this page once more when it says nothing, because what
-// was to be approved without asking was taken back meanwhile.
+// answerApplication sends the browser to where decide says, provided that the session has not ended meanwhile; to this page
+// once more when it says nothing, because what was to be approved without asking was taken back meanwhile.
 func (p *Pages) answerApplication(c echo.Context, decide func(context.Context, postgres.Tx) (target string, err error)) error {
 	ctx := c.Request().Context()
 	var target string
 	err := p.deps.DB.InTx(ctx, func(tx postgres.Tx) (err error) {
-		if target, err = decide(ctx, tx); err != nil {
-			return err
-		}
-		_, err = p.deps.Accounts.SignedInAt(ctx, tx, p.cookie(c, sessionCookie))
+		target, err = decide(ctx, tx)
 		return err
 	})
 	if errors.Is(err, account.ErrNoSession) {

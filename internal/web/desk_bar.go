@@ -88,17 +88,22 @@ var webActs = map[string]desk.Act{"GET " + lawyersDesk: "getState", "HEAD " + la
 	"POST /desk/consultations/:id/restart": "restartCall", "POST /desk/consultations/:id/useless": "closeUseless",
 	"GET " + keyPage: "getKey", "HEAD " + keyPage: "getKey", "POST /desk/copies/:id": "takeCopy"}
 
-// admit decides whether a lawyer may do what was asked for; done tells that the request has been answered.
-func (p *Pages) admit(c echo.Context, s staff.Session) (done bool, err error) {
-	if s.Person.Kind != staff.Lawyer {
-		return false, nil
-	}
+// webAct is what a request asks the desk to do; empty for what only a lawyer who is not suspended may.
+func webAct(c echo.Context) desk.Act {
 	r := c.Request()
 	act := webActs[r.Method+" "+c.Path()]
 	if act == "goOnDuty" && r.PostForm.Get("do") != "on" {
 		act = "pause"
 	}
-	err = p.deps.Desk.Admit(r.Context(), s, act)
+	return act
+}
+
+// admit decides whether a lawyer may do what was asked for; done tells that the request has been answered.
+func (p *Pages) admit(c echo.Context, s staff.Session) (done bool, err error) {
+	if s.Person.Kind != staff.Lawyer {
+		return false, nil
+	}
+	err = p.deps.Desk.Admit(c.Request().Context(), s, webAct(c))
 	switch {
 	case errors.Is(err, desk.ErrOut):
 		p.setStaffToken(c, "")

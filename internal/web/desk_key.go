@@ -116,8 +116,6 @@ func (p *Pages) keyChanged(c echo.Context, err error, done string) error {
 			return fmt.Errorf("keep a form: %w", err)
 		}
 		return p.signInAgain(c, keyChangePage)
-	case errors.Is(err, staff.ErrNoSession): // it ended meanwhile
-		return c.Redirect(http.StatusSeeOther, staffLogin)
 	case err != nil:
 		return err
 	}

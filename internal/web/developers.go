@@ -132,6 +132,7 @@ func (p *Pages) withAct(a devAct, h func(echo.Context, staff.Session, devAct, de
 			if call.Of = m.Application; !m.Role.May(a.Need) {
 				return p.notYours(c, s)
 			}
+			rests(c, portal.Right{Caller: by, Need: a.Need})
 		}
 		if a.Fresh && !s.Fresh(p.deps.DB.Clock().Now()) {
 			return p.keepAndSignIn(c)

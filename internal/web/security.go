@@ -94,14 +94,23 @@ func (p *Pages) changePassword(c echo.Context, client *account.Client) error {
 }
 
 func (p *Pages) endSession(c echo.Context, client *account.Client) error {
-	if err := p.deps.Accounts.EndSession(c.Request().Context(), p.deps.DB.Read(), client.ID, c.Param("id")); err != nil {
+	ctx := c.Request().Context()
+	err := p.deps.DB.InTx(ctx, func(tx postgres.Tx) error {
+		return p.deps.Accounts.EndSession(ctx, tx, client.ID, c.Param("id"))
+	})
+	if err != nil {
 		return err
 	}
 	return c.Redirect(http.StatusSeeOther, "/account/security?done=session")
 }
 
 func (p *Pages) endOtherSessions(c echo.Context, client *account.Client) error {
-	if _, err := p.deps.Accounts.EndOtherSessions(c.Request().Context(), p.deps.DB.Read(), client.ID, p.cookie(c, sessionCookie)); err != nil {
+	ctx := c.Request().Context()
+	err := p.deps.DB.InTx(ctx, func(tx postgres.Tx) error {
+		_, err := p.deps.Accounts.EndOtherSessions(ctx, tx, client.ID, p.cookie(c, sessionCookie))
+		return err
+	})
+	if err != nil {
 		return err
 	}
 	return c.Redirect(http.StatusSeeOther, "/account/security?done=sessions")

@@ -11,6 +11,8 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"partnerd/internal/desk"
+	"partnerd/internal/postgres"
 	"partnerd/internal/staff"
 )
 
@@ -72,14 +74,7 @@ func (p *Pages) withStaff(h func(echo.Context, staff.Session) error) echo.Handle
 	return p.page(func(c echo.Context) error {
 		s, err := p.deps.Staff.Session(c.Request().Context(), p.deps.DB.Read(), p.staffToken(c))
 		if errors.Is(err, staff.ErrNoSession) {
-			next := c.Request().URL.RequestURI()
-			if c.Request().Method == http.MethodPost { // a form that was sent is not sent again, but shown
-				if err := p.keepForm(c); err != nil {
-					return fmt.Errorf("keep a form: %w", err)
-				}
-				next = pageOf(c)
-			}
-			return c.Redirect(http.StatusSeeOther, staffLogin+"?next="+url.QueryEscape(next))
+			return p.keepAndLogInStaff(c)
 		}
 		if err != nil {
 			return fmt.Errorf("read the session of somebody who works here: %w", err)
@@ -96,8 +91,32 @@ func (p *Pages) withStaff(h func(echo.Context, staff.Session) error) echo.Handle
 			}
 			s.Person.Language = lang
 		}
-		return h(c, s)
+		rests(c, restsOfStaff(c, s))
+		if err = h(c, s); errors.Is(err, staff.ErrNoSession) { // it ended while the form was under way
+			return p.keepAndLogInStaff(c)
+		}
+		return err
 	})
+}
+
+// restsOfStaff is what a person's acts rest on: their session, and at the lawyers' desk what the Desk API's acts rest on.
+func restsOfStaff(c echo.Context, s staff.Session) postgres.Rests {
+	if s.Person.Kind == staff.Lawyer && strings.HasPrefix(c.Path(), lawyersDesk+"/") {
+		return desk.Acting{Session: s, Act: webAct(c)}
+	}
+	return staff.InSession(s)
+}
+
+// keepAndLogInStaff sends somebody who works here to sign in; a form that was sent is not sent again, but shown there.
+func (p *Pages) keepAndLogInStaff(c echo.Context) error {
+	next := c.Request().URL.RequestURI()
+	if c.Request().Method == http.MethodPost {
+		if err := p.keepForm(c); err != nil {
+			return fmt.Errorf("keep a form: %w", err)
+		}
+		next = pageOf(c)
+	}
+	return c.Redirect(http.StatusSeeOther, staffLogin+"?next="+url.QueryEscape(next))
 }
 
 // withLawyer is [Pages.withStaff] for the lawyer's desk.

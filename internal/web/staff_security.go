@@ -145,7 +145,9 @@ func (p *Pages) setStaffLanguage(c echo.Context, s staff.Session) error {
 	if !slices.Contains(languages, lang) {
 		return statusError(http.StatusBadRequest)
 	}
-	if err := p.deps.Staff.SetLanguage(c.Request().Context(), p.deps.DB.Read(), s.Person.ID, lang); err != nil {
+	ctx := c.Request().Context()
+	err := p.deps.DB.InTx(ctx, func(tx postgres.Tx) error { return p.deps.Staff.SetLanguage(ctx, tx, s.Person.ID, lang) })
+	if err != nil {
 		return err
 	}
 	p.keepLanguage(c, lang)
@@ -153,14 +155,23 @@ func (p *Pages) setStaffLanguage(c echo.Context, s staff.Session) error {
 }
 
 func (p *Pages) endStaffSession(c echo.Context, s staff.Session) error {
-	if err := p.deps.Staff.EndSession(c.Request().Context(), p.deps.DB.Read(), s.Person.ID, c.Param("id")); err != nil {
+	ctx := c.Request().Context()
+	err := p.deps.DB.InTx(ctx, func(tx postgres.Tx) error {
+		return p.deps.Staff.EndSession(ctx, tx, s.Person.ID, c.Param("id"))
+	})
+	if err != nil {
 		return err
 	}
 	return c.Redirect(http.StatusSeeOther, staffSafety+"?done=session")
 }
 
 func (p *Pages) endOtherStaffSessions(c echo.Context, s staff.Session) error {
-	if _, err := p.deps.Staff.EndSessions(c.Request().Context(), p.deps.DB.Read(), s.Person.ID, s.ID); err != nil {
+	ctx := c.Request().Context()
+	err := p.deps.DB.InTx(ctx, func(tx postgres.Tx) error {
+		_, err := p.deps.Staff.EndSessions(ctx, tx, s.Person.ID, s.ID)
+		return err
+	})
+	if err != nil {
 		return err
 	}
 	return c.Redirect(http.StatusSeeOther, staffSafety+"?done=sessions")

@@ -47,6 +47,22 @@ func (s *Service) Get(ctx context.Context, tx postgres.Tx, applicationID string)
 	return fromRow(row), nil
 }
 
+// Hold is [Service.Get] that keeps the application as it is until tx ends: a suspension comes before it, and is seen, or
+// after tx.
+func (s *Service) Hold(ctx context.Context, tx postgres.Tx, applicationID string) (Application, error) {
+	if !storable(applicationID) {
+		return Application{}, problem.ErrNotFound
+	}
+	row, found, err := oneApplication(ctx, tx, heldSQL, applicationID)
+	if err == nil && !found {
+		err = problem.ErrNotFound
+	}
+	if err != nil {
+		return Application{}, err
+	}
+	return fromRow(row), nil
+}
+
 // List returns every application, suspended or not, the oldest first.
 func (s *Service) List(ctx context.Context, tx postgres.Tx) ([]Application, error) {
 	return applications(ctx, tx)

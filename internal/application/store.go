@@ -54,16 +54,25 @@ func insertApplication(ctx context.Context, tx postgres.Tx, a Application, secre
 }
 
 // byIDSQL runs for every token request.
-var byIDSQL = postgres.SQL(postgres.Hot, `SELECT id, name, redirect_uris, scopes, secret_hash, previous_secret_hash, previous_secret_until, suspended_at,
+const byID = `SELECT id, name, redirect_uris, scopes, secret_hash, previous_secret_hash, previous_secret_until, suspended_at,
 	coalesce(contact_email, ''), recording_enabled, coalesce(rate_per_minute, 0), coalesce(client_rate_per_minute, 0), created_at, updated_at
-	FROM applications WHERE id = $1`)
+	FROM applications WHERE id = $1`
+
+var (
+	byIDSQL = postgres.SQL(postgres.Hot, byID)
+	heldSQL = postgres.SQL(postgres.Atomic, byID+` FOR SHARE`)
+)
 
 // holdsSQL locks as a change of the application does: a request that changes its own does not wait for itself.
 var holdsSQL = postgres.SQL(postgres.Atomic, `SELECT 1 FROM applications WHERE id = $1 AND suspended_at IS NULL
 	AND (secret_hash = $2 OR previous_secret_hash = $2 AND previous_secret_until > $3) FOR NO KEY UPDATE`)
 
-func applicationByID(ctx context.Context, tx postgres.Tx, applicationID string) (r applicationRow, found bool, err error) {
-	err = tx.QueryRow(ctx, byIDSQL, applicationID).Scan(&r.ID, &r.Name, &r.RedirectURIs, &r.Scopes, &r.SecretHash, &r.PreviousSecretHash,
+func applicationByID(ctx context.Context, tx postgres.Tx, applicationID string) (applicationRow, bool, error) {
+	return oneApplication(ctx, tx, byIDSQL, applicationID)
+}
+
+func oneApplication(ctx context.Context, tx postgres.Tx, q postgres.Statement, applicationID string) (r applicationRow, found bool, err error) {
+	err = tx.QueryRow(ctx, q, applicationID).Scan(&r.ID, &r.Name, &r.RedirectURIs, &r.Scopes, &r.SecretHash, &r.PreviousSecretHash,
 		&r.PreviousSecretUntil, &r.SuspendedAt, &r.ContactEmail, &r.RecordingEnabled, &r.RatePerMinute, &r.ClientRatePerMinute, &r.CreatedAt, &r.UpdatedAt)
 	if postgres.IsNotFound(err) {
 		return applicationRow{}, false, nil

@@ -253,7 +253,7 @@ func (s *Service) amongIn(ctx context.Context, tx postgres.Tx, by Caller, need R
 	if !members[at].Role.May(need) {
 		return ErrForbidden
 	}
-	a, err := s.deps.Applications.Get(ctx, tx, by.ApplicationID)
+	a, err := s.deps.Applications.Hold(ctx, tx, by.ApplicationID)
 	if err == nil && a.Suspended && !goesOn[action] {
 		err = ErrSuspended
 	}

@@ -275,7 +275,7 @@ func (s *Service) allowed(ctx context.Context, tx postgres.Tx, by Caller, ending
 			return application.Application{}, ErrForbidden
 		}
 	}
-	a, err := s.deps.Applications.Get(ctx, tx, by.ApplicationID)
+	a, err := s.deps.Applications.Hold(ctx, tx, by.ApplicationID)
 	if err == nil && a.Suspended && !ending {
 		err = ErrSuspended
 	}

@@ -140,7 +140,7 @@ func (s *Service) Join(ctx context.Context, tx postgres.Tx, token, name, plain s
 	}
 	var a application.Application // that the link is to; none for a sign-up
 	if r.ApplicationID != "" {
-		if a, err = s.deps.Applications.Get(ctx, tx, r.ApplicationID); err == nil && a.Suspended {
+		if a, err = s.deps.Applications.Hold(ctx, tx, r.ApplicationID); err == nil && a.Suspended {
 			err = ErrSuspended
 		}
 		if err != nil {

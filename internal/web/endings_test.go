@@ -283,6 +283,25 @@ func (a *affairs) invited(path string) string {
 	return goesOn
 }
 
+// joins tells whether somebody new would join the application by a link.
+func (a *affairs) joins(path string) string {
+	_, token, _ := strings.Cut(path, "token=")
+	undone := errors.New("undone")
+	err := a.db.InTx(a.t.Context(), func(tx postgres.Tx) error {
+		_, _, err := a.pages.deps.Portal.Join(a.t.Context(), tx, token, "Nina New", staffPassword, staff.Device{})
+		return errors.Join(err, undone)
+	})
+	switch {
+	case errors.Is(err, portal.ErrSuspended):
+		return paused
+	case errors.Is(err, portal.ErrBadLink):
+		return ends
+	case err.Error() == undone.Error():
+		return goesOn
+	}
+	return err.Error()
+}
+
 func (a *affairs) refresh(token string) (refused *oauth.Error) {
 	_, err := a.oauth.Token(a.t.Context(), url.Values{"grant_type": {"refresh_token"}, "refresh_token": {token},
 		"client_id": {a.app.ID}, "client_secret": {a.secret}}, "")
@@ -335,10 +354,10 @@ var allAffairs = []affair{
 		return a.decide(a.ids.refund)
 	}},
 	{name: "invitation to the application, by the portal member", now: func(a *affairs) string {
-		return a.invited(a.links.sent)
+		return a.joins(a.links.sent)
 	}},
 	{name: "invitation to the application, by the operator", now: func(a *affairs) string {
-		return a.invited(a.links.member)
+		return a.joins(a.links.member)
 	}},
 	{name: "invitation of the portal member to another application", now: func(a *affairs) string {
 		return a.invited(a.links.received)
@@ -438,11 +457,14 @@ var allAffairs = []affair{
 var elsewhere = []struct{ says, file, test string }{
 	{"A request whose credentials end while it is sent, or while it waits, is refused and does nothing.",
 		"app/outlived_test.go", "TestNoBodyOutlivesItsCredentials"},
+	{"So is a form whose sender is signed out meanwhile.", "web/outlived_test.go", "TestNoFormOutlivesItsSession"},
+	{"So is an act of a portal member who is removed meanwhile.", "web/outlived_test.go", "TestNoActOfAMemberOutlivesTheMembership"},
 	{"So is an act of an operator who loses the role or is disabled meanwhile.", "web/rights_test.go", "TestNoActOfAnOperatorOutlivesTheRight"},
 	{"The deliveries of a suspended application are held, and signed with its secret once it is resumed.",
 		"webhook/delivery_test.go", "TestDeliveriesWaitForAURLAndForASuspensionToEnd"},
 	{"The people of a suspended application create no secret and no invitation, no role rises, and invitations wait until it is resumed.",
 		"portal/portal_test.go", "TestASuspendedApplicationBeginsNothing"},
+	{"So is what they send while the application is being suspended.", "portal/suspended_test.go", "TestNoActOvertakesASuspension"},
 	{"Its client's consultation goes on, and its tokens and codes work again after the resumption.",
 		"e2e/token_test.go", "TestASuspendedApplicationsConsultationFinishes"},
 	{"A lawyer suspended in a call writes its note, and is then signed out.",

@@ -136,7 +136,7 @@ const (
 func LawyersReasons() []Reason { return []Reason{ConflictOfInterest, NotMyField, Unavailable, busy} }
 
 // busy is a reason to decline an offer only.
-const busy Reason = "busy"
+const busy Reason = matching.ReasonBusy
 
 // Position is a place in a list: just after the item that it names.
 type Position struct {

@@ -26,8 +26,9 @@
 // the order of lawyer_pairs.idle_since. It is an instant to the microsecond, so two lawyers have the same one only if they
 // were made AVAILABLE together (simulated ones, after a start); then the identifier decides, and no count of who was served
 // least is kept for that: by the order alone the work of a pair is spread evenly. A lawyer who declined or withdrew is not
-// offered the same consultation again. One who missed it, or from whom it was taken, is offered it again [RepeatAfter] later at
-// the earliest: he may be the only one there is.
+// offered the same consultation again, but for one who declined because they were busy: the callback that is promised after
+// a search of 30 minutes may be theirs, [BusyFor] later at the earliest. One who missed it, or from whom it was taken, is
+// offered it again [RepeatAfter] later at the earliest: he may be the only one there is.
 //
 // Who is woken for work while nobody of its pair is there ([Service.Wake]): lawyers in their hours, and for what is due soon also
 // those on call; three at a time, each once for a consultation, after an hour again at the earliest, and three times a day at the

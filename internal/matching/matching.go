@@ -15,6 +15,10 @@ const ByHandTime = 2 * time.Minute
 // consultation again.
 const RepeatAfter = time.Minute
 
+// BusyFor is how long a lawyer who declined because they were busy is not asked again: longer than a search, and shorter than
+// the time that is left for a callback.
+const BusyFor = time.Hour
+
 // A search that goes badly is widened: from then on it asks [AtOnce] lawyers at a time, and the first who accepts has it.
 const (
 	AtOnce        = 3
@@ -24,6 +28,9 @@ const (
 
 // ReasonConflict is the reason of a decline that does not cost the lawyer his place in the queue.
 const ReasonConflict = "conflict_of_interest"
+
+// ReasonBusy is the reason of a decline that says nothing of the consultation: it bars its lawyer for [BusyFor], and not for good.
+const ReasonBusy = "busy"
 
 // ErrOfferGone means that the offer is not open any more, or is not this lawyer's.
 var ErrOfferGone = errors.New("the offer is gone")

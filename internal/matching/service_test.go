@@ -310,6 +310,32 @@ func TestDecliningCostsThePlaceUnlessItIsAConflictOfInterest(t *testing.T) {
 	}
 }
 
+// Who declines because they are busy is asked again an hour later, for the callback that was promised meanwhile. Any other
+// refusal counts for good.
+func TestWhoWasBusyIsAskedAgainAfterAnHour(t *testing.T) {
+	for _, reason := range []string{matching.ReasonBusy, "not_my_field", matching.ReasonConflict} {
+		t.Run(reason, func(t *testing.T) {
+			f := setUp(t)
+			l := f.online(1)
+			w := f.work(1)[0]
+			asked := f.mustOffer(w, l[0])
+			f.tx(func(tx postgres.Tx) error { _, err := f.match.Decline(f.ctx, tx, l[0], asked.ID, reason); return err })
+			again := func(after time.Duration) bool {
+				f.clock.Advance(after)
+				f.tx(func(tx postgres.Tx) error { return f.lawyers.Heartbeat(f.ctx, tx, l...) })
+				_, found := f.offer(w)
+				return found
+			}
+			if again(matching.BusyFor - time.Second) {
+				t.Error("asked again within an hour")
+			}
+			if again(2*time.Second) != (reason == matching.ReasonBusy) {
+				t.Error("asked again after an hour, or not")
+			}
+		})
+	}
+}
+
 // A miss costs a minute: the lawyer may be the only one there is. A refusal counts for good.
 func TestWhoMissedOrLostWorkIsAskedAgainAfterAMinute(t *testing.T) {
 	f := setUp(t)

@@ -41,9 +41,13 @@ func fromRow(r offerRow) Offer {
 
 // Barred is the condition that the lawyer of an offer o may not be offered its consultation; at is the placeholder of [Repeat].
 func Barred(at string) string {
-	return `(o.state = 'DECLINED' OR o.decline_reason IS NOT NULL
-	OR o.state IN ('EXPIRED', 'ACCEPTED') AND coalesce(o.returned_at, o.ended_at) > ` + at + `)`
+	return `(o.decline_reason <> '` + ReasonBusy + `' OR o.state = 'DECLINED' AND o.decline_reason IS NULL
+	OR o.state IN ('DECLINED', 'EXPIRED', 'ACCEPTED') AND coalesce(o.returned_at, o.ended_at)
+		+ CASE WHEN o.decline_reason = '` + ReasonBusy + `' THEN ` + busyLonger + ` ELSE interval '0' END > ` + at + `)`
 }
+
+// busyLonger is by how much [BusyFor] is longer than [RepeatAfter].
+var busyLonger = fmt.Sprintf("interval '%d seconds'", (BusyFor-RepeatAfter)/time.Second)
 
 // Repeat is the instant that [Barred] compares with: [RepeatAfter] ago.
 func Repeat(now time.Time) time.Time { return now.Add(-RepeatAfter) }
@@ -382,7 +386,8 @@ WITH chosen AS (
 			AND h.from_minute <= here.minute AND h.until_minute > here.minute))
 		AND NOT EXISTS (SELECT FROM lawyer_wakeups w WHERE w.lawyer_id = l.id AND (w.consultation_id = $4 OR w.woken_at > $8))
 		AND NOT EXISTS (SELECT FROM lawyer_wakeups w WHERE w.consultation_id = $4 AND w.woken_at > $9)
-		AND NOT EXISTS (SELECT FROM offers o WHERE o.consultation_id = $4 AND o.lawyer_id = l.id AND o.decline_reason IS NOT NULL)
+		AND NOT EXISTS (SELECT FROM offers o WHERE o.consultation_id = $4 AND o.lawyer_id = l.id
+			AND (o.decline_reason <> '`+ReasonBusy+`' OR o.decline_reason = '`+ReasonBusy+`' AND o.ended_at > $10))
 	ORDER BY before.times, l.idle_since DESC NULLS LAST, l.id LIMIT $6
 ), woken AS (
 	INSERT INTO lawyer_wakeups (consultation_id, lawyer_id, day, number, woken_at)
@@ -392,7 +397,7 @@ SELECT chosen.id, chosen.email, chosen.name, chosen.time_zone FROM chosen JOIN w
 
 func wake(ctx context.Context, tx postgres.Tx, w Work, soon bool) ([]Woken, error) {
 	woken, err := postgres.Query[Woken](ctx, tx, wakeSQL, tx.Now, w.Pair.Competence, w.Pair.Language, w.ConsultationID, soon,
-		wakeAtOnce, wakeDaily, tx.Now.Add(-wakeAgain), tx.Now.Add(-wakeNext))
+		wakeAtOnce, wakeDaily, tx.Now.Add(-wakeAgain), tx.Now.Add(-wakeNext), tx.Now.Add(-BusyFor))
 	if err != nil {
 		return nil, fmt.Errorf("choose lawyers to wake: %w", err)
 	}

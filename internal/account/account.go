@@ -47,4 +47,5 @@ type NewClient struct {
 	Name          string // 1 to 200 code points
 	Phone         string // any usual notation, French without a country code; empty for none
 	PhoneVerified bool
+	TimeZone      string // of the IANA database; empty: that of every new client
 }

@@ -17,27 +17,34 @@ import (
 
 const defaultRegion = "FR"
 
+// Check says what is wrong with a client to be, all of it: it returns [ErrInvalid].
+func Check(n NewClient) error {
+	_, err := checked(n)
+	return err
+}
+
 // checked returns n with every field in the form in which it is stored.
 func checked(n NewClient) (NewClient, error) {
-	var err error
+	if n.Phone == "" && n.PhoneVerified {
+		return n, fmt.Errorf("%w: a verified phone needs a number", ErrInvalid)
+	}
 	n.Name = norm.NFC.String(strings.TrimSpace(n.Name))
-	if issues := problem.Name("name", n.Name, maxNameLength); issues != nil {
+	issues := problem.Name("name", n.Name, maxNameLength)
+	var email, phone, zone error
+	n.Email, email = normalEmail(n.Email)
+	if n.Phone != "" {
+		n.Phone, phone = e164(n.Phone)
+	}
+	if n.TimeZone != "" {
+		_, zone = zoneOf(n.TimeZone)
+	}
+	for _, err := range []error{email, checkPassword(n.Password), phone, zone} {
+		issues = append(issues, problem.IssuesOf(err)...)
+	}
+	if issues != nil {
 		return n, problem.Refuse(ErrInvalid, issues...)
 	}
-	if n.Email, err = normalEmail(n.Email); err != nil {
-		return n, err
-	}
-	if err := checkPassword(n.Password); err != nil {
-		return n, err
-	}
-	if n.Phone == "" {
-		if n.PhoneVerified {
-			return n, fmt.Errorf("%w: a verified phone needs a number", ErrInvalid)
-		}
-		return n, nil
-	}
-	n.Phone, err = e164(n.Phone)
-	return n, err
+	return n, nil
 }
 
 var rulePassword = problem.DeclareRule("password.long", problem.IssueInvalidValue, "Passwords need %d to %d characters.")

@@ -42,6 +42,9 @@ func (s *Service) Create(ctx context.Context, tx postgres.Tx, n NewClient) (Clie
 	if postgres.IsUnique(err, "clients_email_key") {
 		return Client{}, ErrEmailTaken
 	}
+	if err == nil && n.TimeZone != "" {
+		row.TimeZone, err = n.TimeZone, updateTimeZone(ctx, tx, row.ID, n.TimeZone)
+	}
 	if err != nil {
 		return Client{}, err
 	}

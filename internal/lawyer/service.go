@@ -43,7 +43,7 @@ func (s *Service) Changed(tx postgres.Tx, lawyerID string) {
 func (s *Service) Create(ctx context.Context, tx postgres.Tx, n NewLawyer) (Lawyer, error) {
 	n.Email, n.Name = strings.TrimSpace(n.Email), strings.TrimSpace(n.Name)
 	n.Competences, n.Languages = distinct(n.Competences), distinct(n.Languages)
-	if err := check(n); err != nil {
+	if err := Check(n); err != nil {
 		return Lawyer{}, err
 	}
 	if err := checkCodes(ctx, tx, n.Competences, n.Languages); err != nil {
@@ -300,10 +300,11 @@ func checkPhone(number string) error {
 	return nil
 }
 
-func check(n NewLawyer) error {
-	issues := problem.Name("name", n.Name, maxName)
-	if !text.IsEmail(n.Email) {
-		issues = append(issues, problem.Address("email", n.Email))
+// Check says what is wrong with a lawyer to be, all of it: it returns [ErrInvalid].
+func Check(n NewLawyer) error {
+	issues := problem.Name("name", strings.TrimSpace(n.Name), maxName)
+	if email := strings.TrimSpace(n.Email); !text.IsEmail(email) {
+		issues = append(issues, problem.Address("email", email))
 	}
 	issues = append(issues, problem.IssuesOf(checkPhone(n.Phone))...)
 	if issues = append(issues, checkSkills(n.Competences, n.Languages)...); issues != nil {

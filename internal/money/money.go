@@ -21,3 +21,8 @@ func (c Cents) Format(language string) string {
 	}
 	return fmt.Sprintf("%s€%d.%02d", sign, v/100, v%100)
 }
+
+// Worded is an amount that a message names: pages write it in the language of the reader, everything else in English.
+type Worded struct{ Cents }
+
+func (w Worded) String() string { return w.Format("en") }

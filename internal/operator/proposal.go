@@ -144,6 +144,12 @@ func (s *Service) Close(ctx context.Context, by Act, consultationID string, why 
 	return p, err
 }
 
+var ruleMost = problem.DeclareRule("amount.most", problem.IssueInvalidValue, "%s is more than %s, the most that is possible here.")
+
+func moreThan(amount, most money.Cents) problem.Issue {
+	return ruleMost.At("amount", money.Worded{Cents: amount}, money.Worded{Cents: most})
+}
+
 // refundable is what is to be given back, of a consultation that allows it.
 func (s *Service) refundable(ctx context.Context, tx postgres.Tx, consultationID string,
 	amount money.Cents) (c consultation.Consultation, cents money.Cents, err error) {
@@ -158,8 +164,11 @@ func (s *Service) refundable(ctx context.Context, tx postgres.Tx, consultationID
 			return c, 0, ErrNoAmount
 		}
 	}
-	if c.Status != consultation.Completed || c.RefundedAt != nil || cents < 1 || cents > c.Price {
+	if c.Status != consultation.Completed || c.RefundedAt != nil || cents < 1 {
 		return c, 0, consultation.ErrNotRefundable
+	}
+	if cents > c.Price {
+		return c, 0, problem.Refuse(consultation.ErrNotRefundable, moreThan(cents, c.Price))
 	}
 	return c, cents, nil
 }
@@ -170,7 +179,7 @@ func (s *Service) Adjust(ctx context.Context, by Act, clientID string, amount mo
 	case amount == 0:
 		return p, ErrNoAmount
 	case amount > wallet.MaxAdjustment || amount < -wallet.MaxAdjustment:
-		return p, wallet.ErrTooMuch
+		return p, problem.Refuse(wallet.ErrTooMuch, moreThan(max(amount, -amount), wallet.MaxAdjustment))
 	}
 	err = s.DB.InTx(ctx, func(tx postgres.Tx) error {
 		if p, err = s.move(ctx, tx, &by, clientID, Proposal{Kind: Adjustment, Subject: clientID, Amount: amount}); err != nil {

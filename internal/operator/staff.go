@@ -12,6 +12,7 @@ import (
 	"partnerd/internal/lawyer"
 	"partnerd/internal/portal"
 	"partnerd/internal/postgres"
+	"partnerd/internal/problem"
 	"partnerd/internal/staff"
 )
 
@@ -119,6 +120,9 @@ func (s *Service) InviteOperator(ctx context.Context, by Act, n staff.NewPerson)
 // InviteLawyer registers a lawyer, who is offline until he goes on duty at the desk, and mails the invitation. The link is as that
 // of [Service.InviteOperator].
 func (s *Service) InviteLawyer(ctx context.Context, by Act, n lawyer.NewLawyer, language string) (l lawyer.Lawyer, link string, err error) {
+	if err := CheckLawyer(n); err != nil {
+		return l, "", err
+	}
 	if n.Phone, err = account.E164(n.Phone); err != nil {
 		return l, "", err
 	}
@@ -136,6 +140,22 @@ func (s *Service) InviteLawyer(ctx context.Context, by Act, n lawyer.NewLawyer, 
 		return by.Record(ctx, tx, "lawyer.invite", l.ID, map[string]any{"person": p.ID, "competences": n.Competences, "languages": n.Languages}, s.shown(link)...)
 	})
 	return l, strings.Join(s.shown(link), ""), err
+}
+
+// CheckLawyer says what is wrong with a lawyer to be, all of it: it returns [lawyer.ErrInvalid].
+func CheckLawyer(n lawyer.NewLawyer) error {
+	phone, err := account.E164(n.Phone)
+	issues := problem.IssuesOf(err)
+	n.Phone = phone
+	for _, i := range problem.IssuesOf(lawyer.Check(n)) {
+		if i.Path != "phone" {
+			issues = append(issues, i)
+		}
+	}
+	if issues == nil {
+		return nil
+	}
+	return problem.Refuse(lawyer.ErrInvalid, issues...)
 }
 
 // ReinvitePerson ends everything with which an operator or a person of a partner signs in, and mails a new invitation: see

@@ -51,6 +51,18 @@ type NewTestClient struct {
 	TimeZone      string      // of the IANA database; empty: the usual one
 }
 
+// account is what a test client is to the service.
+func (n NewTestClient) account(password string) account.NewClient {
+	a := account.NewClient{Email: strings.ToLower(rand.Text()[:12]) + "@" + clientsHost, Password: password, Name: n.Name, TimeZone: n.TimeZone}
+	if n.PhoneVerified {
+		a.Phone, a.PhoneVerified = testPhone, true
+	}
+	return a
+}
+
+// Check says what is wrong with a test client to be, all of it. Problem: VALIDATION_ERROR.
+func (n NewTestClient) Check() error { return problem.Invalid(account.Check(n.account(rand.Text()))) }
+
 // TestClient is a client whom an application made for itself.
 type TestClient struct {
 	ID, Email, Name string
@@ -78,18 +90,9 @@ func (c *Clients) Create(ctx context.Context, tx postgres.Tx, by, applicationID 
 }
 
 func (c *Clients) create(ctx context.Context, tx postgres.Tx, by, applicationID string, n NewTestClient, password string) (TestClient, error) {
-	a := account.NewClient{Email: strings.ToLower(rand.Text()[:12]) + "@" + clientsHost, Password: password, Name: n.Name}
-	if n.PhoneVerified {
-		a.Phone, a.PhoneVerified = testPhone, true
-	}
-	client, err := c.deps.Accounts.Create(ctx, tx, a)
+	client, err := c.deps.Accounts.Create(ctx, tx, n.account(password))
 	if err != nil {
 		return TestClient{}, problem.Invalid(err)
-	}
-	if n.TimeZone != "" {
-		if err := c.deps.Accounts.SetTimeZone(ctx, tx, client.ID, n.TimeZone); err != nil {
-			return TestClient{}, problem.Invalid(err)
-		}
 	}
 	if err := c.deps.Wallet.Open(ctx, tx, client.ID); err != nil {
 		return TestClient{}, err

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -16,6 +17,7 @@ import (
 	"partnerd/internal/consultation"
 	"partnerd/internal/oauth"
 	"partnerd/internal/postgres"
+	"partnerd/internal/problem"
 	"partnerd/internal/ratelimit"
 	"partnerd/internal/wallet"
 )
@@ -26,7 +28,33 @@ type field struct {
 	InputMode                     string
 	Value                         string
 	Hint, Fault                   string
+	FaultArgs                     []any
 	Focus                         bool
+}
+
+// require says so at each field that was sent empty, and tells whether one was.
+func require(fields []field, form url.Values) (missing bool) {
+	for i, f := range fields {
+		if sent := form.Get(f.ID); sent == "" || f.Type != "password" && strings.TrimSpace(sent) == "" {
+			fields[i].Fault, fields[i].Focus = "rule.required", !missing
+			missing = true
+		}
+	}
+	return missing
+}
+
+// refuse says at each field what err refuses of its value, by the rule and in the reader's language, and tells whether it
+// refuses any.
+func refuse(fields []field, err error) (refused bool) {
+	for _, issue := range problem.IssuesOf(err) {
+		at := slices.IndexFunc(fields, func(f field) bool { return f.ID == issue.Path })
+		if at < 0 || issue.Why == nil {
+			continue
+		}
+		fields[at].Fault, fields[at].FaultArgs, fields[at].Focus = "rule."+issue.Why.Rule.Key, issue.Why.Args, !refused
+		refused = true
+	}
+	return refused
 }
 
 // mine wraps a page of the signed-in client: everybody else is sent to sign in and comes back. A POST must come from a

@@ -42,6 +42,7 @@ type devAct struct {
 	Danger     bool
 	Ends       bool // it only ends or checks something, and goes on while the application is suspended
 	Fields     func(ctx context.Context, tx postgres.Tx, c devCall) ([]opsField, error)
+	Check      func(form url.Values) error                                           // as that of [opsAct]
 	Do         func(ctx context.Context, c devCall) (devDone, error)                 // sent twice it is as sent once; or
 	Once       func(ctx context.Context, tx postgres.Tx, c devCall) (devDone, error) // what has to be held to that, see once.go
 	Long       func(ctx context.Context, c devCall) (devDone, error)                 // the same, for what has transactions of its own
@@ -273,7 +274,7 @@ func sentAgain(list []opsField, form url.Values) []opsField {
 	return list
 }
 
-// offered refuses a form whose choices are not those that it offers.
+// offered refuses a form whose fields do not hold what they take, with everything that is wrong.
 func (p *Pages) offered(ctx context.Context, a devAct, call devCall) error {
 	if a.Fields == nil {
 		return nil
@@ -282,7 +283,11 @@ func (p *Pages) offered(ctx context.Context, a devAct, call devCall) error {
 	if err != nil {
 		return err
 	}
-	return choicesOf(fields, call.Form)
+	var domain []problem.Issue
+	if a.Check != nil {
+		domain = problem.IssuesOf(a.Check(call.Form))
+	}
+	return valuesOf(fields, call.Form, domain)
 }
 
 func (p *Pages) actOnDev(ctx context.Context, a devAct, call devCall) (devDone, error) {

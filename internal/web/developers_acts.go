@@ -119,7 +119,7 @@ func (p *Pages) devActs() []devAct {
 				return devDone{To: devPath(c.Of.ID, "deliveries", d.ID) + "?done=hook-test"}, err
 			}},
 		{Name: "signature", Ends: true, Path: page("webhooks", "signature"), Need: portal.Viewer, Back: page("webhooks"),
-			Fields: ask(opsField{Name: "header", Label: "dev.field.header", Hint: "dev.field.header.hint", Type: "lines"}, opsField{Name: "body", Label: "dev.field.body", Hint: "dev.field.body.hint", Type: "lines"}),
+			Fields: ask(opsField{Name: "header", Label: "dev.field.header", Hint: "dev.field.header.hint", Type: "lines"}, opsField{Name: "body", Label: "dev.field.body", Hint: "dev.field.body.hint", Type: "lines", Optional: true}),
 			Do: func(ctx context.Context, c devCall) (devDone, error) {
 				// A browser sends line breaks as CR LF, whatever was pasted.
 				got, err := p.deps.Webhooks.CheckSignature(ctx, p.deps.DB.Read(), c.Of.ID, signatureOf(c.Form.Get("header")), []byte(strings.ReplaceAll(c.Form.Get("body"), "\r\n", "\n")))
@@ -177,7 +177,8 @@ func newFields(_ context.Context, _ postgres.Tx, c devCall) ([]opsField, error) 
 }
 
 func hoursField() opsField {
-	return opsField{Name: "hours", Label: "ops.field.hours", Hint: "ops.field.hours.hint", Type: "number", Value: "24"}
+	return opsField{Name: "hours", Label: "ops.field.hours", Hint: "ops.field.hours.hint", Type: "number", Value: "24",
+		Most: int(application.MaxSecretOverlap.Hours())}
 }
 
 // endPrevious asks, while a previous secret works, whether the rotation may end it; otherwise it asks nothing.

@@ -76,7 +76,8 @@ func (p *Pages) devLiveActs(live, overview string) []devAct {
 	}
 	return append(acts, devAct{Name: "clock", Path: overview + "/clock", Need: portal.Developer, Back: overview,
 		Fields: func(context.Context, postgres.Tx, devCall) ([]opsField, error) {
-			return []opsField{{Name: "minutes", Of: "seconds", Label: "dev.field.minutes", Hint: "dev.field.minutes.hint", Type: "number", Value: "30"}}, nil
+			return []opsField{{Name: "minutes", Of: "seconds", Label: "dev.field.minutes", Hint: "dev.field.minutes.hint", Type: "number", Value: "30",
+				Least: 1, Most: maxMinutes}}, nil
 		},
 		Limit: ratelimit.Clock, PerMinute: ratelimit.AdvancesPerMinute, Long: func(ctx context.Context, c devCall) (devDone, error) {
 			minutes, err := wholeNumber(c.Form, "minutes", 1, maxMinutes)

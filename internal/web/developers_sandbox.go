@@ -2,7 +2,9 @@ package web
 
 import (
 	"context"
+	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/labstack/echo/v4"
@@ -151,16 +153,16 @@ func (p *Pages) devSandboxActs() []devAct {
 					{Name: "zone", Label: "dev.field.zone", Hint: "dev.field.zone.hint", Type: "text", Of: "timeZone", Optional: true},
 					{Name: "phone", Label: "dev.col.phone", Type: "checks", Options: []opsOption{{Value: "yes", Text: "dev.field.phone.yes", Key: true, Chosen: true}}}}, nil
 			},
+			Check: func(form url.Values) error {
+				_, err := testClientOf(form)
+				return err
+			},
 			Once: func(ctx context.Context, tx postgres.Tx, c devCall) (devDone, error) {
-				balance, err := amount(c.Form, "euros", false)
-				if err == nil && (balance < 0 || balance > maxTestEuros*100) {
-					err = refuseInput(ruleEuros, "euros", problem.Shown(c.Form.Get("euros")), maxTestEuros)
-				}
+				n, err := testClientOf(c.Form)
 				if err != nil {
 					return devDone{}, err
 				}
-				one, password, err := g.Clients.Create(ctx, tx, c.By.StaffID, c.Of.ID, sandbox.NewTestClient{Name: strings.TrimSpace(c.Form.Get("name")), PhoneVerified: c.Form.Get("phone") == "yes",
-					Balance: balance, TimeZone: strings.TrimSpace(c.Form.Get("zone"))})
+				one, password, err := g.Clients.Create(ctx, tx, c.By.StaffID, c.Of.ID, n)
 				return devDone{Secrets: []fact{{"ops.field.email", one.Email}, {"dev.password", password}}}, err
 			}},
 		{Name: "client-scenario", Path: page("clients", ":id", "scenario"), Need: portal.Developer, Back: page("clients"),
@@ -201,6 +203,21 @@ func (p *Pages) devSandboxActs() []devAct {
 				return devDone{}, g.Crews.Delete(ctx, c.By.StaffID, c.Of.ID, c.Subject)
 			}},
 	}
+}
+
+// testClientOf is the client that a form asks for, or everything that is wrong with it.
+func testClientOf(form url.Values) (sandbox.NewTestClient, error) {
+	n := sandbox.NewTestClient{Name: strings.TrimSpace(form.Get("name")), TimeZone: strings.TrimSpace(form.Get("zone")),
+		PhoneVerified: form.Get("phone") == "yes"}
+	var err error
+	n.Balance, err = amount(form, "euros", false)
+	if err == nil && (n.Balance < 0 || n.Balance > maxTestEuros*100) {
+		err = refuseInput(ruleEuros, "euros", problem.Shown(form.Get("euros")), maxTestEuros)
+	}
+	if issues := slices.Concat(problem.IssuesOf(err), problem.IssuesOf(n.Check())); issues != nil {
+		return n, problem.Refuse(errInput, issues...)
+	}
+	return n, nil
 }
 
 const maxTestEuros = 2000 // as much as the Sandbox API gives

@@ -126,8 +126,7 @@ func (p *Pages) join(c echo.Context) error {
 		v.Error = key
 		return p.showStaffForm(c, status, v)
 	}
-	if !pending.Known && strings.TrimSpace(form.Get("name")) == "" {
-		v.Fields[0].Fault, v.Fields[0].Focus = "signup.name.missing", true
+	if require(v.Fields, form) {
 		return p.showStaffForm(c, http.StatusUnprocessableEntity, v)
 	}
 	var session string
@@ -141,6 +140,8 @@ func (p *Pages) join(c echo.Context) error {
 		return p.deps.Staff.SetLanguage(ctx, tx, person.ID, p.language(c))
 	})
 	switch {
+	case errors.Is(err, staff.ErrInvalid) && refuse(v.Fields, err):
+		return p.showStaffForm(c, http.StatusUnprocessableEntity, v)
 	case errors.Is(err, staff.ErrInvalid):
 		v.Fields[1].Fault, v.Fields[1].Focus = passwordFault(err, "staff.password.length"), true
 		return p.showStaffForm(c, http.StatusUnprocessableEntity, v)

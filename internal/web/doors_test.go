@@ -21,16 +21,9 @@ func TestDoorsNameEveryFormAndEveryAct(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	doors, exist := string(must(os.ReadFile("../../openapi/spec/doors.md"))), map[string]bool{}
-	d, e := f.pages.deps, echo.New()
-	box := must(seal.OpenBox(must(seal.NewKey())))
-	jobs := must(queue.New(f.db, slog.New(slog.DiscardHandler)))
-	const site = "https://partners.example" // passkeys need a name
-	d.SelfService = must(account.NewSelfService(account.SelfServiceDeps{DB: f.db, Accounts: f.accounts, Box: box, Queue: jobs, Mail: f.post, BaseURL: site}))
-	d.Staff = must(staff.New(staff.Deps{DB: f.db, Box: box, Queue: jobs, Mail: f.post, BaseURL: site}))
-	must(New(d)).Register(e)
-	for _, r := range e.Routes() {
-		if r.Method == http.MethodPost && !strings.HasPrefix(r.Path, operatorDesk+"/") {
-			exist["page:"+r.Path] = true
+	for _, path := range f.posts() {
+		if !strings.HasPrefix(path, operatorDesk+"/") {
+			exist["page:"+path] = true
 		}
 	}
 	for _, a := range f.pages.opsActs() {
@@ -50,4 +43,21 @@ func TestDoorsNameEveryFormAndEveryAct(t *testing.T) {
 			t.Errorf("doors.md names %s, which does not exist", door)
 		}
 	}
+}
+
+// posts are the paths of all forms.
+func (f *fixture) posts() (paths []string) {
+	d, e := f.pages.deps, echo.New()
+	box := must(seal.OpenBox(must(seal.NewKey())))
+	jobs := must(queue.New(f.db, slog.New(slog.DiscardHandler)))
+	const site = "https://partners.example" // passkeys need a name
+	d.SelfService = must(account.NewSelfService(account.SelfServiceDeps{DB: f.db, Accounts: f.accounts, Box: box, Queue: jobs, Mail: f.post, BaseURL: site}))
+	d.Staff = must(staff.New(staff.Deps{DB: f.db, Box: box, Queue: jobs, Mail: f.post, BaseURL: site}))
+	must(New(d)).Register(e)
+	for _, r := range e.Routes() {
+		if r.Method == http.MethodPost {
+			paths = append(paths, r.Path)
+		}
+	}
+	return paths
 }

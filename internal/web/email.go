@@ -34,10 +34,13 @@ func (p *Pages) requestEmail(c echo.Context, client *account.Client) error {
 	if wait := p.attempt(c.Request().Context(), from(c, "mail", mailsPerAddress), try{"e-mail of " + client.ID, mailsPerAccount}); wait > 0 {
 		return tooMany(c, wait)
 	}
+	v := emailView(client, email)
+	if require(v.Fields, form) {
+		return p.showForm(c, http.StatusUnprocessableEntity, "email.title", v)
+	}
 	wait, err := p.withPresent(c, client, func(tx postgres.Tx) error {
 		return p.deps.SelfService.RequestEmail(ctx, tx, client.ID, email, form.Get("present"), p.language(c))
 	})
-	v := emailView(client, email)
 	switch {
 	case wait > 0:
 		return tooMany(c, wait)
@@ -47,8 +50,7 @@ func (p *Pages) requestEmail(c echo.Context, client *account.Client) error {
 	case errors.Is(err, account.ErrSameEmail):
 		v.Fields[0].Fault, v.Fields[0].Focus = "email.same", true
 		return p.showForm(c, http.StatusUnprocessableEntity, "email.title", v)
-	case errors.Is(err, account.ErrInvalid):
-		v.Fields[0].Fault, v.Fields[0].Focus = "signup.invalid", true
+	case errors.Is(err, account.ErrInvalid) && refuse(v.Fields, err):
 		return p.showForm(c, http.StatusUnprocessableEntity, "email.title", v)
 	case err != nil:
 		return fmt.Errorf("request change of e-mail address: %w", err)

@@ -109,7 +109,7 @@ func TestFaultsOfAnAddressStayInTheForm(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	b := f.browser().signIn("client@example.com")
-	b.askEmail("nonsense", testPassword).want(t, http.StatusUnprocessableEntity, "Enter an e-mail address like", `value="nonsense"`, "<title>Error: change your e-mail address", "autofocus")
+	b.askEmail("nonsense", testPassword).want(t, http.StatusUnprocessableEntity, "“nonsense” is not an email address.", `value="nonsense"`, "<title>Error: change your e-mail address", "autofocus")
 	b.askEmail("client@example.com", testPassword).want(t, http.StatusUnprocessableEntity, "This is your e-mail address already")
 	p := b.askEmail("new@example.com", "wrong")
 	p.want(t, http.StatusUnprocessableEntity, "not your present password", `value="new@example.com"`)

@@ -74,11 +74,13 @@ func dated(form url.Values, name, layout string, otherwise *problem.Rule) (time.
 	return t, nil
 }
 
+// toTheMinute is how a browser sends a date and time.
+const toTheMinute = "2006-01-02T15:04"
+
 // rangeOf reads two instants of a form.
 func rangeOf(form url.Values) (from, to time.Time, err error) {
-	const minute = "2006-01-02T15:04"
-	from, err = dated(form, "from", minute, ruleInstant)
-	to, otherwise := dated(form, "to", minute, ruleInstant)
+	from, err = dated(form, "from", toTheMinute, ruleInstant)
+	to, otherwise := dated(form, "to", toTheMinute, ruleInstant)
 	return from, to, bothRefused(err, otherwise)
 }
 
@@ -94,21 +96,62 @@ func bothRefused(all ...error) error {
 	return problem.Refuse(errInput, issues...)
 }
 
-// choicesOf refuses what is chosen of a form and is none of its choices.
-func choicesOf(fields []opsField, form url.Values) error {
+// valuesOf refuses a form with everything that is wrong with it: what its fields refuse, each by its type, and what the
+// domain refuses of the fields that they take.
+func valuesOf(fields []opsField, form url.Values, domain []problem.Issue) error {
 	var issues []problem.Issue
+	refused := map[string]bool{}
 	for _, f := range fields {
-		for _, sent := range form[f.Name] {
-			chosen := func(o opsOption) bool { return o.Value == sent }
-			if (f.Type == "select" || f.Type == "checks") && !slices.ContainsFunc(f.Options, chosen) {
-				issues = append(issues, problem.Choice(f.Name, sent))
-			}
+		own := f.refuses(form)
+		issues, refused[f.Name] = append(issues, own...), own != nil
+	}
+	for _, i := range domain {
+		f := fault{}
+		if f.place(fields, i.Path); f.Field == "" || !refused[f.Field] {
+			issues = append(issues, i)
 		}
 	}
 	if issues == nil {
 		return nil
 	}
 	return problem.Refuse(errInput, issues...)
+}
+
+// refuses says what the field takes by its type: one that must be filled in and is not, a choice that it does not offer, and
+// what is no number, date or address.
+func (f opsField) refuses(form url.Values) (issues []problem.Issue) {
+	sent := strings.TrimSpace(form.Get(f.Name))
+	var err error
+	switch {
+	case f.Type == "shown":
+	case f.Type == "select" || f.Type == "checks":
+		return f.choices(form[f.Name])
+	case sent == "" && !f.Optional:
+		return []problem.Issue{problem.RuleRequired.At(f.Name)}
+	case sent == "":
+	case f.Type == "number":
+		_, err = wholeNumber(form, f.Name, f.Least, f.Most)
+	case f.Type == "date":
+		_, err = dated(form, f.Name, time.DateOnly, ruleDay)
+	case f.Type == "datetime-local":
+		_, err = dated(form, f.Name, toTheMinute, ruleInstant)
+	case f.Type == "email" && !text.IsEmail(sent):
+		return []problem.Issue{problem.Address(f.Name, sent)}
+	}
+	return problem.IssuesOf(err)
+}
+
+// choices refuses what is chosen and not offered, and an empty choice where there has to be one: a single box may be left empty.
+func (f opsField) choices(chosen []string) (issues []problem.Issue) {
+	if len(chosen) == 0 && !f.Optional && (f.Type == "select" || len(f.Options) > 1) {
+		return []problem.Issue{problem.RuleRequired.At(f.Name)}
+	}
+	for _, sent := range chosen {
+		if !slices.ContainsFunc(f.Options, func(o opsOption) bool { return o.Value == sent }) {
+			issues = append(issues, problem.Choice(f.Name, sent))
+		}
+	}
+	return issues
 }
 
 // said are refusals of the domain that have words of their own, with the field that they are about, if the form has it. The

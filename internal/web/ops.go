@@ -47,6 +47,7 @@ type opsAct struct {
 	Danger     bool // it ends something or moves money
 	Tells      told // who gets a mail about it, or why nobody does
 	Fields     func(ctx context.Context, tx postgres.Tx, c opsCall) ([]opsField, error)
+	Check      func(form url.Values) error // what the domain refuses of the values, said with what the fields refuse; nil: Do says it
 	Do         func(ctx context.Context, c opsCall) (opsDone, error)
 	Back       func(subject string) string   // the page it was asked for from
 	Secrets    []string                      // keys of the names of what it shows once
@@ -90,6 +91,7 @@ type opsField struct {
 	Optional          bool
 	Known             []string // values that the browser suggests
 	Max               int      // characters; 0: no bound
+	Least, Most       int      // of a number
 	Of                string   // what the domain calls it, when that is not its name
 	Faults            []fault  // of what was sent
 }
@@ -378,9 +380,6 @@ func (p *Pages) doAct(c echo.Context, s staff.Session, a opsAct) error {
 	if !auditEntry.MatchString(call.By.Entry) {
 		return statusError(http.StatusBadRequest)
 	}
-	if issues := problem.Line("reason", call.By.Reason, maxReason, inSentence); issues != nil {
-		return p.showAct(c, http.StatusUnprocessableEntity, s, a, opsActView{}, problem.Refuse(errInput, issues...))
-	}
 	ctx := c.Request().Context()
 	r := formRequest(s.ID, call.By.Entry, c.Request().URL.Path, form)
 	to, err := p.sentBefore(ctx, r)
@@ -407,16 +406,21 @@ func (p *Pages) doAct(c echo.Context, s staff.Session, a opsAct) error {
 	return p.showAct(c, http.StatusUnprocessableEntity, s, a, opsActView{}, err)
 }
 
-// actOn acts on a form whose choices are those that it offers.
+// actOn acts on a form whose fields hold what they take; a form that does not is refused with everything that is wrong.
 func (p *Pages) actOn(ctx context.Context, a opsAct, call opsCall) (opsDone, error) {
+	var fields []opsField
 	if a.Fields != nil {
-		fields, err := a.Fields(ctx, p.deps.DB.Read(), call)
-		if err != nil {
+		var err error
+		if fields, err = a.Fields(ctx, p.deps.DB.Read(), call); err != nil {
 			return opsDone{}, err
 		}
-		if err := choicesOf(fields, call.Form); err != nil {
-			return opsDone{}, err
-		}
+	}
+	domain := problem.Line("reason", call.By.Reason, maxReason, inSentence)
+	if a.Check != nil {
+		domain = append(domain, problem.IssuesOf(a.Check(call.Form))...)
+	}
+	if err := valuesOf(fields, call.Form, domain); err != nil {
+		return opsDone{}, err
 	}
 	return a.Do(postgres.Resting(ctx, operator.Right{Person: call.By.Actor, Roles: a.Roles}), call)
 }

@@ -3,6 +3,7 @@ package web
 import (
 	"context"
 	"errors"
+	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -121,7 +122,8 @@ func (p *Pages) opsActs() []opsAct {
 				return opsDone{}, err
 			}},
 
-		{Name: "invite-lawyer", Path: opsPath("lawyers", "invite"), Roles: only(operator.InvitesOthers), Tells: toldInvited, Fresh: true, Secrets: theLink, Back: backToSection("lawyers"), Fields: p.newLawyerFields, Do: p.inviteLawyer},
+		{Name: "invite-lawyer", Path: opsPath("lawyers", "invite"), Roles: only(operator.InvitesOthers), Tells: toldInvited, Fresh: true, Secrets: theLink, Back: backToSection("lawyers"), Fields: p.newLawyerFields,
+			Check: func(form url.Values) error { return operator.CheckLawyer(lawyerOf(form)) }, Do: p.inviteLawyer},
 		{Name: "reinvite-lawyer", Path: at("lawyers", "reinvite"), Roles: only(operator.InvitesOthers), Tells: toldLawyer, Fresh: true, Danger: true, Secrets: theLink, Back: lawyers, Do: p.reinviteLawyer},
 		{Name: "skills", Path: at("lawyers", "skills"), Roles: only(staff.Support, staff.Security), Tells: toldLawyer, Back: lawyers, Fields: p.skillFields,
 			Do: func(ctx context.Context, c opsCall) (opsDone, error) {
@@ -265,7 +267,7 @@ func (p *Pages) refundFields(ctx context.Context, tx postgres.Tx, c opsCall) ([]
 		cents = got.Price
 	}
 	return []opsField{{Name: "amount", Label: "ops.field.amount", Hint: "ops.field.refund.hint", Type: "text",
-		Value: amountInput(cents, c.Lang)}}, err
+		Value: amountInput(cents, c.Lang), Optional: true}}, err
 }
 
 // proposalFields shows what is decided about, and by whom it was proposed.
@@ -393,9 +395,13 @@ func (p *Pages) newLawyerFields(ctx context.Context, tx postgres.Tx, c opsCall) 
 }
 
 func (p *Pages) inviteLawyer(ctx context.Context, c opsCall) (opsDone, error) {
-	l, _, err := p.deps.Operator.InviteLawyer(ctx, c.By, lawyer.NewLawyer{Email: c.Form.Get("email"), Name: c.Form.Get("name"), Phone: c.Form.Get("phone"),
-		Competences: c.Form["competences"], Languages: c.Form["languages"]}, c.Form.Get("tongue"))
+	l, _, err := p.deps.Operator.InviteLawyer(ctx, c.By, lawyerOf(c.Form), c.Form.Get("tongue"))
 	return opsDone{opsPath("lawyers", l.ID) + "?done=invite-lawyer"}, err
+}
+
+func lawyerOf(form url.Values) lawyer.NewLawyer {
+	return lawyer.NewLawyer{Email: form.Get("email"), Name: form.Get("name"), Phone: form.Get("phone"),
+		Competences: form["competences"], Languages: form["languages"]}
 }
 
 func (p *Pages) dutyFields(ctx context.Context, tx postgres.Tx, c opsCall) ([]opsField, error) {
@@ -494,8 +500,10 @@ func settingsFields(a application.Application) []opsField {
 		{Name: "redirects", Label: "ops.field.redirects", Hint: "ops.field.redirects.hint", Type: "lines", Of: "redirectUris", Value: strings.Join(a.RedirectURIs, "\n")},
 		scopes,
 		{Name: "contact", Label: "ops.field.contact", Type: "email", Of: "contactEmail", Value: a.ContactEmail, Optional: true},
-		{Name: "rate", Label: "ops.field.rate", Hint: "ops.field.rate.hint", Type: "number", Value: strconv.Itoa(a.RatePerMinute)},
-		{Name: "clientrate", Label: "ops.field.clientrate", Of: "clientRate", Hint: "ops.field.rate.hint", Type: "number", Value: strconv.Itoa(a.ClientRatePerMinute)},
+		{Name: "rate", Label: "ops.field.rate", Hint: "ops.field.rate.hint", Type: "number", Value: strconv.Itoa(a.RatePerMinute),
+			Most: application.MaxRate},
+		{Name: "clientrate", Label: "ops.field.clientrate", Of: "clientRate", Hint: "ops.field.rate.hint", Type: "number", Value: strconv.Itoa(a.ClientRatePerMinute),
+			Most: application.MaxRate},
 	}
 }
 

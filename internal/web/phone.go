@@ -101,12 +101,23 @@ func (p *Pages) showPhone(c echo.Context, status int, client *account.Client, nu
 
 // sendCode texts a code to the number.
 func (p *Pages) sendCode(c echo.Context, client *account.Client) error {
-	number := c.Request().PostForm.Get("phone")
+	ctx, number := c.Request().Context(), c.Request().PostForm.Get("phone")
+	verified, err := p.deps.SelfService.MaskedPhone(ctx, p.deps.DB.Read(), client.ID)
+	if err != nil {
+		return err
+	}
+	var faults phoneFaults
 	e164, err := account.E164(number)
 	if err != nil {
-		return p.showPhone(c, http.StatusUnprocessableEntity, client, number, phoneFaults{number: "phone.invalid"})
+		faults.number = "phone.invalid"
 	}
-	ctx, texts := c.Request().Context(), try{"code to " + id.DigestOf(e164).String(), codesPerNumber}
+	if verified != "" && c.Request().PostForm.Get("present") == "" {
+		faults.present = "rule.required"
+	}
+	if faults != (phoneFaults{}) {
+		return p.showPhone(c, http.StatusUnprocessableEntity, client, number, faults)
+	}
+	texts := try{"code to " + id.DigestOf(e164).String(), codesPerNumber}
 	if wait := p.attempt(ctx, from(c, "code", codesPerAddress), texts); wait > 0 {
 		return tooMany(c, wait)
 	}

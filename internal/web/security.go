@@ -70,6 +70,10 @@ func (p *Pages) withPresent(c echo.Context, client *account.Client, change func(
 
 func (p *Pages) changePassword(c echo.Context, client *account.Client) error {
 	form, ctx := c.Request().PostForm, c.Request().Context()
+	sent := []field{presentPasswordField(""), newPasswordField()}
+	if require(sent, form) {
+		return p.showSecurity(c, http.StatusUnprocessableEntity, client, sent[0].Fault, sent[1].Fault)
+	}
 	var known string
 	wait, err := p.withPresent(c, client, func(tx postgres.Tx) error {
 		now, err := p.deps.SelfService.ChangePassword(ctx, tx, client.ID, form.Get("present"), form.Get("password"), p.cookie(c, sessionCookie), p.language(c))

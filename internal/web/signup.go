@@ -87,16 +87,11 @@ func (p *Pages) signUp(c echo.Context) error {
 	if wait := p.attempt(c.Request().Context(), from(c, "mail", mailsPerAddress), try{"sign-up account " + digest(email), mailsPerAccount}); wait > 0 {
 		return tooMany(c, wait)
 	}
-	if strings.TrimSpace(form.Get("name")) == "" {
-		v.Fields[0].Fault, v.Fields[0].Focus = "signup.name.missing", true
-		return p.showForm(c, http.StatusUnprocessableEntity, "signup.title", v)
-	}
 	ctx := c.Request().Context()
 	err := p.deps.DB.InTx(ctx, func(tx postgres.Tx) error {
 		return p.deps.SelfService.RequestSignUp(ctx, tx, account.SignUp{Email: email, Name: form.Get("name"), Next: v.Hidden["next"]}, p.language(c))
 	})
-	if errors.Is(err, account.ErrInvalid) {
-		v.Fields[1].Fault, v.Fields[1].Focus = "signup.invalid", true
+	if errors.Is(err, account.ErrInvalid) && refuse(v.Fields, err) {
 		return p.showForm(c, http.StatusUnprocessableEntity, "signup.title", v)
 	}
 	if err != nil {

@@ -102,6 +102,11 @@ func (p *Pages) showStaffSecurity(c echo.Context, status int, s staff.Session, f
 func (p *Pages) changeStaffPassword(c echo.Context, s staff.Session) error {
 	form := c.Request().PostForm
 	ctx := c.Request().Context()
+	sent := []field{presentPasswordField(""), newPasswordField()}
+	if require(sent, form) {
+		faults := map[string]string{"present": sent[0].Fault, "password": sent[1].Fault}
+		return p.showStaffSecurity(c, http.StatusUnprocessableEntity, s, faults)
+	}
 	wait, err := p.withSecret(c, "present", s.Person.ID, func(tx postgres.Tx) error {
 		return p.deps.Staff.ChangePassword(ctx, tx, s.Person.ID, form.Get("present"), form.Get("password"), s.ID)
 	})

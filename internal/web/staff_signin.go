@@ -116,6 +116,9 @@ func (p *Pages) staffLogin(c echo.Context) error {
 		v.Error = "login.stale"
 		return p.showStaffForm(c, http.StatusForbidden, v)
 	}
+	if require(v.Fields, form) {
+		return p.showStaffForm(c, http.StatusUnprocessableEntity, v)
+	}
 	g, err := p.staffGuess(c, email)
 	if err != nil {
 		return err

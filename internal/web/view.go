@@ -78,6 +78,17 @@ func newViews(stylePath string, s site) (*views, error) {
 	return v, nil
 }
 
+// localized writes the amounts among args in a language.
+func localized(lang string, args []any) []any {
+	args = slices.Clone(args)
+	for i, a := range args {
+		if amount, ok := a.(money.Worded); ok {
+			args[i] = amount.Format(lang)
+		}
+	}
+	return args
+}
+
 // page is the template of a page in one of the languages.
 func (v *views) page(lang, name string) (*template.Template, error) {
 	v.mu.Lock()
@@ -108,8 +119,8 @@ func (v *views) execute(w io.Writer, lang, name string, data any) error {
 
 func functions(lang string, texts text.Catalogue, stylePath string, s site) template.FuncMap {
 	return template.FuncMap{
-		"t":       func(key string, args ...any) (any, error) { return wording(texts, lang, key, args) },
-		"ts":      func(key string, args []any) (any, error) { return wording(texts, lang, key, args) },
+		"t":       func(key string, args ...any) (any, error) { return wording(texts, lang, key, localized(lang, args)) },
+		"ts":      func(key string, args []any) (any, error) { return wording(texts, lang, key, localized(lang, args)) },
 		"style":   func() string { return stylePath },
 		"site":    func() site { return s },
 		"euro":    func(c money.Cents) string { return c.Format(lang) },

@@ -90,7 +90,7 @@ func TestPlatformRequestBodiesAreClosedAndResponsesOpen(t *testing.T) {
 }
 
 // ofThePlatform are the codes about what only an application has, with their status.
-var ofThePlatform = map[string]string{"PREVIOUS_SECRET_ACTIVE": "409", "PORTAL_REQUIRED": "403"}
+var ofThePlatform = map[string]string{"PREVIOUS_SECRET_ACTIVE": "409", "NO_PREVIOUS_SECRET": "409", "PORTAL_REQUIRED": "403"}
 
 // A client library for errors and events of one API serves the other.
 func TestThePlatformSpeaksTheWordsOfThePartnerAPI(t *testing.T) {

@@ -283,20 +283,25 @@ type appRotateCmd struct {
 
 // endPrevious is the flag of both rotations.
 type endPrevious struct {
-	EndPrevious bool `help:"End the previous secret, if it still works. Without this flag, such a rotation is refused."`
+	EndPrevious  bool `xor:"previous" help:"End the previous secret, if it still works. Without a flag, such a rotation is refused."`
+	KeepPrevious bool `xor:"previous" help:"End the current secret immediately, and keep the previous one until its time."`
 }
 
 // told names the flag that answers the refusal.
 func (endPrevious) told(err error) error {
 	if errors.Is(err, problem.ErrPreviousSecret) {
-		return fmt.Errorf("%w (here: --end-previous)", err)
+		return fmt.Errorf("%w (here: --end-previous, --keep-previous)", err)
 	}
 	return err
 }
 
 func (c *appRotateCmd) Run(ctx context.Context, cfg *app.Config) error {
 	return with(ctx, cfg, func(a *app.App) error {
-		secret, until, err := a.Operator.RotateApplicationSecret(ctx, c.by(), c.App, application.Rotation{Overlap: c.Overlap, EndPrevious: c.EndPrevious})
+		r := application.Rotation{Overlap: c.Overlap, EndPrevious: c.EndPrevious, KeepPrevious: c.KeepPrevious}
+		if r.KeepPrevious { // the default of the flag is not meant
+			r.Overlap = 0
+		}
+		secret, until, err := a.Operator.RotateApplicationSecret(ctx, c.by(), c.App, r)
 		if err != nil {
 			return c.told(unknown(err, c.App))
 		}

@@ -95,7 +95,8 @@ type webhookRotateCmd struct {
 
 func (c *webhookRotateCmd) Run(ctx context.Context, cfg *app.Config) error {
 	return with(ctx, cfg, func(a *app.App) error {
-		secret, until, err := a.Operator.RotateWebhookSecret(ctx, act{By: c.By, Reason: c.Reason}.by(), c.Application, c.EndPrevious)
+		secret, until, err := a.Operator.RotateWebhookSecret(ctx, act{By: c.By, Reason: c.Reason}.by(), c.Application,
+			webhook.Rotation{EndPrevious: c.EndPrevious, KeepPrevious: c.KeepPrevious})
 		if err != nil {
 			return c.told(err)
 		}

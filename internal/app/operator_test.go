@@ -60,7 +60,7 @@ func TestActsOfOperatorsAreAudited(t *testing.T) {
 			return o.SetWebhookURL(ctx, by, made.ClientID, "https://crm.example/hooks", false)
 		},
 		"webhook.rotate_secret": func(by operator.Act) error {
-			_, _, err := o.RotateWebhookSecret(ctx, by, made.ClientID, true)
+			_, _, err := o.RotateWebhookSecret(ctx, by, made.ClientID, webhook.Rotation{EndPrevious: true})
 			return err
 		},
 		"webhook.enable":      func(by operator.Act) error { return o.EnableWebhooks(ctx, by, made.ClientID) },

@@ -380,3 +380,69 @@ func TestParallelRotationsAreOne(t *testing.T) {
 		t.Errorf("%d rotations, the secret in use: %v", done.Load(), err)
 	}
 }
+
+// A current secret that leaked is replaced at once, while the previous one, which is still deployed, works until its time.
+func TestTheCurrentSecretIsReplacedWhileThePreviousOneStays(t *testing.T) {
+	t.Parallel()
+	clk := clock.NewManual(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))
+	db, s := dbtest.NewWithClock(t, clk), New()
+	a, old := create(t, db, demo)
+	rotate := func(r Rotation) (string, error) { return s.RotateSecret(t.Context(), db.Read(), a.ID, r) }
+	works := func(secret string) bool {
+		_, err := s.Authenticate(t.Context(), db.Read(), a.ID, secret)
+		return err == nil
+	}
+	if _, err := rotate(Rotation{KeepPrevious: true}); !errors.Is(err, problem.ErrNoPreviousSecret) || !works(old) {
+		t.Errorf("without a previous secret: %v; the current one works: %t", err, works(old))
+	}
+	leaked, err := rotate(Rotation{Overlap: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range []Rotation{{KeepPrevious: true, Overlap: time.Hour}, {KeepPrevious: true, EndPrevious: true}} {
+		if _, err := rotate(r); !errors.Is(err, ErrInvalid) || problem.IssuesOf(err)[0].Path != "keepPrevious" {
+			t.Errorf("%+v: %v", r, err)
+		}
+	}
+	clk.Advance(time.Minute)
+	fresh, err := rotate(Rotation{KeepPrevious: true})
+	if err != nil || !works(old) || works(leaked) || !works(fresh) {
+		t.Errorf("%v; old works: %t, leaked: %t, new: %t", err, works(old), works(leaked), works(fresh))
+	}
+	clk.Advance(59 * time.Minute)
+	if works(old) || !works(fresh) {
+		t.Errorf("after the overlap: old works: %t, new: %t", works(old), works(fresh))
+	}
+	if _, err := rotate(Rotation{KeepPrevious: true}); !errors.Is(err, problem.ErrNoPreviousSecret) || !works(fresh) {
+		t.Errorf("after the overlap: %v; the current one works: %t", err, works(fresh))
+	}
+}
+
+// Whatever order rotations come in, a secret that is to stay stays: the current one is replaced at once only beside another.
+func TestReplacingAtOnceNeverEndsTheOnlySecret(t *testing.T) {
+	t.Parallel()
+	db, s := dbtest.New(t), New()
+	for range 10 {
+		a, old := create(t, db, demo)
+		var all sync.WaitGroup
+		for i := range 6 {
+			r := Rotation{KeepPrevious: true}
+			if i == 3 {
+				r = Rotation{Overlap: time.Hour}
+			}
+			all.Go(func() {
+				err := db.InTx(t.Context(), func(tx postgres.Tx) error {
+					_, err := s.RotateSecret(t.Context(), tx, a.ID, r)
+					return err
+				})
+				if err != nil && !errors.Is(err, problem.ErrNoPreviousSecret) {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		if _, err := s.Authenticate(t.Context(), db.Read(), a.ID, old); err != nil {
+			t.Fatalf("the secret that every program has: %v", err)
+		}
+	}
+}

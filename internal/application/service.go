@@ -123,23 +123,35 @@ var ruleOverlap = problem.DeclareRule("overlap", problem.IssueInvalidValue, "Sec
 type Rotation struct {
 	Overlap     time.Duration // for how long the current secret goes on working, 0 to [MaxSecretOverlap]
 	EndPrevious bool          // ends the secret before the current one, should it still work
+	// KeepPrevious replaces the current secret at once, for example because it leaked. The one before it works until its
+	// time: only while it does, without Overlap and EndPrevious.
+	KeepPrevious bool
 }
+
+var ruleKeep = problem.DeclareRule("secret.keep", problem.IssueInvalidValue,
+	"Keeping the previous secret ends the current one immediately: choose no overlap, and do not end the previous secret.")
 
 // RotateSecret gives the application a new secret; the current one works for the overlap more. There are never more than
 // two, so a previous secret that still works is in the way unless r ends it. It returns [ErrInvalid],
-// [problem.ErrNotFound] and [problem.ErrPreviousSecret].
+// [problem.ErrNotFound], [problem.ErrPreviousSecret] and [problem.ErrNoPreviousSecret].
 func (s *Service) RotateSecret(ctx context.Context, tx postgres.Tx, applicationID string, r Rotation) (secret string, err error) {
 	if r.Overlap < 0 || r.Overlap > MaxSecretOverlap {
 		return "", problem.Refuse(ErrInvalid, ruleOverlap.At("overlapSeconds", int(MaxSecretOverlap.Hours()/24)))
 	}
+	if r.KeepPrevious && (r.EndPrevious || r.Overlap > 0) {
+		return "", problem.Refuse(ErrInvalid, ruleKeep.At("keepPrevious"))
+	}
 	secret = tx.NewSecret("sk")
-	done, err := updateSecret(ctx, tx, applicationID, id.DigestOf(secret), tx.Now.Add(r.Overlap), r.EndPrevious)
+	done, err := updateSecret(ctx, tx, applicationID, id.DigestOf(secret), r)
 	if err != nil || done {
 		return secret, err
 	}
 	a, err := s.Get(ctx, tx, applicationID)
 	if err != nil {
 		return "", err
+	}
+	if r.KeepPrevious {
+		return "", problem.ErrNoPreviousSecret
 	}
 	return "", problem.PreviousSecretWorks(*a.PreviousSecretUntil)
 }

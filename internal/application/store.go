@@ -116,15 +116,20 @@ func updateApplication(ctx context.Context, tx postgres.Tx, applicationID string
 	return nil
 }
 
-// updateSecret changes nothing of an application whose previous secret still works, unless that one is to end.
-func updateSecret(ctx context.Context, tx postgres.Tx, applicationID string, secret id.Digest, previousUntil time.Time, end bool) (done bool, err error) {
+// updateSecret changes nothing of an application whose previous secret still works, unless that one is to end or to stay;
+// and nothing where it is to stay and no longer works.
+func updateSecret(ctx context.Context, tx postgres.Tx, applicationID string, secret id.Digest, r Rotation) (done bool, err error) {
 	q := gorm.G[applicationRow](tx.Gorm(ctx)).Where("id = ?", applicationID)
-	if !end {
-		q = q.Where("previous_secret_until IS NULL OR previous_secret_until <= ?", tx.Now)
+	change := map[string]any{"secret_hash": secret, "updated_at": tx.Now}
+	if r.KeepPrevious {
+		q = q.Where("previous_secret_until > ?", tx.Now)
+	} else {
+		change["previous_secret_hash"], change["previous_secret_until"] = gorm.Expr("secret_hash"), tx.Now.Add(r.Overlap)
+		if !r.EndPrevious {
+			q = q.Where("previous_secret_until IS NULL OR previous_secret_until <= ?", tx.Now)
+		}
 	}
-	n, err := q.Set(clause.Assignments(map[string]any{
-		"previous_secret_hash": gorm.Expr("secret_hash"), "previous_secret_until": previousUntil, "secret_hash": secret, "updated_at": tx.Now,
-	})).Update(ctx)
+	n, err := q.Set(clause.Assignments(change)).Update(ctx)
 	if err != nil {
 		return false, fmt.Errorf("update secret of application: %w", err)
 	}

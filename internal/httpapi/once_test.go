@@ -1,12 +1,14 @@
 package httpapi_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 )
 
 // Every write of the contract that is sent twice with a key is done once and answers the same, secrets included. An
@@ -125,6 +127,41 @@ func TestARotationDuringTheOverlapIsRefused(t *testing.T) {
 	h.call(me, "POST", root+"/endpoint/rotate-secret?endPrevious=true", nil).want(t, 200, "")
 	h.call(me, "POST", root+"/application/rotate-secret", object{"overlapSeconds": 3600, "endPrevious": true}).want(t, 200, "")
 	h.call(me, "GET", root+"/application", nil).want(t, 401, "UNAUTHORIZED")
+}
+
+// A current secret that leaked is replaced at once, and the previous one stays until its time. Without one it is refused.
+func TestTheCurrentSecretIsReplacedWhileThePreviousOneStays(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, plenty)
+	app, me, _ := h.application("")
+	rotate, keep := root+"/application/rotate-secret", object{"overlapSeconds": 0, "keepPrevious": true}
+	sign := root + "/endpoint/rotate-secret"
+	h.call(me, "POST", rotate, keep).want(t, 409, "NO_PREVIOUS_SECRET")
+	h.call(me, "POST", sign+"?keepPrevious=true", nil).want(t, 409, "NO_PREVIOUS_SECRET")
+	first := h.call(me, "POST", rotate, object{"overlapSeconds": 3600}).want(t, 200, "")
+	signed := h.call(me, "POST", sign, nil).want(t, 200, "")
+	refused := h.call(me, "POST", rotate, object{"overlapSeconds": 3600, "keepPrevious": true}).want(t, 422, "VALIDATION_ERROR")
+	if !strings.Contains(refused.raw, `"path":"keepPrevious"`) {
+		t.Error(refused.raw)
+	}
+	h.call(me, "POST", sign+"?keepPrevious=true&endPrevious=true", nil).want(t, 400, "INVALID_REQUEST")
+	h.clock.Advance(time.Minute)
+	for path, before := range map[string]answer{rotate: first, sign + "?keepPrevious=true": signed} {
+		var body any
+		if path == rotate {
+			body = keep
+		}
+		kept := h.call(me, "POST", path, body).want(t, 200, "")
+		if kept.body["secret"] == before.body["secret"] || kept.body["previousSecretUntil"] != before.body["previousSecretUntil"] {
+			t.Errorf("%s: %s after %s", path, kept.raw, before.raw)
+		}
+		entry := h.entries(app)[0]
+		if details, err := json.Marshal(entry.Details); err != nil || !strings.Contains(string(details), `"keptPrevious":true`) {
+			t.Errorf("%s: the audit has %+v: %v", path, entry, err)
+		}
+	}
+	h.call(me, "GET", root+"/application", nil).want(t, 200, "") // deployed since before
+	h.call(app+":"+first.body["secret"].(string), "GET", root+"/application", nil).want(t, 401, "UNAUTHORIZED")
 }
 
 // A rejected enum value is answered with the accepted values, separated by commas.

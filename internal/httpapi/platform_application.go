@@ -36,7 +36,8 @@ func (p platform) UpdateApplication(ctx context.Context, r server.UpdateApplicat
 
 // RotateClientSecret answers POST /api/platform/v1/application/rotate-secret.
 func (p platform) RotateClientSecret(ctx context.Context, r server.RotateClientSecretRequestObject) (server.RotateClientSecretResponseObject, error) {
-	how := application.Rotation{Overlap: time.Duration(r.Body.OverlapSeconds) * time.Second, EndPrevious: r.Body.EndPrevious != nil && *r.Body.EndPrevious}
+	how := application.Rotation{Overlap: time.Duration(r.Body.OverlapSeconds) * time.Second,
+		EndPrevious: r.Body.EndPrevious != nil && *r.Body.EndPrevious, KeepPrevious: r.Body.KeepPrevious != nil && *r.Body.KeepPrevious}
 	return p.run(ctx, func(tx postgres.Tx) (int, any, error) {
 		secret, until, err := p.deps.Portal.RotateSecret(ctx, tx, itself(ctx), how)
 		return http.StatusOK, models.RotatedSecret{Secret: secret, PreviousSecretUntil: clock.Stamp(until)}, problem.Invalid(err)

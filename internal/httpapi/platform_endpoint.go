@@ -41,7 +41,8 @@ func (p platform) SetEndpoint(ctx context.Context, r server.SetEndpointRequestOb
 // RotateSecret answers POST /api/platform/v1/endpoint/rotate-secret.
 func (p platform) RotateSecret(ctx context.Context, r server.RotateSecretRequestObject) (server.RotateSecretResponseObject, error) {
 	return p.run(ctx, func(tx postgres.Tx) (int, any, error) {
-		secret, until, err := p.deps.Portal.RotateWebhookSecret(ctx, tx, itself(ctx), *r.Params.EndPrevious)
+		how := webhook.Rotation{EndPrevious: *r.Params.EndPrevious, KeepPrevious: *r.Params.KeepPrevious}
+		secret, until, err := p.deps.Portal.RotateWebhookSecret(ctx, tx, itself(ctx), how)
 		return http.StatusOK, models.RotatedSecret{Secret: secret, PreviousSecretUntil: clock.Stamp(until)}, err
 	})
 }

@@ -98,7 +98,7 @@ func (s *Service) SuspendApplication(ctx context.Context, by Act, applicationID 
 	return after, err
 }
 
-// RotateApplicationSecret gives an application a new secret, and tells until when the current one works; see
+// RotateApplicationSecret gives an application a new secret, and tells until when another one works; see
 // [application.Service.RotateSecret].
 func (s *Service) RotateApplicationSecret(ctx context.Context, by Act, applicationID string, r application.Rotation) (secret string, until time.Time, err error) {
 	err = s.DB.InTx(ctx, func(tx postgres.Tx) error {
@@ -106,10 +106,18 @@ func (s *Service) RotateApplicationSecret(ctx context.Context, by Act, applicati
 		if secret, err = s.Applications.RotateSecret(ctx, tx, applicationID, r); err != nil {
 			return err
 		}
-		if err := s.tellPartner(ctx, tx, applicationID, "secret", until.Format("2006-01-02 15:04 UTC")); err != nil {
+		what := "secret"
+		if r.KeepPrevious {
+			a, err := s.Applications.Get(ctx, tx, applicationID)
+			if err != nil {
+				return err
+			}
+			what, until = "secret.replaced", *a.PreviousSecretUntil
+		}
+		if err := s.tellPartner(ctx, tx, applicationID, what, until.Format("2006-01-02 15:04 UTC")); err != nil {
 			return err
 		}
-		return by.Record(ctx, tx, "application.rotate_secret", applicationID, rotated{until, r.EndPrevious}, secret)
+		return by.Record(ctx, tx, "application.rotate_secret", applicationID, rotated{until, r.EndPrevious, r.KeepPrevious}, secret)
 	})
 	return secret, until, err
 }
@@ -118,6 +126,7 @@ func (s *Service) RotateApplicationSecret(ctx context.Context, by Act, applicati
 type rotated struct {
 	PreviousSecretUntil time.Time `json:"previousSecretUntil"`
 	EndedPrevious       bool      `json:"endedPrevious,omitempty"`
+	KeptPrevious        bool      `json:"keptPrevious,omitempty"` // the current one ended
 }
 
 // RotateSigningKey adds a key that signs access tokens; see [oauth.Service.RotateSigningKey].

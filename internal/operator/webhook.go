@@ -35,18 +35,26 @@ func (s *Service) SetWebhookURL(ctx context.Context, by Act, applicationID, url 
 	})
 }
 
-// RotateWebhookSecret replaces the signing secret, and tells until when the current one signs, too. Problems: see
+// RotateWebhookSecret replaces the signing secret, and tells until when another one signs, too. Problems: see
 // [webhook.Service.RotateSecret].
-func (s *Service) RotateWebhookSecret(ctx context.Context, by Act, applicationID string, endPrevious bool) (secret string, until time.Time, err error) {
+func (s *Service) RotateWebhookSecret(ctx context.Context, by Act, applicationID string, r webhook.Rotation) (secret string, until time.Time, err error) {
 	err = s.DB.InTx(ctx, func(tx postgres.Tx) error {
 		until = tx.Now.Add(webhook.SecretOverlap)
-		if secret, err = s.Webhooks.RotateSecret(ctx, tx, applicationID, endPrevious); err != nil {
+		if secret, err = s.Webhooks.RotateSecret(ctx, tx, applicationID, r); err != nil {
 			return err
 		}
-		if err := s.tellPartner(ctx, tx, applicationID, "signing", until.Format("2006-01-02 15:04 UTC")); err != nil {
+		what := "signing"
+		if r.KeepPrevious {
+			e, err := s.Webhooks.Endpoint(ctx, tx, applicationID)
+			if err != nil {
+				return err
+			}
+			what, until = "signing.replaced", *e.PreviousSecretUntil
+		}
+		if err := s.tellPartner(ctx, tx, applicationID, what, until.Format("2006-01-02 15:04 UTC")); err != nil {
 			return err
 		}
-		return by.Record(ctx, tx, "webhook.rotate_secret", applicationID, rotated{until, endPrevious}, secret)
+		return by.Record(ctx, tx, "webhook.rotate_secret", applicationID, rotated{until, r.EndPrevious, r.KeepPrevious}, secret)
 	})
 	return secret, until, err
 }

@@ -204,15 +204,22 @@ func (s *Service) tellChange(ctx context.Context, tx postgres.Tx, by Caller, bef
 // noticeTime is how mails write a time.
 const noticeTime = "2006-01-02 15:04 UTC"
 
-// RotateSecret gives an application a new client secret and tells until when the current one works. Faults: [ErrForbidden]
-// and those of [application.Service.RotateSecret].
+// RotateSecret gives an application a new client secret and tells until when another one works: the current one, or the one
+// before it where r keeps that. Faults: [ErrForbidden] and those of [application.Service.RotateSecret].
 func (s *Service) RotateSecret(ctx context.Context, tx postgres.Tx, by Caller, r application.Rotation) (secret string, until time.Time, err error) {
 	until = tx.Now.Add(r.Overlap)
 	err = s.actIn(ctx, tx, by, "application.rotate_secret", func(a application.Application) (any, error) {
 		if secret, err = s.deps.Applications.RotateSecret(ctx, tx, a.ID, r); err != nil {
 			return nil, err
 		}
-		return rotated{until, r.EndPrevious}, s.tell(ctx, tx, by, a, "secret.rotated")
+		what := "secret.rotated"
+		if r.KeepPrevious {
+			if a, err = s.deps.Applications.Get(ctx, tx, a.ID); err != nil {
+				return nil, err
+			}
+			what, until = "secret.replaced", *a.PreviousSecretUntil
+		}
+		return rotated{until, r.EndPrevious, r.KeepPrevious}, s.tell(ctx, tx, by, a, what)
 	})
 	return secret, until, err
 }
@@ -221,6 +228,7 @@ func (s *Service) RotateSecret(ctx context.Context, tx postgres.Tx, by Caller, r
 type rotated struct {
 	PreviousSecretUntil time.Time `json:"previousSecretUntil"`
 	EndedPrevious       bool      `json:"endedPrevious,omitempty"`
+	KeptPrevious        bool      `json:"keptPrevious,omitempty"` // the current one ended
 }
 
 // EndPreviousSecret ends the overlap of the last rotation at once. It returns [ErrForbidden] or NOT_FOUND.

@@ -42,15 +42,23 @@ func (s *Service) SetWebhookURL(ctx context.Context, by Caller, url string) erro
 	})
 }
 
-// RotateWebhookSecret replaces the signing secret and tells until when the current one signs, too. Faults: [ErrForbidden]
-// and those of [webhook.Service.RotateSecret].
-func (s *Service) RotateWebhookSecret(ctx context.Context, tx postgres.Tx, by Caller, endPrevious bool) (secret string, until time.Time, err error) {
+// RotateWebhookSecret replaces the signing secret and tells until when another one signs, too: the current one, or the one
+// before it where r keeps that. Faults: [ErrForbidden] and those of [webhook.Service.RotateSecret].
+func (s *Service) RotateWebhookSecret(ctx context.Context, tx postgres.Tx, by Caller, r webhook.Rotation) (secret string, until time.Time, err error) {
 	until = tx.Now.Add(webhook.SecretOverlap)
 	err = s.actIn(ctx, tx, by, "webhook.rotate_secret", func(a application.Application) (any, error) {
-		if secret, err = s.deps.Webhooks.RotateSecret(ctx, tx, a.ID, endPrevious); err != nil {
+		if secret, err = s.deps.Webhooks.RotateSecret(ctx, tx, a.ID, r); err != nil {
 			return nil, err
 		}
-		return rotated{until, endPrevious}, s.tell(ctx, tx, by, a, "signing.rotated")
+		what := "signing.rotated"
+		if r.KeepPrevious {
+			e, err := s.deps.Webhooks.Endpoint(ctx, tx, a.ID)
+			if err != nil {
+				return nil, err
+			}
+			what, until = "signing.replaced", *e.PreviousSecretUntil
+		}
+		return rotated{until, r.EndPrevious, r.KeepPrevious}, s.tell(ctx, tx, by, a, what)
 	})
 	return secret, until, err
 }

@@ -83,6 +83,8 @@ var (
 	ErrUnavailable      = Declare(Unavailable, "UNAVAILABLE", "The service cannot answer right now; try again.")
 	// ErrPreviousSecret refuses a rotation that would end a secret which may be the one in production.
 	ErrPreviousSecret = Declare(Conflict, "PREVIOUS_SECRET_ACTIVE", "The previous secret still works, and a rotation would end it.")
+	// ErrNoPreviousSecret refuses to end the current secret at once when no other would work.
+	ErrNoPreviousSecret = Declare(Conflict, "NO_PREVIOUS_SECRET", "No previous secret works, so there is none to keep. Rotate without `keepPrevious`.")
 )
 
 // Error implements error.
@@ -133,5 +135,5 @@ func As(err error) (*Error, bool) {
 // PreviousSecretWorks is [ErrPreviousSecret] that says until when.
 func PreviousSecretWorks(until time.Time) error {
 	return ErrPreviousSecret.Because("The previous secret works until %s, and a rotation would end it now. "+
-		"Deploy the current secret first, or set `endPrevious` to true.", until.UTC().Format(time.RFC3339))
+		"Deploy the current secret first, or set `endPrevious` or `keepPrevious` to true.", until.UTC().Format(time.RFC3339))
 }

@@ -221,7 +221,7 @@ func TestPhoneIsVerifiedOnThePage(t *testing.T) {
 		t.Error("the first number asks for the password")
 	}
 	b.get("/account/phone").want(t, 200, `autocomplete="current-password"`, "/password/forgot")
-	number("06 39 98 00 03").want(t, http.StatusUnprocessableEntity, "not your present password", `value="06 39 98 00 03"`, "<title>Error: phone number")
+	number("06 39 98 00 03").want(t, http.StatusUnprocessableEntity, "A value is required.", `value="06 39 98 00 03"`, "<title>Error: phone number")
 	b.send("/account/phone", "/account/phone", "phone", "06 39 98 00 03", "present", testPassword).wantRedirect(t, http.StatusSeeOther, "/account/phone?done=sent")
 }
 

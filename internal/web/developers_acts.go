@@ -2,6 +2,7 @@ package web
 
 import (
 	"context"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -55,8 +56,7 @@ func (p *Pages) devActs() []devAct {
 				if err != nil {
 					return devDone{}, err
 				}
-				secret, _, err := o.RotateSecret(ctx, tx, c.By,
-					application.Rotation{Overlap: time.Duration(hours) * time.Hour, EndPrevious: c.Form.Get("end") == "yes"})
+				secret, _, err := o.RotateSecret(ctx, tx, c.By, rotationOf(c.Form, hours))
 				return devDone{Secrets: []fact{{"ops.secret.client", secret}}}, err
 			}},
 		{Name: "secret-end", Ends: true, Path: page("secret", "end"), Need: portal.Developer, Fresh: true, Danger: true, Back: page(), Do: simply(o.EndPreviousSecret)},
@@ -80,7 +80,8 @@ func (p *Pages) devActs() []devAct {
 				return endPrevious(tx.Now, e.PreviousSecretUntil), err
 			},
 			Once: func(ctx context.Context, tx postgres.Tx, c devCall) (devDone, error) {
-				secret, _, err := o.RotateWebhookSecret(ctx, tx, c.By, c.Form.Get("end") == "yes")
+				secret, _, err := o.RotateWebhookSecret(ctx, tx, c.By,
+					webhook.Rotation{EndPrevious: c.Form.Get("end") == "yes", KeepPrevious: c.Form.Get("end") == "newest"})
 				return devDone{Secrets: []fact{{"ops.secret.webhook", secret}}}, err
 			}},
 		{Name: "hook-enable", Path: page("webhooks", "enable"), Need: portal.Developer, Back: page("webhooks"),
@@ -181,14 +182,23 @@ func hoursField() opsField {
 		Most: int(application.MaxSecretOverlap.Hours())}
 }
 
-// endPrevious asks, while a previous secret works, whether the rotation may end it; otherwise it asks nothing.
+// rotationOf is the rotation of a client secret that a form asks for. When the newest secret ends now, there is no overlap.
+func rotationOf(form url.Values, hours int) application.Rotation {
+	if form.Get("end") == "newest" {
+		return application.Rotation{KeepPrevious: true}
+	}
+	return application.Rotation{Overlap: time.Duration(hours) * time.Hour, EndPrevious: form.Get("end") == "yes"}
+}
+
+// endPrevious asks, while a previous secret works, which of the two the rotation ends; otherwise it asks nothing.
 func endPrevious(now time.Time, until *time.Time) []opsField {
 	if until == nil || !now.Before(*until) {
 		return nil
 	}
 	works := opsField{Label: "ops.field.previous", Type: "shown", At: until}
-	return []opsField{works, {Name: "end", Label: "ops.field.end", Hint: "ops.field.end.hint", Type: "checks",
-		Options: []opsOption{{Value: "yes", Text: "ops.field.end.yes", Key: true}}}}
+	return []opsField{works, {Name: "end", Label: "ops.field.end", Hint: "ops.field.end.hint", Type: "select", Of: "keepPrevious",
+		Options: []opsOption{{Text: "ops.field.end.choose", Key: true}, {Value: "yes", Text: "ops.field.end.yes", Key: true},
+			{Value: "newest", Text: "ops.field.end.newest", Key: true}}}}
 }
 
 func roleField(chosen portal.Role) opsField {

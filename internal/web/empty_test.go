@@ -180,3 +180,35 @@ func TestSeveralBadValuesAreAllNamed(t *testing.T) {
 	w.get("/ops?lang=fr")
 	w.post(opsPath("consultations", other.ID, "refund"), act).want(t, http.StatusUnprocessableEntity, "30,00\u00a0€ dépasse 20,00\u00a0€")
 }
+
+// While a previous secret works, the form to replace one asks which of the two ends; the newest one can be replaced at once.
+func TestTheNewestSecretIsReplacedOnThePage(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.portalOf()
+	w := f.member(portal.Owner)
+	for _, path := range []string{devPath(f.app.ID, "secret"), devPath(f.app.ID, "webhooks", "secret")} {
+		send := func(end string) page {
+			form := w.get(path).form(path)
+			form.Set("hours", "1")
+			form.Set("end", end)
+			p := w.post(path, form)
+			if again := w.post(path, form); p.StatusCode == http.StatusSeeOther && again.Header.Get("Location") != p.Header.Get("Location") {
+				t.Errorf("%s sent twice leads to %s and %s", path, p.Header.Get("Location"), again.Header.Get("Location"))
+			}
+			return p
+		}
+		if p := send(""); p.StatusCode != http.StatusSeeOther {
+			t.Fatalf("%s: %d\n%s", path, p.StatusCode, p.body)
+		}
+		w.get(path).want(t, http.StatusOK, "Which secret ends now", "The current secret, for example because it leaked")
+		send("").want(t, http.StatusUnprocessableEntity, `id="end-fault"`, "choose which of the two ends now")
+		before := must(f.pages.deps.Applications.Get(t.Context(), f.db.Read(), f.app.ID)).PreviousSecretUntil
+		if p := send("newest"); p.StatusCode != http.StatusSeeOther {
+			t.Errorf("%s: %d\n%s", path, p.StatusCode, p.body)
+		}
+		if after := must(f.pages.deps.Applications.Get(t.Context(), f.db.Read(), f.app.ID)).PreviousSecretUntil; !after.Equal(*before) {
+			t.Errorf("%s: the previous secret works until %s, and before until %s", path, after, before)
+		}
+	}
+}

@@ -143,7 +143,8 @@ func (f opsField) refuses(form url.Values) (issues []problem.Issue) {
 
 // choices refuses what is chosen and not offered, and an empty choice where there has to be one: a single box may be left empty.
 func (f opsField) choices(chosen []string) (issues []problem.Issue) {
-	if len(chosen) == 0 && !f.Optional && (f.Type == "select" || len(f.Options) > 1) {
+	none := slices.ContainsFunc(f.Options, func(o opsOption) bool { return o.Value == "" })
+	if len(chosen) == 0 && !f.Optional && !none && (f.Type == "select" || len(f.Options) > 1) {
 		return []problem.Issue{problem.RuleRequired.At(f.Name)}
 	}
 	for _, sent := range chosen {
@@ -172,7 +173,7 @@ var said = []struct {
 	{consultation.ErrNotAssignable, "ops.fault.assign", ""},
 	{consultation.ErrLawyerUnable, "ops.fault.unable", "lawyer"}, {lawyer.ErrNotFound, "ops.fault.nolawyer", "lawyer"},
 	{lawyer.ErrSuspended, "ops.fault.suspended", "lawyer"}, {portal.ErrMember, "dev.fault.member", "email"},
-	{problem.ErrPreviousSecret, "ops.fault.previous", ""}, {portal.ErrLastOwner, "dev.fault.owner", ""}, {portal.ErrTooMany, "dev.fault.many", ""},
+	{problem.ErrPreviousSecret, "ops.fault.previous", "end"}, {problem.ErrNoPreviousSecret, "ops.fault.noprevious", ""}, {portal.ErrLastOwner, "dev.fault.owner", ""}, {portal.ErrTooMany, "dev.fault.many", ""},
 	{lawyer.ErrUnknownBar, "ops.fault.bar", "bar"}, {lawyer.ErrBarTaken, "ops.fault.bartaken", "number"},
 	{lawyer.ErrBarNumber, "ops.fault.barnumber", "number"},
 	{operator.ErrErased, "ops.fault.erased", ""}, {payment.ErrNothingToRefund, "ops.fault.nothingback", ""}, {portal.ErrSuspended, "dev.fault.suspended", ""}, {sandbox.ErrLimit, "dev.fault.limit", ""}, {problem.ErrUnavailable, "dev.fault.unavailable", ""},

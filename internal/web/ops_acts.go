@@ -167,8 +167,7 @@ func (p *Pages) opsActs() []opsAct {
 				if err != nil {
 					return opsDone{}, err
 				}
-				_, _, err = o.RotateApplicationSecret(ctx, c.By, c.Subject,
-					application.Rotation{Overlap: time.Duration(hours) * time.Hour, EndPrevious: c.Form.Get("end") == "yes"})
+				_, _, err = o.RotateApplicationSecret(ctx, c.By, c.Subject, rotationOf(c.Form, hours))
 				return opsDone{}, err
 			}},
 		{Name: "suspend-application", Path: at("applications", "suspend"), Roles: only(staff.Security), Tells: toldPartner, Fresh: true, Danger: true, Back: applications,

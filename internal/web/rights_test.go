@@ -24,7 +24,7 @@ func TestNoActOfAnOperatorOutlivesTheRight(t *testing.T) {
 		return []staff.Role{staff.Support}
 	}
 	for _, a := range f.pages.opsActs() {
-		a.Fields = nil
+		a.Fields, a.Check = nil, nil
 		done := 0
 		a.Do = func(ctx context.Context, _ opsCall) (opsDone, error) {
 			return opsDone{}, f.db.InTx(ctx, func(tx postgres.Tx) error {

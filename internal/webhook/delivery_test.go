@@ -383,7 +383,7 @@ func TestRotationSignsWithBothSecretsForADay(t *testing.T) {
 	w.run(w.svc)
 	var fresh string
 	w.tx(func(tx postgres.Tx) (err error) {
-		fresh, err = w.svc.RotateSecret(t.Context(), tx, app, false)
+		fresh, err = w.svc.RotateSecret(t.Context(), tx, app, Rotation{})
 		return err
 	})
 	w.emit(c, 1, creation[0])
@@ -448,5 +448,48 @@ func TestTheLogIsTheApplicationsOwnAndPages(t *testing.T) {
 	err = w.db.InTx(t.Context(), func(tx postgres.Tx) error { return w.svc.SetURL(t.Context(), tx, app, "ftp://crm.example") })
 	if p, ok := problem.As(err); !ok || !errors.Is(err, problem.ErrValidation) || p.Issues[0].Code != problem.IssueInvalidURL {
 		t.Errorf("a bad URL: %v", err)
+	}
+}
+
+// A signing secret that leaked is replaced at once, while the previous one, which receivers still check with, signs until its time.
+func TestTheCurrentSigningSecretIsReplacedWhileThePreviousOneStays(t *testing.T) {
+	t.Parallel()
+	clk := clock.NewManual(time.Date(2026, 5, 4, 9, 30, 0, 0, time.UTC))
+	w := newWorld(t, clk, sandbox())
+	r := newReceiver(t, status(http.StatusOK))
+	app, old := w.application(r.URL)
+	rotate := func(how Rotation) (secret string, err error) {
+		err = w.db.InTx(t.Context(), func(tx postgres.Tx) (err error) {
+			secret, err = w.svc.RotateSecret(t.Context(), tx, app, how)
+			return err
+		})
+		return secret, err
+	}
+	if _, err := rotate(Rotation{KeepPrevious: true}); !errors.Is(err, problem.ErrNoPreviousSecret) {
+		t.Errorf("without a previous secret: %v", err)
+	}
+	if _, err := rotate(Rotation{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := rotate(Rotation{KeepPrevious: true, EndPrevious: true}); !errors.Is(err, problem.ErrMalformed) {
+		t.Errorf("kept and ended: %v", err)
+	}
+	clk.Advance(time.Hour)
+	fresh, err := rotate(Rotation{KeepPrevious: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, at := range []time.Duration{0, SecretOverlap - time.Hour} {
+		clk.Advance(at)
+		if err := w.svc.ProveURL(t.Context(), app, r.URL); err != nil {
+			t.Fatal(err)
+		}
+		p := r.seen()[len(r.seen())-1]
+		if err := Verify(fresh, p.header.Get(HeaderSignature), p.body, p.at); err != nil {
+			t.Errorf("new secret: %v", err)
+		}
+		if signs := Verify(old, p.header.Get(HeaderSignaturePrevious), p.body, p.at) == nil; signs != (at == 0) {
+			t.Errorf("after %s more the previous secret signs: %t", at, signs)
+		}
 	}
 }

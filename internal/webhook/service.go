@@ -231,22 +231,38 @@ func (s *Service) EnableEndpoint(ctx context.Context, tx postgres.Tx, applicatio
 	return nil
 }
 
+// Rotation is how a signing secret is replaced.
+type Rotation struct {
+	EndPrevious bool // ends the secret before the current one, should it still sign
+	// KeepPrevious replaces the current secret at once, for example because it leaked. The one before it signs until its
+	// time: only while it does, and without EndPrevious.
+	KeepPrevious bool
+}
+
+var ruleKeep = problem.DeclareRule("signing.keep", problem.IssueInvalidValue, "Keep the previous secret or end it, not both.")
+
 // RotateSecret replaces the signing secret and returns the new one; for [SecretOverlap] a second header carries the
-// signature by the current one. A previous secret that still signs is in the way, unless endPrevious ends it. Problems:
-// NOT_FOUND, PREVIOUS_SECRET_ACTIVE.
-func (s *Service) RotateSecret(ctx context.Context, tx postgres.Tx, applicationID string, endPrevious bool) (secret string, err error) {
+// signature by the current one. A previous secret that still signs is in the way, unless r ends it or keeps it. Problems:
+// INVALID_REQUEST, NOT_FOUND, PREVIOUS_SECRET_ACTIVE, NO_PREVIOUS_SECRET.
+func (s *Service) RotateSecret(ctx context.Context, tx postgres.Tx, applicationID string, r Rotation) (secret string, err error) {
+	if r.KeepPrevious && r.EndPrevious {
+		return "", problem.ErrMalformed.With(ruleKeep.At("keepPrevious"))
+	}
 	secret = tx.NewSecret(secretPrefix)
 	sealed, err := s.box.Seal(secretPlace(applicationID), []byte(secret))
 	if err != nil {
 		return "", err
 	}
-	done, err := rotateSecret(ctx, tx, applicationID, sealed, tx.Now.Add(SecretOverlap), endPrevious)
+	done, err := rotateSecret(ctx, tx, applicationID, sealed, r)
 	if err != nil || done {
 		return secret, err
 	}
 	e, err := s.Endpoint(ctx, tx, applicationID)
 	if err != nil {
 		return "", err
+	}
+	if r.KeepPrevious {
+		return "", problem.ErrNoPreviousSecret
 	}
 	return "", problem.PreviousSecretWorks(*e.PreviousSecretUntil)
 }

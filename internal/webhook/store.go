@@ -167,14 +167,20 @@ func enableEndpoint(ctx context.Context, tx postgres.Tx, applicationID string) e
 	return changed(int(r.RowsAffected), applicationID, r.Error)
 }
 
-// rotateSecret changes nothing of an endpoint whose previous secret still signs, unless that one is to end.
-func rotateSecret(ctx context.Context, tx postgres.Tx, applicationID string, secretSealed []byte, previousUntil time.Time, end bool) (done bool, err error) {
+// rotateSecret changes nothing of an endpoint whose previous secret still signs, unless that one is to end or to stay; and
+// nothing where it is to stay and no longer signs.
+func rotateSecret(ctx context.Context, tx postgres.Tx, applicationID string, secretSealed []byte, how Rotation) (done bool, err error) {
 	q := tx.Gorm(ctx).Model(&endpointRow{}).Where("application_id = ?", applicationID)
-	if !end {
-		q = q.Where("previous_secret_until IS NULL OR previous_secret_until <= ?", tx.Now)
+	change := map[string]any{"secret_sealed": secretSealed, "updated_at": tx.Now}
+	if how.KeepPrevious {
+		q = q.Where("previous_secret_until > ?", tx.Now)
+	} else {
+		change["previous_secret_sealed"], change["previous_secret_until"] = gorm.Expr("secret_sealed"), tx.Now.Add(SecretOverlap)
+		if !how.EndPrevious {
+			q = q.Where("previous_secret_until IS NULL OR previous_secret_until <= ?", tx.Now)
+		}
 	}
-	r := q.Updates(map[string]any{
-		"previous_secret_sealed": gorm.Expr("secret_sealed"), "previous_secret_until": previousUntil, "secret_sealed": secretSealed, "updated_at": tx.Now})
+	r := q.Updates(change)
 	if r.Error != nil {
 		return false, fmt.Errorf("rotate webhook secret of %s: %w", applicationID, r.Error)
 	}

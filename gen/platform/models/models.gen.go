@@ -87,6 +87,7 @@ const (
 	ErrorCodeINTERNALERROR         ErrorCode = "INTERNAL_ERROR"
 	ErrorCodeINVALIDREQUEST        ErrorCode = "INVALID_REQUEST"
 	ErrorCodeMETHODNOTALLOWED      ErrorCode = "METHOD_NOT_ALLOWED"
+	ErrorCodeNOPREVIOUSSECRET      ErrorCode = "NO_PREVIOUS_SECRET"
 	ErrorCodeNOTFOUND              ErrorCode = "NOT_FOUND"
 	ErrorCodePORTALREQUIRED        ErrorCode = "PORTAL_REQUIRED"
 	ErrorCodePREVIOUSSECRETACTIVE  ErrorCode = "PREVIOUS_SECRET_ACTIVE"
@@ -108,6 +109,8 @@ func (e ErrorCode) Valid() bool {
 	case ErrorCodeINVALIDREQUEST:
 		return true
 	case ErrorCodeMETHODNOTALLOWED:
+		return true
+	case ErrorCodeNOPREVIOUSSECRET:
 		return true
 	case ErrorCodeNOTFOUND:
 		return true
@@ -297,6 +300,7 @@ func (e RateLimitedErrorCode) Valid() bool {
 const (
 	SecretConflictErrorCodeIDEMPOTENCYCONFLICT   SecretConflictErrorCode = "IDEMPOTENCY_CONFLICT"
 	SecretConflictErrorCodeIDEMPOTENCYINPROGRESS SecretConflictErrorCode = "IDEMPOTENCY_IN_PROGRESS"
+	SecretConflictErrorCodeNOPREVIOUSSECRET      SecretConflictErrorCode = "NO_PREVIOUS_SECRET"
 	SecretConflictErrorCodePREVIOUSSECRETACTIVE  SecretConflictErrorCode = "PREVIOUS_SECRET_ACTIVE"
 )
 
@@ -306,6 +310,8 @@ func (e SecretConflictErrorCode) Valid() bool {
 	case SecretConflictErrorCodeIDEMPOTENCYCONFLICT:
 		return true
 	case SecretConflictErrorCodeIDEMPOTENCYINPROGRESS:
+		return true
+	case SecretConflictErrorCodeNOPREVIOUSSECRET:
 		return true
 	case SecretConflictErrorCodePREVIOUSSECRETACTIVE:
 		return true
@@ -1047,6 +1053,10 @@ type RotateClientSecretRequest struct {
 	// EndPrevious Whether the rotation may end a previous secret that still works; false when it is not sent.
 	EndPrevious *bool `json:"endPrevious,omitempty"`
 
+	// KeepPrevious Whether the current secret ends immediately and the previous one works until its time; false when it is not sent. Send an
+	// overlap of 0 with it, and not `endPrevious`. If no previous secret works, the response is 409 `NO_PREVIOUS_SECRET`.
+	KeepPrevious *bool `json:"keepPrevious,omitempty"`
+
 	// OverlapSeconds How long the current secret works beside the new one.
 	OverlapSeconds int `json:"overlapSeconds"`
 }
@@ -1190,6 +1200,9 @@ type From = clock.Stamp
 // IdempotencyKey defines model for IdempotencyKey.
 type IdempotencyKey = string
 
+// KeepPrevious defines model for KeepPrevious.
+type KeepPrevious = bool
+
 // Limit defines model for Limit.
 type Limit = int
 
@@ -1323,6 +1336,10 @@ type ExamineEndpointParams struct {
 type RotateSecretParams struct {
 	// EndPrevious Whether the rotation may end a previous secret that still signs.
 	EndPrevious *EndPrevious `form:"endPrevious,omitempty" json:"endPrevious,omitempty"`
+
+	// KeepPrevious Whether the current secret ends immediately and the previous one signs until its time. Not together with `endPrevious`. If no
+	// previous secret signs, the response is 409 `NO_PREVIOUS_SECRET`.
+	KeepPrevious *KeepPrevious `form:"keepPrevious,omitempty" json:"keepPrevious,omitempty"`
 
 	// IdempotencyKey Your key for this one operation, best a UUID; 1 to 255 printable ASCII characters. Optional: with a key, a retry within
 	// 24 hours gets the same response and does nothing more.

@@ -490,6 +490,13 @@ func (w *ServerInterfaceWrapper) RotateSecret(ctx echo.Context) error {
 		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter endPrevious: %s", err))
 	}
 
+	// ------------- Optional query parameter "keepPrevious" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "keepPrevious", ctx.QueryParams(), &params.KeepPrevious, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter keepPrevious: %s", err))
+	}
+
 	headers := ctx.Request().Header
 	// ------------- Optional header parameter "Idempotency-Key" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"partnerd/internal/id"
+	"partnerd/internal/mail"
 	"partnerd/internal/password"
 	"partnerd/internal/postgres"
 )
@@ -67,7 +68,7 @@ func (s *SelfService) mailEmail(ctx context.Context, tx postgres.Tx, r linkReque
 	if err != nil {
 		return err
 	}
-	return s.notify(ctx, tx, fromRow(row), r.Lang, "email")
+	return s.notify(mail.Caused(ctx, r.From), tx, fromRow(row), r.Lang, "email")
 }
 
 // PendingEmail returns the new address that a link of the client confirms, and leaves the link as it is. It returns

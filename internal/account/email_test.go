@@ -603,7 +603,9 @@ func TestAnEarlierAddressIsToldAsLongAsItCanTakeTheAccountBack(t *testing.T) {
 	c.clock.Advance(time.Second)
 	c.changeEmail(client, "third@example.com")
 	tell := func(application string) {
-		c.ok(func(tx postgres.Tx) error { return c.NotifyLink(t.Context(), tx, c.client(client), "en", application) })
+		c.ok(func(tx postgres.Tx) error {
+			return c.NotifyLink(t.Context(), tx, c.client(client), "en", application, "app_1")
+		})
 	}
 	tell("One")
 	c.letter("third@example.com", "application One")

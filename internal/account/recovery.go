@@ -7,6 +7,7 @@ import (
 
 	"partnerd/internal/passkey"
 	"partnerd/internal/postgres"
+	"partnerd/internal/text"
 )
 
 // recoveryWindow is how young a passkey, a linked application or a verified phone number is that may be an intruder's.
@@ -62,9 +63,9 @@ func (s *SelfService) endPhone(ctx context.Context, tx postgres.Tx, clientID str
 	return s.deps.Accounts.SetPhone(ctx, tx, clientID, "", false)
 }
 
-// NotifyLink tells a client that an application was allowed to act for it.
-func (s *SelfService) NotifyLink(ctx context.Context, tx postgres.Tx, c Client, lang, application string) error {
-	return s.notify(ctx, tx, c, lang, "link", application)
+// NotifyLink tells a client that the application of that name and identifier was allowed to act for it.
+func (s *SelfService) NotifyLink(ctx context.Context, tx postgres.Tx, c Client, lang, name, applicationID string) error {
+	return s.notify(ctx, tx, c, lang, "link", text.Mailed(name, applicationID))
 }
 
 // NotifyBrowser tells a client that somebody signed in from a browser in which nobody had signed in to the account

@@ -121,10 +121,12 @@ type linkRequest struct {
 
 	ClientID string `json:"clientId,omitempty"` // who asks for another address
 	Password string `json:"password,omitempty"` // digest of the hash of the password that the client showed
+
+	From mail.Origin `json:"from,omitzero"`
 }
 
 func (s *SelfService) insertJob(ctx context.Context, tx postgres.Tx, name string, r linkRequest) error {
-	r.Lang = text.Known(r.Lang)
+	r.Lang, r.From = text.Known(r.Lang), mail.OriginOf(ctx)
 	raw, err := json.Marshal(r)
 	if err != nil {
 		return fmt.Errorf("write %s: %w", name, err)
@@ -170,7 +172,11 @@ func (s *SelfService) notify(ctx context.Context, tx postgres.Tx, c Client, lang
 	if err != nil {
 		return err
 	}
-	at := tx.Now.Format("2006-01-02 15:04 UTC")
+	from, err := mail.OriginOf(ctx).Said(s.texts, lang)
+	if err != nil {
+		return err
+	}
+	at := tx.Now.Format("2006-01-02 15:04 UTC") + ", " + from
 	body, err := s.texts.Get(lang, "notice.text", c.Name, event, at, s.deps.BaseURL+"/password/forgot", s.deps.BaseURL+"/account/security")
 	if err != nil {
 		return err
@@ -208,9 +214,11 @@ func (s *SelfService) Purge(ctx context.Context) (int, error) {
 type WithdrawalReceipt struct {
 	Reference   string // of the consultation
 	Application string // name of the application through which it was requested
-	At          string // date and time
-	Price       string
-	Begun       bool // the consultation had begun, so a part of the price may be due
+
+	ApplicationID string // stands in the mail for a name that leads somewhere
+	At            string // date and time
+	Price         string
+	Begun         bool // the consultation had begun, so a part of the price may be due
 }
 
 // SendWithdrawalReceipt mails the receipt that the law asks for.
@@ -224,5 +232,5 @@ func (s *SelfService) SendWithdrawalReceipt(ctx context.Context, tx postgres.Tx,
 	if err != nil {
 		return err
 	}
-	return s.send(ctx, tx, c.Email, lang, "withdrawal", c.Name, r.Reference, r.Application, r.At, outcome)
+	return s.send(ctx, tx, c.Email, lang, "withdrawal", c.Name, r.Reference, text.Mailed(r.Application, r.ApplicationID), r.At, outcome)
 }

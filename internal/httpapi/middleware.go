@@ -22,6 +22,7 @@ import (
 	"partnerd/internal/application"
 	"partnerd/internal/edge"
 	"partnerd/internal/idempotency"
+	"partnerd/internal/mail"
 	"partnerd/internal/oauth"
 	"partnerd/internal/postgres"
 	"partnerd/internal/problem"
@@ -69,7 +70,8 @@ func (s *Server) trace(next echo.HandlerFunc) echo.HandlerFunc {
 func (s *Server) begin(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) (err error) {
 		r := &request{ID: s.ids.New("req"), Address: c.RealIP(), UserAgent: c.Request().UserAgent()}
-		c.SetRequest(c.Request().WithContext(postgres.Resting(context.WithValue(c.Request().Context(), requestKey{}, r), r)))
+		ctx := mail.Caused(c.Request().Context(), mail.Origin{UserAgent: r.UserAgent, Address: r.Address})
+		c.SetRequest(c.Request().WithContext(postgres.Resting(context.WithValue(ctx, requestKey{}, r), r)))
 		if c.Request().ContentLength != 0 { // who sends more is answered at once, and the connection ends
 			c.Request().Body = http.MaxBytesReader(c.Response().Writer, c.Request().Body, bodyLimit(c.Request().URL.Path))
 		}

@@ -207,7 +207,10 @@ func acts() []act {
 		{"application.end_previous_secret", Developer, func(h *house, by Caller) error { return h.EndPreviousSecret(ctx, by) }},
 		{"webhook.set_url", Developer, func(h *house, by Caller) error { return h.SetWebhookURL(ctx, by, "") }},
 		{"webhook.rotate_secret", Developer, func(h *house, by Caller) error {
-			return h.in(func(tx postgres.Tx) error { _, _, err := h.RotateWebhookSecret(ctx, tx, by, webhook.Rotation{EndPrevious: true}); return err })
+			return h.in(func(tx postgres.Tx) error {
+				_, _, err := h.RotateWebhookSecret(ctx, tx, by, webhook.Rotation{EndPrevious: true})
+				return err
+			})
 		}},
 		{"webhook.set_events", Developer, func(h *house, by Caller) error {
 			return h.SetEnabledEvents(ctx, by, []webhook.Type{webhook.ClientDisconnected})
@@ -638,7 +641,9 @@ func TestAContactWhoIsNoMemberReadsFixedWords(t *testing.T) {
 			return h.deps.Webhooks.SetURL(ctx, tx, h.app.ID, "https://evil.example/hooks")
 		})
 		must(h.Update(ctx, by, Change{Name: &name, RedirectURIs: []string{"https://evil.example/" + by.actor()}, ContactEmail: &stranger}))
-		h.tx(func(tx postgres.Tx) error { return third(h.RotateWebhookSecret(ctx, tx, by, webhook.Rotation{EndPrevious: true})) })
+		h.tx(func(tx postgres.Tx) error {
+			return third(h.RotateWebhookSecret(ctx, tx, by, webhook.Rotation{EndPrevious: true}))
+		})
 		h.tx(func(tx postgres.Tx) error {
 			return third(h.RotateSecret(ctx, tx, by, application.Rotation{Overlap: time.Hour, EndPrevious: true}))
 		})
@@ -922,12 +927,14 @@ func TestASuspendedApplicationBeginsNothing(t *testing.T) {
 		"secret": h.in(func(tx postgres.Tx) error {
 			return third(h.RotateSecret(ctx, tx, h.by(Developer), application.Rotation{Overlap: time.Hour}))
 		}),
-		"signing": h.in(func(tx postgres.Tx) error { return third(h.RotateWebhookSecret(ctx, tx, h.by(Developer), webhook.Rotation{})) }),
-		"url":     h.SetWebhookURL(ctx, h.by(Developer), "https://crm.example/hooks"),
-		"enable":  h.EnableWebhooks(ctx, h.by(Developer)),
-		"events":  h.SetEnabledEvents(ctx, h.by(Developer), nil),
-		"test":    h.sendTest(h.by(Developer), webhook.Created),
-		"again":   h.in(func(tx postgres.Tx) error { return second(h.Redeliver(ctx, tx, h.by(Developer), "dlv_x", false)) }),
+		"signing": h.in(func(tx postgres.Tx) error {
+			return third(h.RotateWebhookSecret(ctx, tx, h.by(Developer), webhook.Rotation{}))
+		}),
+		"url":    h.SetWebhookURL(ctx, h.by(Developer), "https://crm.example/hooks"),
+		"enable": h.EnableWebhooks(ctx, h.by(Developer)),
+		"events": h.SetEnabledEvents(ctx, h.by(Developer), nil),
+		"test":   h.sendTest(h.by(Developer), webhook.Created),
+		"again":  h.in(func(tx postgres.Tx) error { return second(h.Redeliver(ctx, tx, h.by(Developer), "dlv_x", false)) }),
 		"range": h.in(func(tx postgres.Tx) error {
 			return third(h.RedeliverRange(ctx, tx, h.by(Developer), webhook.RedeliveryFilter{}))
 		}),

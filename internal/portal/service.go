@@ -296,18 +296,18 @@ func record(ctx context.Context, tx postgres.Tx, by Caller, action, applicationI
 
 // madeBy says in a language who made a change, and from where.
 func (s *Service) madeBy(ctx context.Context, tx postgres.Tx, by Caller, language string) (string, error) {
-	address := cmp.Or(text.Printable(by.Device.Address), "–")
+	from, err := mail.Origin{UserAgent: by.Device.UserAgent, Address: by.Device.Address}.Said(s.texts, language)
+	if err != nil {
+		return "", err
+	}
 	if by.StaffID == "" {
-		return s.texts.Get(language, "portal.by.secret", address)
+		return s.texts.Get(language, "portal.by.secret", from)
 	}
 	who, err := s.deps.Staff.SenderOf(ctx, tx, by.StaffID, language)
 	if err != nil {
 		return "", err
 	}
-	if browser := text.Browser(by.Device.UserAgent); browser != "" {
-		return s.texts.Get(language, "portal.by.browser", who, browser, address)
-	}
-	return s.texts.Get(language, "portal.by.person", who, address)
+	return s.texts.Get(language, "portal.by.person", who, from)
 }
 
 // worded puts roles into words.

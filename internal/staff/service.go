@@ -272,7 +272,12 @@ func (s *Service) notify(ctx context.Context, tx postgres.Tx, to staffRow, what 
 	if err != nil {
 		return err
 	}
-	body, err := s.texts.Get(to.Language, "staff.notice.text", to.Name, event, tx.Now.Format(noticeTime), s.deps.BaseURL+"/staff/security")
+	from, err := mail.OriginOf(ctx).Said(s.texts, to.Language)
+	if err != nil {
+		return err
+	}
+	at := tx.Now.Format(noticeTime) + ", " + from
+	body, err := s.texts.Get(to.Language, "staff.notice.text", to.Name, event, at, s.deps.BaseURL+"/staff/security")
 	if err != nil {
 		return err
 	}

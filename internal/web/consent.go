@@ -187,7 +187,7 @@ func (p *Pages) allow(c echo.Context, r oauth.AuthorizeRequest, client *account.
 		if err != nil {
 			return "", err
 		}
-		return target, p.deps.SelfService.NotifyLink(ctx, tx, *client, p.language(c), r.Application.Name)
+		return target, p.deps.SelfService.NotifyLink(ctx, tx, *client, p.language(c), r.Application.Name, r.Application.ID)
 	})
 }
 

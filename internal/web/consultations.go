@@ -289,7 +289,7 @@ func (p *Pages) withdraw(c echo.Context, client *account.Client) error {
 			return err
 		}
 		return p.deps.SelfService.SendWithdrawalReceipt(ctx, tx, *client, lang, account.WithdrawalReceipt{
-			Reference: w.ConsultationID, Application: app.Name, At: formatDate(lang, w.DeclaredAt), Price: price(w.Price, lang), Begun: w.Begun()})
+			Reference: w.ConsultationID, Application: app.Name, ApplicationID: app.ID, At: formatDate(lang, w.DeclaredAt), Price: price(w.Price, lang), Begun: w.Begun()})
 	})
 	if errors.Is(err, consultation.ErrPerformed) {
 		return p.showWithdraw(c, http.StatusConflict, client, item, true)

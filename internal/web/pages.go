@@ -26,6 +26,7 @@ import (
 	"partnerd/internal/edge"
 	"partnerd/internal/idempotency"
 	"partnerd/internal/lawyer"
+	"partnerd/internal/mail"
 	"partnerd/internal/oauth"
 	"partnerd/internal/operator"
 	"partnerd/internal/payment"
@@ -275,6 +276,8 @@ func (p *Pages) page(h echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		p.setHeaders(c)
 		p.chooseLanguage(c)
+		from := mail.Origin{UserAgent: c.Request().UserAgent(), Address: c.RealIP()}
+		c.SetRequest(c.Request().WithContext(mail.Caused(c.Request().Context(), from)))
 		err := p.readForm(c)
 		if err == nil {
 			err = h(c)

@@ -303,9 +303,14 @@ func (p *Pages) withAvailable(ctx context.Context, tx postgres.Tx, list []opsFie
 
 // endingFields shows the proposals that end with a person who is disabled or invited anew.
 func (p *Pages) endingFields(ctx context.Context, tx postgres.Tx, c opsCall) (list []opsField, err error) {
+	return p.openProposals(ctx, tx, c, "ops.field.ends")
+}
+
+// openProposals shows the open proposals of the person whom an act is about, each under a label.
+func (p *Pages) openProposals(ctx context.Context, tx postgres.Tx, c opsCall, label string) (list []opsField, err error) {
 	open, err := p.deps.Operator.ProposalsOf(ctx, tx, c.Subject)
 	for _, o := range open {
-		list = append(list, opsField{Label: "ops.field.ends", Type: "shown", Options: []opsOption{{Text: kindKey(o)}}},
+		list = append(list, opsField{Label: label, Type: "shown", Options: []opsOption{{Text: kindKey(o)}}},
 			opsField{Label: "ops.col.amount", Type: "shown", Value: o.Amount.Format(c.Lang) + ", " + o.Subject})
 	}
 	return list, err
@@ -359,7 +364,11 @@ func (p *Pages) roleFields(ctx context.Context, tx postgres.Tx, c opsCall) ([]op
 	if err == nil && person.Kind != staff.Operator {
 		err = staff.ErrNotFound
 	}
-	return []opsField{rolesField(person.Roles)}, err
+	if err != nil {
+		return nil, err
+	}
+	open, err := p.openProposals(ctx, tx, c, "ops.field.ends.role")
+	return append(open, rolesField(person.Roles)), err
 }
 
 func roles(sent []string) (list []staff.Role) {

@@ -311,3 +311,14 @@ func TestEveryFormTakesAmountsByOneRule(t *testing.T) {
 		t.Errorf("the wallet has %d", b)
 	}
 }
+
+// The form to change somebody's roles shows the proposals that end when the role goes, in both languages.
+func TestTheFormForRolesShowsWhatEnds(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	subjects, c := f.opsDesk()
+	w := f.operator(staff.Admin)
+	path := opsPath("people", subjects["people"], "roles")
+	w.get(path+"?lang=en").want(t, http.StatusOK, "This proposal ends if no role they keep may make it", "Refund", "€20.00, "+c.ID)
+	w.get(path+"?lang=fr").want(t, http.StatusOK, "Proposition qui prend fin si aucun rôle conservé ne permet de la faire", "20,00\u00a0€, "+c.ID)
+}

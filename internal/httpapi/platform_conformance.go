@@ -8,12 +8,11 @@ import (
 	"partnerd/internal/clock"
 	"partnerd/internal/conformance"
 	"partnerd/internal/problem"
-	"partnerd/internal/ratelimit"
 )
 
 // ExamineEndpoint answers POST /api/platform/v1/endpoint/examine.
 func (p platform) ExamineEndpoint(ctx context.Context, _ server.ExamineEndpointRequestObject) (server.ExamineEndpointResponseObject, error) {
-	if err := p.limitPurpose(ctx, ratelimit.Examinations, ratelimit.ExaminationsPerMinute); err != nil {
+	if err := p.deps.Portal.BeginExamination(ctx, itself(ctx)); err != nil {
 		return nil, err
 	}
 	report, err := p.deps.Conformance.Examine(ctx, requestOf(ctx).Principal.ApplicationID)

@@ -305,11 +305,13 @@ func TestTheAuditKeepsWhatACredentialChanges(t *testing.T) {
 	receiver := newHook(t, 204)
 	app, me, _ := h.application("")
 	delivery := "/deliveries/" + h.call(me, "POST", root+"/endpoint/test", object{"type": "consultation.completed"}).body["id"].(string)
+	audited, unrecorded := map[string]bool{}, map[string]string{"POST /endpoint/check-signature": "it tells what a signature is, and changes nothing"}
 	for _, act := range []struct {
 		action, method, path string
 		body                 any
 	}{
 		{"webhook.set_url", "PUT", "/endpoint", object{"url": receiver.URL}},
+		{"webhook.examine", "POST", "/endpoint/examine", nil},
 		{"webhook.set_url", "PUT", "/endpoint", object{"url": nil}},
 		{"webhook.set_events", "PUT", "/endpoint/events", object{"enabledEvents": []string{"wallet.topped_up"}}},
 		{"webhook.enable", "POST", "/endpoint/enable", nil},
@@ -321,6 +323,7 @@ func TestTheAuditKeepsWhatACredentialChanges(t *testing.T) {
 		{"application.end_previous_secret", "POST", "/application/end-previous-secret", nil},
 		{"application.rotate_secret", "POST", "/application/rotate-secret", object{"overlapSeconds": 0}},
 	} {
+		audited[act.method+" "+act.path] = true
 		before := h.entries(app)
 		if a := h.call(me, act.method, root+act.path, act.body); a.status >= 300 {
 			t.Fatalf("%s %s: %d %s", act.method, act.path, a.status, a.raw)
@@ -328,6 +331,14 @@ func TestTheAuditKeepsWhatACredentialChanges(t *testing.T) {
 		after := h.entries(app)
 		if len(after) != len(before)+1 || after[0].Action != act.action || after[0].Actor != app {
 			t.Errorf("%s %s left %d entries, the last one %+v", act.method, act.path, len(after)-len(before), after[:1])
+		}
+	}
+	for path, item := range h.tree["paths"].(object) {
+		for method := range item.(object) {
+			write := strings.ToUpper(method) + " " + strings.Replace(strings.TrimPrefix(path, root), "/deliveries/{id}", delivery, 1)
+			if method != "get" && audited[write] == (unrecorded[write] != "") {
+				t.Errorf("%s leaves an entry in the audit: %t, and has a reason to leave none: %q", write, audited[write], unrecorded[write])
+			}
 		}
 	}
 }

@@ -110,6 +110,18 @@ func (s *Service) RedeliverRange(ctx context.Context, tx postgres.Tx, by Caller,
 	return n, next, err
 }
 
+// BeginExamination counts an examination of the endpoint and records who asked for it: it sends requests from our network to
+// the URL. Faults are those of [Service.Take].
+func (s *Service) BeginExamination(ctx context.Context, by Caller) error {
+	if err := s.Take(ctx, by, ratelimit.Examinations, ratelimit.ExaminationsPerMinute); err != nil {
+		return err
+	}
+	return s.act(ctx, by, "webhook.examine", func(tx postgres.Tx, a application.Application) (any, error) {
+		e, err := s.deps.Webhooks.Endpoint(ctx, tx, a.ID)
+		return map[string]any{"url": e.URL}, err
+	})
+}
+
 // Take counts something that costs more than an answer, of who may do it: a developer, or the application itself. Faults: [ErrForbidden],
 // NOT_FOUND and RATE_LIMITED.
 func (s *Service) Take(ctx context.Context, by Caller, p ratelimit.Purpose, perMinute int) error {

@@ -65,7 +65,7 @@ func sawCell(i conformance.Item) opsCell {
 func (p *Pages) devLiveActs(live, overview string) []devAct {
 	acts := []devAct{{Name: "examine", Path: live + "/examine", Need: portal.Developer, Back: live,
 		Do: func(ctx context.Context, c devCall) (devDone, error) {
-			if err := p.deps.Portal.Take(ctx, c.By, ratelimit.Examinations, ratelimit.ExaminationsPerMinute); err != nil {
+			if err := p.deps.Portal.BeginExamination(ctx, c.By); err != nil {
 				return devDone{}, err
 			}
 			_, err := p.deps.Conformance.Examine(ctx, c.Of.ID)

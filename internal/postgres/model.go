@@ -74,14 +74,10 @@ func Values[T any](ctx context.Context, row *T, columns ...string) ([]any, error
 	s := parsed[T]()
 	list := make([]any, len(columns))
 	for i, name := range columns {
-		value, _ := s.FieldsByDBName[name].ValueOf(ctx, reflect.ValueOf(row))
-		if v, ok := value.(driver.Valuer); ok {
-			var err error
-			if value, err = v.Value(); err != nil {
-				return nil, fmt.Errorf("write column %s: %w", name, err)
-			}
+		var err error
+		if list[i], err = written(ctx, s.FieldsByDBName[name], reflect.ValueOf(row)); err != nil {
+			return nil, err
 		}
-		list[i] = value
 	}
 	return list, nil
 }
@@ -205,7 +201,14 @@ func convertible(from, to reflect.Type) bool {
 // Value implements [schema.SerializerValuerInterface].
 func (zeroNull) Value(_ context.Context, _ *schema.Field, _ reflect.Value, value any) (any, error) {
 	v := reflect.ValueOf(value)
-	if !v.IsValid() || v.IsZero() {
+	if !v.IsValid() {
+		return nil, nil
+	}
+	return zeroIsNull(v)
+}
+
+func zeroIsNull(v reflect.Value) (any, error) {
+	if v.IsZero() {
 		return nil, nil
 	}
 	switch v.Kind() {
@@ -216,8 +219,8 @@ func (zeroNull) Value(_ context.Context, _ *schema.Field, _ reflect.Value, value
 	case reflect.Bool:
 		return v.Bool(), nil
 	}
-	if t, ok := value.(time.Time); ok {
+	if t, ok := v.Interface().(time.Time); ok {
 		return t, nil
 	}
-	return nil, fmt.Errorf("%T has no NULL", value)
+	return nil, fmt.Errorf("%s has no NULL", v.Type())
 }

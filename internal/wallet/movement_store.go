@@ -2,60 +2,17 @@ package wallet
 
 import (
 	"context"
-	"fmt"
-	"regexp"
-	"slices"
-	"strconv"
-	"strings"
 	"time"
-
-	"gorm.io/gorm/schema"
 
 	"partnerd/internal/money"
 	"partnerd/internal/postgres"
 )
 
-// movement holds what the statements below name with @.
+// movement is what the statements below are given; they name its fields with @.
 type movement struct {
 	ID, Client, Application, Consultation, TopUp, Hold, Description string
 	Amount, LawyerFee, PlatformFee                                  money.Cents
 	Now                                                             time.Time
-}
-
-func (m movement) values(names []string) []any {
-	list := make([]any, len(names))
-	for i, name := range names {
-		list[i] = m.value(name)
-	}
-	return list
-}
-
-func (m movement) value(name string) any {
-	switch name {
-	case "ID":
-		return m.ID
-	case "Client":
-		return m.Client
-	case "Application":
-		return m.Application
-	case "Consultation":
-		return m.Consultation
-	case "TopUp":
-		return m.TopUp
-	case "Hold":
-		return m.Hold
-	case "Description":
-		return m.Description
-	case "Amount":
-		return int64(m.Amount)
-	case "LawyerFee":
-		return int64(m.LawyerFee)
-	case "PlatformFee":
-		return int64(m.PlatformFee)
-	case "Now":
-		return m.Now
-	}
-	panic("wallet: a statement names @" + name)
 }
 
 // plan describes a movement. Its expressions see the columns of source as h and the wallet before the movement as w.
@@ -72,16 +29,10 @@ type plan struct {
 
 type posting struct{ account, cents string }
 
-// statement is the SQL of a movement and the names of its parameters in order.
-type statement struct {
-	sql   postgres.Statement
-	names []string
-}
-
 // compile makes the one statement that guards, moves, chains and records. All parts see the database as of the
 // statement's start, but a wallet that another transaction has locked is waited for and read again, so the guard, the
 // number and the hash before, which are taken from that row, decide on what is committed.
-func compile(p plan) statement {
+func compile(p plan) postgres.Bound[movement] {
 	available, held, values, canonical := "0", "0", "", ""
 	for i, post := range p.postings {
 		switch post.account {
@@ -104,70 +55,29 @@ func compile(p plan) statement {
 	}
 	// Clocks of several replicas differ a little; a wallet's history never goes back.
 	const now = `greatest(w.last_entry_at, @Now)`
-	text, names := number(`WITH source AS (` + p.source + `), moved AS (
-	UPDATE wallets w SET available_cents = w.available_cents + (` + available + `), held_cents = w.held_cents + (` + held + `),
-		entry_seq = w.entry_seq + 1, last_entry_at = ` + now + `,
-		entry_hash = ledger_hash(w.entry_hash, @ID, w.client_id, w.entry_seq + 1, '` + string(p.kind) + `', ` + p.amount + `,
-			w.available_cents + w.held_cents + (` + available + `) + (` + held + `), w.available_cents + (` + available + `),
-			h.application_id, h.consultation_id, h.topup_id, ` + p.description + `, ` + now + `, ` + canonical + `)
-	FROM source h WHERE w.client_id = h.client_id` + guard + `
+	return postgres.Bind[movement](postgres.SQL(postgres.Atomic, `WITH source AS (`+p.source+`), moved AS (
+	UPDATE wallets w SET available_cents = w.available_cents + (`+available+`), held_cents = w.held_cents + (`+held+`),
+		entry_seq = w.entry_seq + 1, last_entry_at = `+now+`,
+		entry_hash = ledger_hash(w.entry_hash, @ID, w.client_id, w.entry_seq + 1, '`+string(p.kind)+`', `+p.amount+`,
+			w.available_cents + w.held_cents + (`+available+`) + (`+held+`), w.available_cents + (`+available+`),
+			h.application_id, h.consultation_id, h.topup_id, `+p.description+`, `+now+`, `+canonical+`)
+	FROM source h WHERE w.client_id = h.client_id`+guard+`
 	RETURNING w.client_id, w.entry_seq, w.last_entry_at, w.entry_hash, w.available_cents, w.held_cents,
-		h.application_id, h.consultation_id, h.topup_id, h.cents` + p.pass + `
+		h.application_id, h.consultation_id, h.topup_id, h.cents`+p.pass+`
 ), entry AS (
-	` + insert[transactionRow](map[string]string{
+	`+postgres.Insert[transactionRow]("", map[string]string{
 		"id": "@ID", "client_id": "h.client_id", "seq": "h.entry_seq", "type": "'" + string(p.kind) + "'", "amount_cents": p.amount,
 		"balance_after_cents": "h.available_cents + h.held_cents", "available_after_cents": "h.available_cents",
 		"application_id": "h.application_id", "consultation_id": "h.consultation_id", "topup_id": "h.topup_id",
 		"description": p.description, "created_at": "h.last_entry_at", "hash": "h.entry_hash",
-	}) + ` FROM moved h
-)` + p.also + `, posted AS (
-	` + insert[postingRow](map[string]string{
+	})+` FROM moved h
+)`+p.also+`, posted AS (
+	`+postgres.Insert[postingRow]("", map[string]string{
 		"transaction_id": "@ID", "account": "p.account", "amount_cents": "p.cents",
 		"client_id": "CASE WHEN p.account IN ('client_available', 'client_held') THEN h.client_id END",
-	}) + ` FROM moved h, LATERAL (VALUES ` + values + `) AS p (account, cents)
+	})+` FROM moved h, LATERAL (VALUES `+values+`) AS p (account, cents)
 )
-SELECT 1 FROM moved`)
-	return statement{sql: postgres.SQL(postgres.Atomic, text), names: names}
-}
-
-// insert begins the text that inserts rows of a model's table: the value of each column by its name.
-func insert[T schema.Tabler](values map[string]string) string {
-	columns := postgres.Names[T]()
-	list := make([]string, len(columns))
-	for i, c := range columns {
-		list[i] = values[c]
-		delete(values, c)
-		if list[i] == "" {
-			panic("wallet: a statement lacks " + c)
-		}
-	}
-	if len(values) > 0 {
-		panic(fmt.Sprintf("wallet: a statement names %v, which the table does not have", values))
-	}
-	var row T
-	return "INSERT INTO " + row.TableName() + " (" + strings.Join(columns, ", ") + ") SELECT " + strings.Join(list, ", ")
-}
-
-var parameter = regexp.MustCompile(`@[A-Za-z]+`)
-
-// number replaces names by typed numbers, and lists the names in that order.
-func number(sql string) (text string, names []string) {
-	text = parameter.ReplaceAllStringFunc(sql, func(at string) string {
-		i := slices.Index(names, at[1:])
-		if i < 0 {
-			i = len(names)
-			names = append(names, at[1:])
-		}
-		kind := "text"
-		switch movement.value(movement{}, at[1:]).(type) {
-		case int64:
-			kind = "bigint"
-		case time.Time:
-			kind = "timestamptz"
-		}
-		return "CAST($" + strconv.Itoa(i+1) + " AS " + kind + ")"
-	})
-	return text, names
+SELECT 1 FROM moved`))
 }
 
 // given is the source of a movement that the caller describes in full.
@@ -190,7 +100,7 @@ var (
 		amount: `-h.cents`, description: `'Consultation reserved'`,
 		postings: []posting{{"client_available", "-h.cents"}, {"client_held", "h.cents"}},
 		also: `, hold AS (
-	` + insert[holdRow](map[string]string{
+	` + postgres.Insert[holdRow]("", map[string]string{
 			"id": "@Hold", "client_id": "h.client_id", "application_id": "h.application_id", "consultation_id": "h.consultation_id",
 			"amount_cents": "h.cents", "lawyer_fee_cents": "@LawyerFee", "platform_fee_cents": "@PlatformFee", "refunded_cents": "NULL",
 			"state": "'ACTIVE'", "created_at": "@Now", "ended_at": "NULL",
@@ -237,14 +147,19 @@ var (
 )
 
 // move runs a movement and tells whether its guard let it.
-func move(ctx context.Context, tx postgres.Tx, st statement, m movement) (bool, error) {
-	n, err := tx.Exec(ctx, st.sql, m.values(st.names)...)
+func move(ctx context.Context, tx postgres.Tx, sql postgres.Bound[movement], m movement) (bool, error) {
+	args, err := sql.Args(ctx, &m)
+	if err != nil {
+		return false, err
+	}
+	n, err := tx.Exec(ctx, sql.Statement, args...)
 	return n == 1, err
 }
 
-// moveLater has a movement run with the next statement; see [postgres.Tx.Later]. The transaction ends with refusal when its guard does not
-// let it.
-func moveLater(ctx context.Context, tx postgres.Tx, what string, st statement, m movement, refusal error) error {
-	_, err := tx.Later(postgres.Counted(func(n int, err error) error { return outcome(what, n == 1, err, refusal) })).Exec(ctx, st.sql, m.values(st.names)...)
+// moveLater has a movement run with the next statement; see [postgres.Tx.Later]. The transaction ends with refusal when
+// its guard does not let it.
+func moveLater(ctx context.Context, tx postgres.Tx, what string, sql postgres.Bound[movement], m movement, refusal error) error {
+	later := tx.Later(postgres.Counted(func(n int, err error) error { return outcome(what, n == 1, err, refusal) }))
+	_, err := move(ctx, later, sql, m)
 	return err
 }

@@ -36,55 +36,66 @@ func Statuses() []Status {
 // Terminal tells whether nothing but a refund or a corrected note can follow.
 func (s Status) Terminal() bool { return s == Completed || s == Cancelled || s == Expired }
 
-// Consultation is one consultation with everything the state machine knows of it. Partners see the fields of
-// decision H4 only: never the lawyer, the phone number or the fields under "machine".
-type Consultation struct {
-	ID               string
-	ApplicationID    string
-	ClientID         string
-	Status           Status
-	Competence       string // catalog code
-	Language         string // catalog code
-	Subject          string // 3 to 200 code points; sealed at rest
-	Description      string // at most 2000 code points, empty when the partner gave none; sealed at rest
-	RecordingConsent bool
-	ExternalRef      string      // at most 100 code points, empty when the partner gave none
-	Price            money.Cents // reserved at creation
+// Request is what a partner asks for. It is written once, when the consultation begins or is erased.
+type Request struct {
+	ApplicationID    string `gorm:"column:application_id;<-:create"`
+	ClientID         string `gorm:"column:client_id;<-:create"`
+	Competence       string `gorm:"column:competence;<-:create"`                       // catalog code
+	Language         string `gorm:"column:language;<-:create"`                         // catalog code
+	Subject          string `gorm:"-"`                                                 // 3 to 200 code points; the row has it sealed
+	Description      string `gorm:"-"`                                                 // at most 2000 code points, may be empty; the row has it sealed
+	ExternalRef      string `gorm:"column:external_ref;<-:create;serializer:zeronull"` // at most 100 code points, may be empty
+	RecordingConsent bool   `gorm:"column:recording_consent;<-:create"`
+}
 
-	CreatedAt     time.Time
-	UpdatedAt     time.Time
-	AssignedAt    *time.Time // when the present lawyer took it
-	CallbackDueAt *time.Time // set with PENDING_CALLBACK, kept from then on
-	CallStartedAt *time.Time
-	CallEndedAt   *time.Time
-	DurationSec   *int // joined time, 0 to 1200 seconds; set with CallEndedAt
-	CompletedAt   *time.Time
-	CancelledAt   *time.Time
-	ExpiredAt     *time.Time
-	Refunded      money.Cents // released or paid back; 0 while RefundedAt is nil
-	RefundedAt    *time.Time
-	ErasedAt      *time.Time // when its texts were destroyed at the client's request
+// Consultation is one consultation with everything the state machine knows of it. Partners see the fields of
+// decision H4 only: never the lawyer, the phone number or the fields under "machine". Its fields are columns of
+// [row], unless they are marked "-"; those that a transition never writes are marked "<-:create".
+type Consultation struct {
+	ID     string `gorm:"column:id;primaryKey"`
+	Status Status `gorm:"column:status"`
+	Request
+	Price money.Cents `gorm:"column:price_cents;<-:create"` // reserved at creation
+
+	CreatedAt     time.Time   `gorm:"column:created_at;<-:create;autoCreateTime:false"`
+	UpdatedAt     time.Time   `gorm:"column:updated_at;autoUpdateTime:false"`
+	AssignedAt    *time.Time  `gorm:"column:assigned_at"`     // when the present lawyer took it
+	CallbackDueAt *time.Time  `gorm:"column:callback_due_at"` // set with PENDING_CALLBACK, kept from then on
+	CallStartedAt *time.Time  `gorm:"column:call_started_at"`
+	CallEndedAt   *time.Time  `gorm:"column:call_ended_at"`
+	DurationSec   *int        `gorm:"column:duration_sec"` // joined time, 0 to 1200 seconds; set with CallEndedAt
+	CompletedAt   *time.Time  `gorm:"column:completed_at"`
+	CancelledAt   *time.Time  `gorm:"column:cancelled_at"`
+	ExpiredAt     *time.Time  `gorm:"column:expired_at"`
+	Refunded      money.Cents `gorm:"-"` // released or paid back; 0 while RefundedAt is nil
+	RefundedAt    *time.Time  `gorm:"column:refunded_at"`
+	ErasedAt      *time.Time  `gorm:"column:erased_at;<-:create"` // when its texts were destroyed at the client's request
 
 	// machine
-	Crew            matching.Crew // whose lawyers may be offered it
-	LawyerID        string        // empty while nobody has it
-	EndReason       Reason
-	EventSeq        int64      // webhook events so far
-	SearchStartedAt time.Time  // first search; the 30 minutes run from here
-	FirstAssignedAt *time.Time // when a lawyer accepted it first, whoever has it now: the wait that was estimated ended then
-	DialAttempts    int        // calls begun in this assignment
-	FirstDialAt     *time.Time
-	LastDialAt      *time.Time
-	NextDialAt      *time.Time // the client was not reached and is called again then; while it is searched, nobody is asked before
-	ChooseBy        *time.Time // until when his lawyer may say that he waits for that
-	EarlierAttempts int        // unanswered ones with lawyers who had it before
-	CallableFrom    *time.Time // hours of the client's day in which a callback may be offered: the present ones, or the next
-	CallableUntil   *time.Time
-	AlarmedAt       *time.Time // when operators were told that the callback is due soon
-	CallCapAt       *time.Time // when 20 minutes of joined time are reached
-	LineLostAt      *time.Time // the line dropped and may be restored
-	Reminders       int        // reminders of a missing note so far
-	TraceParent     string     // the span that it was created in; empty when nothing was traced
+	Crew            matching.Crew `gorm:"column:crew;serializer:zeronull"`      // whose lawyers may be offered it; empty: everybody's
+	LawyerID        string        `gorm:"column:lawyer_id;serializer:zeronull"` // empty while nobody has it
+	EndReason       Reason        `gorm:"column:end_reason;serializer:zeronull"`
+	EventSeq        int64         `gorm:"column:event_seq"`                   // webhook events so far
+	SearchStartedAt time.Time     `gorm:"column:search_started_at;<-:create"` // first search; the 30 minutes run from here
+	// FirstAssignedAt is when a lawyer accepted it first, whoever has it now: the wait that was estimated ended then. It is
+	// nil also for what older releases assigned.
+	FirstAssignedAt *time.Time `gorm:"column:first_assigned_at"`
+	DialAttempts    int        `gorm:"column:dial_attempts"` // calls begun in this assignment
+	FirstDialAt     *time.Time `gorm:"column:first_dial_at"`
+	LastDialAt      *time.Time `gorm:"column:last_dial_at"`
+	// NextDialAt is when the client, who was not reached, is called again; while it is searched, nobody is asked before.
+	NextDialAt      *time.Time `gorm:"column:next_dial_at"`
+	ChooseBy        *time.Time `gorm:"column:choose_by"`        // until when his lawyer may say that he waits for that
+	EarlierAttempts int        `gorm:"column:earlier_attempts"` // unanswered ones with lawyers who had it before
+	// CallableFrom begins the hours of the client's day in which a callback may be offered: the present ones, or the next.
+	CallableFrom  *time.Time `gorm:"column:callable_from"`
+	CallableUntil *time.Time `gorm:"column:callable_until"` // their end, exclusive
+	AlarmedAt     *time.Time `gorm:"column:alarmed_at"`     // when operators were told that the callback is due soon
+	CallCapAt     *time.Time `gorm:"column:call_cap_at"`    // when 20 minutes of joined time are reached
+	LineLostAt    *time.Time `gorm:"column:line_lost_at"`   // the line dropped and may be restored
+	Reminders     int        `gorm:"column:reminders"`      // reminders of a missing note so far
+	// TraceParent is the span that it was created in; empty when nothing was traced.
+	TraceParent string `gorm:"column:trace_parent;<-:create;serializer:zeronull"`
 }
 
 // WaiverAcknowledged is always true: nothing else is ever stored. The evidence of it is a record of its own.

@@ -14,16 +14,11 @@ import (
 	"partnerd/internal/vault"
 )
 
-// CreateCommand asks for a consultation. The texts are trimmed and in NFC; the waiver has been acknowledged.
+// CreateCommand asks for a consultation; an empty language means FR. The texts are trimmed and in NFC; the waiver has been
+// acknowledged.
 type CreateCommand struct {
-	ApplicationID, ClientID string
-	Competence              string // code of the catalog
-	Language                string // code of the catalog; empty means FR
-	Subject                 string // 3 to 200 code points
-	Description             string // at most 2000 code points; may be empty
-	ExternalRef             string // at most 100 code points; may be empty
-	RecordingConsent        bool
-	Evidence                Evidence
+	Request
+	Evidence Evidence
 }
 
 // Create starts a consultation: it reserves the price and begins the search (specification section 3, X1 and X2).
@@ -46,11 +41,7 @@ func (s *Service) Create(ctx context.Context, tx postgres.Tx, cmd CreateCommand)
 	if !ok {
 		return Consultation{}, ErrPhoneRequired
 	}
-	begun := Consultation{
-		ID: tx.NewID(id.Consultation), ApplicationID: cmd.ApplicationID, ClientID: cmd.ClientID,
-		Competence: cmd.Competence, Language: cmd.Language, Subject: cmd.Subject, Description: cmd.Description,
-		RecordingConsent: cmd.RecordingConsent, ExternalRef: cmd.ExternalRef, Price: Price,
-	}
+	begun := Consultation{ID: tx.NewID(id.Consultation), Request: cmd.Request, Price: Price}
 	if s.deps.Stage != nil {
 		if begun.Crew, err = s.deps.Stage.Cast(ctx, tx, begun); err != nil {
 			return Consultation{}, err

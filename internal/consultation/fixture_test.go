@@ -159,8 +159,8 @@ func (w *world) online() (id string) {
 
 func (w *world) command() CreateCommand {
 	return CreateCommand{
-		ApplicationID: w.application, ClientID: w.client, Competence: "FAMILY", Subject: "Séparation",
-		Description: "Que faire ?", ExternalRef: "case-7",
+		Request: Request{ApplicationID: w.application, ClientID: w.client, Competence: "FAMILY", Subject: "Séparation",
+			Description: "Que faire ?", ExternalRef: "case-7"},
 		Evidence: Evidence{RequestID: "req_1", IdempotencyKey: "key-1", Address: "192.0.2.1", UserAgent: "crm/1"},
 	}
 }

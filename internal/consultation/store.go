@@ -10,7 +10,6 @@ import (
 	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
 
-	"partnerd/internal/matching"
 	"partnerd/internal/money"
 	"partnerd/internal/postgres"
 	"partnerd/internal/problem"
@@ -18,58 +17,19 @@ import (
 	"partnerd/internal/vault"
 )
 
-// row is a row of consultations. What is written once, when the consultation begins or is erased, is marked "<-:create".
+// row is a row of consultations: a consultation, with what is stored of it alone.
 type row struct {
-	ID                string        `gorm:"column:id;primaryKey"`
-	ApplicationID     string        `gorm:"column:application_id;<-:create"`
-	ClientID          string        `gorm:"column:client_id;<-:create"`
-	Status            Status        `gorm:"column:status"`
-	Competence        string        `gorm:"column:competence;<-:create"`
-	Language          string        `gorm:"column:language;<-:create"`
-	SubjectSealed     []byte        `gorm:"column:subject_sealed;<-:create"`     // by the client's key, as the next two; NULL when erased
-	DescriptionSealed []byte        `gorm:"column:description_sealed;<-:create"` // NULL also when there is none
-	PhoneSealed       []byte        `gorm:"column:phone_sealed;<-:create"`       // read at dial time only
-	RecordingConsent  bool          `gorm:"column:recording_consent;<-:create"`
-	ExternalRef       string        `gorm:"column:external_ref;<-:create;serializer:zeronull"`
-	PriceCents        money.Cents   `gorm:"column:price_cents;<-:create"`
-	LawyerID          string        `gorm:"column:lawyer_id;serializer:zeronull"`
-	EventSeq          int64         `gorm:"column:event_seq"` // of the newest webhook event
-	TimerAt           *time.Time    `gorm:"column:timer_at"`  // when the machine looks again, derived when the row is written
-	CreatedAt         time.Time     `gorm:"column:created_at;<-:create;autoCreateTime:false"`
-	UpdatedAt         time.Time     `gorm:"column:updated_at;autoUpdateTime:false"`
-	SearchStartedAt   time.Time     `gorm:"column:search_started_at;<-:create"`
-	AssignedAt        *time.Time    `gorm:"column:assigned_at"`
-	CallbackDueAt     *time.Time    `gorm:"column:callback_due_at"`
-	CallStartedAt     *time.Time    `gorm:"column:call_started_at"`
-	CallEndedAt       *time.Time    `gorm:"column:call_ended_at"`
-	DurationSec       *int          `gorm:"column:duration_sec"`
-	CompletedAt       *time.Time    `gorm:"column:completed_at"`
-	CancelledAt       *time.Time    `gorm:"column:cancelled_at"`
-	ExpiredAt         *time.Time    `gorm:"column:expired_at"`
-	EndReason         Reason        `gorm:"column:end_reason;serializer:zeronull"`
-	RefundedCents     *money.Cents  `gorm:"column:refunded_cents"`
-	RefundedAt        *time.Time    `gorm:"column:refunded_at"`
-	DialAttempts      int           `gorm:"column:dial_attempts"`
-	FirstDialAt       *time.Time    `gorm:"column:first_dial_at"`
-	LastDialAt        *time.Time    `gorm:"column:last_dial_at"`
-	NextDialAt        *time.Time    `gorm:"column:next_dial_at"`
-	CallCapAt         *time.Time    `gorm:"column:call_cap_at"` // when the call's 20 minutes are over
-	LineLostAt        *time.Time    `gorm:"column:line_lost_at"`
-	Reminders         int           `gorm:"column:reminders"`                 // sent for a note that is missing
-	CallableFrom      *time.Time    `gorm:"column:callable_from"`             // the hours of the client's day for a callback
-	CallableUntil     *time.Time    `gorm:"column:callable_until"`            // their end, exclusive
-	EarlierAttempts   int           `gorm:"column:earlier_attempts"`          // unanswered, with lawyers who had it before
-	ChooseBy          *time.Time    `gorm:"column:choose_by"`                 // until when the lawyer may say that he waits for the next attempt
-	AlarmedAt         *time.Time    `gorm:"column:alarmed_at"`                // when operators were told that the callback is due soon
-	FirstAssignedAt   *time.Time    `gorm:"column:first_assigned_at"`         // NULL also for what older releases assigned
-	EstimateSec       *int          `gorm:"column:estimate_sec;<-:create"`    // as the partner was told before; NULL also for "not known"
-	EstimateOnline    *int          `gorm:"column:estimate_online;<-:create"` // what was seen then, as the next
-	EstimateIdle      *int          `gorm:"column:estimate_idle;<-:create"`
-	EstimateAhead     *int          `gorm:"column:estimate_ahead;<-:create"`
-	EstimateToldAt    *time.Time    `gorm:"column:estimate_told_at;<-:create"` // NULL when the partner did not ask
-	ErasedAt          *time.Time    `gorm:"column:erased_at;<-:create"`
-	Crew              matching.Crew `gorm:"column:crew;serializer:zeronull"`                   // NULL: everybody's
-	TraceParent       string        `gorm:"column:trace_parent;<-:create;serializer:zeronull"` // the span that it was created in; NULL when nothing was traced
+	Consultation
+	SubjectSealed     []byte       `gorm:"column:subject_sealed;<-:create"`     // by the client's key, as the next two; NULL when erased
+	DescriptionSealed []byte       `gorm:"column:description_sealed;<-:create"` // NULL also when there is none
+	PhoneSealed       []byte       `gorm:"column:phone_sealed;<-:create"`       // read at dial time only
+	TimerAt           *time.Time   `gorm:"column:timer_at"`                     // when the machine looks again, derived when the row is written
+	RefundedCents     *money.Cents `gorm:"column:refunded_cents"`               // NULL before a refund
+	EstimateSec       *int         `gorm:"column:estimate_sec;<-:create"`       // as the partner was told before; NULL also for "not known"
+	EstimateOnline    *int         `gorm:"column:estimate_online;<-:create"`    // what was seen then, as the next
+	EstimateIdle      *int         `gorm:"column:estimate_idle;<-:create"`
+	EstimateAhead     *int         `gorm:"column:estimate_ahead;<-:create"`
+	EstimateToldAt    *time.Time   `gorm:"column:estimate_told_at;<-:create"` // NULL when the partner did not ask
 }
 
 // TableName implements [schema.Tabler].
@@ -82,43 +42,19 @@ type openRow struct {
 }
 
 func toRow(c Consultation) row {
-	r := row{
-		ID: c.ID, ApplicationID: c.ApplicationID, ClientID: c.ClientID, Status: c.Status, Competence: c.Competence,
-		Language: c.Language, RecordingConsent: c.RecordingConsent, ExternalRef: c.ExternalRef, PriceCents: c.Price,
-		LawyerID: c.LawyerID, EventSeq: c.EventSeq, TimerAt: nextTimer(c), CreatedAt: c.CreatedAt, UpdatedAt: c.UpdatedAt,
-		SearchStartedAt: c.SearchStartedAt, AssignedAt: c.AssignedAt, CallbackDueAt: c.CallbackDueAt, CallStartedAt: c.CallStartedAt,
-		CallEndedAt: c.CallEndedAt, DurationSec: c.DurationSec, CompletedAt: c.CompletedAt, CancelledAt: c.CancelledAt,
-		ExpiredAt: c.ExpiredAt, EndReason: c.EndReason, RefundedAt: c.RefundedAt, DialAttempts: c.DialAttempts,
-		FirstDialAt: c.FirstDialAt, LastDialAt: c.LastDialAt, NextDialAt: c.NextDialAt, CallCapAt: c.CallCapAt,
-		LineLostAt: c.LineLostAt, Reminders: c.Reminders, CallableFrom: c.CallableFrom, CallableUntil: c.CallableUntil,
-		EarlierAttempts: c.EarlierAttempts, ChooseBy: c.ChooseBy, AlarmedAt: c.AlarmedAt, FirstAssignedAt: c.FirstAssignedAt, Crew: c.Crew,
-		TraceParent: c.TraceParent,
-	}
+	r := row{Consultation: c, TimerAt: nextTimer(c)}
 	if c.RefundedAt != nil {
-		r.RefundedCents = &c.Refunded
+		refunded := c.Refunded
+		r.RefundedCents = &refunded
 	}
 	return r
 }
 
 func fromRow(r row) Consultation {
-	c := Consultation{
-		ID: r.ID, ApplicationID: r.ApplicationID, ClientID: r.ClientID, Status: r.Status, Competence: r.Competence,
-		Language: r.Language, RecordingConsent: r.RecordingConsent, ExternalRef: r.ExternalRef, Price: r.PriceCents,
-		LawyerID: r.LawyerID, EventSeq: r.EventSeq, CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt,
-		SearchStartedAt: r.SearchStartedAt, AssignedAt: r.AssignedAt, CallbackDueAt: r.CallbackDueAt,
-		CallStartedAt: r.CallStartedAt, CallEndedAt: r.CallEndedAt, DurationSec: r.DurationSec,
-		CompletedAt: r.CompletedAt, CancelledAt: r.CancelledAt, ExpiredAt: r.ExpiredAt,
-		EndReason: r.EndReason, RefundedAt: r.RefundedAt, DialAttempts: r.DialAttempts,
-		FirstDialAt: r.FirstDialAt, LastDialAt: r.LastDialAt, NextDialAt: r.NextDialAt, CallCapAt: r.CallCapAt,
-		LineLostAt: r.LineLostAt, Reminders: r.Reminders, ErasedAt: r.ErasedAt,
-		CallableFrom: r.CallableFrom, CallableUntil: r.CallableUntil,
-		EarlierAttempts: r.EarlierAttempts, ChooseBy: r.ChooseBy, AlarmedAt: r.AlarmedAt, FirstAssignedAt: r.FirstAssignedAt, Crew: r.Crew,
-		TraceParent: r.TraceParent,
-	}
 	if r.RefundedCents != nil {
-		c.Refunded = *r.RefundedCents
+		r.Refunded = *r.RefundedCents
 	}
-	return c
+	return r.Consultation
 }
 
 var (
@@ -126,28 +62,36 @@ var (
 	openColumns = columns + ", " + vault.Stored("c.client_id") + " AS key_sealed"
 )
 
-// insertSQL writes record and evidence in one round trip: neither exists without the other. The record keeps what the partner was
-// told about the wait, if that was after $24.
-var insertSQL = postgres.SQL(postgres.Atomic, `WITH told AS (
+// beginning is what [insertSQL] writes.
+type beginning struct {
+	Row       row         `gorm:"embedded"`
+	Evidence  evidenceRow `gorm:"embedded;embeddedPrefix:evidence_"`
+	ToldAfter time.Time   // what the partner was told about the wait before is not kept
+}
+
+// insertSQL writes record and evidence in one round trip: neither exists without the other. The record keeps what the
+// partner was told about the wait.
+var insertSQL = postgres.Bind[beginning](postgres.SQL(postgres.Atomic, `WITH told AS (
 		SELECT seconds, lawyers_online, lawyers_idle, ahead, told_at FROM estimates
-		WHERE application_id = $2 AND client_id = $3 AND competence = $6 AND language = $7 AND told_at > $24
+		WHERE application_id = @application_id AND client_id = @client_id AND competence = @competence AND language = @language
+			AND told_at > @told_after
 	), c AS (
-		INSERT INTO consultations (id, application_id, client_id, status, competence, language, subject_sealed,
-			description_sealed, recording_consent, external_ref, price_cents, phone_sealed, event_seq, timer_at,
-			created_at, updated_at, search_started_at, estimate_sec, estimate_online, estimate_idle, estimate_ahead, estimate_told_at, crew,
-			trace_parent)
-		VALUES ($1, $2, $3, $5, $6, $7, $8, $9, $10, nullif($11, ''), $12, $13, $14, $15, $4, $4, $4, (SELECT seconds FROM told),
-			(SELECT lawyers_online FROM told), (SELECT lawyers_idle FROM told), (SELECT ahead FROM told), (SELECT told_at FROM told), nullif($25, ''), nullif($26, ''))
+		`+postgres.Insert[row]("@", map[string]string{
+	"estimate_sec": "(SELECT seconds FROM told)", "estimate_online": "(SELECT lawyers_online FROM told)",
+	"estimate_idle": "(SELECT lawyers_idle FROM told)", "estimate_ahead": "(SELECT ahead FROM told)",
+	"estimate_told_at": "(SELECT told_at FROM told)",
+})+`
 	)
-	INSERT INTO consultation_evidence (consultation_id, text_version, text_sha256, acknowledged_at, application_id,
-		client_id, request_id, idempotency_key_sha256, address, user_agent, stated_version, stated_language)
-	VALUES ($1, $16, $17, $4, $2, $3, $18, $19, $20, $21, nullif($22, ''), nullif($23, ''))`)
+	`+postgres.Insert[evidenceRow]("@evidence_", map[string]string{
+	"consultation_id": "@id", "application_id": "@application_id", "client_id": "@client_id", "acknowledged_at": "@created_at",
+})))
 
 func insertWithEvidence(ctx context.Context, tx postgres.Tx, r row, e evidenceRow) error {
-	_, err := tx.Later(postgres.Called("insert consultation")).Exec(ctx, insertSQL, r.ID, r.ApplicationID, r.ClientID, r.CreatedAt,
-		r.Status, r.Competence, r.Language, r.SubjectSealed, r.DescriptionSealed, r.RecordingConsent, r.ExternalRef, r.PriceCents, r.PhoneSealed,
-		r.EventSeq, r.TimerAt, e.TextVersion, e.TextSHA256, e.RequestID, e.IdempotencyKeySHA256, e.Address, e.UserAgent,
-		e.StatedVersion, e.StatedLanguage, r.CreatedAt.Add(-estimateHolds), r.Crew, r.TraceParent)
+	args, err := insertSQL.Args(ctx, &beginning{Row: r, Evidence: e, ToldAfter: r.CreatedAt.Add(-estimateHolds)})
+	if err != nil {
+		return err
+	}
+	_, err = tx.Later(postgres.Called("insert consultation")).Exec(ctx, insertSQL.Statement, args...)
 	return err
 }
 

@@ -77,6 +77,9 @@ func compare(s *schema.Schema, table map[string]column) (faults []string) {
 		}
 	}
 	for _, f := range s.Fields {
+		if f.Tag.Get("gorm") == "-" {
+			continue
+		}
 		if f.DBName == "" {
 			fault("field %s is no column", f.Name)
 			continue

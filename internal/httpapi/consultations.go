@@ -62,9 +62,11 @@ func (s *Server) run(ctx context.Context, effect func(tx postgres.Tx) (int, any,
 
 func createCommand(r *request, b *models.CreateConsultationRequest) consultation.CreateCommand {
 	return consultation.CreateCommand{
-		ApplicationID: r.Principal.ApplicationID, ClientID: r.Principal.ClientID,
-		Competence: b.Competence, Language: text(b.Language), Subject: b.Subject, Description: text(b.Description), ExternalRef: text(b.ExternalRef),
-		RecordingConsent: b.RecordingConsent != nil && *b.RecordingConsent,
+		Request: consultation.Request{
+			ApplicationID: r.Principal.ApplicationID, ClientID: r.Principal.ClientID, Competence: b.Competence, Language: text(b.Language),
+			Subject: b.Subject, Description: text(b.Description), ExternalRef: text(b.ExternalRef),
+			RecordingConsent: b.RecordingConsent != nil && *b.RecordingConsent,
+		},
 		Evidence: consultation.Evidence{RequestID: r.ID, IdempotencyKey: r.Idempotency.Key, Address: r.Address, UserAgent: r.UserAgent,
 			StatedVersion: text(b.WaiverTextVersion), StatedLanguage: text(b.WaiverTextLanguage)},
 	}

@@ -159,8 +159,8 @@ func (h *house) live() {
 }
 
 func (h *house) command() consultation.CreateCommand {
-	return consultation.CreateCommand{ApplicationID: h.app.ID, ClientID: h.client.ID, Competence: "FAMILY", Subject: "Canary subject", Description: "Canary description",
-		ExternalRef: `canary-"ref"\\`, Evidence: consultation.Evidence{RequestID: "req", IdempotencyKey: "canary-key", Address: "198.51.100.1", UserAgent: "crm/1"}}
+	return consultation.CreateCommand{Request: consultation.Request{ApplicationID: h.app.ID, ClientID: h.client.ID, Competence: "FAMILY", Subject: "Canary subject", Description: "Canary description",
+		ExternalRef: `canary-"ref"\\`}, Evidence: consultation.Evidence{RequestID: "req", IdempotencyKey: "canary-key", Address: "198.51.100.1", UserAgent: "crm/1"}}
 }
 
 func (h *house) create() (c consultation.Consultation) {

@@ -150,7 +150,7 @@ func (s *shop) client(name string) (c account.Client) {
 func (s *shop) create(app application.Application, c account.Client) (made consultation.Consultation) {
 	s.Helper()
 	s.tx(func(ctx context.Context, tx postgres.Tx) (err error) {
-		made, err = s.consultations.Create(ctx, tx, consultation.CreateCommand{ApplicationID: app.ID, ClientID: c.ID, Competence: "FAMILY", Language: "FR", Subject: "Test",
+		made, err = s.consultations.Create(ctx, tx, consultation.CreateCommand{Request: consultation.Request{ApplicationID: app.ID, ClientID: c.ID, Competence: "FAMILY", Language: "FR", Subject: "Test"},
 			Evidence: consultation.Evidence{RequestID: "req", IdempotencyKey: "key", Address: "192.0.2.1", UserAgent: "crm/1"}})
 		return err
 	})

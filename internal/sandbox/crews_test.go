@@ -152,7 +152,7 @@ func TestNothingIsStrandedWhenTheLastOwnLawyerGoes(t *testing.T) {
 			g.Go(func() error {
 				<-begin
 				return h.db.InTx(h.ctx, func(tx postgres.Tx) error {
-					_, err := h.consultations.Create(h.ctx, tx, consultation.CreateCommand{ApplicationID: h.app.ID, ClientID: client, Competence: "FAMILY", Language: "FR", Subject: "A question",
+					_, err := h.consultations.Create(h.ctx, tx, consultation.CreateCommand{Request: consultation.Request{ApplicationID: h.app.ID, ClientID: client, Competence: "FAMILY", Language: "FR", Subject: "A question"},
 						Evidence: consultation.Evidence{RequestID: "req", IdempotencyKey: fmt.Sprint(round), Address: "192.0.2.1", UserAgent: "test"}})
 					return err
 				})

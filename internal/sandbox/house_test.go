@@ -173,8 +173,8 @@ func (h *house) create(clientID, language string, record bool) string {
 	h.Helper()
 	var id string
 	h.tx(func(tx postgres.Tx) error {
-		c, err := h.consultations.Create(h.ctx, tx, consultation.CreateCommand{ApplicationID: h.app.ID, ClientID: clientID, Competence: "FAMILY",
-			Language: language, Subject: "A question", RecordingConsent: record,
+		c, err := h.consultations.Create(h.ctx, tx, consultation.CreateCommand{Request: consultation.Request{ApplicationID: h.app.ID, ClientID: clientID, Competence: "FAMILY",
+			Language: language, Subject: "A question", RecordingConsent: record},
 			Evidence: consultation.Evidence{RequestID: "req", IdempotencyKey: "key", Address: "192.0.2.1", UserAgent: "test"}})
 		id = c.ID
 		return err

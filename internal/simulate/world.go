@@ -205,8 +205,10 @@ func (w *world) anyone() (client string, err error) {
 // create starts a consultation of a client.
 func (w *world) create(client string, p matching.Pair) (c consultation.Consultation, err error) {
 	return c, w.db.InTx(w.ctx, func(tx postgres.Tx) error {
-		c, err = w.consultations.Create(w.ctx, tx, consultation.CreateCommand{ApplicationID: w.application, ClientID: client, Competence: p.Competence,
-			Language: p.Language, Subject: "Question", Evidence: consultation.Evidence{RequestID: "simulated", IdempotencyKey: strconv.Itoa(w.seq)}})
+		c, err = w.consultations.Create(w.ctx, tx, consultation.CreateCommand{
+			Request:  consultation.Request{ApplicationID: w.application, ClientID: client, Competence: p.Competence, Language: p.Language, Subject: "Question"},
+			Evidence: consultation.Evidence{RequestID: "simulated", IdempotencyKey: strconv.Itoa(w.seq)},
+		})
 		return err
 	})
 }

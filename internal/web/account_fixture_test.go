@@ -145,8 +145,8 @@ func (f *fixture) start() consultation.Consultation {
 			f.t.Fatal(err)
 		}
 		var err error
-		c, err = f.consultations.Create(ctx, tx, consultation.CreateCommand{ApplicationID: f.app.ID, ClientID: f.client.ID, Competence: "FAMILY",
-			Subject: "Separation & custody", Description: "What to do?\nSecond line.", ExternalRef: "case-7",
+		c, err = f.consultations.Create(ctx, tx, consultation.CreateCommand{Request: consultation.Request{ApplicationID: f.app.ID, ClientID: f.client.ID, Competence: "FAMILY",
+			Subject: "Separation & custody", Description: "What to do?\nSecond line.", ExternalRef: "case-7"},
 			Evidence: consultation.Evidence{RequestID: "req_1", IdempotencyKey: "k", Address: "192.0.2.1", UserAgent: "crm/1"}})
 		if err != nil {
 			f.t.Fatal(err)

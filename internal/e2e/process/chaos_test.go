@@ -208,8 +208,8 @@ func (c *chaos) create(ctx context.Context, client, ref, competence, language st
 		if err := c.desk.Wallet.Adjust(ctx, tx, client, consultation.Price, "Opening balance"); err != nil {
 			return err
 		}
-		con, err = c.desk.Consultations.Create(ctx, tx, consultation.CreateCommand{ApplicationID: c.application, ClientID: client,
-			Competence: competence, Language: language, Subject: "Test", ExternalRef: ref,
+		con, err = c.desk.Consultations.Create(ctx, tx, consultation.CreateCommand{Request: consultation.Request{ApplicationID: c.application, ClientID: client,
+			Competence: competence, Language: language, Subject: "Test", ExternalRef: ref},
 			Evidence: consultation.Evidence{RequestID: "req_1", IdempotencyKey: ref, Address: "192.0.2.1", UserAgent: "crm/1"}})
 		return err
 	})

@@ -47,15 +47,19 @@ const (
 
 // Session is a checkout that a client may pay once.
 type Session struct {
-	ID, ClientID, ApplicationID string
-	Amount                      money.Cents
-	ReturnURL, CheckoutURL      string
-	Provider                    string
-	ProviderRef                 string // the provider's session; empty before the client first opened it
-	PaymentRef                  string // the provider's payment; empty before it was paid
-	Status                      Status // as of the transaction that read it
-	Reversed                    Reversed
-	CreatedAt, ExpiresAt        time.Time
+	ID            string      `gorm:"column:id;primaryKey"`
+	ClientID      string      `gorm:"column:client_id"`
+	ApplicationID string      `gorm:"column:application_id;serializer:zeronull"`
+	Amount        money.Cents `gorm:"column:amount_cents"`
+	ReturnURL     string      `gorm:"column:return_url"` // empty once the client was erased
+	CheckoutURL   string      `gorm:"column:checkout_url"`
+	Provider      string      `gorm:"column:provider"`
+	ProviderRef   string      `gorm:"column:provider_ref;serializer:zeronull"` // the provider's session; empty before the client first opened it
+	PaymentRef    string      `gorm:"column:payment_ref;serializer:zeronull"`  // the provider's payment; empty before it was paid
+	Status        Status      `gorm:"column:status"`                           // as of the transaction that read it; never Expired in the table
+	Reversed      Reversed    `gorm:"embedded"`
+	CreatedAt     time.Time   `gorm:"column:created_at;autoCreateTime:false"`
+	ExpiresAt     time.Time   `gorm:"column:expires_at"`
 }
 
 // CreateCommand asks for a session. ReturnURL is where the client's browser may go afterwards.

@@ -11,8 +11,8 @@ import (
 // Reversed is what became of the money of a session that its provider took back, by a dispute or a refund that we did not
 // ask for. Their sum is what the provider took.
 type Reversed struct {
-	Taken     money.Cents // out of the wallet
-	Uncovered money.Cents // the wallet did not have it
+	Taken     money.Cents `gorm:"column:reversed_cents"`  // out of the wallet
+	Uncovered money.Cents `gorm:"column:uncovered_cents"` // the wallet did not have it
 }
 
 type reversalKind string

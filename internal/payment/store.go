@@ -13,36 +13,20 @@ import (
 	"partnerd/internal/postgres"
 )
 
-// sessionRow is a row of topup_sessions.
+// sessionRow is a row of topup_sessions: a session, with what is stored of it alone.
 type sessionRow struct {
-	ID             string      `gorm:"column:id;primaryKey"`
-	ClientID       string      `gorm:"column:client_id"`
-	ApplicationID  string      `gorm:"column:application_id;serializer:zeronull"`
-	AmountCents    money.Cents `gorm:"column:amount_cents"`
-	ReturnURL      string      `gorm:"column:return_url"` // empty once the client was erased
-	Provider       string      `gorm:"column:provider"`
-	ProviderRef    string      `gorm:"column:provider_ref;serializer:zeronull"` // the provider's session; none before the client first opened it
-	ProviderURL    string      `gorm:"column:provider_url;serializer:zeronull"` // its page
-	OpenedAt       *time.Time  `gorm:"column:opened_at"`                        // when the client was about to pay: part of the key of the request for the provider's session
-	PaymentRef     string      `gorm:"column:payment_ref;serializer:zeronull"`  // the provider's payment
-	CheckoutURL    string      `gorm:"column:checkout_url"`
-	Status         Status      `gorm:"column:status"` // never Expired
-	CreatedAt      time.Time   `gorm:"column:created_at;autoCreateTime:false"`
-	ExpiresAt      time.Time   `gorm:"column:expires_at"`
-	EndedAt        *time.Time  `gorm:"column:ended_at"`
-	ReversedCents  money.Cents `gorm:"column:reversed_cents"`  // Reversed.Taken
-	UncoveredCents money.Cents `gorm:"column:uncovered_cents"` // Reversed.Uncovered
+	Session
+	ProviderURL string     `gorm:"column:provider_url;serializer:zeronull"` // the page of the provider's session
+	OpenedAt    *time.Time `gorm:"column:opened_at"`                        // when the client was about to pay: part of the key of the request for the provider's session
+	EndedAt     *time.Time `gorm:"column:ended_at"`
 }
 
 // TableName implements [schema.Tabler].
 func (sessionRow) TableName() string { return "topup_sessions" }
 
 func (r sessionRow) session(now time.Time) Session {
-	return Session{
-		ID: r.ID, ClientID: r.ClientID, ApplicationID: r.ApplicationID, Amount: r.AmountCents, ReturnURL: r.ReturnURL, CheckoutURL: r.CheckoutURL,
-		Provider: r.Provider, ProviderRef: r.ProviderRef, PaymentRef: r.PaymentRef, Status: statusAt(r.Status, r.ExpiresAt, now),
-		Reversed: Reversed{Taken: r.ReversedCents, Uncovered: r.UncoveredCents}, CreatedAt: r.CreatedAt, ExpiresAt: r.ExpiresAt,
-	}
+	r.Status = statusAt(r.Status, r.ExpiresAt, now)
+	return r.Session
 }
 
 // noticeRow is a row of payment_notices: a notice of a provider and what came of it.
@@ -62,10 +46,7 @@ type noticeRow struct {
 func (noticeRow) TableName() string { return "payment_notices" }
 
 func insertSession(ctx context.Context, tx postgres.Tx, s Session) error {
-	return gorm.G[sessionRow](tx.Gorm(ctx)).Create(ctx, &sessionRow{
-		ID: s.ID, ClientID: s.ClientID, ApplicationID: s.ApplicationID, AmountCents: s.Amount, ReturnURL: s.ReturnURL, CheckoutURL: s.CheckoutURL,
-		Provider: s.Provider, Status: s.Status, CreatedAt: s.CreatedAt, ExpiresAt: s.ExpiresAt,
-	})
+	return gorm.G[sessionRow](tx.Gorm(ctx)).Create(ctx, &sessionRow{Session: s})
 }
 
 func readSession(ctx context.Context, tx postgres.Tx, sessionID string) (sessionRow, error) {
@@ -108,13 +89,13 @@ func reopenSession(ctx context.Context, tx postgres.Tx, sessionID string, opened
 }
 
 func storeCheckout(ctx context.Context, tx postgres.Tx, sessionID string, c Checkout) error {
-	_, err := gorm.G[sessionRow](tx.Gorm(ctx)).Where("id = ? AND provider_ref IS NULL", sessionID).Updates(ctx, sessionRow{ProviderRef: c.Ref, ProviderURL: c.URL})
+	_, err := gorm.G[sessionRow](tx.Gorm(ctx)).Where("id = ? AND provider_ref IS NULL", sessionID).Updates(ctx, sessionRow{Session: Session{ProviderRef: c.Ref}, ProviderURL: c.URL})
 	return err
 }
 
 // cancelOpenSession leaves a session alone that a notice has decided meanwhile.
 func cancelOpenSession(ctx context.Context, tx postgres.Tx, sessionID string) error {
-	_, err := gorm.G[sessionRow](tx.Gorm(ctx)).Where("id = ? AND status = ?", sessionID, Open).Updates(ctx, sessionRow{Status: Cancelled, EndedAt: &tx.Now})
+	_, err := gorm.G[sessionRow](tx.Gorm(ctx)).Where("id = ? AND status = ?", sessionID, Open).Updates(ctx, sessionRow{Session: Session{Status: Cancelled}, EndedAt: &tx.Now})
 	if err != nil {
 		return fmt.Errorf("cancel checkout: %w", err)
 	}
@@ -124,7 +105,7 @@ func cancelOpenSession(ctx context.Context, tx postgres.Tx, sessionID string) er
 // endSession records the decision. A cancelled session can still turn out to be paid; a paid one stays paid.
 func endSession(ctx context.Context, tx postgres.Tx, sessionID string, to Status, paymentRef string) error {
 	n, err := gorm.G[sessionRow](tx.Gorm(ctx)).Where("id = ? AND status <> ?", sessionID, Paid).
-		Select("status", "ended_at", "payment_ref").Updates(ctx, sessionRow{Status: to, EndedAt: &tx.Now, PaymentRef: paymentRef})
+		Select("status", "ended_at", "payment_ref").Updates(ctx, sessionRow{Session: Session{Status: to, PaymentRef: paymentRef}, EndedAt: &tx.Now})
 	if err != nil {
 		return fmt.Errorf("end top-up session: %w", err)
 	}
@@ -136,7 +117,7 @@ func endSession(ctx context.Context, tx postgres.Tx, sessionID string, to Status
 
 func updateReversed(ctx context.Context, tx postgres.Tx, sessionID string, r Reversed) error {
 	_, err := gorm.G[sessionRow](tx.Gorm(ctx)).Where("id = ?", sessionID).
-		Select("reversed_cents", "uncovered_cents").Updates(ctx, sessionRow{ReversedCents: r.Taken, UncoveredCents: r.Uncovered})
+		Select("reversed_cents", "uncovered_cents").Updates(ctx, sessionRow{Session: Session{Reversed: r}})
 	return err
 }
 

@@ -46,9 +46,9 @@ func (s *Service) Tell(ctx context.Context, tx postgres.Tx, clientID string, t T
 	}
 	var rows []newEvent
 	for _, n := range numbers {
-		row := newEvent{subject: Subject{ApplicationID: n.ApplicationID}, client: clientID, id: tx.NewID(id.Event), deliveryID: tx.NewID(id.Delivery),
-			sequence: n.LastSequence, kind: t}
-		if row.body, err = encode(payload{row.id, t, clock.Format(tx.Now), clientData{clientID}}); err != nil {
+		row := newEvent{ID: tx.NewID(id.Event), DeliveryID: tx.NewID(id.Delivery), ApplicationID: n.ApplicationID, ClientID: clientID,
+			Sequence: n.LastSequence, Type: t}
+		if row.Body, err = encode(payload{row.ID, t, clock.Format(tx.Now), clientData{clientID}}); err != nil {
 			return err
 		}
 		rows = append(rows, row)

@@ -75,17 +75,17 @@ func (s *Service) SendTest(ctx context.Context, tx postgres.Tx, applicationID st
 	if room, err := pendingRoom(ctx, tx, applicationID); err != nil || room == 0 {
 		return Delivery{}, cmp.Or(err, errPending)
 	}
-	row := newEvent{subject: Subject{ApplicationID: applicationID}, id: tx.NewID(id.Event), deliveryID: tx.NewID(id.Delivery), sequence: 1, kind: t}
+	row := newEvent{ID: tx.NewID(id.Event), DeliveryID: tx.NewID(id.Delivery), ApplicationID: applicationID, Sequence: 1, Type: t}
 	about := Subject{ConsultationID: tx.NewID(id.Consultation), ClientID: tx.NewID(id.Client), ExternalRef: "test"}
 	var err error
-	if row.body, err = Sample(row.id, about, t, tx.Now); err != nil {
+	if row.Body, err = Sample(row.ID, about, t, tx.Now); err != nil {
 		return Delivery{}, err
 	}
 	if err := insertEvents(ctx, tx, []newEvent{row}); err != nil {
 		return Delivery{}, fmt.Errorf("write test event of %s: %w", applicationID, err)
 	}
 	tx.AfterCommit(s.wakeUp)
-	return selectDelivery(ctx, tx, applicationID, row.deliveryID)
+	return selectDelivery(ctx, tx, applicationID, row.DeliveryID)
 }
 
 // Sample is the body of an event of that type that nothing happened for, about a consultation or client of about, which needs its

@@ -115,8 +115,8 @@ func (s *Service) EmitAll(ctx context.Context, tx postgres.Tx, emissions ...Emis
 			if err != nil {
 				return err
 			}
-			rows = append(rows, newEvent{subject: em.Subject, id: eventID, deliveryID: tx.NewID(id.Delivery),
-				sequence: em.FirstSequence + int64(i), kind: e.Type, body: b})
+			rows = append(rows, newEvent{ID: eventID, DeliveryID: tx.NewID(id.Delivery), ApplicationID: em.Subject.ApplicationID,
+				ConsultationID: em.Subject.ConsultationID, Sequence: em.FirstSequence + int64(i), Type: e.Type, Body: b})
 		}
 	}
 	if len(rows) == 0 {
@@ -300,16 +300,17 @@ const (
 
 // Delivery is the sending of one event.
 type Delivery struct {
-	ID, EventID    string
-	ConsultationID string // what the event is about: this or ClientID; neither: a test event
-	ClientID       string
-	Type           Type
-	Sequence       int64 // of the event, within its consultation or among those about its client
-	State          State
-	Attempts       int
-	NextAt         *time.Time // next attempt, at the earliest; nil when ended
-	CreatedAt      time.Time
-	EndedAt        *time.Time
+	ID             string     `gorm:"column:id;primaryKey"`
+	EventID        string     `gorm:"column:event_id"`
+	ConsultationID string     `gorm:"column:consultation_id;serializer:zeronull"` // what the event is about: this or ClientID; neither: a test event
+	ClientID       string     `gorm:"-"`                                          // of the event
+	Type           Type       `gorm:"-"`                                          // of the event
+	Sequence       int64      `gorm:"column:sequence"`                            // of the event, within its consultation or among those about its client
+	State          State      `gorm:"column:state"`
+	Attempts       int        `gorm:"column:attempts"`
+	NextAt         *time.Time `gorm:"-"` // next attempt, at the earliest; nil when ended
+	CreatedAt      time.Time  `gorm:"column:created_at;autoCreateTime:false"`
+	EndedAt        *time.Time `gorm:"column:ended_at"`
 }
 
 // Health is how the deliveries of an application fared that were made in a span of time.

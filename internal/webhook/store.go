@@ -63,22 +63,16 @@ type eventRow struct {
 // TableName implements [schema.Tabler].
 func (eventRow) TableName() string { return "webhook_events" }
 
-// deliveryRow is a row of webhook_deliveries. Application, consultation and sequence are those of its event.
+// deliveryRow is a row of webhook_deliveries: a delivery, with what is stored of it alone. Application, consultation and
+// sequence are those of its event.
 type deliveryRow struct {
-	ID             string     `gorm:"column:id;primaryKey"`
-	EventID        string     `gorm:"column:event_id"`
-	ApplicationID  string     `gorm:"column:application_id"`
-	ConsultationID string     `gorm:"column:consultation_id;serializer:zeronull"`
-	Sequence       int64      `gorm:"column:sequence"`
-	State          State      `gorm:"column:state"`
-	Attempts       int        `gorm:"column:attempts"`
-	ScheduleFrom   int        `gorm:"column:schedule_from"` // attempts before the last redelivery: the schedule begins after them
-	NextAt         time.Time  `gorm:"column:next_at"`       // when the next attempt is due, or the one under way was
-	LeaseToken     string     `gorm:"column:lease_token;serializer:zeronull"`
-	LeaseUntil     *time.Time `gorm:"column:lease_until"`
-	Held           bool       `gorm:"column:held"` // claims do not look at it
-	CreatedAt      time.Time  `gorm:"column:created_at;autoCreateTime:false"`
-	EndedAt        *time.Time `gorm:"column:ended_at"`
+	Delivery
+	ApplicationID string     `gorm:"column:application_id"`
+	ScheduleFrom  int        `gorm:"column:schedule_from"` // attempts before the last redelivery: the schedule begins after them
+	NextAt        time.Time  `gorm:"column:next_at"`       // when the next attempt is due, or the one under way was
+	LeaseToken    string     `gorm:"column:lease_token;serializer:zeronull"`
+	LeaseUntil    *time.Time `gorm:"column:lease_until"`
+	Held          bool       `gorm:"column:held"` // claims do not look at it
 }
 
 // TableName implements [schema.Tabler].
@@ -100,41 +94,35 @@ func (attemptRow) TableName() string { return "webhook_attempts" }
 
 // newEvent is an event that is to be written, with its delivery.
 type newEvent struct {
-	subject        Subject
-	id, deliveryID string
-	client         string // of an event about a client
-	sequence       int64
-	kind           Type
-	body           []byte
+	ID             string `gorm:"column:id"`
+	DeliveryID     string `gorm:"column:delivery_id"`
+	ApplicationID  string `gorm:"column:application_id"`
+	ConsultationID string `gorm:"column:consultation_id;serializer:zeronull"`
+	ClientID       string `gorm:"column:client_id;serializer:zeronull"` // of an event about a client
+	Sequence       int64  `gorm:"column:sequence"`
+	Type           Type   `gorm:"column:type"`
+	Body           []byte `gorm:"column:body"`
 }
 
-var insertEventsSQL = postgres.SQL(postgres.Batch, `
-	WITH new AS (
-		SELECT * FROM unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::bigint[], $7::text[], $8::bytea[], $9::text[])
-			AS new (id, delivery_id, application_id, consultation_id, sequence, type, body, client_id)
-	), events AS (
-		INSERT INTO webhook_events (id, application_id, consultation_id, sequence, type, body, client_id, created_at, trace_parent)
-		SELECT id, application_id, consultation_id, sequence, type, body, client_id, $1, nullif($10, '') FROM new
+// insertEventsSQL writes events and their deliveries, at $1, in the span $2.
+var insertEventsSQL = postgres.SQL(postgres.Batch, `WITH new AS (SELECT * FROM `+postgres.Unnest[newEvent]("new", 3)+`), events AS (
+		`+postgres.Insert[eventRow]("new.", map[string]string{
+	"position": "NULL", "created_at": "$1", "trace_parent": "nullif($2, '')",
+})+` FROM new
 	)
-	INSERT INTO webhook_deliveries (id, event_id, application_id, consultation_id, sequence, state, next_at, created_at)
-	SELECT delivery_id, id, application_id, consultation_id, sequence, 'PENDING', $1, $1 FROM new`)
+	`+postgres.Insert[deliveryRow]("new.", map[string]string{
+	"id": "new.delivery_id", "event_id": "new.id", "state": "'PENDING'", "attempts": "0", "schedule_from": "0", "next_at": "$1",
+	"lease_token": "NULL", "lease_until": "NULL", "held": "false", "created_at": "$1", "ended_at": "NULL",
+})+` FROM new`)
 
 // insertEvents has events and their deliveries written, in one statement.
 func insertEvents(ctx context.Context, tx postgres.Tx, events []newEvent) error {
-	n := len(events)
-	ids, deliveries, applications, consultations := make([]string, n), make([]string, n), make([]string, n), make([]*string, n)
-	sequences, kinds, bodies, clients := make([]int64, n), make([]string, n), make([][]byte, n), make([]*string, n)
-	for i, e := range events {
-		ids[i], deliveries[i], applications[i] = e.id, e.deliveryID, e.subject.ApplicationID
-		sequences[i], kinds[i], bodies[i] = e.sequence, string(e.kind), e.body
-		if e.subject.ConsultationID != "" {
-			consultations[i] = &events[i].subject.ConsultationID
-		}
-		if e.client != "" {
-			clients[i] = &events[i].client
-		}
+	arrays, err := postgres.Arrays(ctx, events)
+	if err != nil {
+		return fmt.Errorf("write events: %w", err)
 	}
-	_, err := tx.Later(postgres.Called("write events")).Exec(ctx, insertEventsSQL, tx.Now, ids, deliveries, applications, consultations, sequences, kinds, bodies, clients, telemetry.Carry(ctx))
+	args := append([]any{tx.Now, telemetry.Carry(ctx)}, arrays...)
+	_, err = tx.Later(postgres.Called("write events")).Exec(ctx, insertEventsSQL, args...)
 	return err
 }
 
@@ -206,13 +194,10 @@ type loggedDelivery struct {
 }
 
 func (l loggedDelivery) delivery() Delivery {
-	r := l.Row
-	d := Delivery{
-		ID: r.ID, EventID: r.EventID, ConsultationID: r.ConsultationID, ClientID: l.ClientID, Type: l.Type, Sequence: r.Sequence,
-		State: r.State, Attempts: r.Attempts, CreatedAt: r.CreatedAt, EndedAt: r.EndedAt,
-	}
-	if r.State == Pending {
-		d.NextAt = &r.NextAt
+	d := l.Row.Delivery
+	d.Type, d.ClientID = l.Type, l.ClientID
+	if d.State == Pending {
+		d.NextAt = &l.Row.NextAt
 	}
 	return d
 }

@@ -232,12 +232,7 @@ func (s *Service) exportConsultations(ctx context.Context, tx postgres.Tx, clien
 }
 
 func (s *Service) exportConsultation(ctx context.Context, tx postgres.Tx, c consultation.Consultation) (Consultation, error) {
-	out := Consultation{
-		ID: c.ID, ApplicationID: c.ApplicationID, Status: string(c.Status), Competence: c.Competence, Language: c.Language, Subject: c.Subject,
-		Description: c.Description, ExternalRef: c.ExternalRef, RecordingConsent: c.RecordingConsent, PriceCents: c.Price, RefundedCents: c.Refunded,
-		EndReason: string(c.EndReason), CreatedAt: clock.Stamp(c.CreatedAt), AssignedAt: (*clock.Stamp)(c.AssignedAt), CallStartedAt: (*clock.Stamp)(c.CallStartedAt), CallEndedAt: (*clock.Stamp)(c.CallEndedAt),
-		DurationSec: c.DurationSec, CompletedAt: (*clock.Stamp)(c.CompletedAt), CancelledAt: (*clock.Stamp)(c.CancelledAt), ExpiredAt: (*clock.Stamp)(c.ExpiredAt),
-	}
+	out := recordOf(c)
 	preview, err := s.deps.Consultations.Note(ctx, tx, c.ApplicationID, c.ClientID, c.ID)
 	if err != nil && !errors.Is(err, consultation.ErrNoteNotAvailable) {
 		return out, err
@@ -256,4 +251,16 @@ func (s *Service) exportConsultation(ctx context.Context, tx postgres.Tx, c cons
 	}
 	out.Waiver = waiver(p)
 	return out, err
+}
+
+// recordOf is what a consultation itself says. A test asks of each field whether it belongs here.
+func recordOf(c consultation.Consultation) Consultation {
+	return Consultation{
+		ID: c.ID, ApplicationID: c.ApplicationID, Status: string(c.Status), Competence: c.Competence, Language: c.Language,
+		Subject: c.Subject, Description: c.Description, ExternalRef: c.ExternalRef, RecordingConsent: c.RecordingConsent,
+		PriceCents: c.Price, RefundedCents: c.Refunded, EndReason: string(c.EndReason), CreatedAt: clock.Stamp(c.CreatedAt),
+		AssignedAt: (*clock.Stamp)(c.AssignedAt), CallStartedAt: (*clock.Stamp)(c.CallStartedAt),
+		CallEndedAt: (*clock.Stamp)(c.CallEndedAt), DurationSec: c.DurationSec, CompletedAt: (*clock.Stamp)(c.CompletedAt),
+		CancelledAt: (*clock.Stamp)(c.CancelledAt), ExpiredAt: (*clock.Stamp)(c.ExpiredAt),
+	}
 }

@@ -57,16 +57,6 @@ func (c *Calls) Collect(ctx context.Context, cmd telephony.Collect) error {
 	return c.plan(ctx, cmd.Command, func(s Script, _ history) []planned { return s.collectPlan(cmd.Role, cmd.Timeout) })
 }
 
-// StartRecording implements [telephony.Adapter]: the recording of nothing is ready when the call ends.
-func (c *Calls) StartRecording(ctx context.Context, cmd telephony.Command) error {
-	return c.plan(ctx, cmd, func(Script, history) []planned {
-		return []planned{{event: telephony.Event{Kind: telephony.RecordingReady, Ref: "sandbox:" + cmd.CallID}}}
-	})
-}
-
-// StopRecording implements [telephony.Adapter].
-func (c *Calls) StopRecording(context.Context, telephony.Command) error { return nil }
-
 // Hangup implements [telephony.Adapter]: what had not happened yet does not happen.
 func (c *Calls) Hangup(ctx context.Context, cmd telephony.Hangup) error {
 	if err := dropSteps(ctx, c.db.Read(), cmd.CallID, c.db.Clock().Now()); err != nil {

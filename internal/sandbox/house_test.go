@@ -59,9 +59,8 @@ type house struct {
 // wires is the simulated provider, listened to.
 type wires struct {
 	*sandbox.Calls
-	mu       sync.Mutex
-	dialled  []string // role and number
-	recorded int
+	mu      sync.Mutex
+	dialled []string // role and number
 }
 
 func (w *wires) PlaceLeg(ctx context.Context, c telephony.PlaceLeg) error {
@@ -69,13 +68,6 @@ func (w *wires) PlaceLeg(ctx context.Context, c telephony.PlaceLeg) error {
 	w.dialled = append(w.dialled, string(c.Role)+" "+c.To)
 	w.mu.Unlock()
 	return w.Calls.PlaceLeg(ctx, c)
-}
-
-func (w *wires) StartRecording(ctx context.Context, c telephony.Command) error {
-	w.mu.Lock()
-	w.recorded++
-	w.mu.Unlock()
-	return w.Calls.StartRecording(ctx, c)
 }
 
 type people struct{ h *house }

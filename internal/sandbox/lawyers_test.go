@@ -1,7 +1,6 @@
 package sandbox_test
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -211,26 +210,6 @@ func TestWhoeverHangsUpEndsTheCall(t *testing.T) {
 			h.until(clk, 500*time.Millisecond, time.Minute, h.is(id, consultation.Completed))
 			if s := h.standing(id); s.Duration != 3 {
 				t.Errorf("the call lasted %d s, want 3", s.Duration)
-			}
-		})
-	}
-}
-
-func TestRecordingNeedsConsentAndTheApplicationsSetting(t *testing.T) {
-	for _, tt := range []struct {
-		consent, enabled bool
-		want             int
-	}{{false, true, 0}, {true, false, 0}, {true, true, 1}} {
-		t.Run(fmt.Sprintf("consent %v enabled %v", tt.consent, tt.enabled), func(t *testing.T) {
-			clk := newClock()
-			h := open(t, clk, nil)
-			if _, err := h.db.Pool().Exec(h.ctx, "UPDATE applications SET recording_enabled = $1", tt.enabled); err != nil {
-				t.Fatal(err)
-			}
-			id := h.create(h.client(1), "FR", tt.consent)
-			h.until(clk, 500*time.Millisecond, time.Minute, h.is(id, consultation.Completed))
-			if h.wires.recorded != tt.want {
-				t.Errorf("recordings %d, want %d", h.wires.recorded, tt.want)
 			}
 		})
 	}

@@ -23,8 +23,6 @@ type Adapter interface {
 	Bridge(ctx context.Context, c Bridge) error
 	Play(ctx context.Context, c Play) error
 	Collect(ctx context.Context, c Collect) error
-	StartRecording(ctx context.Context, c Command) error
-	StopRecording(ctx context.Context, c Command) error
 	Hangup(ctx context.Context, c Hangup) error
 	// Report returns all events of a call so far, with the ids that they were, or will be, delivered with.
 	Report(ctx context.Context, callID string) ([]Event, error)
@@ -52,9 +50,8 @@ type Bridge struct {
 
 // Prompts that a provider plays.
 const (
-	PromptLawyer          = "lawyer"           // to the lawyer: press 1 to be connected
-	PromptConfirm         = "confirm"          // to the client: a lawyer is calling; press 1 to speak
-	PromptConfirmRecorded = "confirm_recorded" // the same, and the call will be recorded
+	PromptLawyer  = "lawyer"  // to the lawyer: press 1 to be connected
+	PromptConfirm = "confirm" // to the client: a lawyer is calling; press 1 to speak
 )
 
 // Play plays a prompt to one leg. It says who calls: the service, and the application.

@@ -17,13 +17,11 @@ import (
 type commandKind string
 
 const (
-	cmdPlaceLeg       commandKind = "PLACE_LEG"
-	cmdBridge         commandKind = "BRIDGE"
-	cmdPlay           commandKind = "PLAY"
-	cmdCollect        commandKind = "COLLECT"
-	cmdStartRecording commandKind = "START_RECORDING"
-	cmdStopRecording  commandKind = "STOP_RECORDING"
-	cmdHangup         commandKind = "HANGUP"
+	cmdPlaceLeg commandKind = "PLACE_LEG"
+	cmdBridge   commandKind = "BRIDGE"
+	cmdPlay     commandKind = "PLAY"
+	cmdCollect  commandKind = "COLLECT"
+	cmdHangup   commandKind = "HANGUP"
 )
 
 // commandArgs has no phone number: it is asked for when the leg is placed.
@@ -141,7 +139,7 @@ type settlement struct {
 
 // send gives one command to the provider. Nothing of a call that is over is begun.
 func (s *Service) send(ctx context.Context, c command) error {
-	if c.ended && c.kind != cmdHangup && c.kind != cmdStopRecording {
+	if c.ended && c.kind != cmdHangup {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, commandLimit)
@@ -156,10 +154,8 @@ func (s *Service) send(ctx context.Context, c command) error {
 		return s.play(ctx, id, c)
 	case cmdCollect:
 		return s.adapter.Collect(ctx, Collect{Command: id, Role: c.args.Role, Digits: 1, Timeout: ConfirmTimeout})
-	case cmdStartRecording:
-		return s.adapter.StartRecording(ctx, id)
-	case cmdStopRecording:
-		return s.adapter.StopRecording(ctx, id)
+	case "START_RECORDING", "STOP_RECORDING":
+		return nil // given by a program of before; nothing is recorded
 	case cmdHangup:
 		return s.adapter.Hangup(ctx, Hangup{Command: id, Reason: c.args.Reason})
 	}

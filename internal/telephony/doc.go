@@ -13,7 +13,7 @@
 //   - An event counts once, by its id, and may come in any order: what fits no more is ignored, what implies an event
 //     that is still under way is taken as that, and joined time is computed from the instants in the events.
 //   - Phone numbers are asked for when a leg is placed, and are in no row and no log of this package.
-//   - Recording starts only when the caller said so ([Start].Record), and only once both sides are joined.
+//   - Nothing is recorded: no provider here can. Whether it was allowed ([Start].Record) is kept with the call.
 //
 // States of a call (rules.go):
 //

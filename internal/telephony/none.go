@@ -26,12 +26,6 @@ func (None) Play(context.Context, Play) error { return ErrNone }
 // Collect implements [Adapter].
 func (None) Collect(context.Context, Collect) error { return ErrNone }
 
-// StartRecording implements [Adapter].
-func (None) StartRecording(context.Context, Command) error { return ErrNone }
-
-// StopRecording implements [Adapter].
-func (None) StopRecording(context.Context, Command) error { return ErrNone }
-
 // Hangup implements [Adapter].
 func (None) Hangup(context.Context, Hangup) error { return ErrNone }
 

@@ -21,7 +21,6 @@ const (
 	clientUnconfirmed trigger = "client_unconfirmed"
 	line              trigger = "line" // joined or parted
 	over              trigger = "over"
-	recordingReady    trigger = "recording_ready"
 	nothing           trigger = "nothing" // LEG_RINGING, and what no table needs
 )
 
@@ -63,7 +62,6 @@ var table = map[State]map[trigger]step{
 		lawyerMachine:  (*machine).lawyerGone,
 		lawyerFailed:   (*machine).lawyerGone,
 		over:           (*machine).setupOver,
-		recordingReady: (*machine).keepRecording,
 	},
 	LawyerConfirming: {
 		lawyerConfirmed:   (*machine).dialClient,
@@ -71,7 +69,6 @@ var table = map[State]map[trigger]step{
 		lawyerMachine:     (*machine).lawyerGone, // machine detection may be slower than the machine
 		lawyerFailed:      (*machine).lawyerGone,
 		over:              (*machine).setupOver,
-		recordingReady:    (*machine).keepRecording,
 	},
 	ClientRinging: {
 		clientAnswered: (*machine).askToConfirm,
@@ -79,7 +76,6 @@ var table = map[State]map[trigger]step{
 		clientFailed:   (*machine).clientGone,
 		lawyerFailed:   (*machine).lawyerGone,
 		over:           (*machine).setupOver,
-		recordingReady: (*machine).keepRecording,
 	},
 	Confirming: {
 		clientConfirmed:   (*machine).bridge,
@@ -88,19 +84,16 @@ var table = map[State]map[trigger]step{
 		clientFailed:      (*machine).clientGone,
 		lawyerFailed:      (*machine).lawyerGone,
 		over:              (*machine).setupOver,
-		recordingReady:    (*machine).keepRecording,
 	},
 	Bridging: {
-		line:           (*machine).lineChanged,
-		clientFailed:   (*machine).clientGone,
-		lawyerFailed:   (*machine).lawyerGone,
-		over:           (*machine).bridgingOver,
-		recordingReady: (*machine).keepRecording,
+		line:         (*machine).lineChanged,
+		clientFailed: (*machine).clientGone,
+		lawyerFailed: (*machine).lawyerGone,
+		over:         (*machine).bridgingOver,
 	},
 	Bridged: {
-		line:           (*machine).lineChanged,
-		over:           (*machine).talkOver,
-		recordingReady: (*machine).keepRecording,
+		line: (*machine).lineChanged,
+		over: (*machine).talkOver,
 	},
 	Lost: {
 		line:              (*machine).lineChanged,
@@ -113,11 +106,8 @@ var table = map[State]map[trigger]step{
 		clientMachine:     (*machine).redial,
 		clientFailed:      (*machine).redial,
 		over:              (*machine).talkOver,
-		recordingReady:    (*machine).keepRecording,
 	},
-	Ended: {
-		recordingReady: (*machine).keepRecording,
-	},
+	Ended: {},
 }
 
 func triggerOf(e Event) trigger {
@@ -153,8 +143,6 @@ func triggerOf(e Event) trigger {
 		return line
 	case CallOver:
 		return over
-	case RecordingReady:
-		return recordingReady
 	case LegRinging:
 		return nothing
 	}
@@ -226,11 +214,7 @@ func (m *machine) dialClient() {
 
 func (m *machine) askToConfirm() {
 	m.call.State = Confirming
-	prompt := PromptConfirm
-	if m.call.Record {
-		prompt = PromptConfirmRecorded
-	}
-	m.order(cmdPlay, commandArgs{Role: Client, Prompt: prompt})
+	m.order(cmdPlay, commandArgs{Role: Client, Prompt: PromptConfirm})
 	m.order(cmdCollect, commandArgs{Role: Client})
 }
 
@@ -331,9 +315,6 @@ func (m *machine) lineChanged() {
 	}
 	if was == Bridging {
 		m.tell(Outcome{Kind: Started, At: first})
-		if m.call.Record {
-			m.order(cmdStartRecording, commandArgs{})
-		}
 	}
 	switch {
 	case !up && was != Lost:
@@ -379,8 +360,6 @@ func talk(marks []mark) (first time.Time, joined time.Duration, since time.Time,
 	}
 	return first, joined, since, up
 }
-
-func (m *machine) keepRecording() { m.call.RecordingRef = m.event.Ref }
 
 func (m *machine) finish(at time.Time, reason string) {
 	sec := m.call.DurationSec(at)

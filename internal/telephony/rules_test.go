@@ -145,11 +145,6 @@ func TestCommandsFollowTheScriptOfACall(t *testing.T) {
 	if _, _, got := play(newCall(), up...); !slices.Equal(got, setup) {
 		t.Errorf("got %v, want %v", got, setup)
 	}
-	recorded := newCall()
-	recorded.Record = true
-	if _, _, got := play(recorded, up...); !slices.Equal(got, append(slices.Clone(setup), cmdStartRecording)) {
-		t.Errorf("with consent got %v", got)
-	}
 	_, _, got := play(newCall(), append(slices.Clone(up), partedAt(9), answered(Client))...)
 	if want := append(slices.Clone(setup), cmdPlaceLeg, cmdBridge); !slices.Equal(got, want) {
 		t.Errorf("after a drop got %v, want %v", got, want)
@@ -170,7 +165,7 @@ func TestEveryStateDecidesEveryTrigger(t *testing.T) {
 	events := map[trigger]Event{
 		lawyerAnswered: answered(Lawyer), lawyerMachine: machineOn(Lawyer), lawyerConfirmed: keyed, lawyerUnconfirmed: unkeyed, lawyerFailed: failed(Lawyer, Busy), clientAnswered: answered(Client),
 		clientMachine: machineOn(Client), clientFailed: failed(Client, Busy), clientConfirmed: digits("1"), clientUnconfirmed: digits(""),
-		line: joinedAt(50), over: ended(Client, 0), recordingReady: {Kind: RecordingReady, Ref: "r"}, nothing: {Kind: LegRinging, Role: Client},
+		line: joinedAt(50), over: ended(Client, 0), nothing: {Kind: LegRinging, Role: Client},
 	}
 	first := at(1)
 	for _, s := range []State{LawyerRinging, LawyerConfirming, ClientRinging, Confirming, Bridging, Bridged, Lost, Ended} {

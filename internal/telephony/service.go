@@ -36,7 +36,7 @@ func New(db *postgres.DB, adapter Adapter, people People, log *slog.Logger) *Ser
 func newFailures() *prometheus.CounterVec {
 	c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "partnerd_telephony_commands_failed_total",
 		Help: "Tries of commands to the provider of calls that failed, by kind."}, []string{"kind"})
-	for _, kind := range []commandKind{cmdPlaceLeg, cmdBridge, cmdPlay, cmdCollect, cmdStartRecording, cmdStopRecording, cmdHangup} {
+	for _, kind := range []commandKind{cmdPlaceLeg, cmdBridge, cmdPlay, cmdCollect, cmdHangup} {
 		c.WithLabelValues(string(kind))
 	}
 	return c

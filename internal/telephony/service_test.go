@@ -52,12 +52,6 @@ func (p *provider) Play(_ context.Context, c telephony.Play) error {
 func (p *provider) Collect(_ context.Context, c telephony.Collect) error {
 	return p.take(c.Command, fmt.Sprintf("collect %s %d %s", c.Role, c.Digits, c.Timeout))
 }
-func (p *provider) StartRecording(_ context.Context, c telephony.Command) error {
-	return p.take(c, "record")
-}
-func (p *provider) StopRecording(_ context.Context, c telephony.Command) error {
-	return p.take(c, "stop recording")
-}
 func (p *provider) Hangup(_ context.Context, c telephony.Hangup) error {
 	return p.take(c.Command, "hang up "+c.Reason)
 }
@@ -212,12 +206,23 @@ func TestACallDialsTheLawyerThenTheClientsNumberAndNobodyElse(t *testing.T) {
 	f.wantSaid(append(slices.Clone(setup), "hang up by_provider")...) // whoever is still on the line
 }
 
-func TestRecordingOnlyWhenTheCallerSaidSoAndAnnounced(t *testing.T) {
+// Also when it was allowed, and when a program of before gave the command.
+func TestNothingIsRecorded(t *testing.T) {
 	f := setUp(t)
-	f.talk(true)
-	want := slices.Clone(setup)
-	want[5] = "play CLIENT confirm_recorded FR"
-	f.wantSaid(append(want, "record")...)
+	c := f.talk(true)
+	if !c.Record {
+		t.Error("the call does not say that recording was allowed")
+	}
+	if _, err := f.db.Pool().Exec(f.ctx, `INSERT INTO call_commands (id, call_id, kind, args, due_at) VALUES ('cmd_before', $1, 'START_RECORDING', '{}', $2)`,
+		c.ID, f.clock.Now()); err != nil {
+		t.Fatal(err)
+	}
+	f.work()
+	f.wantSaid(setup...)
+	var done bool
+	if err := f.db.Pool().QueryRow(f.ctx, "SELECT done_at IS NOT NULL AND attempts = 1 FROM call_commands WHERE id = 'cmd_before'").Scan(&done); err != nil || !done {
+		t.Errorf("the command of before is not done: %v", err)
+	}
 }
 
 func TestARepeatedEventMeansNothing(t *testing.T) {

@@ -34,7 +34,7 @@ type callRow struct {
 	EndedAt        *time.Time  `gorm:"column:ended_at"`
 	Outcome        OutcomeKind `gorm:"column:outcome;serializer:zeronull"`
 	Reason         string      `gorm:"column:reason;serializer:zeronull"`
-	RecordingRef   string      `gorm:"column:recording_ref;serializer:zeronull"`
+	RecordingRef   *string     `gorm:"column:recording_ref;->"` // written by programs of before; no caller
 }
 
 // TableName implements [schema.Tabler].
@@ -74,15 +74,14 @@ func (commandRow) TableName() string { return "call_commands" }
 func toRow(c Call) callRow {
 	return callRow{ID: c.ID, ConsultationID: c.ConsultationID, ClientID: c.ClientID, LawyerID: c.LawyerID, Attempt: c.Attempt,
 		State: c.State, Record: c.Record, Language: c.Language, StartedAt: c.StartedAt, JoinedAt: c.JoinedAt, BridgedAt: c.BridgedAt,
-		LostAt: c.LostAt, JoinedUs: c.Joined.Microseconds(), LastEventAt: c.LastEventAt, EndedAt: c.EndedAt, Outcome: c.Outcome,
-		Reason: c.Reason, RecordingRef: c.RecordingRef}
+		LostAt: c.LostAt, JoinedUs: c.Joined.Microseconds(), LastEventAt: c.LastEventAt, EndedAt: c.EndedAt, Outcome: c.Outcome, Reason: c.Reason}
 }
 
 func fromRow(r callRow) Call {
 	return Call{ID: r.ID, ConsultationID: r.ConsultationID, ClientID: r.ClientID, LawyerID: r.LawyerID, Attempt: r.Attempt,
 		State: r.State, Record: r.Record, Language: r.Language, StartedAt: r.StartedAt, JoinedAt: r.JoinedAt, BridgedAt: r.BridgedAt,
 		LostAt: r.LostAt, Joined: time.Duration(r.JoinedUs) * time.Microsecond, LastEventAt: r.LastEventAt, EndedAt: r.EndedAt,
-		Outcome: r.Outcome, Reason: r.Reason, RecordingRef: r.RecordingRef}
+		Outcome: r.Outcome, Reason: r.Reason}
 }
 
 // insertCall tells whether the line was free. ON CONFLICT keeps the transaction usable when it was not.
@@ -107,7 +106,7 @@ func active(ctx context.Context, tx postgres.Tx, consultationID string) (Call, b
 }
 
 // course is in which order things happen to a call.
-var course = []EventKind{LegRinging, LegAnswered, LegMachine, LegDigits, LegsJoined, LegsParted, LegFailed, CallOver, RecordingReady}
+var course = []EventKind{LegRinging, LegAnswered, LegMachine, LegDigits, LegsJoined, LegsParted, LegFailed, CallOver}
 
 func history(ctx context.Context, tx postgres.Tx, consultationID string) ([]Told, error) {
 	calls, err := gorm.G[callRow](tx.Gorm(ctx)).Where("consultation_id = ?", consultationID).Order("started_at, id").Find(ctx)

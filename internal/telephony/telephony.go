@@ -43,15 +43,14 @@ type EventKind string
 
 // The kinds of events.
 const (
-	LegRinging     EventKind = "LEG_RINGING"
-	LegAnswered    EventKind = "LEG_ANSWERED"
-	LegMachine     EventKind = "LEG_MACHINE" // an answering machine
-	LegDigits      EventKind = "LEG_DIGITS"  // Digits is empty when none came in time
-	LegFailed      EventKind = "LEG_FAILED"  // Reason says why
-	LegsJoined     EventKind = "BRIDGED"
-	LegsParted     EventKind = "UNBRIDGED" // the line dropped; By says whose leg is gone
-	CallOver       EventKind = "ENDED"     // somebody hung up, or the longest duration was reached
-	RecordingReady EventKind = "RECORDING_READY"
+	LegRinging  EventKind = "LEG_RINGING"
+	LegAnswered EventKind = "LEG_ANSWERED"
+	LegMachine  EventKind = "LEG_MACHINE" // an answering machine
+	LegDigits   EventKind = "LEG_DIGITS"  // Digits is empty when none came in time
+	LegFailed   EventKind = "LEG_FAILED"  // Reason says why
+	LegsJoined  EventKind = "BRIDGED"
+	LegsParted  EventKind = "UNBRIDGED" // the line dropped; By says whose leg is gone
+	CallOver    EventKind = "ENDED"     // somebody hung up, or the longest duration was reached
 )
 
 // Reasons of LEG_FAILED, and of outcomes.
@@ -88,7 +87,6 @@ type Event struct {
 	Reason      string    `json:"reason,omitempty"`      // of LEG_FAILED
 	By          Role      `json:"by,omitempty"`          // of UNBRIDGED and ENDED; empty for the provider or the line
 	DurationSec int       `json:"durationSec,omitempty"` // of ENDED: what the provider measured
-	Ref         string    `json:"ref,omitempty"`         // of RECORDING_READY: where the provider keeps it
 	At          time.Time `json:"at"`                    // when it happened, by the provider's clock
 }
 
@@ -133,7 +131,6 @@ type Call struct {
 	EndedAt                                *time.Time
 	Outcome                                OutcomeKind // how it ended
 	Reason                                 string
-	RecordingRef                           string
 }
 
 // Told is a call with the reports of its provider.

@@ -21,7 +21,7 @@
 //   - A person has to press 1 whatever machine detection says. A machine is told apart while it greets, beside the
 //     question, so nobody who answers waits in silence for it.
 //   - The talk is held to its longest time by the conference's limit, and each leg by a limit of its own.
-//   - No number is in a row, a log, an address or an error. Nothing is recorded: see [Driver.StartRecording].
+//   - No number is in a row, a log, an address or an error. Nothing is recorded.
 //
 // What it cannot tell: a line that dropped from one that was hung up, when the carrier reports both as a normal end. Then
 // the call is over; only a leg that ends as failed is called back.

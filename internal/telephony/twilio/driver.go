@@ -331,13 +331,6 @@ func (d *Driver) redirect(ctx context.Context, l leg, r response) error {
 	return errors.Join(err, d.refresh(ctx, l.CallID))
 }
 
-// StartRecording implements [telephony.Adapter]. This driver records nothing, and announces no recording: there is no place
-// of ours to keep one, and none is left with the provider.
-func (d *Driver) StartRecording(context.Context, telephony.Command) error { return nil }
-
-// StopRecording implements [telephony.Adapter].
-func (d *Driver) StopRecording(context.Context, telephony.Command) error { return nil }
-
 // Hangup implements [telephony.Adapter].
 func (d *Driver) Hangup(ctx context.Context, cmd telephony.Hangup) error {
 	return d.endLegs(ctx, cmd.CallID, func(leg) bool { return true })

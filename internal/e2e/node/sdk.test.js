@@ -120,7 +120,7 @@ async function build(cwd) {
 // A language plays, which is mostly waiting for the call, while the next ones are built.
 test('SDKs', { concurrency: true }, async t => {
   await Promise.all(Object.entries(languages).map(async ([language, programs]) => {
-    const cwd = `${root}/gen/sdk/${language}`
+    const cwd = `${root}/openapi/sdk/${language}`
     let built
     await t.test(`${language}: generated, and compiled without a warning`, { timeout: 900_000 }, async t => {
       built = await building(() => build(cwd))

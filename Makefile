@@ -127,7 +127,8 @@ simulate: ## play a day of consultations on a simulated clock and write a report
 	@go run ./cmd/simulate $(ARGS)
 
 # Code from the contracts. Run from the root of the project, so that go.mod decides the version of the generator.
-generate: ## generate gen/ from openapi/
+generate: ## write out the webhooks of the contract, and generate gen/ from openapi/
+	@go run ./openapi/webhooks
 	@for cfg in openapi/*.cfg.yaml; do \
 		api=$$(basename $$cfg | cut -d. -f1) part=$$(basename $$cfg | cut -d. -f2); \
 		mkdir -p gen/$$api/$$part; \
@@ -136,7 +137,7 @@ generate: ## generate gen/ from openapi/
 
 # Fails when the committed code is not what the contracts generate, also when a generated file is new or left over.
 verify-generated: generate ## check that gen/ is what the contracts generate
-	@drift=$$(git status --porcelain --untracked-files=all -- gen go.mod go.sum); \
+	@drift=$$(git status --porcelain --untracked-files=all -- gen openapi/partner.yaml go.mod go.sum); \
 	if [ -n "$$drift" ]; then echo "generated files differ from the contracts:"; echo "$$drift"; exit 1; fi
 
 # Checks with tools of the Node world. They need Node >= 20.19; the browser is Debian's chromium, or the one at CHROMIUM.

@@ -10,7 +10,6 @@ import (
 	oauth2 "github.com/go-oauth2/oauth2/v4"
 
 	"partnerd/internal/application"
-	"partnerd/internal/id"
 	"partnerd/internal/postgres"
 	"partnerd/internal/problem"
 )
@@ -23,7 +22,7 @@ func (s *Service) Agreed(ctx context.Context, app application.Application, clien
 	if err != nil {
 		return TokenResponse{}, err
 	}
-	verifier, secret := rand.Text()+rand.Text(), rand.Text() // the secret stands for the application's, which is not known here
+	verifier := rand.Text() + rand.Text()
 	challenge := sha256.Sum256([]byte(verifier))
 	r := AuthorizeRequest{Application: app, RedirectURI: app.RedirectURIs[0], CodeChallenge: base64.RawURLEncoding.EncodeToString(challenge[:]), Scopes: scopes}
 	var response TokenResponse
@@ -40,9 +39,8 @@ func (s *Service) Agreed(ctx context.Context, app application.Application, clien
 		if code == "" {
 			return problem.ErrNotFound
 		}
-		x := &exchange{tx: tx, keys: keys, key: signer, redirectURI: r.RedirectURI, verifier: verifier, application: app, secret: id.DigestOf(secret)}
-		response, err = s.exchange(withExchange(ctx, x), oauth2.AuthorizationCode, &oauth2.TokenGenerateRequest{ClientID: app.ID, ClientSecret: secret,
-			RedirectURI: r.RedirectURI, Code: code, CodeVerifier: verifier})
+		response, err = s.exchange(ctx, exchange{tx, keys, signer, app}, oauth2.AuthorizationCode,
+			&oauth2.TokenGenerateRequest{ClientID: app.ID, RedirectURI: r.RedirectURI, Code: code, CodeVerifier: verifier})
 		return err
 	})
 	return response, err

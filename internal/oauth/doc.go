@@ -43,8 +43,8 @@
 //     form body; nothing from the URL.
 //
 // go-oauth2 runs the two grant types of the token endpoint behind this policy; which of its defaults are replaced is
-// listed in library.go, each with its test. Its stores are given nothing but a context, so library.go is the one place
-// of the program where a transaction travels in a context.
+// listed in library.go, each with its test. A request finds and locks what it presents first, then the library judges and
+// issues from that alone, and what it issued is stored when it has returned (token.go).
 //
 // Does not do: pages, cookies and sign-in (package web), HTTP rendering and throttling (package httpapi), credentials
 // of applications (package application).

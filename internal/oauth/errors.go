@@ -80,15 +80,16 @@ const (
 
 // tokenError turns what the library reports into what the contract promises: the library answers invalid_grant with
 // 401 and several client mistakes with 500. Faults that are not the caller's pass unchanged.
-func tokenError(err error, form url.Values, fault Fault) error {
+func tokenError(err error, form url.Values) error {
 	grantType := form.Get("grant_type")
 	description := descriptionCode
 	if grantType == GrantRefresh {
 		description = descriptionRefresh
 	}
+	var refused *refusal
 	switch {
-	case err == nil:
-		return nil
+	case errors.As(err, &refused):
+		return &Error{Status: 400, Code: CodeInvalidGrant, Description: description, Fault: refused.fault}
 	case isAny(err, library.ErrInvalidClient):
 		return invalidClient()
 	case isAny(err, library.ErrInvalidScope):
@@ -102,7 +103,7 @@ func tokenError(err error, form url.Values, fault Fault) error {
 		return &Error{Status: 400, Code: CodeInvalidGrant, Description: description, Fault: Fault{"redirect_uri", "Is not registered for the application."}}
 	case isAny(err, library.ErrInvalidGrant, library.ErrInvalidAuthorizeCode, library.ErrInvalidRefreshToken, library.ErrExpiredRefreshToken,
 		library.ErrMissingCodeVerifier, library.ErrMissingCodeChallenge, library.ErrInvalidCodeChallenge):
-		return &Error{Status: 400, Code: CodeInvalidGrant, Description: description, Fault: fault}
+		return &Error{Status: 400, Code: CodeInvalidGrant, Description: description}
 	case postgres.IsLockTimeout(err):
 		return problem.ErrUnavailable
 	}

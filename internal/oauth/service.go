@@ -6,8 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-oauth2/oauth2/v4/server"
-
 	"partnerd/internal/account"
 	"partnerd/internal/application"
 	"partnerd/internal/postgres"
@@ -38,7 +36,6 @@ type Service struct {
 	applications *application.Service
 	keys         *keyring
 	verified     verified
-	server       *server.Server
 	log          *slog.Logger
 	cfg          Config
 }
@@ -53,7 +50,5 @@ func New(ctx context.Context, db *postgres.DB, box *seal.Box, accounts *account.
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	s := &Service{db: db, box: box, accounts: accounts, applications: applications, keys: keys, log: cfg.Logger, cfg: cfg}
-	s.server = s.newLibrary()
-	return s, nil
+	return &Service{db: db, box: box, accounts: accounts, applications: applications, keys: keys, log: cfg.Logger, cfg: cfg}, nil
 }

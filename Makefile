@@ -7,7 +7,7 @@ GOVULNCHECK := go run golang.org/x/vuln/cmd/govulncheck@v1.8.0
 BENCHSTAT := go run golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da
 COMPARED := .data/bench-compare
 
-.PHONY: unpack-pgbackrest help build run demo test test-long observed pgbouncer pooled replicas upgrade failover drill chaos outages race generate verify-generated lint lint-go breaking release release-contracts supply alerts manifests vuln browser sdk fuzz-contract ci bench bench-compare profile simulate
+.PHONY: help build run demo test test-long observed pgbouncer pooled replicas upgrade failover drill chaos outages race generate verify-generated lint lint-go breaking release release-contracts supply alerts manifests vuln browser sdk fuzz-contract ci bench bench-compare profile simulate
 
 help:
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -26,65 +26,33 @@ run: build ## set everything up and run the whole service with sandbox data, and
 demo: build ## play a partner's CRM against the running server, or one of its own
 	@bin/democrm $(ARGS)
 
-# Most tests wait more than they compute: for a phone that rings, for a wheel that turns. More of them at once than there are processors
-# cost no time.
+# Ends a command that used the tests' database: with the database, and as the command did.
+STOP = ; status=$$? ; go run ./internal/dbtest/stop ; exit $$status
+
+# Most tests wait more than they compute: for a phone that rings, for a wheel that turns. More of them at once than there
+# are processors cost no time.
 PARALLEL ?= 4
 
 test: ## set everything up and pass the tests
 	go vet ./...
-	@go test -parallel $(PARALLEL) $(TESTFLAGS) ./... ; status=$$? ; go run ./internal/dbtest/stop ; exit $$status
+	@go test -parallel $(PARALLEL) $(TESTFLAGS) ./...$(STOP)
 
-HISTORIES ?= 10000
+# What runs beside other servers and processes, or is broken on purpose: .ci/scenario has the commands.
+SCENARIOS := pgbouncer pooled replicas failover upgrade drill chaos outages
+export BASE SEED FOR HISTORIES TESTFLAGS PGBACKREST
 
 test-long: ## play HISTORIES=10000 wallet histories with crashes, race tokens a hundred times, crash webhooks under load, kill processes that search, fuzz the cursor
-	@PARTNERD_TEST_LONG=1 go test -count=1 -timeout 30m -run 'OverTwoProcesses|Faults|Chaos' ./internal/e2e/process ./internal/webhook && \
-	go test -count=1 -timeout 6h -run Histories -v ./internal/app -rapid.checks=$(HISTORIES) && \
-	go test -count=1 -timeout 2h -run Model ./internal/wallet -rapid.checks=$$(( $(HISTORIES) / 20 )) && \
-	go test -run '^$$' -fuzz FuzzCursor -fuzztime 1m ./internal/httpapi ; status=$$? ; go run ./internal/dbtest/stop ; exit $$status
-
+	@.ci/scenario long
 pgbouncer: ## pass the end-to-end tests through PgBouncer in transaction mode
-	@PARTNERD_TEST_POOLER=1 go test -count=1 -timeout 30m $(TESTFLAGS) ./internal/e2e ; status=$$? ; \
-	PARTNERD_TEST_POOLER=1 go test -count=1 -timeout 15m -run Pooler -v ./internal/e2e/process || status=$$? ; go run ./internal/dbtest/stop ; exit $$status
-
-# Journeys with every kind of statement: links and their tokens, whole consultations with their events, payments, repetitions and races,
-# lists, the clock of the sandbox.
-POOLED = Pooler|LinkingAClient|RefreshTokensRotate|ACodeIsUsedOnce|TheEndOfALinkIsTold|EventsOfACompletedConsultation|EventsWithoutALawyer|ASimulatedLawyerDoesItAll|FailedDeliveriesComeAgain|TopUpThroughTheCheckoutPage|WalletHistory|TestReplays$$|ParallelCreates|ParallelTwins|ParallelRefreshes|ParallelCancels|CancelRaces|PagesNeither|APartnerSeesWhatHeAsked|APartnerPlaysADay|ClientsAndLinksByAPI
-
 pooled: ## pass some of them, and lose PgBouncer, the database behind it and a process while partners call
-	@PARTNERD_TEST_POOLER=1 go test -count=1 -timeout 15m -run '$(POOLED)' -v ./internal/e2e ./internal/e2e/process ; status=$$? ; go run ./internal/dbtest/stop ; exit $$status
-
 replicas: ## restart three replicas and two workers in turn behind HAProxy, on one database and one Valkey, while partners call
-	@PARTNERD_TEST_REPLICAS=1 go test -count=1 -timeout 15m -run Balanced -v ./internal/e2e/process ; status=$$? ; go run ./internal/dbtest/stop ; exit $$status
-
 failover: ## lose the primary database while partners call, promote its synchronous standby, and look for what was acknowledged
-	@PARTNERD_TEST_FAILOVER=1 go test -count=1 -timeout 15m -run Failover -v ./internal/e2e/process ; status=$$? ; go run ./internal/dbtest/stop ; exit $$status
-
-# pgBackRest is unpacked and not installed, as promtool is below.
-PGBACKREST ?= $(or $(shell command -v pgbackrest),$(CURDIR)/.data/tools/usr/bin/pgbackrest)
-
-# Both builds use one private database in a folder of their own.
 upgrade: ## replace another build by this one, process by process, while partners call (make upgrade BASE=HEAD~1)
-	@test -n "$(BASE)" || { echo "BASE is missing: the revision to come from" >&2; exit 1; }
-	@rm -rf .data/upgrade && git worktree prune && git worktree add -q --detach .data/upgrade/base $(BASE)
-	@cd .data/upgrade/base && go build -o ../partnerd ./cmd/partnerd
-	@git worktree remove --force .data/upgrade/base
-	@PARTNERD_TEST_BEFORE=$(CURDIR)/.data/upgrade/partnerd go test -count=1 -timeout 15m -run Upgrade -v ./internal/e2e/process ; status=$$? ; go run ./internal/dbtest/stop ; exit $$status
-
-unpack-pgbackrest:
-	@if [ ! -x $(PGBACKREST) ]; then mkdir -p .data/tools; cd .data/tools; \
-		(apt-get download -q pgbackrest || { apt-get update -q && apt-get download -q pgbackrest; }) && dpkg -x pgbackrest_*.deb . && rm pgbackrest_*.deb; fi; true
-
-drill: unpack-pgbackrest ## back the database up while partners call, do damage, bring it back to the instant before, and look for what was acknowledged
-	@PARTNERD_TEST_RESTORE=$(PGBACKREST) go test -count=1 -timeout 15m -run Restore -v ./internal/e2e/process
-
-# The same SEED draws the same faults. As root on Linux also packets that are dropped, and a disk that is full.
+drill: ## back the database up while partners call, do damage, bring it back to the instant before, and look for what was acknowledged
 chaos: ## break everything again and again while partners call, heal it, and look at what must hold (make chaos SEED=7 FOR=2m); writes .data/chaos
-	@PARTNERD_TEST_CHAOS=1 SEED=$(SEED) FOR=$(or $(FOR),2m) CHAOS_DIR=$(CURDIR)/.data/chaos go test -count=1 -timeout 30m -run FaultsLeaveNothingBroken -v ./internal/e2e/process
-
-# They mostly wait, so together they take little longer than the longest of them.
-outages: unpack-pgbackrest ## replicas, failover, drill and a short chaos, all at once
-	@PARTNERD_TEST_REPLICAS=1 PARTNERD_TEST_FAILOVER=1 PARTNERD_TEST_RESTORE=$(PGBACKREST) PARTNERD_TEST_CHAOS=1 SEED=$(or $(SEED),3) FOR=$(or $(FOR),20s) CHAOS_DIR=$(CURDIR)/.data/chaos \
-		go test -count=1 -timeout 20m -run 'Balanced|Failover|Restore|FaultsLeaveNothingBroken' -v ./internal/e2e/process ; status=$$? ; go run ./internal/dbtest/stop ; exit $$status
+outages: ## replicas, failover, drill and a short chaos, all at once
+$(SCENARIOS):
+	@.ci/scenario $@
 
 # Packages that start goroutines or share memory with others, and e2e, where all run together. Elsewhere it is transactions that
 # race, which the detector does not see; built processes have no detector in them. Hostile input comes one request after another.
@@ -95,7 +63,7 @@ observed: ## print how often the end-to-end tests met each status and code that 
 	@out=$$(go test -count=1 -v ./internal/e2e) ; status=$$? ; echo "$$out" | grep -E '^\||^FAIL|^--- FAIL|^  [a-zA-Z]+ [0-9]{3}' ; exit $$status
 
 race: ## pass the tests of whatever runs concurrently under the race detector (needs a C compiler)
-	@go test -race -skip Hostile -timeout 30m -parallel $(PARALLEL) $(TESTFLAGS) $(CONCURRENT) ; status=$$? ; go run ./internal/dbtest/stop ; exit $$status
+	@go test -race -skip Hostile -timeout 30m -parallel $(PARALLEL) $(TESTFLAGS) $(CONCURRENT)$(STOP)
 
 bench: ## measure the program on this machine (make bench ARGS="--only webhooks --load 5s")
 	@go run ./cmd/bench $(ARGS)

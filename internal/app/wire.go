@@ -39,8 +39,31 @@ import (
 	"partnerd/internal/wallet"
 )
 
-// wire makes the services in the order of their imports.
-func (a *App) wire(ctx context.Context, k keys) (err error) {
+// wire makes the services, each after those that it uses.
+func (a *App) wire(ctx context.Context, k keys) error {
+	if err := a.wireFoundations(k); err != nil {
+		return err
+	}
+	if err := a.wireEvents(k); err != nil {
+		return err
+	}
+	if err := a.wireApplications(ctx, k); err != nil {
+		return err
+	}
+	if err := a.wireConsultations(ctx, k); err != nil {
+		return err
+	}
+	if err := a.wireOversight(ctx); err != nil {
+		return err
+	}
+	if a.Config.Sandbox() {
+		a.wireSandbox(k)
+	}
+	return nil
+}
+
+// wireFoundations makes what the domains stand on: the queue, mail, accounts, the people who work here, and the logs.
+func (a *App) wireFoundations(k keys) (err error) {
 	cfg := &a.Config
 	a.requests = httpapi.NewMetrics(a.Metrics)
 	if a.Queue, err = queue.New(a.DB, a.Logger); err != nil {
@@ -79,6 +102,11 @@ func (a *App) wire(ctx context.Context, k keys) (err error) {
 	a.Idempotency = idempotency.New(a.DB, k.box)
 	a.purgeEvery("full rate buckets", time.Hour, func(ctx context.Context) (int, error) { return ratelimit.Purge(ctx, a.DB.Read()) })
 	a.purgeEvery("idempotency keys", time.Hour, a.Idempotency.Purge)
+	return nil
+}
+
+// wireEvents makes payments and webhooks.
+func (a *App) wireEvents(k keys) (err error) {
 	a.Payments = a.payments(k.payment)
 	a.Metrics.MustRegister(a.Payments.Collector())
 	a.Queue.Every("refunds of top-ups", payment.RefundEvery, func(ctx context.Context) error {
@@ -90,6 +118,12 @@ func (a *App) wire(ctx context.Context, k keys) (err error) {
 	}
 	a.purgeEvery("webhook events", time.Hour, a.Webhooks.Purge)
 	a.Conformance = conformance.New(a.DB, a.Webhooks, a.Applications, a.Requests)
+	return nil
+}
+
+// wireApplications makes what partners come to: their portal and the authorization server, and what limits them.
+func (a *App) wireApplications(ctx context.Context, k keys) (err error) {
+	cfg := &a.Config
 	a.limiter = ratelimit.New()
 	if cfg.ValkeyURL != "" {
 		if a.limiter, err = ratelimit.NewShared(cfg.ValkeyURL, k.buckets, a.Logger, a.telemetry.Tracer()); err != nil {
@@ -109,6 +143,12 @@ func (a *App) wire(ctx context.Context, k keys) (err error) {
 	}
 	a.purgeEvery("ended grants", oauth.PurgeEvery, a.OAuth.Purge)
 	a.purgeEvery("token answers", time.Minute, a.OAuth.PurgeAnswers)
+	return nil
+}
+
+// wireConsultations makes what a consultation needs, from lawyers to calls, and the desk.
+func (a *App) wireConsultations(ctx context.Context, k keys) (err error) {
+	cfg := &a.Config
 	a.Lawyers = lawyer.New(k.box)
 	if !cfg.Sandbox() {
 		a.Lawyers.OnlyChecked()
@@ -147,6 +187,12 @@ func (a *App) wire(ctx context.Context, k keys) (err error) {
 	people.consultations = a.Consultations
 	a.Desk = desk.New(desk.Deps{DB: a.DB, Staff: a.Staff, Lawyers: a.Lawyers, Consultations: a.Consultations, Notes: a.Notes, Logger: a.Logger})
 	a.Metrics.MustRegister(a.Desk.Collector())
+	return nil
+}
+
+// wireOversight makes what looks at all of them: the state of the service, the books, operators' acts and privacy.
+func (a *App) wireOversight(ctx context.Context) (err error) {
+	cfg := &a.Config
 	a.Status = &status.Service{DB: a.DB, CanCall: a.Consultations.Served, CanPay: a.Payments.Available}
 	a.Queue.Every("minute of the state", status.Every, a.Status.Count)
 	a.Queue.Every("days of the state", status.SumEvery, a.Status.Sum)
@@ -167,15 +213,17 @@ func (a *App) wire(ctx context.Context, k keys) (err error) {
 	if err != nil {
 		return err
 	}
-	if cfg.Sandbox() {
-		a.TestClients = sandbox.NewClients(sandbox.ClientsDeps{DB: a.DB, Accounts: a.Accounts, Applications: a.Applications, Wallet: a.Wallet, OAuth: a.OAuth})
-		a.Crews = sandbox.NewCrews(a.DB, a.Consultations, a.Lawyers, a.Catalog)
-		a.SimulatedLawyers = sandbox.NewLawyers(a.DB, a.Consultations, a.Lawyers, a.Logger)
-		a.SimulatedLawyers.Queue = a.queries
-		a.SimulatedClock = sandbox.NewClock(a.DB, a.Consultations, a.Logger)
-		a.SimulatedPayments = sandbox.NewPayments(a.DB, a.Payments, a.noticeURL(), k.payment, a.Logger)
-	}
 	return nil
+}
+
+// wireSandbox makes what plays people and providers.
+func (a *App) wireSandbox(k keys) {
+	a.TestClients = sandbox.NewClients(sandbox.ClientsDeps{DB: a.DB, Accounts: a.Accounts, Applications: a.Applications, Wallet: a.Wallet, OAuth: a.OAuth})
+	a.Crews = sandbox.NewCrews(a.DB, a.Consultations, a.Lawyers, a.Catalog)
+	a.SimulatedLawyers = sandbox.NewLawyers(a.DB, a.Consultations, a.Lawyers, a.Logger)
+	a.SimulatedLawyers.Queue = a.queries
+	a.SimulatedClock = sandbox.NewClock(a.DB, a.Consultations, a.Logger)
+	a.SimulatedPayments = sandbox.NewPayments(a.DB, a.Payments, a.noticeURL(), k.payment, a.Logger)
 }
 
 // purgeEvery lets a purge run at an interval, and logs what it deleted.

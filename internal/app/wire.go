@@ -83,6 +83,7 @@ func (a *App) wireFoundations(k keys) (err error) {
 	a.Mail = mail.New(a.Queue, k.box, sender)
 	a.Mail.Service = cfg.ServiceName
 	a.Applications = application.New()
+	a.Applications.Reserve(cfg.ServiceName)
 	a.Catalog = catalog.New()
 	a.Wallet = wallet.New()
 	if err = a.selfService(k); err != nil {

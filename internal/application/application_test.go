@@ -282,7 +282,7 @@ func TestRedirectURIsAreChecked(t *testing.T) {
 		for _, live := range []bool{false, true} {
 			n := demo
 			n.RedirectURIs, n.Live = []string{uri}, live
-			_, err := checked(n, "")
+			_, err := checked(n, "", "")
 			if allowed := want == anywhere || want == sandbox && !live; allowed != (err == nil) || err != nil && !errors.Is(err, ErrInvalid) {
 				t.Errorf("%.60q live=%v: %v", uri, live, err)
 			}
@@ -311,13 +311,13 @@ func TestImpossibleApplicationsAreRefused(t *testing.T) {
 	} {
 		n := demo
 		spoil(&n)
-		if _, err := checked(n, ""); !errors.Is(err, ErrInvalid) {
+		if _, err := checked(n, "", ""); !errors.Is(err, ErrInvalid) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	old := demo
 	old.Name = "Old.example"
-	if _, err := checked(old, old.Name); err != nil {
+	if _, err := checked(old, old.Name, ""); err != nil {
 		t.Errorf("a stored name keeps the other settings from changing: %v", err)
 	}
 }
@@ -443,6 +443,20 @@ func TestReplacingAtOnceNeverEndsTheOnlySecret(t *testing.T) {
 		all.Wait()
 		if _, err := s.Authenticate(t.Context(), db.Read(), a.ID, old); err != nil {
 			t.Fatalf("the secret that every program has: %v", err)
+		}
+	}
+}
+
+// On the consent page a client would take such an application for the service itself.
+func TestTheServicesOwnNameIsNoApplications(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]bool{"Allô Droit": false, "allo droit": false, "ALLÔ-DROIT": false, "Allô Droit CRM": true} {
+		n := NewApplication{Name: name, RedirectURIs: []string{"https://crm.example/back"}}
+		if _, err := checked(n, "", "Allô Droit"); (err == nil) != want {
+			t.Errorf("%q: %v", name, err)
+		}
+		if _, err := checked(n, name, "Allô Droit"); err != nil {
+			t.Errorf("%q, which the application has already: %v", name, err)
 		}
 	}
 }

@@ -80,12 +80,15 @@ func Within(scopes, limit []Scope) bool {
 }
 
 // checked returns n with every field in the form in which it is stored. kept is the name that the application has already,
-// which it keeps also when it breaks the rules of today.
-func checked(n NewApplication, kept string) (NewApplication, error) {
+// which it keeps also when it breaks the rules of today, and reserved one that no other may have.
+func checked(n NewApplication, kept, reserved string) (NewApplication, error) {
 	n.Name = norm.NFC.String(strings.TrimSpace(n.Name))
 	var issues []problem.Issue
 	if n.Name != kept || n.Name == "" {
 		issues = problem.Name("name", n.Name, maxNameLength)
+		if issues == nil && reserved != "" && text.SameName(n.Name, reserved) {
+			issues = []problem.Issue{ruleReserved.At("name")}
+		}
 	}
 	issues = append(issues, checkRedirectURIs(n.RedirectURIs, n.Live)...)
 	if len(n.Scopes) == 0 {
@@ -157,6 +160,8 @@ func set[T any](field, value *T) {
 var answerParameters = []string{"code", "state", "iss", "error", "error_description", "error_uri"}
 
 const redirectURIs = "redirectUris"
+
+var ruleReserved = problem.DeclareRule("name.reserved", problem.IssueInvalidValue, "This is the service's own name. Choose another one.")
 
 // Why a redirect URI is refused.
 var (

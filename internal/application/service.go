@@ -12,14 +12,18 @@ import (
 )
 
 // Service keeps applications. Safe for concurrent use.
-type Service struct{}
+type Service struct{ reserved string }
 
 // New makes the service.
 func New() *Service { return &Service{} }
 
+// Reserve keeps a name, of the service itself, from applications: on the page where clients consent it would pass for the
+// service. An application that has it already keeps it.
+func (s *Service) Reserve(name string) { s.reserved = name }
+
 // Create registers an application and returns its secret, which cannot be read again. It returns [ErrInvalid].
 func (s *Service) Create(ctx context.Context, tx postgres.Tx, n NewApplication) (Application, string, error) {
-	n, err := checked(n, "")
+	n, err := checked(n, "", s.reserved)
 	if err != nil {
 		return Application{}, "", err
 	}
@@ -82,7 +86,7 @@ func (s *Service) Update(ctx context.Context, tx postgres.Tx, applicationID stri
 		return before, before, nil
 	}
 	n.Live = live
-	if n, err = checked(n, before.Name); err != nil {
+	if n, err = checked(n, before.Name, s.reserved); err != nil {
 		return before, after, err
 	}
 	if err := updateApplication(ctx, tx, applicationID, n); err != nil {

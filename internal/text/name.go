@@ -38,6 +38,19 @@ func Leads(name string) bool {
 	return strings.Contains(name, "@") || address.MatchString(name)
 }
 
+// SameName reports whether two names read alike: without their case, accents, spaces and punctuation.
+func SameName(a, b string) bool {
+	read := func(name string) string {
+		return strings.ToLower(strings.Map(func(r rune) rune {
+			if unicode.IsLetter(r) || unicode.IsNumber(r) {
+				return r
+			}
+			return -1
+		}, norm.NFKD.String(name)))
+	}
+	return read(a) == read(b)
+}
+
 // MaxMailed is how many characters a name has at most that a mail names.
 const MaxMailed = 100
 

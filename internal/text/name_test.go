@@ -30,6 +30,18 @@ func TestANameIsSeen(t *testing.T) {
 	}
 }
 
+func TestNamesThatReadAlikeAreTheSame(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]bool{
+		"Allô Droit": true, "allo-droit": true, "ALLO  DROIT.": true, "Ａllô Droit": true, "AllôDroit": true, "AlloDroit": true,
+		"Allô Droit 2": false, "Droit Allô": false, "": false,
+	} {
+		if got := SameName(name, "Allô Droit"); got != want {
+			t.Errorf("SameName(%q) = %v", name, got)
+		}
+	}
+}
+
 // TestANameLeadsNowhere: mails name people and applications to strangers, and mail programs make links of what looks like one.
 func TestANameLeadsNowhere(t *testing.T) {
 	t.Parallel()

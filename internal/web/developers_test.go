@@ -252,7 +252,7 @@ func TestAnApplicationByOneself(t *testing.T) {
 	for _, bad := range []string{"", "-1", "2161", "x"} {
 		act("secret", "hours", bad, "end", "yes").want(t, 422)
 	}
-	act("secret", "hours", "24").want(t, 422, "previous secret still works", "End the previous secret now")
+	act("secret", "hours", "24").want(t, 422, "previous secret still works", "choose which of the two ends now")
 	if !works(secret) || !works(fresh) {
 		t.Error("a second rotation ended a secret")
 	}

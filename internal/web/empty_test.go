@@ -162,7 +162,7 @@ func TestSeveralBadValuesAreAllNamed(t *testing.T) {
 	form := url.Values{"csrf": {staff.FormToken(m.cookie(staff.CookieName(false)))}, "once": {rand.Text()}, "name": {"Ann"},
 		"euros": {"lots"}, "zone": {"Mars/Olympus"}}
 	m.get("/developers?lang=fr")
-	m.post(path, form).want(t, http.StatusUnprocessableEntity, "lots\u00a0» n’est pas un nombre entier de 0 à 2000.",
+	m.post(path, form).want(t, http.StatusUnprocessableEntity, "lots\u00a0» n’est pas un montant en euros",
 		"Mars/Olympus\u00a0» n’est pas un fuseau horaire")
 	f.opsDesk()
 	w := f.operator(staff.Admin)

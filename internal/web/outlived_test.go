@@ -18,6 +18,7 @@ import (
 	"partnerd/internal/postgres"
 	"partnerd/internal/sandbox"
 	"partnerd/internal/staff"
+	"partnerd/internal/webhook"
 )
 
 // visitors are the forms that nobody has to be signed in for.
@@ -196,6 +197,19 @@ func (f *fixture) untouched(before map[string]string, what string) {
 	}
 }
 
+// portalValues are what the forms of the portal that ask for something need, by the name of the act.
+func portalValues() map[string]url.Values {
+	application := url.Values{"name": {"New CRM"}, "redirects": {redirectURI}}
+	return map[string]url.Values{
+		"create": application, "edit": application, "secret": {"hours": {"24"}},
+		"hook-test": {"type": {string(webhook.Completed)}}, "clock": {"minutes": {"30"}},
+		"redeliver-range": {"from": {"2026-05-31T00:00"}, "to": {"2026-06-02T00:00"}},
+		"invite":          {"email": {"new@crm.example"}, "role": {string(portal.Viewer)}, "tongue": {"en"}},
+		"client-new":      {"name": {"Camille"}, "euros": {"100"}}, "client-scenario": {"scenario": {sandbox.Scenarios()[0]}},
+		"lawyer-new": {"name": {"Dominique"}, "competences": {"TAX"}, "languages": {"FR"}},
+	}
+}
+
 // formValues are what the forms of an address need to get as far as their act.
 func (f *fixture) formValues() func(path string) url.Values {
 	all := map[string]url.Values{}
@@ -203,9 +217,7 @@ func (f *fixture) formValues() func(path string) url.Values {
 		all[a.Path] = actValues()[a.Name]
 	}
 	for _, a := range f.pages.devActs() {
-		if a.Name == "client-scenario" {
-			all[a.Path] = url.Values{"scenario": {sandbox.Scenarios()[0]}}
-		}
+		all[a.Path] = portalValues()[a.Name]
 	}
 	authorize := strings.TrimPrefix(f.authorizeURL("profile:read"), authorizePath+"?")
 	all[consentPath] = url.Values{"request": {authorize}, "decision": {"allow"}, "scope": {"profile:read"}}

@@ -66,7 +66,7 @@ func (s *Service) Pending(ctx context.Context, tx postgres.Tx, token string) (Pe
 // EnterCode ends a session that waits for the second factor and returns the token of a complete one. code is that of the
 // person's device, or a recovery code, which is told by mail. It returns [ErrCode], or [ErrNoSession] when the session has
 // ended; tx must be rolled back then.
-func (s *Service) EnterCode(ctx context.Context, tx postgres.Tx, token, code string, d Device) (string, Person, error) {
+func (s *Service) EnterCode(ctx context.Context, tx postgres.Tx, token string, code Code, d Device) (string, Person, error) {
 	r, err := s.takeHalf(ctx, tx, token)
 	if err != nil {
 		return "", Person{}, err
@@ -115,22 +115,26 @@ func (s *Service) takeHalf(ctx context.Context, tx postgres.Tx, token string) (s
 }
 
 // useCode spends a code of the device, or a recovery code. The person is locked.
-func (s *Service) useCode(ctx context.Context, tx postgres.Tx, r staffRow, code string) error {
+func (s *Service) useCode(ctx context.Context, tx postgres.Tx, r staffRow, code Code) error {
 	if r.TOTPConfirmedAt == nil {
 		return ErrCode
+	}
+	if code.IsRecovery() {
+		return s.useRecovery(ctx, tx, r, code)
 	}
 	secret, err := s.deps.Box.Open(totpPlace(r.ID), r.TOTPSealed)
 	if err != nil {
 		return err
 	}
-	if step, ok := acceptedStep(secret, withoutSpaces(code), r.TOTPStep, tx.Now); ok {
-		return update(ctx, tx, r.ID, staffRow{TOTPStep: step}, "totp_step")
-	}
-	digest, ok := recoveryDigest(code)
+	step, ok := acceptedStep(secret, code, r.TOTPStep, tx.Now)
 	if !ok {
 		return ErrCode
 	}
-	used, err := useRecoveryCode(ctx, tx, r.ID, digest)
+	return update(ctx, tx, r.ID, staffRow{TOTPStep: step}, "totp_step")
+}
+
+func (s *Service) useRecovery(ctx context.Context, tx postgres.Tx, r staffRow, code Code) error {
+	used, err := useRecoveryCode(ctx, tx, r.ID, recoveryDigest(code))
 	if err != nil {
 		return err
 	}
@@ -172,7 +176,7 @@ func (s *Service) ConfirmFactor(ctx context.Context, tx postgres.Tx, token, code
 	}
 	secret := secretOf(token)
 	var ok bool
-	if r.TOTPStep, ok = acceptedStep(secret, withoutSpaces(code), r.TOTPStep, tx.Now); !ok {
+	if r.TOTPStep, ok = acceptedStep(secret, ReadCode(code), r.TOTPStep, tx.Now); !ok {
 		return "", p, nil, ErrCode
 	}
 	if r.TOTPSealed, err = s.deps.Box.Seal(totpPlace(r.ID), secret); err != nil {
@@ -191,12 +195,6 @@ func (s *Service) ConfirmFactor(ctx context.Context, tx postgres.Tx, token, code
 	return full, r.person(), recovery, s.notify(ctx, tx, r, "factor")
 }
 
-// IsRecoveryCode tells whether typed has the form of a recovery code, which has too many random bits to be guessed.
-func IsRecoveryCode(typed string) bool {
-	_, ok := recoveryDigest(typed)
-	return ok
-}
-
 // RecoveryCodesLeft tells how many recovery codes of a person can still be used.
 func (s *Service) RecoveryCodesLeft(ctx context.Context, tx postgres.Tx, staffID string) (int64, error) {
 	return countRecoveryCodes(ctx, tx, staffID)
@@ -209,7 +207,7 @@ func (s *Service) RenewRecoveryCodes(ctx context.Context, tx postgres.Tx, staffI
 	if err != nil {
 		return nil, err
 	}
-	if err := s.useCode(ctx, tx, r, code); err != nil {
+	if err := s.useCode(ctx, tx, r, ReadCode(code)); err != nil {
 		return nil, err
 	}
 	codes, err := newRecoveryCodes(ctx, tx, r.ID)
@@ -227,8 +225,7 @@ func newRecoveryCodes(ctx context.Context, tx postgres.Tx, staffID string) ([]st
 	codes := make([]string, recoveryCodes)
 	for i := range codes {
 		codes[i] = newRecoveryCode()
-		digest, _ := recoveryDigest(codes[i])
-		if err := insertRecoveryCode(ctx, tx, staffID, digest); err != nil {
+		if err := insertRecoveryCode(ctx, tx, staffID, recoveryDigest(ReadCode(codes[i]))); err != nil {
 			return nil, err
 		}
 	}

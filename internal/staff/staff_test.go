@@ -125,7 +125,7 @@ func (h *house) half(m member) (token string, err error) {
 
 func (h *house) enter(half, code string) error {
 	return h.tx(func(tx postgres.Tx) error {
-		_, _, err := h.EnterCode(h.Context(), tx, half, code, Device{})
+		_, _, err := h.EnterCode(h.Context(), tx, half, ReadCode(code), Device{})
 		return err
 	})
 }
@@ -293,7 +293,7 @@ func TestDisablingCrossesASignIn(t *testing.T) {
 				case 0:
 					_, err = h.Disable(t.Context(), tx, m.ID)
 				case 1:
-					full, _, err = h.EnterCode(t.Context(), tx, half, code, Device{})
+					full, _, err = h.EnterCode(t.Context(), tx, half, ReadCode(code), Device{})
 				default:
 					begun, err = h.Begin(t.Context(), tx, proof, Device{})
 				}

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/boombuler/barcode/qr"
 	"github.com/pquerna/otp"
@@ -26,10 +27,13 @@ const period = 30 * time.Second
 func stepOf(at time.Time) int64 { return at.Unix() / int64(period/time.Second) }
 
 // acceptedStep finds the period whose code this is, among those that may be used at now and come after last.
-func acceptedStep(secret []byte, code string, last int64, now time.Time) (int64, bool) {
+func acceptedStep(secret []byte, code Code, last int64, now time.Time) (int64, bool) {
+	if code.device == "" {
+		return 0, false
+	}
 	encoded := base32.StdEncoding.EncodeToString(secret)
 	for step := stepOf(now) - 1; step <= stepOf(now)+1; step++ {
-		if step > last && hotp.Validate(code, uint64(step), encoded) {
+		if step > last && hotp.Validate(code.device, uint64(step), encoded) {
 			return step, true
 		}
 	}
@@ -90,7 +94,14 @@ const (
 	recoveryLength = 16
 )
 
-const recoveryAlphabet = "0123456789abcdefghjkmnpqrstvwxyz" // no letters that read alike
+const (
+	digits           = "0123456789"
+	recoveryAlphabet = digits + "abcdefghjkmnpqrstvwxyz" // no letters that read alike
+	deviceLength     = 6
+)
+
+// alike are letters that people read in a recovery code and that are in none.
+var alike = strings.NewReplacer("o", "0", "i", "1", "l", "1")
 
 // newRecoveryCode is written xxxx-xxxx-xxxx-xxxx.
 func newRecoveryCode() string {
@@ -106,11 +117,33 @@ func newRecoveryCode() string {
 	return b.String()
 }
 
-// recoveryDigest is that of a code as people type it; ok is false for what cannot be one.
-func recoveryDigest(typed string) (digest id.Digest, ok bool) {
-	code := strings.NewReplacer("-", "", " ", "", "\u00a0", "", "o", "0", "i", "1", "l", "1").Replace(strings.ToLower(typed))
-	return id.DigestOf("recovery code\x00" + code), len(code) == recoveryLength
+// Code is what somebody enters as the second factor: a code of the device, a recovery code, or text that is neither. Whoever
+// counts a try and whoever checks it read the same Code, so that no text counts as one kind and passes as another.
+type Code struct{ device, recovery string } // at most one is set
+
+// ReadCode reads a code as people type it, with white space and dashes anywhere.
+func ReadCode(typed string) Code {
+	code := strings.Map(func(r rune) rune {
+		switch {
+		case r == '-' || unicode.IsSpace(r):
+			return -1
+		case 'A' <= r && r <= 'Z':
+			return r + ('a' - 'A')
+		}
+		return r
+	}, typed)
+	if len(code) == deviceLength && strings.Trim(code, digits) == "" {
+		return Code{device: code}
+	}
+	code = alike.Replace(code)
+	if len(code) == recoveryLength && strings.Trim(code, recoveryAlphabet) == "" {
+		return Code{recovery: code}
+	}
+	return Code{}
 }
 
-// withoutSpaces is a code of a device as people type it.
-func withoutSpaces(code string) string { return strings.Join(strings.Fields(code), "") }
+// IsRecovery tells whether the code has the form of a recovery code, which has too many random bits to be guessed.
+func (c Code) IsRecovery() bool { return c.recovery != "" }
+
+// recoveryDigest is what is kept of a recovery code.
+func recoveryDigest(code Code) id.Digest { return id.DigestOf("recovery code\x00" + code.recovery) }

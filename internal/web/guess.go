@@ -16,10 +16,12 @@ import (
 var guessQuota = ratelimit.Quota{Burst: 10, Interval: time.Hour}
 
 // guess is a try at a password or a code. This process counts it by the minute, and under key all processes together and for
-// hours. Without a key it cannot be guessed, and the minute alone bounds what it costs us.
+// hours. A hopeless one cannot be guessed: it is counted, so that it can be told, and never refused for what was counted under
+// key; the minute alone bounds what it costs us.
 type guess struct {
-	tries []try
-	key   string
+	tries    []try
+	key      string
+	hopeless bool
 }
 
 // guess counts a try, which must come before it is judged so that parallel ones count too. [Pages.forgive] takes back a right
@@ -28,9 +30,6 @@ func (p *Pages) guess(ctx context.Context, g guess) (d ratelimit.Decision, err e
 	if wait := p.attempt(ctx, g.tries...); wait > 0 {
 		return ratelimit.Decision{RetryAfter: wait}, nil
 	}
-	if g.key == "" {
-		return ratelimit.Decision{Allowed: true}, nil
-	}
 	err = p.deps.DB.InTx(ctx, func(tx postgres.Tx) (err error) {
 		d, err = ratelimit.Take(ctx, tx, g.key, guessQuota)
 		return err
@@ -38,14 +37,14 @@ func (p *Pages) guess(ctx context.Context, g guess) (d ratelimit.Decision, err e
 	if err != nil {
 		return d, fmt.Errorf("count a guess: %w", err)
 	}
+	if g.hopeless {
+		d.Allowed, d.RetryAfter = true, 0
+	}
 	return d, nil
 }
 
 func (p *Pages) forgive(ctx context.Context, g guess) error {
 	p.takeBack(ctx, g.tries)
-	if g.key == "" {
-		return nil
-	}
 	return ratelimit.PutBack(ctx, p.deps.DB.Read(), g.key, guessQuota)
 }
 

@@ -178,12 +178,12 @@ func (p *Pages) loginGuess(c echo.Context, email string) (guess, error) {
 
 // knownGuess is one from a browser that the account knows.
 func (p *Pages) knownGuess(browser string) guess {
-	return guess{[]try{{browser, p.deps.LoginPerAccount}}, browser}
+	return guess{tries: []try{{browser, p.deps.LoginPerAccount}}, key: browser}
 }
 
 // strangeGuess is one from any other browser.
 func (p *Pages) strangeGuess(c echo.Context, account string) guess {
-	return guess{[]try{from(c, "login", p.deps.LoginPerAddress), {account, p.deps.LoginPerAccount}}, account}
+	return guess{tries: []try{from(c, "login", p.deps.LoginPerAddress), {account, p.deps.LoginPerAccount}}, key: account}
 }
 
 // logout ends the session and goes to next, which the consent page uses to ask for another account.

@@ -64,7 +64,7 @@ func presentPasswordField(fault string) field {
 // no other one is looked at; change reports them as [account.ErrBadCredentials].
 func (p *Pages) withPresent(c echo.Context, client *account.Client, change func(tx postgres.Tx) error) (wait time.Duration, err error) {
 	key := "password of " + client.ID
-	d, err := p.judge(c.Request().Context(), guess{[]try{{key, passwordsPerMinute}}, key}, []error{account.ErrBadCredentials}, change)
+	d, err := p.judge(c.Request().Context(), guess{tries: []try{{key, passwordsPerMinute}}, key: key}, []error{account.ErrBadCredentials}, change)
 	return d.RetryAfter, err
 }
 

@@ -255,7 +255,7 @@ func (p *Pages) staffCode(c echo.Context) error {
 		v.Error = "login.stale"
 		return p.showStaffForm(c, http.StatusForbidden, v)
 	}
-	code, ctx := form.Get("code"), c.Request().Context()
+	code, ctx := staff.ReadCode(form.Get("code")), c.Request().Context()
 	g := p.codeGuess(c, person.ID, code)
 	var token string
 	d, err := p.judge(ctx, g, []error{staff.ErrCode}, func(tx postgres.Tx) (err error) {
@@ -285,16 +285,17 @@ func (p *Pages) staffCode(c echo.Context) error {
 }
 
 // codeGuess is a code of somebody who has shown the password, and may be a stranger who knows it: so a browser that the person knows
-// is counted by itself, and a recovery code, which nobody guesses, is looked at however many codes of the device were wrong.
-func (p *Pages) codeGuess(c echo.Context, staffID, code string) guess {
-	if staff.IsRecoveryCode(code) {
-		return guess{tries: []try{from(c, "recovery", p.deps.LoginPerAddress)}}
+// is counted by itself, and a recovery code, which nobody guesses, is looked at however many codes were wrong. Text that is no code
+// of either kind counts as one of the device.
+func (p *Pages) codeGuess(c echo.Context, staffID string, code staff.Code) guess {
+	if code.IsRecovery() {
+		return guess{tries: []try{from(c, "recovery", p.deps.LoginPerAddress)}, key: "staff recovery " + staffID, hopeless: true}
 	}
 	if browser, ok := p.deps.Staff.KnowsPerson(p.deps.DB.Read(), p.cookie(c, knownStaffCookie), staffID); ok {
 		return p.knownGuess("staff code browser " + browser)
 	}
 	key := "staff code " + staffID
-	return guess{[]try{{key, passwordsPerMinute}}, key}
+	return guess{tries: []try{{key, passwordsPerMinute}}, key: key}
 }
 
 const wrongCodesToTell = 3 // that are remembered
@@ -321,7 +322,7 @@ func (p *Pages) tellWrongCodes(c echo.Context, staffID string, g guess, d rateli
 // sign-in, so that whoever fills one of these buckets closes no other way.
 func (p *Pages) withSecret(c echo.Context, purpose, staffID string, do func(tx postgres.Tx) error) (wait time.Duration, err error) {
 	key := "staff " + purpose + " " + staffID
-	d, err := p.judge(c.Request().Context(), guess{[]try{{key, passwordsPerMinute}}, key}, []error{staff.ErrCode, staff.ErrBadCredentials}, do)
+	d, err := p.judge(c.Request().Context(), guess{tries: []try{{key, passwordsPerMinute}}, key: key}, []error{staff.ErrCode, staff.ErrBadCredentials}, do)
 	return d.RetryAfter, err
 }
 

@@ -278,6 +278,47 @@ func TestCodesAreGuessedOfAPersonNotOfASession(t *testing.T) {
 	}
 }
 
+// However a code is padded, it is counted as what it is tried as, told, and refused while the bucket is empty.
+func TestPaddingACodeEscapesNoLimit(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, generous).work()
+	w := f.operator(staff.Admin)
+	f.clock.Advance(time.Minute)
+	b := f.browser()
+	w.password(b, staffPassword).wantRedirect(t, http.StatusSeeOther, "/staff/login/code?next=%2Fops")
+	pads := []string{"\t", "\n", "\u0085", "\u2003", "\u3000", "\u200b", "\u200d", "\ufeff", "-", "_"}
+	for i := range guessQuota.Burst {
+		wrong := fmt.Sprintf("%06d", (i+1)*99_991)
+		w.enter(b, wrong+strings.Repeat(pads[i%len(pads)], 10/len(pads[i%len(pads)]))).want(t, 422, "wrong or was used")
+	}
+	f.letter(w.email, "Someone knows your password")
+	for _, pad := range append(pads, "") {
+		w.enter(b, w.code()+strings.Repeat(pad, 10)).want(t, http.StatusTooManyRequests)
+	}
+	w.enter(b, w.codes[0]).wantRedirect(t, http.StatusSeeOther, "/ops")
+}
+
+// Wrong recovery codes are told, and keep nobody from entering a right one.
+func TestWrongRecoveryCodesAreToldAndKeepNobodyOut(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, generous).work()
+	w := f.operator(staff.Admin)
+	f.clock.Advance(time.Minute)
+	stranger := f.browser()
+	w.password(stranger, staffPassword)
+	for range guessQuota.Burst + 2 {
+		w.enter(stranger, "0000-0000-0000-0000").want(t, 422, "wrong or was used")
+	}
+	f.letter(w.email, "Someone knows your password")
+	fresh := f.browser()
+	w.password(fresh, staffPassword)
+	w.enter(fresh, w.code()).wantRedirect(t, http.StatusSeeOther, "/ops")
+	f.clock.Advance(time.Minute)
+	other := f.browser()
+	w.password(other, staffPassword)
+	w.enter(other, w.codes[0]).wantRedirect(t, http.StatusSeeOther, "/ops")
+}
+
 // Somebody who knows the password only closes no way in to the owner, who is told of it once a day.
 func TestWhoKnowsThePasswordOnlyKeepsNobodyOut(t *testing.T) {
 	t.Parallel()

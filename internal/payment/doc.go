@@ -25,7 +25,8 @@
 //     wallet is asked when more is due than before, not again for the same;
 //
 //   - no notice of a provider is dropped in silence: it is recorded with what came of it, as an incident where a person has to
-//     look (log, metric partnerd_payment_incidents_total, /ops), or logged as of no concern.
+//     look (log, metric partnerd_payment_incidents_total, /ops), or logged as of no concern. One of another account or mode than
+//     that of our key is answered, logged and counted (partnerd_payment_notices_ignored_total), and moves no money.
 //
 // A session is stored as OPEN, PAID or CANCELLED; EXPIRED is what an OPEN one is read as from its expiry on.
 //

@@ -11,10 +11,13 @@ const scrapeTimeout = 2 * time.Second
 
 var incidentsMetric = prometheus.NewDesc("partnerd_payment_incidents_total", "Notices of payment providers that a person has to look into, by what came of them.", []string{"outcome"}, nil)
 
+var foreignMetric = prometheus.NewDesc("partnerd_payment_notices_ignored_total",
+	"Notices of payment providers that were ignored because they are of another account or mode.", nil, nil)
+
 var refundsMetric = prometheus.NewDesc("partnerd_topup_refunds", "Refunds that have not reached their source: retrying failed and are tried again, failed are refused for good.",
 	[]string{"state"}, nil)
 
-// collector counts at each scrape, so that every replica reports the same.
+// collector counts at each scrape, so that every replica reports the same; but what is ignored leaves no row, and each counts its own.
 type collector struct{ s *Service }
 
 // Collector exposes how many incidents there have been, and the refunds that do not get on.
@@ -23,11 +26,13 @@ func (s *Service) Collector() prometheus.Collector { return collector{s} }
 // Describe implements prometheus.Collector.
 func (c collector) Describe(out chan<- *prometheus.Desc) {
 	out <- incidentsMetric
+	out <- foreignMetric
 	out <- refundsMetric
 }
 
 // Collect implements prometheus.Collector. An outcome that has not occurred counts 0, so that its first time is a rise.
 func (c collector) Collect(out chan<- prometheus.Metric) {
+	out <- prometheus.MustNewConstMetric(foreignMetric, prometheus.CounterValue, float64(c.s.foreign.Load()))
 	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
 	defer cancel()
 	tx := c.s.db.Read()

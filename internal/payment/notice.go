@@ -2,6 +2,7 @@ package payment
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"partnerd/internal/account"
@@ -18,7 +19,7 @@ func (s *Service) SignatureHeader(provider string) string {
 
 // HandleNotice acts on what a provider posted: body, with the value of its [Service.SignatureHeader]. ErrUnknownProvider,
 // ErrBadSignature and ErrBadNotice refuse it and leave nothing behind. Otherwise it is recorded (unless it is of a kind
-// that does not concern us) and nil returned, so that the provider stops sending it, whatever came of it: a repeated one
+// that does not concern us, or [ErrForeignNotice]) and nil returned, so that the provider stops sending it, whatever came of it: a repeated one
 // changes nothing, one that does not fit is logged as an error and kept as an incident. Any other error means: send it
 // again.
 func (s *Service) HandleNotice(ctx context.Context, provider string, body []byte, signature string) error {
@@ -30,6 +31,11 @@ func (s *Service) HandleNotice(ctx context.Context, provider string, body []byte
 		return fmt.Errorf("%w: longer than %d bytes", ErrBadNotice, maxNotice)
 	}
 	n, acted, err := p.ReadNotice(body, signature, s.db.Clock().Now())
+	if errors.Is(err, ErrForeignNotice) {
+		s.foreign.Add(1)
+		s.log.WarnContext(ctx, "payment notice is ignored", "provider", provider, "notice", n.ID, "kind", n.Type, "error", err)
+		return nil
+	}
 	if err != nil {
 		return err
 	}

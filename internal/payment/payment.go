@@ -32,6 +32,7 @@ var (
 	ErrUnknownProvider = errors.New("unknown payment provider")
 	ErrBadSignature    = errors.New("payment notice is not signed by the provider, or not recently")
 	ErrBadNotice       = errors.New("payment notice is malformed")
+	ErrForeignNotice   = errors.New("payment notice is of another account or mode")
 )
 
 // Status of a top-up session.

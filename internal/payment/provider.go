@@ -24,7 +24,7 @@ type Provider interface {
 	// SignatureHeader is the HTTP header with the signature of a notice.
 	SignatureHeader() string
 	// ReadNotice verifies and reads what the provider posted. acted is false for what does not concern us: n names it.
-	// [ErrBadSignature], [ErrBadNotice].
+	// [ErrBadSignature], [ErrBadNotice], or [ErrForeignNotice], with which n names the notice, too.
 	ReadNotice(body []byte, signature string, now time.Time) (n Notice, acted bool, err error)
 	// Refund gives a payment back to its source, all or in part, and returns the provider's reference.
 	Refund(ctx context.Context, r RefundRequest) (ref string, err error)

@@ -298,7 +298,7 @@ func TestReversalsThatFitNothing(t *testing.T) {
 	registry := prometheus.NewPedanticRegistry()
 	registry.MustRegister(f.payments.Collector())
 	families, err := registry.Gather()
-	if err != nil || len(families) != 2 || families[0].GetName() != "partnerd_payment_incidents_total" {
+	if err != nil || len(families) != 3 || families[0].GetName() != "partnerd_payment_incidents_total" {
 		t.Fatalf("%v, %v", families, err)
 	}
 	counts := map[string]float64{}

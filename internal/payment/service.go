@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 
 	"partnerd/internal/id"
 	"partnerd/internal/money"
@@ -29,6 +30,8 @@ type Service struct {
 	log    *slog.Logger
 	wallet *wallet.Service
 	cfg    Config
+
+	foreign atomic.Int64 // notices that were ignored as [ErrForeignNotice]
 }
 
 // New makes a service.

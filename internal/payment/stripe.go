@@ -176,6 +176,9 @@ func (s *Stripe) ReadNotice(body []byte, signature string, now time.Time) (Notic
 		return Notice{}, false, fmt.Errorf("%w: not an event of Stripe", ErrBadNotice)
 	}
 	n := Notice{ID: event.ID, Type: Kind(event.Type), CreatedAt: time.Unix(event.Created, 0).UTC()}
+	if why := s.foreign(event); why != "" {
+		return n, false, fmt.Errorf("%w: %s", ErrForeignNotice, why)
+	}
 	acted, err := false, error(nil)
 	switch event.Type {
 	case stripe.EventTypeCheckoutSessionCompleted, stripe.EventTypeCheckoutSessionAsyncPaymentSucceeded,
@@ -193,6 +196,19 @@ func (s *Stripe) ReadNotice(body []byte, signature string, now time.Time) (Notic
 		return Notice{}, false, fmt.Errorf("%w: %w", ErrBadNotice, err)
 	}
 	return n, acted, nil
+}
+
+// foreign says why an event is not about the money of our key; empty when it is. Stripe posts events of test mode, and of connected
+// accounts, to endpoints in live mode too, with the same signature.
+func (s *Stripe) foreign(event stripe.Event) string {
+	_, mode, _ := strings.Cut(s.cfg.SecretKey, "_") // sk_live_…, rk_test_…
+	switch {
+	case event.Livemode == strings.HasPrefix(mode, "test_"):
+		return fmt.Sprintf("livemode is %t", event.Livemode)
+	case event.Account != "":
+		return "it is of the connected account " + strconv.Quote(event.Account)
+	}
+	return ""
 }
 
 // readCheckout is false for a session that somebody made for something else with the same account.

@@ -323,6 +323,42 @@ func TestStripeNoticesThatAreRefused(t *testing.T) {
 	}
 }
 
+// Stripe posts events of test mode and of connected accounts to a live endpoint, too, with its signature: they move nothing.
+func TestStripeNoticesOfAnotherModeOrAccountAreIgnored(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		key, account string
+		livemode     bool
+		want         string
+	}{
+		{"sk_test_1", "", false, "evt_1 credited"}, {"rk_test_1", "", false, "evt_1 credited"},
+		{"sk_live_1", "", true, "evt_1 credited"}, {"rk_live_1", "", true, "evt_1 credited"}, {"sk_live_1", "null", true, "evt_1 credited"},
+		{"sk_live_1", "", false, ""}, {"rk_live_1", "", false, ""}, {"sk_test_1", "", true, ""}, {"rk_test_1", "", true, ""},
+		{"sk_live_1", `"acct_other"`, true, ""}, {"sk_test_1", `"acct_other"`, false, ""},
+	} {
+		f, s := withStripe(t)
+		session := f.session(2000)
+		f.open(session.ID)
+		f.payments.cfg.Provider = NewStripe(StripeConfig{SecretKey: c.key, WebhookSecret: stripeWebhookKey, APIBase: s.url})
+		e := strings.Replace(string(s.pay(s.only(), "evt_1")), `"livemode": false`, fmt.Sprintf(`"livemode": %t`, c.livemode), 1)
+		if c.account != "" {
+			e = strings.Replace(e, `"object": "event"`, `"object": "event", "account": `+c.account, 1)
+		}
+		for range 2 {
+			if err := f.post([]byte(e)); err != nil {
+				t.Fatalf("%+v: %v", c, err)
+			}
+		}
+		ignored := c.want == ""
+		if f.outcomes() != c.want || (f.balance() == 0) != ignored || f.payments.foreign.Load() > 0 != ignored {
+			t.Errorf("%+v: outcomes %q, balance %d, %d ignored", c, f.outcomes(), f.balance(), f.payments.foreign.Load())
+		}
+		if strings.Contains(f.log.String(), `level=WARN msg="payment notice is ignored"`) != ignored {
+			t.Errorf("%+v: log %s", c, f.log)
+		}
+	}
+}
+
 // A client who turns back ends the session at Stripe first, so that it cannot be paid in another tab.
 func TestCancelAtStripe(t *testing.T) {
 	t.Parallel()

@@ -22,7 +22,8 @@
 //   - what a provider takes back of a credited payment, by a dispute or a refund that we did not ask for, leaves the
 //     wallet as an adjustment, never below zero, and comes back when the provider gives it back. It depends on what was
 //     told and not on the order or number of notices; the session keeps what was taken and what the wallet did not have. A
-//     wallet is asked when more is due than before, not again for the same;
+//     wallet is asked when more is due than before, not again for the same, and gives for one payment, with our refunds, at most
+//     its amount;
 //
 //   - no notice of a provider is dropped in silence: it is recorded with what came of it, as an incident where a person has to
 //     look (log, metric partnerd_payment_incidents_total, /ops), or logged as of no concern. One of another account or mode than

@@ -127,6 +127,11 @@ func refundedBefore(ctx context.Context, tx postgres.Tx, sessionID string, befor
 	return cents, err
 }
 
+func refundedInAll(ctx context.Context, tx postgres.Tx, sessionID string) (cents money.Cents, err error) {
+	err = tx.Gorm(ctx).Model(&refundRow{}).Select("coalesce(sum(amount_cents), 0)::bigint").Where("topup_id = ?", sessionID).Scan(&cents).Error
+	return cents, err
+}
+
 func returning(ctx context.Context, tx postgres.Tx, clientID string) ([]Return, error) {
 	topUps := tx.Gorm(ctx).Model(&sessionRow{}).Select("id").Where("client_id = ?", clientID)
 	rows, err := gorm.G[refundRow](tx.Gorm(ctx)).Where("topup_id IN (?) AND state <> ?", topUps, refundSent).Order("created_at DESC, id").Find(ctx)

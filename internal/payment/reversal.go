@@ -12,7 +12,7 @@ import (
 // ask for. Their sum is what the provider took.
 type Reversed struct {
 	Taken     money.Cents `gorm:"column:reversed_cents"`  // out of the wallet
-	Uncovered money.Cents `gorm:"column:uncovered_cents"` // the wallet did not have it
+	Uncovered money.Cents `gorm:"column:uncovered_cents"` // the wallet did not have it, or not of this payment
 }
 
 type reversalKind string
@@ -44,12 +44,13 @@ func due(all []reversalRow) money.Cents {
 }
 
 // settled is r when the provider keeps due: more than before is taken from what is available, and what was taken for more
-// than that is given back. A wallet that could not cover a reversal is not asked again for the same one.
-func (r Reversed) settled(due, available money.Cents) Reversed {
+// than that is given back. A wallet that could not cover a reversal is not asked again for the same one. It never gives more
+// than most, which is what it has of the payment: the provider may tell of more, as a dispute of what we refunded.
+func (r Reversed) settled(due, available, most money.Cents) Reversed {
 	if due > r.Taken+r.Uncovered {
 		r.Taken += min(due-r.Taken, available)
 	}
-	r.Taken = min(r.Taken, due)
+	r.Taken = min(r.Taken, due, most)
 	return Reversed{Taken: r.Taken, Uncovered: due - r.Taken}
 }
 
@@ -125,7 +126,8 @@ func (s *Service) withoutOurs(ctx context.Context, tx postgres.Tx, session Sessi
 	return ours, n.AmountCents, err
 }
 
-// settle brings what the wallet gave for a session to what its disputes and refunds ask for.
+// settle brings what the wallet gave for a session to what its disputes and refunds ask for. The session is locked, so that
+// refunds of ours come before or after it.
 func (s *Service) settle(ctx context.Context, tx postgres.Tx, session Session) (Reversed, error) {
 	if session.PaymentRef == "" {
 		return session.Reversed, nil
@@ -138,7 +140,11 @@ func (s *Service) settle(ctx context.Context, tx postgres.Tx, session Session) (
 	if err != nil {
 		return Reversed{}, err
 	}
-	next := session.Reversed.settled(due(all), held.Available)
+	ours, err := refundedInAll(ctx, tx, session.ID)
+	if err != nil {
+		return Reversed{}, fmt.Errorf("read refunds: %w", err)
+	}
+	next := session.Reversed.settled(due(all), held.Available, session.Amount-ours)
 	if next == session.Reversed {
 		return next, nil
 	}

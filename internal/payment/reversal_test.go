@@ -391,19 +391,121 @@ func TestUnderWay(t *testing.T) {
 
 func TestSettledReversals(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct{ taken, uncovered, due, available, want, rest money.Cents }{
-		{0, 0, 0, 900, 0, 0},
-		{0, 0, 500, 900, 500, 0},
-		{0, 0, 500, 0, 0, 500},
-		{0, 0, 500, 300, 300, 200},
-		{300, 200, 500, 900, 300, 200},
-		{300, 200, 800, 900, 800, 0},
-		{300, 200, 400, 900, 300, 100},
-		{300, 200, 100, 900, 100, 0},
-		{300, 200, 0, 0, 0, 0},
+	for _, c := range []struct{ taken, uncovered, due, available, most, want, rest money.Cents }{
+		{0, 0, 0, 900, 1000, 0, 0},
+		{0, 0, 500, 900, 1000, 500, 0},
+		{0, 0, 500, 0, 1000, 0, 500},
+		{0, 0, 500, 300, 1000, 300, 200},
+		{300, 200, 500, 900, 1000, 300, 200},
+		{300, 200, 800, 900, 1000, 800, 0},
+		{300, 200, 400, 900, 1000, 300, 100},
+		{300, 200, 100, 900, 1000, 100, 0},
+		{300, 200, 0, 0, 1000, 0, 0},
+		{0, 0, 5000, 9000, 1000, 1000, 4000},
+		{0, 0, 1000, 9000, 600, 600, 400},
+		{1000, 4000, 6000, 9000, 1000, 1000, 5000},
+		{1000, 4000, 400, 9000, 1000, 400, 0},
+		{0, 0, 500, 900, 0, 0, 500},
 	} {
-		if got := (Reversed{c.taken, c.uncovered}).settled(c.due, c.available); got != (Reversed{c.want, c.rest}) {
+		if got := (Reversed{c.taken, c.uncovered}).settled(c.due, c.available, c.most); got != (Reversed{c.want, c.rest}) {
 			t.Errorf("%+v: %+v", c, got)
 		}
+	}
+}
+
+// Whatever the provider tells of a payment, in whatever order, and whatever we refund of it meanwhile: no more than the payment leaves the
+// wallet, the client's other money stays, and what is missing is an incident.
+func TestNoMoreThanThePaymentLeavesTheWallet(t *testing.T) {
+	t.Parallel()
+	const paid, other = 5000, 9000
+	for seed := range uint64(12) {
+		f, s := withStripe(t)
+		r := rand.New(rand.NewPCG(seed, 25))
+		kept := f.session(other)
+		if err := f.post(s.pay(&stripeSession{ID: "cs_kept", Intent: "pi_kept", Amount: other, Reference: kept.ID}, "evt_kept")); err != nil {
+			t.Fatal(err)
+		}
+		session := f.session(paid)
+		c := &stripeSession{ID: "cs_1", Intent: "pi_1", Amount: paid, Reference: session.ID}
+		if err := f.post(s.pay(c, "evt_paid")); err != nil {
+			t.Fatal(err)
+		}
+		ours := money.Cents(0)
+		for i := range 8 {
+			id, cents := fmt.Sprintf("evt_%d", i), 1+r.Int64N(3*paid)
+			ref, status := fmt.Sprintf("re_%d", r.IntN(3)), []string{"succeeded", "succeeded", "failed"}[r.IntN(3)]
+			var event []byte
+			switch r.IntN(5) {
+			case 0:
+				event = s.dispute(id, "created", c, cents, "needs_response")
+			case 1:
+				event = s.dispute(id, "closed", c, cents, []string{"won", "lost"}[r.IntN(2)])
+			case 2:
+				event = s.refundEvent(id, "refund.updated", ref, c, cents, status, "")
+			case 3:
+				event = s.chargeRefunded(id, c, cents)
+			default:
+				amount := 1 + money.Cents(r.Int64N(paid))
+				if _, err := f.refund(RefundCommand{TopUpID: session.ID, Amount: amount}); err == nil {
+					ours += amount
+				}
+			}
+			if event != nil {
+				if err := f.post(event); err != nil {
+					t.Fatal(err)
+				}
+			}
+			now, err := f.payments.Get(t.Context(), f.db.Read(), session.ID)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if left := now.Reversed.Taken + ours; left > paid || f.balance() != other+paid-left {
+				t.Fatalf("seed %d, step %d: %d left the wallet for %d, of them %d by us; balance %d", seed, i, left, paid, ours, f.balance())
+			}
+		}
+		f.sound()
+	}
+}
+
+// A dispute of more than was paid, or of what we refunded before, takes what is left of the payment; the rest is told.
+func TestAReversalLargerThanItsPayment(t *testing.T) {
+	t.Parallel()
+	for name, refund := range map[string]money.Cents{"more than was paid": 0, "of what we refunded": 2000} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f, s := withStripe(t)
+			session := f.session(5000)
+			f.open(session.ID)
+			c := s.only()
+			kept := f.session(9000)
+			for _, e := range [][]byte{s.pay(c, "evt_1"), s.pay(&stripeSession{ID: "cs_2", Intent: "pi_2", Amount: 9000, Reference: kept.ID}, "evt_2")} {
+				if err := f.post(e); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if refund > 0 {
+				if _, err := f.refund(RefundCommand{TopUpID: session.ID, Amount: refund}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := f.post(s.dispute("evt_3", "funds_withdrawn", c, 8000, "needs_response")); err != nil {
+				t.Fatal(err)
+			}
+			taken := 5000 - refund
+			if f.balance() != 9000 || f.reversed(session.ID) != fmt.Sprintf("%d of 8000", int64(taken)) {
+				t.Errorf("balance %d, %s", f.balance(), f.reversed(session.ID))
+			}
+			list, err := f.payments.Incidents(t.Context(), f.db.Read(), 1)
+			if err != nil || len(list) != 1 || list[0].Outcome != Disputed || list[0].Taken != taken || list[0].Uncovered != 8000-taken {
+				t.Errorf("incident %+v, %v", list, err)
+			}
+			if !strings.Contains(f.log.String(), `level=ERROR msg="payment incident" outcome=disputed`) {
+				t.Errorf("log %s", f.log)
+			}
+			if err := f.post(s.dispute("evt_4", "closed", c, 8000, "won")); err != nil || f.balance() != 14_000-refund {
+				t.Errorf("won: %v, balance %d", err, f.balance())
+			}
+			f.sound()
+		})
 	}
 }

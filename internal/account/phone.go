@@ -53,7 +53,7 @@ func (s *SelfService) SendCode(ctx context.Context, tx postgres.Tx, clientID, ph
 	if hour >= codesPerHour || day >= codesPerDay {
 		return ErrTooMany
 	}
-	if err := s.spend(ctx, tx, number); err != nil {
+	if err := s.spend(ctx, tx, clientID, number); err != nil {
 		return err
 	}
 	code, err := newCode()
@@ -82,8 +82,13 @@ func (s *SelfService) SendCode(ctx context.Context, tx postgres.Tx, clientID, ph
 }
 
 // spend counts a code to a number and in all, whichever client asks for it and whichever process answers, or returns
-// [ErrTooMany].
-func (s *SelfService) spend(ctx context.Context, tx postgres.Tx, number string) error {
+// [ErrTooMany]. A code that is sent to nobody counts for its client alone: no partner uses up what a sandbox shares.
+func (s *SelfService) spend(ctx context.Context, tx postgres.Tx, clientID, number string) error {
+	if s.deps.Kept != nil {
+		if kept, err := s.deps.Kept(ctx, tx, clientID); err != nil || kept {
+			return err
+		}
+	}
 	mac := hmac.New(sha256.New, s.deps.Numbers.Key)
 	mac.Write([]byte(number))
 	if err := countCode(ctx, tx, mac.Sum(nil), codesToNumber); err != nil {

@@ -2,6 +2,7 @@ package account
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -252,6 +253,43 @@ func TestCodesADayAreLimitedByNumberAndInAll(t *testing.T) {
 	c.clock.Advance(24 * time.Hour)
 	if err := send(201, "0639980002"); err != nil {
 		t.Errorf("the day after: %v", err)
+	}
+}
+
+// Codes that are sent to nobody leave the day's codes to those that are, and one client still gets no more than others.
+func TestCodesThatAreNotSentUseUpNobodysShare(t *testing.T) {
+	t.Parallel()
+	c := newCounter(t)
+	c.deps.Numbers.PerDay = 2
+	tests := map[string]bool{}
+	c.deps.Kept = func(_ context.Context, _ postgres.Tx, clientID string) (bool, error) { return tests[clientID], nil }
+	client := func(n int, test bool) string {
+		id := create(t, c.Accounts, c.DB, NewClient{Email: fmt.Sprintf("c%d@example.com", n), Password: demo.Password, Name: "C"}).ID
+		tests[id] = test
+		return id
+	}
+	test := ""
+	for i := range 3 * codesToNumber {
+		test = client(i, true)
+		if err := c.sendCode(test, "0639980002"); err != nil {
+			t.Fatalf("code %d to a test client: %v", i+1, err)
+		}
+	}
+	for range codesPerHour - 1 {
+		if err := c.sendCode(test, "0639980002"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := c.sendCode(test, "0639980002"); !errors.Is(err, ErrTooMany) {
+		t.Errorf("more codes of one test client: %v", err)
+	}
+	for i := range 2 {
+		if err := c.sendCode(client(100+i, false), "0639980002"); err != nil {
+			t.Errorf("code %d that is sent: %v", i+1, err)
+		}
+	}
+	if err := c.sendCode(client(102, false), "0639980003"); !errors.Is(err, ErrTooMany) {
+		t.Errorf("beyond the bound of the day: %v", err)
 	}
 }
 

@@ -67,6 +67,9 @@ type SelfServiceDeps struct {
 	Contact  string // whom people write to, a URL; empty: the application that sent them
 	Numbers  Numbers
 
+	// Kept tells that text messages to a client are kept for a test and sent to nobody; nil: none are.
+	Kept func(ctx context.Context, tx postgres.Tx, clientID string) (bool, error)
+
 	// Opened is called in the transaction that creates a client: whoever creates one opens the wallet.
 	Opened func(ctx context.Context, tx postgres.Tx, clientID string) error
 }

@@ -140,6 +140,9 @@ func TestTheInboxOfAnApplication(t *testing.T) {
 			return w.SelfService.SendCode(t.Context(), tx, who.ID, "+33639980003", "", "en")
 		})
 	}
+	if n := w.queryInt(t, "SELECT sent FROM phone_code_counts WHERE number = ''"); n != 1 {
+		t.Errorf("%d codes count for the day, of which one goes to a phone", n)
+	}
 	read := func(p *partner, query string) (items []object, cursor any) {
 		r := w.play(t, p, http.MethodGet, "/api/platform/v1/sandbox/inbox"+query, nil)
 		r.is(t, "inbox", http.StatusOK, "")

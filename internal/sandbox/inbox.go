@@ -99,6 +99,11 @@ func (i *Inbox) Mail(next mail.Sender, far bool) mail.Sender { return mailInbox{
 // SMS keeps text messages to test clients and hands all of them to next, but with far, which sends to phones that are not theirs.
 func (i *Inbox) SMS(next sms.Sender, far bool) sms.Sender { return smsInbox{i, next, far} }
 
+// Keeps tells that a client is a test client, whose text messages go to no phone.
+func (i *Inbox) Keeps(ctx context.Context, tx postgres.Tx, clientID string) (bool, error) {
+	return isMade(ctx, tx, clientID)
+}
+
 type mailInbox struct {
 	*Inbox
 	next mail.Sender

@@ -35,6 +35,15 @@ func maker(ctx context.Context, tx postgres.Tx, clientID string) (string, error)
 	return r.ApplicationID, nil
 }
 
+// isMade tells whether a partner made a client. It locks nothing: what somebody is never changes.
+func isMade(ctx context.Context, tx postgres.Tx, clientID string) (bool, error) {
+	n, err := gorm.G[clientRow](tx.Gorm(ctx)).Where("client_id = ?", clientID).Count(ctx, "*")
+	if err != nil {
+		return false, fmt.Errorf("look whether it is a test client: %w", err)
+	}
+	return n > 0, nil
+}
+
 func insertMessage(ctx context.Context, tx postgres.Tx, r messageRow) error {
 	if err := gorm.G[messageRow](tx.Gorm(ctx)).Create(ctx, &r); err != nil {
 		return fmt.Errorf("insert message: %w", err)

@@ -27,7 +27,7 @@ demo: build ## play a partner's CRM against the running server, or one of its ow
 	@bin/democrm $(ARGS)
 
 # Ends a command that used the tests' database: with the database, and as the command did.
-STOP = ; status=$$? ; go run ./internal/dbtest/stop ; exit $$status
+STOP = ; status=$$? ; go run ./internal/dev/dbtest/stop ; exit $$status
 
 # Most tests wait more than they compute: for a phone that rings, for a wheel that turns. More of them at once than there
 # are processors cost no time.
@@ -56,11 +56,11 @@ $(SCENARIOS):
 
 # Packages that start goroutines or share memory with others, and e2e, where all run together. Elsewhere it is transactions that
 # race, which the detector does not see; built processes have no detector in them. Hostile input comes one request after another.
-CONCURRENT = ./internal/e2e $$(git grep -lE '\bgo (func|[a-z][A-Za-z.]*\()|\.Go\(|errgroup|sync\.|atomic\.' -- 'internal/*.go' 'cmd/*.go' ':!*_test.go' | \
+CONCURRENT = ./internal/dev/e2e $$(git grep -lE '\bgo (func|[a-z][A-Za-z.]*\()|\.Go\(|errgroup|sync\.|atomic\.' -- 'internal/*.go' 'cmd/*.go' ':!*_test.go' | \
 	xargs -n1 dirname | sort -u | grep -v -e bench -e /stop | sed 's,^,./,')
 
 observed: ## print how often the end-to-end tests met each status and code that the contract for partners documents
-	@out=$$(go test -count=1 -v ./internal/e2e) ; status=$$? ; echo "$$out" | grep -E '^\||^FAIL|^--- FAIL|^  [a-zA-Z]+ [0-9]{3}' ; exit $$status
+	@out=$$(go test -count=1 -v ./internal/dev/e2e) ; status=$$? ; echo "$$out" | grep -E '^\||^FAIL|^--- FAIL|^  [a-zA-Z]+ [0-9]{3}' ; exit $$status
 
 race: ## pass the tests of whatever runs concurrently under the race detector (needs a C compiler)
 	@go test -race -skip Hostile -timeout 30m -parallel $(PARALLEL) $(TESTFLAGS) $(CONCURRENT)$(STOP)
@@ -109,7 +109,7 @@ verify-generated: generate ## check that gen/ is what the contracts generate
 	if [ -n "$$drift" ]; then echo "generated files differ from the contracts:"; echo "$$drift"; exit 1; fi
 
 # Checks with tools of the Node world. They need Node >= 20.19; the browser is Debian's chromium, or the one at CHROMIUM.
-NODE_CHECKS := internal/e2e/node
+NODE_CHECKS := internal/dev/e2e/node
 
 $(NODE_CHECKS)/node_modules: $(NODE_CHECKS)/package.json $(NODE_CHECKS)/package-lock.json
 	npm ci --prefix $(NODE_CHECKS) --ignore-scripts --no-audit --no-fund
@@ -140,7 +140,7 @@ release: ## build the commands for linux and darwin into bin/release, with bill 
 	.ci/release
 
 supply: ## check licences, the modules' checksums, and that two builds of a commit are the same
-	go test -count=1 ./internal/supply
+	go test -count=1 ./internal/dev/supply
 	go mod verify
 	.ci/release check partnerd
 
@@ -173,7 +173,7 @@ sdk: build $(NODE_CHECKS)/node_modules ## check a stock OAuth client, and genera
 	npm run --silent --prefix $(NODE_CHECKS) sdk
 
 # Schemathesis, pinned with what it needs.
-SCHEMATHESIS := internal/e2e/schemathesis
+SCHEMATHESIS := internal/dev/e2e/schemathesis
 
 $(SCHEMATHESIS)/.venv/ready: $(SCHEMATHESIS)/requirements.txt
 	rm -rf $(@D)

@@ -10,7 +10,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// The alarms and the dashboard of .deploy name metrics that there are (internal/e2e holds the table against the program), the
+// The alarms and the dashboard of .deploy name metrics that there are (internal/dev/e2e holds the table against the program), the
 // dashboard shows all of them, and every alarm has its section of the runbook and its test.
 func TestAlarmsAndDashboardFitTheMetrics(t *testing.T) {
 	t.Parallel()

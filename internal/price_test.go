@@ -10,9 +10,9 @@ import (
 	"strings"
 	"testing"
 
-	"partnerd/internal/consultation"
-	"partnerd/internal/money"
-	"partnerd/internal/wallet"
+	"partnerd/internal/base/money"
+	"partnerd/internal/domain/consultation"
+	"partnerd/internal/domain/wallet"
 )
 
 // The amounts that stand as text.
@@ -164,9 +164,10 @@ func TestTheExamplesOfTheLedgerAddUp(t *testing.T) {
 // pageTexts are the texts of pages and messages, by path.
 func pageTexts(t *testing.T) map[string]string {
 	t.Helper()
-	names, err := filepath.Glob("*/*.json")
-	if err != nil || len(names) < 5 {
-		t.Fatalf("found %v, %v", names, err)
+	upper, _ := filepath.Glob("*/*.json") // the patterns are well formed
+	names, _ := filepath.Glob("*/*/*.json")
+	if names = append(names, upper...); len(names) < 5 {
+		t.Fatalf("found %v", names)
 	}
 	texts := map[string]string{}
 	for _, name := range names {

@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"go/ast"
+	"go/doc"
 	"go/parser"
 	"go/token"
 	"os"
@@ -20,31 +21,73 @@ import (
 
 var update = flag.Bool("update", false, "write the tables of README.md, and statements.md")
 
-const begin, end = "<!-- operations: written by readme_test.go -->\n", "<!-- end -->"
+// written are the parts of README.md that the code says better, by the mark before each.
+var written = map[string]func(*testing.T) string{
+	"<!-- packages: written by readme_test.go -->\n":   rooms,
+	"<!-- operations: written by readme_test.go -->\n": operations,
+}
 
-// TestTheMapOfTheRoomsIsRight keeps the table operation → handler → services in README.md what the code says. After a
-// change: go test ./internal -run TheMap -update.
+// TestTheMapOfTheRoomsIsRight keeps in README.md what each package is, and the table operation → handler → services.
+// After a change: go test ./internal -run TheMap -update.
 func TestTheMapOfTheRoomsIsRight(t *testing.T) {
 	t.Parallel()
 	raw, err := os.ReadFile("README.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	text := string(raw)
-	i, j := strings.Index(text, begin), strings.Index(text, end)
-	if i < 0 || j < i {
-		t.Fatal("README.md has no place for the table")
+	want := string(raw)
+	for mark, write := range written {
+		i := strings.Index(want, mark)
+		length := strings.Index(want[max(i, 0):], "<!-- end -->")
+		if i < 0 || length < 0 {
+			t.Fatalf("README.md has no place for %s", mark)
+		}
+		want = want[:i+len(mark)] + write(t) + want[i+length:]
 	}
-	want := text[:i+len(begin)] + operations(t) + text[j:]
 	if *update {
 		if err := os.WriteFile("README.md", []byte(want), 0o644); err != nil {
 			t.Fatal(err)
 		}
 		return
 	}
-	if text != want {
-		t.Error("the table of operations is out of date; run this test with -update")
+	if string(raw) != want {
+		t.Error("README.md is out of date; run this test with -update")
 	}
+}
+
+// rooms lists the packages storey by storey, from the top, each with the first sentence of its documentation.
+func rooms(t *testing.T) string {
+	t.Helper()
+	lines := make([][]string, len(storeys))
+	for _, p := range packages(t) {
+		pkg, inHere := strings.CutPrefix(p.ImportPath, module+"internal/")
+		said := ""
+		for _, file := range p.GoFiles {
+			f, err := parser.ParseFile(token.NewFileSet(), filepath.Join(p.Dir, file), nil, parser.PackageClauseOnly|parser.ParseComments)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if f.Doc != nil {
+				said = new(doc.Package).Synopsis(f.Doc.Text())
+			}
+		}
+		if !inHere || len(p.GoFiles) == 0 {
+			continue
+		}
+		if said == "" {
+			t.Errorf("%s has no documentation", pkg)
+		}
+		height, _ := storeyOf(strings.TrimPrefix(p.ImportPath, module))
+		said = strings.TrimPrefix(strings.TrimPrefix(said, "Package "), "Command ")
+		_, said, _ = strings.Cut(said, " ")
+		lines[height] = append(lines[height], fmt.Sprintf("| `%s` | %s |\n", pkg, said))
+	}
+	var b strings.Builder
+	b.WriteString("| package | what it is |\n|---|---|\n")
+	for _, storey := range slices.Backward(lines) {
+		b.WriteString(strings.Join(storey, ""))
+	}
+	return b.String()
 }
 
 func operations(t *testing.T) string {
@@ -87,11 +130,11 @@ var serviceCall = regexp.MustCompile(`^[sp]\.deps\.([A-Z]\w+)\.(\w+)$`)
 // calls finds the handlers by their operation, with the service methods that each calls.
 func calls(t *testing.T) map[string]handler {
 	t.Helper()
-	files, err := filepath.Glob("httpapi/*.go")
+	files, err := filepath.Glob("server/httpapi/*.go")
 	if err != nil {
 		t.Fatal(err)
 	}
-	out := map[string]handler{"authorize": {place: "web/consent.go Authorize"}}
+	out := map[string]handler{"authorize": {place: "server/web/consent.go Authorize"}}
 	for _, file := range files {
 		f, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
 		if err != nil {
@@ -116,7 +159,7 @@ func calls(t *testing.T) map[string]handler {
 			}
 		}
 	}
-	server, err := os.ReadFile("httpapi/server.go")
+	server, err := os.ReadFile("server/httpapi/server.go")
 	if err != nil {
 		t.Fatal(err)
 	}

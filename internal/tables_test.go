@@ -18,54 +18,54 @@ import (
 // foreign names the tables that a package reads, or writes ("package > table"), although another one owns them, with the
 // reason. Everything else is forbidden: the owner is asked.
 var foreign = map[string]string{
-	"internal/access clients":       "a use is counted for clients who are not erased, under their lock",
-	"internal/vault clients":        "a key is made for a client who is not erased, under his lock",
-	"internal/oauth clients":        "a token is checked in one statement",
-	"internal/oauth applications":   "a token is checked in one statement",
-	"internal/webhook applications": "what belongs to a suspended application is held back",
+	"internal/infra/access clients":        "a use is counted for clients who are not erased, under their lock",
+	"internal/infra/vault clients":         "a key is made for a client who is not erased, under his lock",
+	"internal/domain/oauth clients":        "a token is checked in one statement",
+	"internal/domain/oauth applications":   "a token is checked in one statement",
+	"internal/domain/webhook applications": "what belongs to a suspended application is held back",
 
-	"internal/lawyer competences": "pairs are made of codes that are listed",
-	"internal/lawyer languages":   "pairs are made of codes that are listed",
+	"internal/domain/lawyer competences": "pairs are made of codes that are listed",
+	"internal/domain/lawyer languages":   "pairs are made of codes that are listed",
 
-	"internal/matching lawyers":         "the search chooses, offers and marks in one statement",
-	"internal/matching > lawyers":       "the search chooses, offers and marks in one statement",
-	"internal/matching lawyer_pairs":    "the search chooses, offers and marks in one statement",
-	"internal/matching > lawyer_pairs":  "the search chooses, offers and marks in one statement",
-	"internal/matching lawyer_presence": "who is there is a part of the search",
-	"internal/matching lawyer_hours":    "who may be woken is chosen and marked in one statement",
-	"internal/matching consultations":   "a lawyer who has one in hand is not offered another",
+	"internal/domain/matching lawyers":         "the search chooses, offers and marks in one statement",
+	"internal/domain/matching > lawyers":       "the search chooses, offers and marks in one statement",
+	"internal/domain/matching lawyer_pairs":    "the search chooses, offers and marks in one statement",
+	"internal/domain/matching > lawyer_pairs":  "the search chooses, offers and marks in one statement",
+	"internal/domain/matching lawyer_presence": "who is there is a part of the search",
+	"internal/domain/matching lawyer_hours":    "who may be woken is chosen and marked in one statement",
+	"internal/domain/matching consultations":   "a lawyer who has one in hand is not offered another",
 
-	"internal/consultation offers":       "who waits is who has no open offer",
-	"internal/consultation languages":    "where too little was seen of a pair, an estimate looks at its competence in all languages",
-	"internal/consultation lawyer_pairs": "what waits for a lawyer is found by his pairs",
-	"internal/consultation calls":        "a call of nobody is found by the consultation that it lost",
-	"internal/consultation holds":        "what a lawyer earned is what holds settled",
-	"internal/sandbox topup_sessions":    "a payment of an application becomes older with it",
-	"internal/note consultations":        "a note is sealed by the key of the consultation's client",
+	"internal/domain/consultation offers":       "who waits is who has no open offer",
+	"internal/domain/consultation languages":    "where too little was seen of a pair, an estimate looks at its competence in all languages",
+	"internal/domain/consultation lawyer_pairs": "what waits for a lawyer is found by his pairs",
+	"internal/domain/consultation calls":        "a call of nobody is found by the consultation that it lost",
+	"internal/domain/consultation holds":        "what a lawyer earned is what holds settled",
+	"internal/sandbox topup_sessions":           "a payment of an application becomes older with it",
+	"internal/domain/note consultations":        "a note is sealed by the key of the consultation's client",
 
-	"internal/books consultation_evidence": "books compare",
-	"internal/books consultations":         "books compare",
-	"internal/books evidence_chain":        "books compare",
-	"internal/books holds":                 "books compare",
-	"internal/books ledger_transactions":   "books compare",
-	"internal/books topup_refunds":         "books compare",
-	"internal/books topup_sessions":        "books compare",
+	"internal/domain/books consultation_evidence": "books compare",
+	"internal/domain/books consultations":         "books compare",
+	"internal/domain/books evidence_chain":        "books compare",
+	"internal/domain/books holds":                 "books compare",
+	"internal/domain/books ledger_transactions":   "books compare",
+	"internal/domain/books topup_refunds":         "books compare",
+	"internal/domain/books topup_sessions":        "books compare",
 
-	"internal/report consultations": "reports put side by side what others keep",
-	"internal/report lawyer_pairs":  "reports put side by side what others keep",
-	"internal/report lawyer_shifts": "reports put side by side what others keep",
-	"internal/report offers":        "reports put side by side what others keep",
+	"internal/domain/report consultations": "reports put side by side what others keep",
+	"internal/domain/report lawyer_pairs":  "reports put side by side what others keep",
+	"internal/domain/report lawyer_shifts": "reports put side by side what others keep",
+	"internal/domain/report offers":        "reports put side by side what others keep",
 
-	"internal/status consultations":      "a day is summed up from what others keep",
-	"internal/status webhook_deliveries": "a day is summed up from what others keep",
-	"internal/status webhook_attempts":   "a day is summed up from what others keep",
+	"internal/domain/status consultations":      "a day is summed up from what others keep",
+	"internal/domain/status webhook_deliveries": "a day is summed up from what others keep",
+	"internal/domain/status webhook_attempts":   "a day is summed up from what others keep",
 
-	"internal/deployment applications": "a database of an earlier release is known by what it holds",
-	"internal/deployment clients":      "a database of an earlier release is known by what it holds",
-	"internal/deployment lawyers":      "a database of an earlier release is known by what it holds",
+	"internal/infra/deployment applications": "a database of an earlier release is known by what it holds",
+	"internal/infra/deployment clients":      "a database of an earlier release is known by what it holds",
+	"internal/infra/deployment lawyers":      "a database of an earlier release is known by what it holds",
 
 	"internal/sandbox offers":        "one look finds what every simulated lawyer has to do",
-	"internal/staff lawyers":         "whether a session and its lawyer's work last is one look, which locks both",
+	"internal/domain/staff lawyers":  "whether a session and its lawyer's work last is one look, which locks both",
 	"internal/sandbox lawyers":       "one look finds what every simulated lawyer has to do",
 	"internal/sandbox consultations": "one look finds what every simulated lawyer has to do",
 	"internal/sandbox clients":       "a list of test clients in one look",
@@ -74,7 +74,7 @@ var foreign = map[string]string{
 
 // source is a file of a package.
 type source struct {
-	pkg, name string // "internal/wallet", "store.go"
+	pkg, name string // "internal/domain/wallet", "store.go"
 	*ast.File
 	set  *token.FileSet
 	test bool
@@ -91,7 +91,7 @@ func sources(t *testing.T) (list []source) {
 	t.Helper()
 	for _, p := range packages(t) {
 		pkg := strings.TrimPrefix(p.ImportPath, module)
-		if !strings.HasPrefix(pkg, "internal/") || slices.Contains([]string{"internal/bench", "internal/simulate", "internal/dbtest", "internal/postgres", "internal/cluster"}, pkg) {
+		if !strings.HasPrefix(pkg, "internal/") || slices.Contains([]string{"internal/dev/bench", "internal/dev/simulate", "internal/dev/dbtest", "internal/infra/postgres", "internal/infra/cluster"}, pkg) {
 			continue
 		}
 		for i, files := range [][]string{p.GoFiles, p.TestGoFiles, p.XTestGoFiles} {
@@ -260,7 +260,7 @@ func TestStoresAloneSpeakToTheDatabase(t *testing.T) {
 			}
 		}
 		for _, call := range callsOf(f.File, "Pool") {
-			if f.pkg != "internal/queue" {
+			if f.pkg != "internal/infra/queue" {
 				t.Errorf("%s takes the pool of connections", f.at(call))
 			}
 		}
@@ -321,7 +321,7 @@ func TestStatementsThatStayText(t *testing.T) {
 		}
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "# SQL that stays text\n\nWritten by a test (tables_test.go). Everything else is made by GORM's builder from the models. %d statements, by the\nreasons that `internal/postgres/statement.go` explains.\n", total)
+	fmt.Fprintf(&b, "# SQL that stays text\n\nWritten by a test (tables_test.go). Everything else is made by GORM's builder from the models. %d statements, by the\nreasons that `internal/infra/postgres/statement.go` explains.\n", total)
 	for _, reason := range slices.Sorted(maps.Keys(byReason)) {
 		list := byReason[reason]
 		slices.Sort(list)

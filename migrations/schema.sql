@@ -1,4 +1,4 @@
--- The schema after all migrations, for readers. Written by a test; see internal/postgres/migrate_test.go.
+-- The schema after all migrations, for readers. Written by a test; see internal/infra/postgres/migrate_test.go.
 
 CREATE TABLE access_counts (
     application_id text NOT NULL,

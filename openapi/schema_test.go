@@ -286,7 +286,7 @@ func TestNullIsAllowedOnlyWhereItIsSpecified(t *testing.T) {
 }
 
 // Generated clients match a pattern against the object that the time became, so the promised width is not in the schemas: the
-// examples keep to it, and internal/e2e looks at what is sent.
+// examples keep to it, and internal/dev/e2e looks at what is sent.
 func TestTimestampsAreUTCAndOfOneWidth(t *testing.T) {
 	t.Parallel()
 	c := partner(t)

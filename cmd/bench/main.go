@@ -1,4 +1,4 @@
-// Command bench measures the program on this machine and prints a table; see package internal/bench.
+// Command bench measures the program on this machine and prints a table; see package internal/dev/bench.
 package main
 
 import (
@@ -15,7 +15,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"partnerd/internal/app"
-	"partnerd/internal/bench"
+	"partnerd/internal/dev/bench"
 )
 
 type options struct {

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"partnerd/internal/webhook"
+	"partnerd/internal/domain/webhook"
 )
 
 // listenCmd lets a program that the service cannot reach take webhooks: it reads the list of events and signs itself.

@@ -12,7 +12,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"partnerd/internal/conformance"
+	"partnerd/internal/domain/conformance"
 )
 
 type cli struct {

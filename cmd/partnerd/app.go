@@ -8,11 +8,11 @@ import (
 	"time"
 
 	"partnerd/internal/app"
-	"partnerd/internal/application"
-	"partnerd/internal/clock"
-	"partnerd/internal/operator"
-	"partnerd/internal/portal"
-	"partnerd/internal/problem"
+	"partnerd/internal/base/clock"
+	"partnerd/internal/base/problem"
+	"partnerd/internal/domain/application"
+	"partnerd/internal/domain/operator"
+	"partnerd/internal/domain/portal"
 )
 
 type appCmd struct {

@@ -6,7 +6,7 @@ import (
 	"fmt"
 
 	"partnerd/internal/app"
-	"partnerd/internal/problem"
+	"partnerd/internal/base/problem"
 )
 
 type ofClient struct {

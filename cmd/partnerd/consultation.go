@@ -9,11 +9,11 @@ import (
 	"time"
 
 	"partnerd/internal/app"
-	"partnerd/internal/consultation"
-	"partnerd/internal/money"
-	"partnerd/internal/operator"
-	"partnerd/internal/privacy"
-	"partnerd/internal/problem"
+	"partnerd/internal/base/money"
+	"partnerd/internal/base/problem"
+	"partnerd/internal/domain/consultation"
+	"partnerd/internal/domain/operator"
+	"partnerd/internal/domain/privacy"
 )
 
 type consultationCmd struct {

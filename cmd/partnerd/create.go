@@ -9,11 +9,11 @@ import (
 	"os"
 	"strings"
 
-	"partnerd/internal/account"
 	"partnerd/internal/app"
-	"partnerd/internal/lawyer"
-	"partnerd/internal/money"
-	"partnerd/internal/wallet"
+	"partnerd/internal/base/money"
+	"partnerd/internal/domain/account"
+	"partnerd/internal/domain/lawyer"
+	"partnerd/internal/domain/wallet"
 )
 
 // output prints a result for people, or as one JSON object.

@@ -5,7 +5,7 @@ import (
 	"context"
 
 	"partnerd/internal/app"
-	"partnerd/internal/deployment"
+	"partnerd/internal/infra/deployment"
 )
 
 type deploymentCmd struct {

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"partnerd/internal/app"
-	"partnerd/internal/lawyer"
+	"partnerd/internal/domain/lawyer"
 )
 
 type lawyerDutyCmd struct {

@@ -7,11 +7,11 @@ import (
 	"os"
 
 	"partnerd/internal/app"
-	"partnerd/internal/clock"
-	"partnerd/internal/oauth"
-	"partnerd/internal/problem"
-	"partnerd/internal/reseal"
-	"partnerd/internal/seal"
+	"partnerd/internal/base/clock"
+	"partnerd/internal/base/problem"
+	"partnerd/internal/base/seal"
+	"partnerd/internal/domain/oauth"
+	"partnerd/internal/infra/reseal"
 )
 
 type keyCmd struct {

@@ -9,10 +9,10 @@ import (
 	"time"
 
 	"partnerd/internal/app"
-	"partnerd/internal/books"
-	"partnerd/internal/money"
-	"partnerd/internal/payment"
-	"partnerd/internal/wallet"
+	"partnerd/internal/base/money"
+	"partnerd/internal/domain/books"
+	"partnerd/internal/domain/payment"
+	"partnerd/internal/domain/wallet"
 )
 
 type ledgerCmd struct {

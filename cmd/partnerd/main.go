@@ -15,8 +15,8 @@ import (
 	"github.com/alecthomas/kong"
 
 	"partnerd/internal/app"
-	"partnerd/internal/conformance"
-	"partnerd/internal/problem"
+	"partnerd/internal/base/problem"
+	"partnerd/internal/domain/conformance"
 )
 
 type cli struct {

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"testing"
 
-	"partnerd/internal/problem"
+	"partnerd/internal/base/problem"
 )
 
 // An operator reads what is wrong, and neither a code of the API nor a hint at a response that nobody sees.

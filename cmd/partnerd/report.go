@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"partnerd/internal/app"
-	"partnerd/internal/clock"
-	"partnerd/internal/matching"
-	"partnerd/internal/report"
+	"partnerd/internal/base/clock"
+	"partnerd/internal/domain/matching"
+	"partnerd/internal/domain/report"
 )
 
 type reportCmd struct {

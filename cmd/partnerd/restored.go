@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"partnerd/internal/app"
-	"partnerd/internal/restore"
+	"partnerd/internal/domain/restore"
 )
 
 type restoredCmd struct {

@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 
 	"partnerd/internal/app"
-	"partnerd/internal/staff"
+	"partnerd/internal/domain/staff"
 )
 
 type serveCmd struct {

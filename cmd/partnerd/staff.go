@@ -6,8 +6,8 @@ import (
 	"strings"
 
 	"partnerd/internal/app"
-	"partnerd/internal/lawyer"
-	"partnerd/internal/staff"
+	"partnerd/internal/domain/lawyer"
+	"partnerd/internal/domain/staff"
 )
 
 type operatorCmd struct {

@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"partnerd/internal/app"
-	"partnerd/internal/clock"
-	"partnerd/internal/problem"
-	"partnerd/internal/webhook"
+	"partnerd/internal/base/clock"
+	"partnerd/internal/base/problem"
+	"partnerd/internal/domain/webhook"
 )
 
 // webhookCmd does for operators what the Platform API does for applications.

@@ -1,4 +1,4 @@
-// Command simulate plays a day of consultations on a simulated clock and writes a report; see package internal/simulate.
+// Command simulate plays a day of consultations on a simulated clock and writes a report; see package internal/dev/simulate.
 package main
 
 import (
@@ -10,7 +10,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"partnerd/internal/simulate"
+	"partnerd/internal/dev/simulate"
 )
 
 type options struct {

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"partnerd/internal/dbtest"
+	"partnerd/internal/dev/dbtest"
 )
 
 // An alarm over a count that rises is raised by the first time, too: the series is there, at 0, before. One that appeared with its

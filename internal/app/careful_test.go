@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"partnerd/internal/dbtest"
+	"partnerd/internal/dev/dbtest"
 )
 
 // Everything that an https deployment answers says so for a year: pages, both APIs, assets and faults.

@@ -12,7 +12,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"partnerd/internal/poll"
+	"partnerd/internal/base/poll"
 )
 
 const certificateEvery = time.Hour

@@ -16,16 +16,16 @@ import (
 	"strings"
 	"time"
 
-	"partnerd/internal/account"
-	"partnerd/internal/clock"
-	"partnerd/internal/deployment"
-	"partnerd/internal/mail"
-	"partnerd/internal/postgres"
-	"partnerd/internal/ratelimit"
-	"partnerd/internal/seal"
-	"partnerd/internal/sms"
-	"partnerd/internal/web"
-	"partnerd/internal/webhook"
+	"partnerd/internal/base/clock"
+	"partnerd/internal/base/seal"
+	"partnerd/internal/domain/account"
+	"partnerd/internal/domain/webhook"
+	"partnerd/internal/infra/deployment"
+	"partnerd/internal/infra/mail"
+	"partnerd/internal/infra/postgres"
+	"partnerd/internal/infra/ratelimit"
+	"partnerd/internal/infra/sms"
+	"partnerd/internal/server/web"
 )
 
 // Config is everything that can be set, from flags or the environment. The defaults work on a laptop.

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"partnerd/internal/seal"
+	"partnerd/internal/base/seal"
 )
 
 func good() Config {

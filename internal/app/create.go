@@ -3,11 +3,11 @@ package app
 import (
 	"context"
 
-	"partnerd/internal/account"
-	"partnerd/internal/application"
-	"partnerd/internal/lawyer"
-	"partnerd/internal/money"
-	"partnerd/internal/operator"
+	"partnerd/internal/base/money"
+	"partnerd/internal/domain/account"
+	"partnerd/internal/domain/application"
+	"partnerd/internal/domain/lawyer"
+	"partnerd/internal/domain/operator"
 )
 
 // byProgram is the act of what the program sets up by itself.

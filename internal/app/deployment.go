@@ -6,9 +6,9 @@ import (
 	"net"
 	"strings"
 
-	"partnerd/internal/deployment"
-	"partnerd/internal/operator"
-	"partnerd/internal/postgres"
+	"partnerd/internal/domain/operator"
+	"partnerd/internal/infra/deployment"
+	"partnerd/internal/infra/postgres"
 )
 
 // claim is what the configuration says about the deployment.

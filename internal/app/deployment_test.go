@@ -9,11 +9,11 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"partnerd/internal/account"
-	"partnerd/internal/dbtest"
-	"partnerd/internal/deployment"
-	"partnerd/internal/operator"
-	"partnerd/internal/seal"
+	"partnerd/internal/base/seal"
+	"partnerd/internal/dev/dbtest"
+	"partnerd/internal/domain/account"
+	"partnerd/internal/domain/operator"
+	"partnerd/internal/infra/deployment"
 )
 
 // ofEnvironment is a configuration with keys of its own for the database.

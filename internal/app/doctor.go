@@ -13,15 +13,15 @@ import (
 	"strings"
 	"time"
 
-	"partnerd/internal/clock"
-	"partnerd/internal/deployment"
-	"partnerd/internal/mail"
-	"partnerd/internal/oauth"
-	"partnerd/internal/postgres"
-	"partnerd/internal/ratelimit"
-	"partnerd/internal/reseal"
-	"partnerd/internal/restore"
-	"partnerd/internal/seal"
+	"partnerd/internal/base/clock"
+	"partnerd/internal/base/seal"
+	"partnerd/internal/domain/oauth"
+	"partnerd/internal/domain/restore"
+	"partnerd/internal/infra/deployment"
+	"partnerd/internal/infra/mail"
+	"partnerd/internal/infra/postgres"
+	"partnerd/internal/infra/ratelimit"
+	"partnerd/internal/infra/reseal"
 )
 
 // Level is how bad a [Finding] is.

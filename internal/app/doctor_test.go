@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"partnerd/internal/dbtest"
-	"partnerd/internal/seal"
+	"partnerd/internal/base/seal"
+	"partnerd/internal/dev/dbtest"
 )
 
 // door is a listener of this machine that nobody is to knock at.

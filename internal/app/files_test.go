@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"partnerd/internal/dbtest"
-	"partnerd/internal/seal"
+	"partnerd/internal/base/seal"
+	"partnerd/internal/dev/dbtest"
 )
 
 // Whatever happened to a key file, the error names the file, says what is wrong with it and what to do, and no new key is made.

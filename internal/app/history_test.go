@@ -23,15 +23,15 @@ import (
 	"github.com/jackc/pgx/v5"
 	"pgregory.net/rapid"
 
-	"partnerd/internal/application"
-	"partnerd/internal/books"
-	"partnerd/internal/dbtest"
-	"partnerd/internal/lawyer"
-	"partnerd/internal/money"
-	"partnerd/internal/oauth"
-	"partnerd/internal/payment"
-	"partnerd/internal/postgres"
-	"partnerd/internal/wallet"
+	"partnerd/internal/base/money"
+	"partnerd/internal/dev/dbtest"
+	"partnerd/internal/domain/application"
+	"partnerd/internal/domain/books"
+	"partnerd/internal/domain/lawyer"
+	"partnerd/internal/domain/oauth"
+	"partnerd/internal/domain/payment"
+	"partnerd/internal/domain/wallet"
+	"partnerd/internal/infra/postgres"
 )
 
 // TestMain keeps `go test` short; -rapid.checks asks for more histories.

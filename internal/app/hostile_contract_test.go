@@ -15,10 +15,10 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"partnerd/internal/application"
-	"partnerd/internal/operator"
-	"partnerd/internal/postgres"
-	"partnerd/internal/staff"
+	"partnerd/internal/domain/application"
+	"partnerd/internal/domain/operator"
+	"partnerd/internal/domain/staff"
+	"partnerd/internal/infra/postgres"
 	"partnerd/openapi"
 )
 

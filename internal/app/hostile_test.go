@@ -17,10 +17,10 @@ import (
 
 	"github.com/pquerna/otp/totp"
 
-	"partnerd/internal/lawyer"
-	"partnerd/internal/operator"
-	"partnerd/internal/postgres"
-	"partnerd/internal/staff"
+	"partnerd/internal/domain/lawyer"
+	"partnerd/internal/domain/operator"
+	"partnerd/internal/domain/staff"
+	"partnerd/internal/infra/postgres"
 )
 
 // hostile are texts that no field is for. Each is tried escaped, in paths, queries, forms, headers and JSON. A header that

@@ -8,7 +8,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"partnerd/internal/postgres"
+	"partnerd/internal/infra/postgres"
 )
 
 // newInstallation says that nothing is there of the installation that the settings lead to, as before the first start.

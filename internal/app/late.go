@@ -8,11 +8,11 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"partnerd/internal/consultation"
-	"partnerd/internal/payment"
-	"partnerd/internal/postgres"
-	"partnerd/internal/queue"
-	"partnerd/internal/telephony"
+	"partnerd/internal/domain/consultation"
+	"partnerd/internal/domain/payment"
+	"partnerd/internal/domain/telephony"
+	"partnerd/internal/infra/postgres"
+	"partnerd/internal/infra/queue"
 )
 
 const lateTimeout = 2 * time.Second

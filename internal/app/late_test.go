@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"partnerd/internal/dbtest"
+	"partnerd/internal/dev/dbtest"
 )
 
 // Of everything that is done when it is due, the metrics tell for how long the oldest has waited, whoever works or does not, and the doctor

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"partnerd/internal/postgres"
+	"partnerd/internal/infra/postgres"
 )
 
 const (

@@ -15,7 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
-	"partnerd/internal/postgres"
+	"partnerd/internal/infra/postgres"
 )
 
 const probeTimeout = 2 * time.Second

@@ -7,9 +7,9 @@ import (
 	"log/slog"
 	"strconv"
 
-	"partnerd/internal/deployment"
-	"partnerd/internal/operator"
-	"partnerd/internal/postgres"
+	"partnerd/internal/domain/operator"
+	"partnerd/internal/infra/deployment"
+	"partnerd/internal/infra/postgres"
 )
 
 // Schema reads the schema of the deployment's database. It changes nothing but that it starts a private cluster, as every

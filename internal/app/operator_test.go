@@ -7,16 +7,16 @@ import (
 	"testing"
 	"time"
 
-	"partnerd/internal/account"
-	"partnerd/internal/application"
-	"partnerd/internal/audit"
-	"partnerd/internal/dbtest"
-	"partnerd/internal/lawyer"
-	"partnerd/internal/operator"
-	"partnerd/internal/problem"
-	"partnerd/internal/staff"
-	"partnerd/internal/wallet"
-	"partnerd/internal/webhook"
+	"partnerd/internal/base/problem"
+	"partnerd/internal/dev/dbtest"
+	"partnerd/internal/domain/account"
+	"partnerd/internal/domain/application"
+	"partnerd/internal/domain/lawyer"
+	"partnerd/internal/domain/operator"
+	"partnerd/internal/domain/staff"
+	"partnerd/internal/domain/wallet"
+	"partnerd/internal/domain/webhook"
+	"partnerd/internal/infra/audit"
 )
 
 // Every act of an operator is in the audit with its reason, and without a reason nothing happens.

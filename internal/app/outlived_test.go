@@ -14,12 +14,12 @@ import (
 	"strings"
 	"testing"
 
-	"partnerd/internal/application"
-	"partnerd/internal/dbtest"
-	"partnerd/internal/lawyer"
-	"partnerd/internal/oauth"
-	"partnerd/internal/postgres"
-	"partnerd/internal/staff"
+	"partnerd/internal/dev/dbtest"
+	"partnerd/internal/domain/application"
+	"partnerd/internal/domain/lawyer"
+	"partnerd/internal/domain/oauth"
+	"partnerd/internal/domain/staff"
+	"partnerd/internal/infra/postgres"
 )
 
 // caller is who sends a request: with credentials of their own, which an ending ends and nobody else misses.

@@ -10,8 +10,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"partnerd/internal/postgres"
-	"partnerd/internal/requestlog"
+	"partnerd/internal/infra/postgres"
+	"partnerd/internal/infra/requestlog"
 )
 
 // byTime are the tables that lie by the week, and for how long their rows are kept.

@@ -7,10 +7,10 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"partnerd/internal/clock"
-	"partnerd/internal/dbtest"
-	"partnerd/internal/postgres"
-	"partnerd/internal/requestlog"
+	"partnerd/internal/base/clock"
+	"partnerd/internal/dev/dbtest"
+	"partnerd/internal/infra/postgres"
+	"partnerd/internal/infra/requestlog"
 )
 
 // Who watches sees whether the weeks ahead are made, and doctor says so.

@@ -8,14 +8,14 @@ import (
 	"testing"
 	"time"
 
-	"partnerd/internal/account"
-	"partnerd/internal/audit"
-	"partnerd/internal/books"
-	"partnerd/internal/dbtest"
-	"partnerd/internal/operator"
-	"partnerd/internal/postgres"
-	"partnerd/internal/staff"
-	"partnerd/internal/wallet"
+	"partnerd/internal/dev/dbtest"
+	"partnerd/internal/domain/account"
+	"partnerd/internal/domain/books"
+	"partnerd/internal/domain/operator"
+	"partnerd/internal/domain/staff"
+	"partnerd/internal/domain/wallet"
+	"partnerd/internal/infra/audit"
+	"partnerd/internal/infra/postgres"
 )
 
 // Above the limit one person proposes and another confirms, once, however many try at the same time.

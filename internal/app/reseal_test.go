@@ -5,11 +5,11 @@ import (
 	"strings"
 	"testing"
 
-	"partnerd/internal/account"
-	"partnerd/internal/dbtest"
-	"partnerd/internal/operator"
-	"partnerd/internal/reseal"
-	"partnerd/internal/seal"
+	"partnerd/internal/base/seal"
+	"partnerd/internal/dev/dbtest"
+	"partnerd/internal/domain/account"
+	"partnerd/internal/domain/operator"
+	"partnerd/internal/infra/reseal"
 )
 
 // notByMaster are the columns of bytes that the master key does not seal, with the reason.

@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"time"
 
-	"partnerd/internal/operator"
-	"partnerd/internal/postgres"
-	"partnerd/internal/restore"
+	"partnerd/internal/domain/operator"
+	"partnerd/internal/domain/restore"
+	"partnerd/internal/infra/postgres"
 )
 
 // Restored prepares a database that was restored to an instant, or went back in a failover, see [restore.Settle]. A zero instant stands for the

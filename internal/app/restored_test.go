@@ -12,13 +12,13 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"partnerd/internal/account"
-	"partnerd/internal/application"
-	"partnerd/internal/audit"
-	"partnerd/internal/dbtest"
-	"partnerd/internal/oauth"
-	"partnerd/internal/operator"
-	"partnerd/internal/postgres"
+	"partnerd/internal/dev/dbtest"
+	"partnerd/internal/domain/account"
+	"partnerd/internal/domain/application"
+	"partnerd/internal/domain/oauth"
+	"partnerd/internal/domain/operator"
+	"partnerd/internal/infra/audit"
+	"partnerd/internal/infra/postgres"
 )
 
 // A database that was brought back to an earlier instant takes over what has ended since, keeps partners' tokens, and gives no number

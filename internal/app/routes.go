@@ -8,9 +8,9 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"partnerd/internal/edge"
-	"partnerd/internal/httpapi"
-	"partnerd/internal/web"
+	"partnerd/internal/server/edge"
+	"partnerd/internal/server/httpapi"
+	"partnerd/internal/server/web"
 	"partnerd/openapi"
 )
 

@@ -9,11 +9,11 @@ import (
 	"sync"
 	"time"
 
-	"partnerd/internal/clock"
-	"partnerd/internal/edge"
-	"partnerd/internal/id"
-	"partnerd/internal/poll"
-	"partnerd/internal/restore"
+	"partnerd/internal/base/clock"
+	"partnerd/internal/base/id"
+	"partnerd/internal/base/poll"
+	"partnerd/internal/domain/restore"
+	"partnerd/internal/server/edge"
 )
 
 const (

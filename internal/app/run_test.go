@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"partnerd/internal/conformance"
+	"partnerd/internal/domain/conformance"
 )
 
 // What a request waits for ends before its answer cannot be written any more; a stream goes on.

@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"partnerd/internal/money"
-	"partnerd/internal/payment"
-	"partnerd/internal/postgres"
+	"partnerd/internal/base/money"
+	"partnerd/internal/domain/payment"
+	"partnerd/internal/infra/postgres"
 )
 
 func TestStripeKeysFitTheDeployment(t *testing.T) {

@@ -9,12 +9,12 @@ import (
 	"os"
 	"path/filepath"
 
-	"partnerd/internal/account"
-	"partnerd/internal/application"
-	"partnerd/internal/deployment"
-	"partnerd/internal/money"
-	"partnerd/internal/operator"
-	"partnerd/internal/postgres"
+	"partnerd/internal/base/money"
+	"partnerd/internal/domain/account"
+	"partnerd/internal/domain/application"
+	"partnerd/internal/domain/operator"
+	"partnerd/internal/infra/deployment"
+	"partnerd/internal/infra/postgres"
 )
 
 // Demo is what the sandbox starts with. It is kept in the data folder, because secrets cannot be read back.

@@ -5,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 
-	"partnerd/internal/lawyer"
-	"partnerd/internal/staff"
+	"partnerd/internal/domain/lawyer"
+	"partnerd/internal/domain/staff"
 )
 
 // Invitation is how the developer of a sandbox becomes one of the people who work there.

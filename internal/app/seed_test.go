@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"partnerd/internal/dbtest"
+	"partnerd/internal/dev/dbtest"
 )
 
 // The secrets of the demo are shown once: they are kept also where nothing else, neither keys nor a database, has made the data folder.

@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"time"
 
-	"partnerd/internal/account"
-	"partnerd/internal/postgres"
-	"partnerd/internal/sms"
-	"partnerd/internal/telemetry"
+	"partnerd/internal/base/telemetry"
+	"partnerd/internal/domain/account"
+	"partnerd/internal/infra/postgres"
+	"partnerd/internal/infra/sms"
 )
 
 // selfService makes what clients do for themselves, and the text messages that it needs.

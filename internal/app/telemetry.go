@@ -7,8 +7,8 @@ import (
 	"runtime/debug"
 	"time"
 
-	"partnerd/internal/id"
-	"partnerd/internal/telemetry"
+	"partnerd/internal/base/id"
+	"partnerd/internal/base/telemetry"
 )
 
 // lastSpans is how long the end of the program waits for a collector.

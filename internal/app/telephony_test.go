@@ -12,13 +12,13 @@ import (
 	"testing"
 	"time"
 
-	"partnerd/internal/clock"
-	"partnerd/internal/dbtest"
-	"partnerd/internal/deployment"
-	"partnerd/internal/postgres"
-	"partnerd/internal/telephony"
-	"partnerd/internal/telephony/twilio"
-	"partnerd/internal/telephony/twilio/twiliotest"
+	"partnerd/internal/base/clock"
+	"partnerd/internal/dev/dbtest"
+	"partnerd/internal/domain/telephony"
+	"partnerd/internal/domain/telephony/twilio"
+	"partnerd/internal/domain/telephony/twilio/twiliotest"
+	"partnerd/internal/infra/deployment"
+	"partnerd/internal/infra/postgres"
 )
 
 // lockedBuffer is a log that several write to.

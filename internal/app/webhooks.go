@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"time"
 
-	"partnerd/internal/application"
-	"partnerd/internal/deployment"
-	"partnerd/internal/mail"
-	"partnerd/internal/postgres"
-	"partnerd/internal/seal"
-	"partnerd/internal/webhook"
+	"partnerd/internal/base/seal"
+	"partnerd/internal/domain/application"
+	"partnerd/internal/domain/webhook"
+	"partnerd/internal/infra/deployment"
+	"partnerd/internal/infra/mail"
+	"partnerd/internal/infra/postgres"
 )
 
 func (a *App) webhooks(box *seal.Box) (*webhook.Service, error) {

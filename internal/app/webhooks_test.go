@@ -6,10 +6,10 @@ import (
 	"testing"
 	"time"
 
-	"partnerd/internal/application"
-	"partnerd/internal/dbtest"
-	"partnerd/internal/postgres"
-	"partnerd/internal/webhook"
+	"partnerd/internal/dev/dbtest"
+	"partnerd/internal/domain/application"
+	"partnerd/internal/domain/webhook"
+	"partnerd/internal/infra/postgres"
 )
 
 // The notice of a failing endpoint becomes a mail in the same transaction, or nothing when there is no address.

@@ -9,9 +9,9 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"partnerd/internal/poll"
-	"partnerd/internal/postgres"
-	"partnerd/internal/telephony"
+	"partnerd/internal/base/poll"
+	"partnerd/internal/domain/telephony"
+	"partnerd/internal/infra/postgres"
 )
 
 // Calls is the telephony provider of a sandbox. What people and line will do is written down as steps when a command

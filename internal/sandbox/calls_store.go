@@ -8,8 +8,8 @@ import (
 
 	"gorm.io/gorm"
 
-	"partnerd/internal/postgres"
-	"partnerd/internal/telephony"
+	"partnerd/internal/domain/telephony"
+	"partnerd/internal/infra/postgres"
 )
 
 // stepRow is a row of sandbox_call_steps: an event that happens in a simulated call.

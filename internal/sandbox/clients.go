@@ -8,14 +8,14 @@ import (
 	"strings"
 	"time"
 
-	"partnerd/internal/account"
-	"partnerd/internal/application"
-	"partnerd/internal/audit"
-	"partnerd/internal/money"
-	"partnerd/internal/oauth"
-	"partnerd/internal/postgres"
-	"partnerd/internal/problem"
-	"partnerd/internal/wallet"
+	"partnerd/internal/base/money"
+	"partnerd/internal/base/problem"
+	"partnerd/internal/domain/account"
+	"partnerd/internal/domain/application"
+	"partnerd/internal/domain/oauth"
+	"partnerd/internal/domain/wallet"
+	"partnerd/internal/infra/audit"
+	"partnerd/internal/infra/postgres"
 )
 
 // Limits of test clients.

@@ -7,7 +7,7 @@ import (
 
 	"gorm.io/gorm"
 
-	"partnerd/internal/postgres"
+	"partnerd/internal/infra/postgres"
 )
 
 // clientRow is a row of sandbox_clients: a client whom an application made for itself.

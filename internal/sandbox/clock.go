@@ -6,17 +6,17 @@ import (
 	"slices"
 	"time"
 
-	"partnerd/internal/application"
-	"partnerd/internal/consultation"
-	"partnerd/internal/idempotency"
-	"partnerd/internal/matching"
-	"partnerd/internal/note"
-	"partnerd/internal/oauth"
-	"partnerd/internal/payment"
-	"partnerd/internal/postgres"
-	"partnerd/internal/problem"
-	"partnerd/internal/telephony"
-	"partnerd/internal/webhook"
+	"partnerd/internal/base/problem"
+	"partnerd/internal/domain/application"
+	"partnerd/internal/domain/consultation"
+	"partnerd/internal/domain/matching"
+	"partnerd/internal/domain/note"
+	"partnerd/internal/domain/oauth"
+	"partnerd/internal/domain/payment"
+	"partnerd/internal/domain/telephony"
+	"partnerd/internal/domain/webhook"
+	"partnerd/internal/infra/idempotency"
+	"partnerd/internal/infra/postgres"
 )
 
 const (

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"partnerd/internal/postgres"
+	"partnerd/internal/infra/postgres"
 )
 
 // stepsAging is what of this package becomes older with an application.

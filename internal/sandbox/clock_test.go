@@ -7,11 +7,11 @@ import (
 	"testing"
 	"time"
 
-	"partnerd/internal/clock"
-	"partnerd/internal/consultation"
-	"partnerd/internal/dbtest"
-	"partnerd/internal/postgres"
-	"partnerd/internal/problem"
+	"partnerd/internal/base/clock"
+	"partnerd/internal/base/problem"
+	"partnerd/internal/dev/dbtest"
+	"partnerd/internal/domain/consultation"
+	"partnerd/internal/infra/postgres"
 	"partnerd/internal/sandbox"
 )
 

@@ -13,13 +13,13 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"partnerd/internal/clock"
-	"partnerd/internal/dbtest"
-	"partnerd/internal/postgres"
+	"partnerd/internal/base/clock"
+	"partnerd/internal/dev/dbtest"
+	"partnerd/internal/domain/telephony"
+	"partnerd/internal/domain/telephony/twilio"
+	"partnerd/internal/domain/telephony/twilio/twiliotest"
+	"partnerd/internal/infra/postgres"
 	"partnerd/internal/sandbox"
-	"partnerd/internal/telephony"
-	"partnerd/internal/telephony/twilio"
-	"partnerd/internal/telephony/twilio/twiliotest"
 )
 
 // The numbers of the two who are called, who see a third.

@@ -8,13 +8,13 @@ import (
 	"strings"
 	"time"
 
-	"partnerd/internal/audit"
-	"partnerd/internal/catalog"
-	"partnerd/internal/consultation"
-	"partnerd/internal/lawyer"
-	"partnerd/internal/matching"
-	"partnerd/internal/postgres"
-	"partnerd/internal/problem"
+	"partnerd/internal/base/problem"
+	"partnerd/internal/domain/catalog"
+	"partnerd/internal/domain/consultation"
+	"partnerd/internal/domain/lawyer"
+	"partnerd/internal/domain/matching"
+	"partnerd/internal/infra/audit"
+	"partnerd/internal/infra/postgres"
 )
 
 // MaxLawyers is how many lawyers of its own an application may have.

@@ -8,9 +8,9 @@ import (
 	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
 
-	"partnerd/internal/matching"
-	"partnerd/internal/postgres"
-	"partnerd/internal/problem"
+	"partnerd/internal/base/problem"
+	"partnerd/internal/domain/matching"
+	"partnerd/internal/infra/postgres"
 )
 
 // crewRow is a row of sandbox_lawyers: a lawyer whom an application has of its own.

@@ -8,11 +8,11 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"partnerd/internal/application"
-	"partnerd/internal/clock"
-	"partnerd/internal/consultation"
-	"partnerd/internal/postgres"
-	"partnerd/internal/problem"
+	"partnerd/internal/base/clock"
+	"partnerd/internal/base/problem"
+	"partnerd/internal/domain/application"
+	"partnerd/internal/domain/consultation"
+	"partnerd/internal/infra/postgres"
 	"partnerd/internal/sandbox"
 )
 

@@ -8,13 +8,13 @@ import (
 	"strings"
 	"time"
 
-	"partnerd/internal/account"
-	"partnerd/internal/id"
-	"partnerd/internal/mail"
-	"partnerd/internal/postgres"
-	"partnerd/internal/problem"
-	"partnerd/internal/seal"
-	"partnerd/internal/sms"
+	"partnerd/internal/base/id"
+	"partnerd/internal/base/problem"
+	"partnerd/internal/base/seal"
+	"partnerd/internal/domain/account"
+	"partnerd/internal/infra/mail"
+	"partnerd/internal/infra/postgres"
+	"partnerd/internal/infra/sms"
 )
 
 // The kinds of messages.

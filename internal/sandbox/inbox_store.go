@@ -7,7 +7,7 @@ import (
 
 	"gorm.io/gorm"
 
-	"partnerd/internal/postgres"
+	"partnerd/internal/infra/postgres"
 )
 
 // messageRow is a row of sandbox_messages: what was sent to a test client.

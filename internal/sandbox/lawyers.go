@@ -11,14 +11,14 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"partnerd/internal/audit"
-	"partnerd/internal/consultation"
-	"partnerd/internal/lawyer"
-	"partnerd/internal/matching"
-	"partnerd/internal/money"
-	"partnerd/internal/poll"
-	"partnerd/internal/postgres"
-	"partnerd/internal/telephony"
+	"partnerd/internal/base/money"
+	"partnerd/internal/base/poll"
+	"partnerd/internal/domain/consultation"
+	"partnerd/internal/domain/lawyer"
+	"partnerd/internal/domain/matching"
+	"partnerd/internal/domain/telephony"
+	"partnerd/internal/infra/audit"
+	"partnerd/internal/infra/postgres"
 )
 
 // Consultations is what lawyers, clients and operators can do, and what the simulated ones do: the methods of consultation.Service

@@ -7,9 +7,9 @@ import (
 
 	"gorm.io/gorm/clause"
 
-	"partnerd/internal/consultation"
-	"partnerd/internal/lawyer"
-	"partnerd/internal/postgres"
+	"partnerd/internal/domain/consultation"
+	"partnerd/internal/domain/lawyer"
+	"partnerd/internal/infra/postgres"
 )
 
 // chore is something that a simulated lawyer has to do.

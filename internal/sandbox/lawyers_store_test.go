@@ -5,10 +5,10 @@ import (
 	"testing"
 	"time"
 
-	"partnerd/internal/clock"
-	"partnerd/internal/dbtest"
-	"partnerd/internal/lawyer"
-	"partnerd/internal/postgres"
+	"partnerd/internal/base/clock"
+	"partnerd/internal/dev/dbtest"
+	"partnerd/internal/domain/lawyer"
+	"partnerd/internal/infra/postgres"
 )
 
 // What there is to do is looked up, however many lawyers have nothing to do, and with statistics that say that many have.

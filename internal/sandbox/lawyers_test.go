@@ -8,13 +8,13 @@ import (
 
 	"golang.org/x/text/language"
 
-	"partnerd/internal/catalog"
-	"partnerd/internal/clock"
-	"partnerd/internal/consultation"
-	"partnerd/internal/matching"
-	"partnerd/internal/note"
+	"partnerd/internal/base/clock"
+	"partnerd/internal/domain/catalog"
+	"partnerd/internal/domain/consultation"
+	"partnerd/internal/domain/matching"
+	"partnerd/internal/domain/note"
+	"partnerd/internal/domain/telephony"
 	"partnerd/internal/sandbox"
-	"partnerd/internal/telephony"
 )
 
 const (

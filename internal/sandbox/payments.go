@@ -13,11 +13,11 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"partnerd/internal/id"
-	"partnerd/internal/money"
-	"partnerd/internal/payment"
-	"partnerd/internal/poll"
-	"partnerd/internal/postgres"
+	"partnerd/internal/base/id"
+	"partnerd/internal/base/money"
+	"partnerd/internal/base/poll"
+	"partnerd/internal/domain/payment"
+	"partnerd/internal/infra/postgres"
 )
 
 const (

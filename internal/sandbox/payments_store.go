@@ -8,8 +8,8 @@ import (
 	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
 
-	"partnerd/internal/payment"
-	"partnerd/internal/postgres"
+	"partnerd/internal/domain/payment"
+	"partnerd/internal/infra/postgres"
 )
 
 // noticeRow is a row of sandbox_payment_notices: what a client decided about a checkout, and the notice of it.

@@ -13,13 +13,13 @@ import (
 	"testing"
 	"time"
 
-	"partnerd/internal/books"
-	"partnerd/internal/clock"
-	"partnerd/internal/dbtest"
-	"partnerd/internal/money"
-	"partnerd/internal/payment"
-	"partnerd/internal/postgres"
-	"partnerd/internal/wallet"
+	"partnerd/internal/base/clock"
+	"partnerd/internal/base/money"
+	"partnerd/internal/dev/dbtest"
+	"partnerd/internal/domain/books"
+	"partnerd/internal/domain/payment"
+	"partnerd/internal/domain/wallet"
+	"partnerd/internal/infra/postgres"
 )
 
 const noticeSecret = "notice key"

@@ -6,10 +6,10 @@ import (
 	"strings"
 	"time"
 
-	"partnerd/internal/consultation"
-	"partnerd/internal/matching"
-	"partnerd/internal/postgres"
-	"partnerd/internal/problem"
+	"partnerd/internal/base/problem"
+	"partnerd/internal/domain/consultation"
+	"partnerd/internal/domain/matching"
+	"partnerd/internal/infra/postgres"
 )
 
 // ErrUnreachable refuses to run a consultation to a status that no legal step leads to.

@@ -7,10 +7,10 @@ import (
 	"strings"
 	"time"
 
-	"partnerd/internal/consultation"
-	"partnerd/internal/money"
-	"partnerd/internal/payment"
-	"partnerd/internal/telephony"
+	"partnerd/internal/base/money"
+	"partnerd/internal/domain/consultation"
+	"partnerd/internal/domain/payment"
+	"partnerd/internal/domain/telephony"
 )
 
 // Completed is the scenario of whoever chooses none: all goes well.

@@ -3,7 +3,7 @@ package sandbox
 import (
 	"time"
 
-	"partnerd/internal/telephony"
+	"partnerd/internal/domain/telephony"
 )
 
 // Script is how the people and the line behave in one call. The zero value of a field means that it does not happen,

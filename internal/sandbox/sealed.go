@@ -1,6 +1,6 @@
 package sandbox
 
-import "partnerd/internal/reseal"
+import "partnerd/internal/infra/reseal"
 
 // Sealed are the columns that the master key seals.
 func Sealed() []reseal.Column {

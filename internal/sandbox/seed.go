@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"slices"
 
-	"partnerd/internal/lawyer"
-	"partnerd/internal/postgres"
+	"partnerd/internal/domain/lawyer"
+	"partnerd/internal/infra/postgres"
 )
 
 var (

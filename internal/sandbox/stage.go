@@ -4,10 +4,10 @@ import (
 	"context"
 	"fmt"
 
-	"partnerd/internal/consultation"
-	"partnerd/internal/matching"
-	"partnerd/internal/postgres"
-	"partnerd/internal/problem"
+	"partnerd/internal/base/problem"
+	"partnerd/internal/domain/consultation"
+	"partnerd/internal/domain/matching"
+	"partnerd/internal/infra/postgres"
 )
 
 // Stage is the [consultation.Stage] of a sandbox: partners choose how their consultations go, and may have lawyers of their own.

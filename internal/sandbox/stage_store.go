@@ -7,8 +7,8 @@ import (
 	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
 
-	"partnerd/internal/matching"
-	"partnerd/internal/postgres"
+	"partnerd/internal/domain/matching"
+	"partnerd/internal/infra/postgres"
 )
 
 // playRow is a row of sandbox_plays: how a consultation goes that does not go well of itself.

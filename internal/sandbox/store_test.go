@@ -3,7 +3,7 @@ package sandbox
 import (
 	"testing"
 
-	"partnerd/internal/dbtest"
+	"partnerd/internal/dev/dbtest"
 )
 
 func TestModelsAreTheTables(t *testing.T) {

@@ -19,7 +19,7 @@ const (
 // The vectors that the service checks itself against.
 func TestVerifyAgreesWithTheVectors(t *testing.T) {
 	t.Parallel()
-	raw, err := os.ReadFile("../../../internal/webhook/testdata/signatures.json")
+	raw, err := os.ReadFile("../../../internal/domain/webhook/testdata/signatures.json")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,7 +6,7 @@ package models
 import (
 	"encoding/json"
 	"errors"
-	"partnerd/internal/clock"
+	"partnerd/internal/base/clock"
 
 	"github.com/oapi-codegen/runtime"
 )

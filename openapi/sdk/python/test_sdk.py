@@ -291,7 +291,7 @@ class WebhooksTest(unittest.TestCase):
         return "accepted"
 
     def test_signatures_are_judged_as_by_the_service(self) -> None:
-        vectors = json.loads((Path(__file__).parents[3] / "internal/webhook/testdata/signatures.json").read_text("utf-8"))
+        vectors = json.loads((Path(__file__).parents[3] / "internal/domain/webhook/testdata/signatures.json").read_text("utf-8"))
         self.assertGreater(len(vectors), 30)
         for v in vectors:
             with self.subTest(v["name"]):

@@ -230,7 +230,7 @@ test('a list is read to its end', async () => {
 
 test('signatures are judged as by the service', () => {
   const vectors: { name: string; secret: string; header: string; body: string; now: number; result: string }[] =
-    JSON.parse(readFileSync(new URL('../../../../../internal/webhook/testdata/signatures.json', import.meta.url), 'utf8'))
+    JSON.parse(readFileSync(new URL('../../../../../internal/domain/webhook/testdata/signatures.json', import.meta.url), 'utf8'))
   assert(vectors.length > 30)
   for (const { name, secret, header, body, now, result } of vectors) assert.equal(signatureFault(secret, header, Buffer.from(body), now * 1000) ?? 'accepted', result, name)
 })

@@ -1,0 +1,22 @@
+// Package sealtest gives tests what they need to seal.
+package sealtest
+
+import (
+	"testing"
+
+	"partnerd/internal/base/seal"
+)
+
+// Box returns a box with a key of its own.
+func Box(t testing.TB) *seal.Box {
+	t.Helper()
+	key, err := seal.NewKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	box, err := seal.OpenBox(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return box
+}

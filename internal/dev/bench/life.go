@@ -1,0 +1,380 @@
+package bench
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"partnerd/internal/app"
+	"partnerd/internal/base/poll"
+	"partnerd/internal/domain/application"
+	"partnerd/internal/domain/webhook"
+	"partnerd/internal/infra/postgres"
+)
+
+const (
+	lifeLawyers = 2_000
+	lifeLoad    = time.Minute // at least: a life takes nine to 13 seconds at the pace of simulated lawyers, and at a rising rate that settles within 20
+	lifeSettle  = time.Minute // for what has not come to its end when the load ends
+	lifeEvents  = 8           // of a consultation that goes as it should
+)
+
+func lifeScenarios() []Scenario {
+	return []Scenario{{Name: "life/whole", Run: lifeWhole}, {Name: "life/statements", Run: lifeStatements}}
+}
+
+// lifeWhole plays whole consultations at rising rates, in one process beside Postgres: created over HTTP, accepted, called, noted and
+// completed by simulated lawyers, every event sent to a receiver that verifies it. What the load, the receiver and the simulated people
+// cost is in the figures of the machine, but not in those of the program, except the people, whom it plays.
+func lifeWhole(ctx context.Context, e *Env) (results []Result, err error) {
+	r, err := newMatchRig(ctx, e)
+	if err != nil {
+		return nil, err
+	}
+	defer r.close()
+	if err := r.callable(ctx, lifeLawyers); err != nil {
+		return nil, err
+	}
+	for _, perSecond := range []int{10, 30, 60} {
+		before := e.sink.taken()
+		l, err := r.live(ctx, max(e.Load, lifeLoad), perSecond)
+		if err != nil {
+			return results, err
+		}
+		what := fmt.Sprintf("%d/s: ", perSecond)
+		n := l.created
+		results = append(results,
+			Result{Measure: what + "completed", Value: l.rate, Unit: "lives/s", AtLeast: 0.97 * float64(perSecond)},
+			Result{Measure: what + "create p50", Value: l.create.Percentile(50), Unit: "ms"},
+			Result{Measure: what + "create p99", Value: l.create.Percentile(99), Unit: "ms"},
+			Result{Measure: what + "create p99.9", Value: l.create.Percentile(99.9), Unit: "ms"},
+			Result{Measure: what + "webhook p50", Value: l.lag.Percentile(50), Unit: "ms"},
+			Result{Measure: what + "webhook p99", Value: l.lag.Percentile(99), Unit: "ms", AtMost: 250},
+			Result{Measure: what + "program", Value: ms(l.cpu.program) / n, Unit: "ms CPU/life"},
+			Result{Measure: what + "Postgres", Value: ms(l.cpu.database) / n, Unit: "ms CPU/life"},
+			Result{Measure: what + "commits, of single statements too", Value: l.transactions / n, Unit: "a life"},
+			Result{Measure: what + "WAL", Value: l.wal / n / 1000, Unit: "kB/life"},
+			Result{Measure: what + "resident", Value: l.resident / 1e6, Unit: "MB", AtMost: 150},
+			Result{Measure: what + "not completed", Value: n - l.completed, Unit: "of " + fmt.Sprint(l.created), AtMost: 0.5})
+		results = append(results, e.sink.results(what, e.sink.taken()-before, n)...)
+	}
+	return results, nil
+}
+
+// lifeStatements counts what one process sends to the database for a life, what it sends with nothing to do taken off. Its transactions are those
+// of several statements.
+func lifeStatements(ctx context.Context, e *Env) (results []Result, err error) {
+	r, err := newMatchRig(ctx, e)
+	if err != nil {
+		return nil, err
+	}
+	defer r.close()
+	if err := r.callable(ctx, lifeLawyers); err != nil {
+		return nil, err
+	}
+	receiver, err := r.receive(ctx)
+	if err != nil {
+		return nil, err
+	}
+	c := r.config()
+	sent := &recorder{}
+	c.Tracer = sent
+	if err := r.serveHere(ctx, c); err != nil {
+		return nil, err
+	}
+	if err := r.awaitLawyers(ctx); err != nil {
+		return nil, err
+	}
+	tokens := make([]string, countedLives)
+	for i := range tokens {
+		if tokens[i], err = r.person(ctx); err != nil {
+			return nil, err
+		}
+	}
+	began := time.Now()
+	sent.begin()
+	for i, token := range tokens {
+		if err := r.create(ctx, token, r.pairs[i%len(r.pairs)]); err != nil {
+			return nil, err
+		}
+		if !poll.Pause(ctx, time.Second/countedPerSecond) {
+			return nil, ctx.Err()
+		}
+	}
+	for end := time.Now().Add(lifeSettle); receiver.done.Load() < countedLives && time.Now().Before(end) && poll.Pause(ctx, 50*time.Millisecond); {
+	}
+	statements, trips := sent.end()
+	all := texts(statements)
+	took := time.Since(began)
+	if receiver.done.Load() < countedLives {
+		return nil, fmt.Errorf("%d of %d lives came to their end", receiver.done.Load(), countedLives)
+	}
+	sent.begin()
+	if !poll.Pause(ctx, took) {
+		return nil, ctx.Err()
+	}
+	statements, idleTrips := sent.end()
+	idle := texts(statements)
+	total, often := 0., []Result{}
+	for text, n := range all {
+		each := float64(n-idle[text]) / countedLives
+		total += each
+		if each >= 0.5 {
+			often = append(often, Result{Measure: text, Value: each, Unit: "a life"})
+		}
+	}
+	slices.SortFunc(often, func(a, b Result) int { return cmp.Or(cmp.Compare(b.Value, a.Value), cmp.Compare(a.Measure, b.Measure)) })
+	return append([]Result{{Measure: "all", Value: total, Unit: "a life"},
+		{Measure: "transactions", Value: float64(all["begin"]-idle["begin"]) / countedLives, Unit: "a life", AtMost: 14},
+		{Measure: "round trips", Value: float64(trips-idleTrips) / countedLives, Unit: "a life"}}, often...), nil
+}
+
+const countedLives, countedPerSecond = 100, 10
+
+// texts counts statements by what they say.
+func texts(all []statement) map[string]int {
+	n := map[string]int{}
+	for _, s := range all {
+		n[strings.Join(strings.Fields(s.sql), " ")]++
+	}
+	return n
+}
+
+func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+
+// lived is what came of a load of whole consultations.
+type lived struct {
+	created, completed float64   // lives
+	rate               float64   // completed a second while the load went on, once the first had come to their end
+	create, lag        Latencies // of the request; from the beginning of what an event tells to its arrival
+	cpu                cpu
+	transactions       float64
+	wal, resident      float64 // bytes
+}
+
+// lifeReceiver verifies what it gets.
+type lifeReceiver struct {
+	secret   string
+	arrived  sync.Map // consultation/sequence → time.Time
+	finished Latencies
+	began    time.Time
+	wrong    atomic.Int64
+	done     atomic.Int64
+}
+
+func (l *lifeReceiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	n, err := takeNotice(req, l.secret)
+	if err != nil {
+		l.wrong.Add(1)
+		w.WriteHeader(http.StatusBadRequest)
+		return
+	}
+	if _, twice := l.arrived.LoadOrStore(n.id, n.at); !twice && n.kind == webhook.Completed {
+		l.finished.Add(n.at.Sub(l.began))
+		l.done.Add(1)
+	}
+	w.WriteHeader(http.StatusNoContent)
+}
+
+// receive answers the events of the rig's application until the rig is closed.
+func (r *matchRig) receive(ctx context.Context) (*lifeReceiver, error) {
+	l := &lifeReceiver{began: time.Now()}
+	base, end, err := listen(l)
+	if err != nil {
+		return nil, err
+	}
+	r.onClose(end)
+	made, err := r.app.CreateApplication(ctx, application.NewApplication{
+		Name: "Demo CRM", RedirectURIs: []string{"http://localhost/callback"}, Scopes: application.AllScopes}, base+"/")
+	if err != nil {
+		return nil, err
+	}
+	l.secret, r.secret = made.WebhookSecret, made.ClientSecret
+	r.crm, err = r.app.Applications.Get(ctx, r.app.DB.Read(), made.ClientID)
+	return l, err
+}
+
+// used is what has been used so far.
+type used struct {
+	cpu               cpu
+	transactions, wal float64
+}
+
+func (r *matchRig) used(ctx context.Context) (u used, err error) {
+	if _, _, err = r.busy(ctx); err != nil {
+		return u, err
+	}
+	if u.cpu, err = r.cpu(ctx); err != nil {
+		return u, err
+	}
+	err = r.app.DB.Pool().QueryRow(ctx, `SELECT xact_commit + xact_rollback, pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0')
+		FROM pg_stat_database WHERE datname = current_database()`).Scan(&u.transactions, &u.wal)
+	return u, err
+}
+
+// live starts one process, lets consultations be created at a rate, waits until all have come to their end, and ends the process. What
+// the process does by itself meanwhile is in the figures.
+func (r *matchRig) live(ctx context.Context, load time.Duration, perSecond int) (l *lived, err error) {
+	receiver, err := r.receive(ctx)
+	if err != nil {
+		return nil, err
+	}
+	l = &lived{created: load.Seconds() * float64(perSecond)}
+	tokens := make([]string, int(l.created))
+	var g errgroup.Group
+	g.SetLimit(200)
+	for i := range tokens {
+		g.Go(func() (err error) { tokens[i], err = r.person(ctx); return err })
+	}
+	if err := g.Wait(); err != nil {
+		return nil, err
+	}
+	if err := r.exec(ctx, "VACUUM ANALYZE"); err != nil {
+		return nil, err
+	}
+	defer r.end()
+	if err := r.start(ctx, "serve"); err != nil {
+		return nil, err
+	}
+	if err := r.ready(ctx); err != nil {
+		return nil, err
+	}
+	if err := r.awaitLawyers(ctx); err != nil {
+		return nil, err
+	}
+	before, err := r.used(ctx)
+	if err != nil {
+		return nil, err
+	}
+	start := time.Now()
+	receiver.began = start
+	for i, token := range tokens {
+		if !poll.Pause(ctx, time.Until(start.Add(time.Duration(i)*time.Second/time.Duration(perSecond)))) {
+			return nil, ctx.Err()
+		}
+		g.Go(func() error {
+			began := time.Now()
+			err := r.create(ctx, token, r.pairs[i%len(r.pairs)])
+			l.create.Add(time.Since(began))
+			return err
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return nil, err
+	}
+	for end := time.Now().Add(lifeSettle); receiver.done.Load() < int64(l.created) && time.Now().Before(end); {
+		if !poll.Pause(ctx, 50*time.Millisecond) {
+			return nil, ctx.Err()
+		}
+	}
+	after, err := r.used(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range r.running {
+		l.resident = max(l.resident, peakMemory(p.cmd.Process.Pid))
+	}
+	if err := r.alive(); err != nil {
+		return nil, err
+	}
+	l.completed = float64(receiver.done.Load())
+	l.rate = receiver.finished.Rate(load/2, load)
+	l.cpu = cpu{program: after.cpu.program - before.cpu.program, database: after.cpu.database - before.cpu.database}
+	l.transactions, l.wal = after.transactions-before.transactions, after.wal-before.wal
+	if wrong := receiver.wrong.Load(); wrong > 0 {
+		return l, fmt.Errorf("%d events had a wrong signature", wrong)
+	}
+	return l, r.lags(ctx, receiver, l)
+}
+
+// lags compares when events arrived with when they were made, and checks that each life had all of its own.
+func (r *matchRig) lags(ctx context.Context, receiver *lifeReceiver, l *lived) error {
+	rows, err := r.app.DB.Pool().Query(ctx, "SELECT consultation_id, sequence, created_at FROM webhook_events WHERE application_id = $1", r.crm.ID)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	missing := 0
+	for rows.Next() {
+		var id string
+		var sequence int
+		var at time.Time
+		if err := rows.Scan(&id, &sequence, &at); err != nil {
+			return err
+		}
+		if arrived, ok := receiver.arrived.Load(fmt.Sprint(id, "/", sequence)); ok {
+			l.lag.Add(max(0, arrived.(time.Time).Sub(at)))
+		} else {
+			missing++
+		}
+	}
+	if missing > 0 || l.lag.Count() != lifeEvents*int(l.completed) {
+		return errors.Join(fmt.Errorf("%d events of %d lives arrived, %d did not", l.lag.Count(), int(l.completed), missing), rows.Err())
+	}
+	return rows.Err()
+}
+
+// peakMemory is the most that a process had in memory, in bytes; 0 where the kernel does not tell.
+func peakMemory(pid int) float64 {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return 0
+	}
+	m := peakLine.FindSubmatch(status)
+	if m == nil {
+		return 0
+	}
+	kB, _ := strconv.ParseFloat(string(m[1]), 64)
+	return kB * 1024
+}
+
+var peakLine = regexp.MustCompile(`VmHWM:\s+(\d+) kB`)
+
+// callable are simulated lawyers with phones.
+func (r *matchRig) callable(ctx context.Context, n int) error {
+	if err := r.lawyers(ctx, n, true); err != nil {
+		return err
+	}
+	return r.app.DB.InTx(ctx, func(tx postgres.Tx) error {
+		for i := range n {
+			if err := r.app.Lawyers.SetPhone(ctx, tx, fmt.Sprint("law_bench_", i+1), "+33199000001"); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// awaitLawyers waits until all who are simulated are at work.
+func (r *matchRig) awaitLawyers(ctx context.Context) error {
+	for end := time.Now().Add(time.Minute); time.Now().Before(end) && poll.Pause(ctx, 500*time.Millisecond); {
+		if away, err := r.count(ctx, "SELECT count(*) FROM lawyers WHERE simulated AND state <> 'AVAILABLE'"); err != nil || away == 0 {
+			return err
+		}
+	}
+	return errors.Join(errors.New("the simulated lawyers did not come within a minute"), ctx.Err())
+}
+
+// serveHere runs the program within this one until the rig is closed.
+func (r *matchRig) serveHere(ctx context.Context, c app.Config) error {
+	a, err := app.Open(ctx, c, r.log)
+	if err != nil {
+		return err
+	}
+	r.onClose(a.Close)
+	stop, err := runApp(ctx, a, true)
+	r.onClose(stop)
+	return err
+}

@@ -1,0 +1,67 @@
+package bench
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"partnerd/internal/app"
+	"partnerd/internal/base/telemetry"
+)
+
+// What a program sends is counted, span by span, and what is no message is refused.
+func TestTheSinkCountsSpans(t *testing.T) {
+	t.Parallel()
+	s, err := newSink(0.25)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.close()
+	r := prometheus.NewRegistry()
+	sends, err := telemetry.New(t.Context(), telemetry.Config{Traces: s.url, Registry: r, Registerer: r, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const spans = 1500 // three posts
+	for range spans {
+		_, span := sends.Tracer().Start(t.Context(), "step")
+		span.Set(telemetry.ConsultationID, "con_1")
+		span.End(nil)
+	}
+	ending, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	sends.Close(ending)
+	if n := s.taken(); n != spans {
+		t.Errorf("%v spans were counted, want %d", n, spans)
+	}
+	answer, err := http.Post(s.url, "application/x-protobuf", strings.NewReader("\xff nonsense"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer.Body.Close()
+	if answer.StatusCode != http.StatusBadRequest {
+		t.Errorf("nonsense is answered with %d", answer.StatusCode)
+	}
+}
+
+// Without a share nothing is traced; with one, programs of this process and of their own are told the same.
+func TestTracingIsOffUnlessAsked(t *testing.T) {
+	t.Parallel()
+	var none *sink
+	var c app.Config
+	if none.observe(&c); c.OTLPTracesEndpoint != "" || none.environment() != nil || none.results("", 1, 1) != nil {
+		t.Error("something is traced")
+	}
+	some := &sink{share: 0.1, url: "http://127.0.0.1:1/v1/traces"}
+	some.observe(&c)
+	want := []string{"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT=" + c.OTLPTracesEndpoint, "OTEL_TRACES_SAMPLER=" + c.TracesSampler, "OTEL_TRACES_SAMPLER_ARG=" + c.TracesSamplerArg}
+	if got := some.environment(); !slices.Equal(got, want) || c.TracesSamplerArg != "0.1" {
+		t.Errorf("%q, want %q", got, want)
+	}
+}

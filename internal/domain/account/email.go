@@ -1,0 +1,177 @@
+package account
+
+import (
+	"context"
+
+	"partnerd/internal/base/id"
+	"partnerd/internal/base/password"
+	"partnerd/internal/infra/mail"
+	"partnerd/internal/infra/postgres"
+)
+
+// RequestEmail has a link mailed to a new address for a client who knows the present password. Whoever asks cannot tell
+// whether another account has the address: that is found out later, and told to the owner of the address alone. It
+// returns [ErrInvalid], [ErrSameEmail] or [ErrBadCredentials].
+func (s *SelfService) RequestEmail(ctx context.Context, tx postgres.Tx, clientID, email, present, lang string) error {
+	email, err := normalEmail(email)
+	if err != nil {
+		return err
+	}
+	row, err := s.deps.Accounts.row(ctx, tx, clientID)
+	if err != nil {
+		return err
+	}
+	if email == row.Email {
+		return ErrSameEmail
+	}
+	if !password.Verify(row.PasswordHash, present) || row.DisabledAt != nil {
+		return ErrBadCredentials
+	}
+	return s.insertJob(ctx, tx, emailJob, linkRequest{Email: email, Lang: lang, ClientID: clientID, Password: passwordDigest(row)})
+}
+
+// passwordDigest tells whether a client still has the password that it had.
+func passwordDigest(r clientRow) string { return id.DigestOf(r.PasswordHash).String() }
+
+// mailEmail sends nothing for a client whose password is not that of the request any more. A link for an address that
+// another client has is stored too and counts, and nobody gets it.
+func (s *SelfService) mailEmail(ctx context.Context, tx postgres.Tx, r linkRequest) error {
+	row, ok, err := clientForUpdate(ctx, tx, r.ClientID)
+	if err != nil || !ok || row.DisabledAt != nil || passwordDigest(row) != r.Password {
+		return err
+	}
+	to, err := countLinks(ctx, tx, kindEmail, r.Email)
+	if err != nil {
+		return err
+	}
+	of, err := countLinksOf(ctx, tx, kindEmail, row.ID)
+	if err != nil || to >= linksPerHour || of >= linksPerHour {
+		return err
+	}
+	if err := endLinks(ctx, tx, row.ID, kindEmail); err != nil {
+		return err
+	}
+	owner, taken, err := clientByEmail(ctx, tx, r.Email)
+	if err != nil {
+		return err
+	}
+	token := tx.NewSecret("lnk")
+	err = insertLink(ctx, tx, linkRow{TokenHash: id.DigestOf(token), Kind: kindEmail, Email: r.Email, ClientID: row.ID, ExpiresAt: tx.Now.Add(EmailLifetime)})
+	if err != nil {
+		return err
+	}
+	if taken && owner.ID != row.ID {
+		err = s.send(ctx, tx, owner.Email, fromRow(owner).Speaks(r.Lang), "email.exists", s.deps.BaseURL+"/login", s.deps.BaseURL+"/password/forgot")
+	} else { // not the name: it would let strangers write to any address through us
+		err = s.send(ctx, tx, r.Email, fromRow(row).Speaks(r.Lang), "email", s.link("/account/security/email/confirm", token))
+	}
+	if err != nil {
+		return err
+	}
+	return s.notify(mail.Caused(ctx, r.From), tx, fromRow(row), r.Lang, "email")
+}
+
+// PendingEmail returns the new address that a link of the client confirms, and leaves the link as it is. It returns
+// [ErrBadLink], also for a link of another client.
+func (s *SelfService) PendingEmail(ctx context.Context, tx postgres.Tx, clientID, token string) (string, error) {
+	r, err := findLink(ctx, tx, kindEmail, id.DigestOf(token))
+	if err == nil && r.ClientID != clientID {
+		err = ErrBadLink
+	}
+	return r.Email, err
+}
+
+// ConfirmEmail uses a link of the client: it changes the address, ends what was mailed before, and mails a link to the
+// old address that undoes all this. It returns [ErrBadLink], or [ErrEmailTaken] when another client has the address
+// meanwhile; after either tx must be rolled back.
+func (s *SelfService) ConfirmEmail(ctx context.Context, tx postgres.Tx, clientID, token, lang string) (Client, error) {
+	c, r, err := s.lockLink(ctx, tx, kindEmail, token)
+	if err != nil {
+		return Client{}, err
+	}
+	if c.ID != clientID {
+		return Client{}, ErrBadLink
+	}
+	old := c.Email
+	c.Email = r.Email
+	if err := updateEmail(ctx, tx, c); err != nil {
+		return Client{}, err
+	}
+	if err := endLinks(ctx, tx, c.ID, kindReset, kindEmail); err != nil {
+		return Client{}, err
+	}
+	undo := tx.NewSecret("lnk")
+	err = insertLink(ctx, tx, linkRow{TokenHash: id.DigestOf(undo), Kind: kindUndoEmail, Email: old, ClientID: c.ID, ExpiresAt: tx.Now.Add(UndoLifetime)})
+	if err != nil {
+		return Client{}, err
+	}
+	return c, s.send(ctx, tx, old, c.Speaks(lang), "email.changed", c.Name, s.link("/email/undo", undo))
+}
+
+// PendingUndo returns the client whose address a link gives back and that address, and leaves the link as it is. It
+// returns [ErrBadLink], also while the client is disabled.
+func (s *SelfService) PendingUndo(ctx context.Context, tx postgres.Tx, token string) (c Client, email string, err error) {
+	r, err := findLink(ctx, tx, kindUndoEmail, id.DigestOf(token))
+	if err != nil {
+		return Client{}, "", err
+	}
+	if c, err = s.deps.Accounts.Get(ctx, tx, r.ClientID); err == nil && c.Disabled {
+		err = ErrBadLink
+	}
+	return c, r.Email, err
+}
+
+// UndoEmail uses a link: it gives the old address back and ends the links that undo later changes, tells the address that
+// the account loses, and does what [SelfService.Reset] does; whoever calls it does the same as there. It returns
+// [ErrInvalid], [ErrBadLink], or [ErrEmailTaken] when another client has the old address meanwhile; after any of them tx
+// must be rolled back, and the link is as it was.
+func (s *SelfService) UndoEmail(ctx context.Context, tx postgres.Tx, token, plain, lang string, also Recovery) (Client, error) {
+	c, r, err := s.lockLink(ctx, tx, kindUndoEmail, token)
+	if err != nil {
+		return Client{}, err
+	}
+	lost := c.Email
+	c.Email = r.Email // first: what follows is told to this address
+	if err := updateEmail(ctx, tx, c); err != nil {
+		return Client{}, err
+	}
+	if err := endNewerLinks(ctx, tx, kindUndoEmail, c.ID, r.CreatedAt); err != nil {
+		return Client{}, err
+	}
+	if err := s.send(ctx, tx, lost, c.Speaks(lang), "email.undone", s.deps.BaseURL); err != nil {
+		return Client{}, err
+	}
+	return s.recoverAccount(ctx, tx, c, plain, lang, also)
+}
+
+// lockLink uses a link of a client who is not disabled. The client is locked before the link, as everywhere: of several
+// acts on an account, one sees what the other did.
+func (s *SelfService) lockLink(ctx context.Context, tx postgres.Tx, kind, token string) (Client, linkRow, error) {
+	r, err := findLink(ctx, tx, kind, id.DigestOf(token))
+	if err != nil {
+		return Client{}, r, err
+	}
+	c, err := s.deps.Accounts.Lock(ctx, tx, r.ClientID)
+	if err != nil {
+		return Client{}, r, err
+	}
+	if c.Disabled {
+		return Client{}, r, ErrBadLink
+	}
+	r, err = useLink(ctx, tx, kind, id.DigestOf(token))
+	return c, r, err
+}
+
+// recoverAccount sets the password and ends all sessions, and the passkeys and the phone number that also names.
+func (s *SelfService) recoverAccount(ctx context.Context, tx postgres.Tx, c Client, plain, lang string, also Recovery) (Client, error) {
+	if err := s.checkNewPassword(plain, c.Email, c.Name); err != nil {
+		return Client{}, err
+	}
+	if err := s.endPasskeys(ctx, tx, c.ID, also); err != nil {
+		return Client{}, err
+	}
+	if err := s.endPhone(ctx, tx, c.ID, also); err != nil {
+		return Client{}, err
+	}
+	return s.setPassword(ctx, tx, c, plain, "", lang)
+}

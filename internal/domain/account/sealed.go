@@ -1,0 +1,11 @@
+package account
+
+import "partnerd/internal/infra/reseal"
+
+// Sealed are the columns that the master key seals, in rows of older releases.
+func Sealed() []reseal.Column {
+	table := clientRow{}.TableName()
+	return []reseal.Column{
+		{Table: table, ID: "id", Name: "phone_sealed", Place: phonePlace, Older: true},
+	}
+}

@@ -1,0 +1,190 @@
+package application
+
+import (
+	"context"
+	"crypto/subtle"
+	"reflect"
+	"time"
+
+	"partnerd/internal/base/id"
+	"partnerd/internal/base/problem"
+	"partnerd/internal/infra/postgres"
+)
+
+// Service keeps applications. Safe for concurrent use.
+type Service struct{ reserved string }
+
+// New makes the service.
+func New() *Service { return &Service{} }
+
+// Reserve keeps a name, of the service itself, from applications: on the page where clients consent it would pass for the
+// service. An application that has it already keeps it.
+func (s *Service) Reserve(name string) { s.reserved = name }
+
+// Create registers an application and returns its secret, which cannot be read again. It returns [ErrInvalid].
+func (s *Service) Create(ctx context.Context, tx postgres.Tx, n NewApplication) (Application, string, error) {
+	n, err := checked(n, "", s.reserved)
+	if err != nil {
+		return Application{}, "", err
+	}
+	a := Application{
+		ID: tx.NewID(id.Application), Name: n.Name, RedirectURIs: n.RedirectURIs, Scopes: n.Scopes,
+		ContactEmail: n.ContactEmail, RecordingEnabled: n.RecordingEnabled, RatePerMinute: n.RatePerMinute,
+		ClientRatePerMinute: n.ClientRatePerMinute, CreatedAt: tx.Now, UpdatedAt: tx.Now,
+	}
+	secret := tx.NewSecret("sk")
+	if err := insertApplication(ctx, tx, a, id.DigestOf(secret)); err != nil {
+		return Application{}, "", err
+	}
+	return a, secret, nil
+}
+
+// Get returns an application, suspended or not, or [problem.ErrNotFound].
+func (s *Service) Get(ctx context.Context, tx postgres.Tx, applicationID string) (Application, error) {
+	row, found, err := s.find(ctx, tx, applicationID)
+	if err == nil && !found {
+		err = problem.ErrNotFound
+	}
+	if err != nil {
+		return Application{}, err
+	}
+	return fromRow(row), nil
+}
+
+// Hold is [Service.Get] that keeps the application as it is until tx ends: a suspension comes before it, and is seen, or
+// after tx.
+func (s *Service) Hold(ctx context.Context, tx postgres.Tx, applicationID string) (Application, error) {
+	if !storable(applicationID) {
+		return Application{}, problem.ErrNotFound
+	}
+	row, found, err := oneApplication(ctx, tx, heldSQL, applicationID)
+	if err == nil && !found {
+		err = problem.ErrNotFound
+	}
+	if err != nil {
+		return Application{}, err
+	}
+	return fromRow(row), nil
+}
+
+// List returns every application, suspended or not, the oldest first.
+func (s *Service) List(ctx context.Context, tx postgres.Tx) ([]Application, error) {
+	return applications(ctx, tx)
+}
+
+// Update changes an application and returns it as it was and as it is, which is the same when there is nothing to change. It takes effect with the next request. live says
+// whether the deployment is, see [NewApplication]. It returns [ErrInvalid] and [problem.ErrNotFound].
+func (s *Service) Update(ctx context.Context, tx postgres.Tx, applicationID string, c Change, live bool) (before, after Application, err error) {
+	if err := lockApplication(ctx, tx, applicationID); err != nil {
+		return before, after, err
+	}
+	if before, err = s.Get(ctx, tx, applicationID); err != nil {
+		return before, after, err
+	}
+	n := c.changed(before)
+	if reflect.DeepEqual(n, Change{}.changed(before)) {
+		return before, before, nil
+	}
+	n.Live = live
+	if n, err = checked(n, before.Name, s.reserved); err != nil {
+		return before, after, err
+	}
+	if err := updateApplication(ctx, tx, applicationID, n); err != nil {
+		return before, after, err
+	}
+	after, err = s.Get(ctx, tx, applicationID)
+	return before, after, err
+}
+
+// Authenticate returns the application, suspended or not, when secret is its current one or its previous one within
+// the overlap chosen at the rotation; otherwise [ErrBadCredentials]. Secrets are compared as digests, in constant time.
+func (s *Service) Authenticate(ctx context.Context, tx postgres.Tx, applicationID, secret string) (Application, error) {
+	row, found, err := s.find(ctx, tx, applicationID)
+	if err != nil {
+		return Application{}, err
+	}
+	given := id.DigestOf(secret)
+	current := subtle.ConstantTimeCompare(given[:], row.SecretHash)
+	previous := subtle.ConstantTimeCompare(given[:], row.PreviousSecretHash)
+	if row.PreviousSecretUntil == nil || !tx.Now.Before(*row.PreviousSecretUntil) {
+		previous = 0
+	}
+	if !found || current|previous != 1 {
+		return Application{}, ErrBadCredentials
+	}
+	return fromRow(row), nil
+}
+
+// Premise is what an act by these credentials rests on: [Service.Authenticate] would take them, and the application is not
+// suspended. Otherwise it fails with refusal.
+func Premise(applicationID string, secret id.Digest, now time.Time, refusal error) postgres.Premise {
+	return postgres.Premise{Statement: holdsSQL, Args: []any{applicationID, secret, now}, Otherwise: refusal}
+}
+
+var ruleOverlap = problem.DeclareRule("overlap", problem.IssueInvalidValue, "Secrets can overlap for 0 to %d days.")
+
+// Rotation is how a secret is replaced.
+type Rotation struct {
+	Overlap     time.Duration // for how long the current secret goes on working, 0 to [MaxSecretOverlap]
+	EndPrevious bool          // ends the secret before the current one, should it still work
+	// KeepPrevious replaces the current secret at once, for example because it leaked. The one before it works until its
+	// time: only while it does, without Overlap and EndPrevious.
+	KeepPrevious bool
+}
+
+var ruleKeep = problem.DeclareRule("secret.keep", problem.IssueInvalidValue,
+	"Keeping the previous secret ends the current one immediately: choose no overlap, and do not end the previous secret.")
+
+// RotateSecret gives the application a new secret; the current one works for the overlap more. There are never more than
+// two, so a previous secret that still works is in the way unless r ends it. It returns [ErrInvalid],
+// [problem.ErrNotFound], [problem.ErrPreviousSecret] and [problem.ErrNoPreviousSecret].
+func (s *Service) RotateSecret(ctx context.Context, tx postgres.Tx, applicationID string, r Rotation) (secret string, err error) {
+	if r.Overlap < 0 || r.Overlap > MaxSecretOverlap {
+		return "", problem.Refuse(ErrInvalid, ruleOverlap.At("overlapSeconds", int(MaxSecretOverlap.Hours()/24)))
+	}
+	if r.KeepPrevious && (r.EndPrevious || r.Overlap > 0) {
+		return "", problem.Refuse(ErrInvalid, ruleKeep.At("keepPrevious"))
+	}
+	secret = tx.NewSecret("sk")
+	done, err := updateSecret(ctx, tx, applicationID, id.DigestOf(secret), r)
+	if err != nil || done {
+		return secret, err
+	}
+	a, err := s.Get(ctx, tx, applicationID)
+	if err != nil {
+		return "", err
+	}
+	if r.KeepPrevious {
+		return "", problem.ErrNoPreviousSecret
+	}
+	return "", problem.PreviousSecretWorks(*a.PreviousSecretUntil)
+}
+
+// EndPreviousSecret ends the overlap of a rotation at once; without one it changes nothing. It returns [problem.ErrNotFound].
+func (s *Service) EndPreviousSecret(ctx context.Context, tx postgres.Tx, applicationID string) error {
+	if err := lockApplication(ctx, tx, applicationID); err != nil {
+		return err
+	}
+	a, err := s.Get(ctx, tx, applicationID)
+	if err != nil || a.PreviousSecretUntil == nil || !tx.Now.Before(*a.PreviousSecretUntil) {
+		return err
+	}
+	return endPreviousSecret(ctx, tx, applicationID)
+}
+
+// SetSuspended stops an application from using the service at once, or lets it in again. It returns
+// [problem.ErrNotFound].
+func (s *Service) SetSuspended(ctx context.Context, tx postgres.Tx, applicationID string, suspended bool) error {
+	found, err := updateSuspended(ctx, tx, applicationID, suspended)
+	if err == nil && !found {
+		return problem.ErrNotFound
+	}
+	return err
+}
+
+func (s *Service) find(ctx context.Context, tx postgres.Tx, applicationID string) (applicationRow, bool, error) {
+	if !storable(applicationID) {
+		return applicationRow{}, false, nil
+	}
+	return applicationByID(ctx, tx, applicationID)
+}

@@ -1,0 +1,224 @@
+package books
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+
+	"partnerd/internal/base/money"
+	"partnerd/internal/domain/wallet"
+	"partnerd/internal/infra/audit"
+	"partnerd/internal/infra/postgres"
+)
+
+// checkHour is the hour of the nightly examination, UTC.
+const checkHour = 2
+
+// CheckEvery is how often to call [Service.ExamineIfDue]. It is also how long one examination may take.
+const CheckEvery = time.Hour
+
+// EMoneyThreshold is the amount in cents above which a closed loop of prepaid money has to be declared to the
+// supervisor. Operators are warned at four fifths of it, of the money outstanding and of twelve months' volume.
+const EMoneyThreshold money.Cents = 100_000_000
+
+// Check is the result of one examination of the books.
+type Check struct {
+	wallet.Figures
+	StartedAt time.Time
+	Duration  time.Duration // to the millisecond
+	Findings  []string      // in plain words; empty when the books agree
+	Complete  bool          // everything was examined, not only what came after the last examination without findings
+}
+
+// NearThreshold tells whether an amount has reached four fifths of [EMoneyThreshold].
+func NearThreshold(amount money.Cents) bool { return amount >= EMoneyThreshold/5*4 }
+
+// checkDue tells whether the books have not been examined since the last checkHour; last is zero when never.
+func checkDue(last, now time.Time) bool {
+	due := time.Date(now.Year(), now.Month(), now.Day(), checkHour, 0, 0, 0, time.UTC)
+	if due.After(now) {
+		due = due.AddDate(0, 0, -1)
+	}
+	return last.Before(due)
+}
+
+// Verify examines the books and the audit entries as of now and says in plain words what is wrong with them, at most
+// some 3000 findings; none when every invariant of the packages wallet, books and audit holds.
+func Verify(ctx context.Context, tx postgres.Tx) ([]string, error) {
+	return everything(ctx, tx, func(string) {})
+}
+
+// part is a part of an examination, with its name for who waits for it.
+type part struct {
+	name string
+	find func(context.Context, postgres.Tx) ([]string, error)
+}
+
+func everything(ctx context.Context, tx postgres.Tx, begin func(part string)) ([]string, error) {
+	return all(ctx, tx, begin, part{"ledger", wallet.Verify}, part{"consultations and payments", compare}, part{"evidence", compareEvidence}, part{"audit", audit.Verify})
+}
+
+func all(ctx context.Context, tx postgres.Tx, begin func(part string), parts ...part) (findings []string, err error) {
+	for i, p := range parts {
+		begin(fmt.Sprintf("%d of %d: %s", i+1, len(parts), p.name))
+		found, err := p.find(ctx, tx)
+		if err != nil {
+			return nil, fmt.Errorf("verify the books: %s: %w", p.name, err)
+		}
+		findings = append(findings, found...)
+	}
+	return findings, nil
+}
+
+// fresh examines what came since everything was found right, and seals the ledger if it is.
+func fresh(ctx context.Context, tx postgres.Tx, since mark) ([]string, error) {
+	var moved wallet.Fresh
+	return all(ctx, tx, func(string) {},
+		part{"ledger", func(ctx context.Context, tx postgres.Tx) (_ []string, err error) {
+			moved, err = wallet.VerifyFresh(ctx, tx)
+			return moved.Findings, err
+		}},
+		part{"consultations and payments", func(ctx context.Context, tx postgres.Tx) ([]string, error) {
+			return compareFresh(ctx, tx, moved, since)
+		}},
+		part{"evidence", func(ctx context.Context, tx postgres.Tx) ([]string, error) {
+			return compareFreshEvidence(ctx, tx, since)
+		}},
+		part{"audit", audit.Verify})
+}
+
+// sealed examines everything, and seals the ledger if it is right.
+func sealed(ctx context.Context, tx postgres.Tx, begin func(part string)) ([]string, error) {
+	broken, err := wallet.Seal(ctx, tx)
+	if err != nil {
+		return nil, err
+	}
+	findings, err := everything(ctx, tx, begin)
+	return append(findings, broken...), err
+}
+
+// wrong tells whether a finding says that the books are not right; a refund that its provider refuses is waiting for a person.
+func wrong(finding string) bool { return !strings.HasPrefix(finding, "refund ") }
+
+// Service examines the books and keeps the results.
+type Service struct {
+	db  *postgres.DB
+	log *slog.Logger
+}
+
+// New makes the service.
+func New(db *postgres.DB, log *slog.Logger) *Service { return &Service{db, log} }
+
+// Examine verifies what came since the books were found right, and keeps the result. What was found right before is not looked at
+// again, but that the figures of every wallet follow from it.
+func (s *Service) Examine(ctx context.Context) (Check, error) {
+	return s.await(ctx, false, func(string) {})
+}
+
+// ExamineAll verifies everything and keeps the result. begin hears of every part before it begins.
+func (s *Service) ExamineAll(ctx context.Context, begin func(part string)) (Check, error) {
+	return s.await(ctx, true, begin)
+}
+
+func (s *Service) await(ctx context.Context, complete bool, begin func(part string)) (c Check, err error) {
+	err = s.db.InTx(ctx, func(tx postgres.Tx) error {
+		if err := awaitCheckLock(ctx, tx); err != nil {
+			return fmt.Errorf("wait for another examination: %w", err)
+		}
+		c, err = s.examine(ctx, tx, complete, begin)
+		return err
+	})
+	return c, err
+}
+
+func (s *Service) examine(ctx context.Context, tx postgres.Tx, complete bool, begin func(part string)) (c Check, err error) {
+	since, found, err := lastMark(ctx, tx)
+	if err != nil {
+		return Check{}, fmt.Errorf("read what was examined: %w", err)
+	}
+	c.StartedAt, c.Complete = tx.Now, complete || !found
+	reached, err := markNow(ctx, tx)
+	if err != nil {
+		return Check{}, fmt.Errorf("read what is to be examined: %w", err)
+	}
+	if err := beginSealing(ctx, tx); err != nil {
+		return Check{}, err
+	}
+	if c.Complete {
+		c.Findings, err = sealed(ctx, tx, begin)
+	} else {
+		c.Findings, err = fresh(ctx, tx, since)
+	}
+	if err != nil {
+		return Check{}, err
+	}
+	m := &reached
+	if slices.ContainsFunc(c.Findings, wrong) {
+		m = nil
+		if err := undoSealing(ctx, tx); err != nil {
+			return Check{}, err
+		}
+	}
+	if c.Figures, err = wallet.ReadFigures(ctx, tx); err != nil {
+		return Check{}, err
+	}
+	c.Duration = max(0, s.db.Clock().Now().Sub(tx.Now)).Truncate(time.Millisecond)
+	if err := insertCheck(ctx, tx, c, m); err != nil {
+		return Check{}, fmt.Errorf("keep the result: %w", err)
+	}
+	return c, nil
+}
+
+// LastCheck returns the newest result; false when the books were never examined.
+func (s *Service) LastCheck(ctx context.Context, tx postgres.Tx) (Check, bool, error) {
+	c, found, err := readCheck(ctx, tx)
+	if err != nil {
+		return Check{}, false, fmt.Errorf("read the last examination: %w", err)
+	}
+	return c, found, nil
+}
+
+// ExamineIfDue examines the books when they were not examined since two o'clock at night (UTC), and logs the result. Of
+// all that call it at once, in any process, one does the work.
+func (s *Service) ExamineIfDue(ctx context.Context) error {
+	last, _, err := s.LastCheck(ctx, s.db.Read())
+	if err != nil || !checkDue(last.StartedAt, s.db.Clock().Now().UTC()) {
+		return err
+	}
+	var c *Check
+	err = s.db.InTx(ctx, func(tx postgres.Tx) error {
+		c = nil
+		if mine, err := tryCheckLock(ctx, tx); err != nil || !mine {
+			return err
+		}
+		last, _, err := s.LastCheck(ctx, tx)
+		if err != nil || !checkDue(last.StartedAt, tx.Now) {
+			return err
+		}
+		made, err := s.examine(ctx, tx, false, func(string) {})
+		c = &made
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("examine the books: %w", err)
+	}
+	if c != nil {
+		s.report(ctx, *c)
+	}
+	return nil
+}
+
+func (s *Service) report(ctx context.Context, c Check) {
+	s.log.InfoContext(ctx, "books examined", "transactions", c.Transactions, "findings", len(c.Findings), "durationMs", c.Duration.Milliseconds(),
+		"outstandingCents", c.Outstanding, "volumeCents", c.Volume, "heads", fmt.Sprintf("%x", c.Heads))
+	for _, f := range c.Findings {
+		s.log.ErrorContext(ctx, "the books are wrong", "finding", f)
+	}
+	if NearThreshold(c.Outstanding) || NearThreshold(c.Volume) {
+		s.log.WarnContext(ctx, "prepaid money is near the threshold of declaration", "outstandingCents", c.Outstanding, "volumeCents", c.Volume,
+			"thresholdCents", EMoneyThreshold)
+	}
+}

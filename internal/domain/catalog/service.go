@@ -1,0 +1,90 @@
+package catalog
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"golang.org/x/text/language"
+
+	"partnerd/internal/base/problem"
+	"partnerd/internal/infra/postgres"
+)
+
+// DefaultLanguage is the language of a consultation that names none (specification section 2.7).
+const DefaultLanguage = "FR"
+
+// freshFor is how long a list that was read is used before it is read again.
+const freshFor = time.Second
+
+// Entry is one line of a catalog as a caller sees it.
+type Entry struct {
+	Code  string // accepted by the field of the same kind when a consultation is created
+	Label string // for people, in the language asked for
+}
+
+// Service reads the catalog. Safe for concurrent use; what it read is kept for a second.
+type Service struct {
+	mu     sync.Mutex
+	readAt time.Time
+	lists  lists
+}
+
+type lists struct{ competences, languages []item }
+
+type item struct{ code, labelEN, labelFR string }
+
+// New makes the service.
+func New() *Service { return &Service{} }
+
+// Competences lists the fields of law in their published order, labelled in French when lang asks for it and in
+// English otherwise.
+func (s *Service) Competences(ctx context.Context, tx postgres.Tx, lang language.Tag) ([]Entry, error) {
+	l, err := s.read(ctx, tx)
+	return entries(l.competences, lang), err
+}
+
+// Languages lists the languages of consultations; see [Service.Competences].
+func (s *Service) Languages(ctx context.Context, tx postgres.Tx, lang language.Tag) ([]Entry, error) {
+	l, err := s.read(ctx, tx)
+	return entries(l.languages, lang), err
+}
+
+// Unlisted returns an issue for each code that a new consultation may not name; nil is not named at all.
+func (s *Service) Unlisted(ctx context.Context, tx postgres.Tx, competence, language *string) ([]problem.Issue, error) {
+	if competence == nil && language == nil {
+		return nil, nil
+	}
+	l, err := s.read(ctx, tx)
+	if err != nil {
+		return nil, err
+	}
+	var issues []problem.Issue
+	for _, field := range []struct {
+		name   string
+		code   *string
+		listed []item
+	}{{"competence", competence, l.competences}, {"language", language, l.languages}} {
+		if field.code != nil && !has(field.listed, *field.code) {
+			issues = append(issues, problem.RuleCatalog.At(field.name, problem.Shown(*field.code)))
+		}
+	}
+	return issues, nil
+}
+
+func (s *Service) read(ctx context.Context, tx postgres.Tx) (lists, error) {
+	s.mu.Lock()
+	l, at := s.lists, s.readAt
+	s.mu.Unlock()
+	if age := tx.Now.Sub(at); !at.IsZero() && age >= 0 && age < freshFor {
+		return l, nil
+	}
+	l, err := load(ctx, tx)
+	if err != nil {
+		return lists{}, err
+	}
+	s.mu.Lock()
+	s.lists, s.readAt = l, tx.Now
+	s.mu.Unlock()
+	return l, nil
+}

@@ -1,0 +1,73 @@
+package conformance
+
+import (
+	"context"
+	"time"
+
+	"partnerd/internal/base/clock"
+	"partnerd/internal/base/id"
+)
+
+// Result is what came of a check.
+type Result struct {
+	Name   string        `json:"name"`
+	Title  string        `json:"title"`
+	Advice bool          `json:"advice"`
+	Passed bool          `json:"passed"`
+	Fault  string        `json:"fault,omitempty"` // what was wrong
+	Why    string        `json:"why,omitempty"`   // what goes wrong because of it; with a fault
+	Took   time.Duration `json:"took"`
+}
+
+// Report is an examination.
+type Report struct {
+	At      time.Time `json:"at"`
+	Passed  bool      `json:"passed"` // everything but advice
+	Results []Result  `json:"results"`
+}
+
+// Faults are the required checks that failed.
+func (r Report) Faults() (names []string) {
+	for _, x := range r.Results {
+		if !x.Passed && !x.Advice {
+			names = append(names, x.Name)
+		}
+	}
+	return names
+}
+
+func (r *Report) add(x Result) {
+	r.Results = append(r.Results, x)
+	r.Passed = r.Passed && (x.Passed || x.Advice)
+}
+
+// Why a check was not made.
+const (
+	nothingTaken = "not tried, because nothing was taken"
+	tooLong      = "not tried, because the others took too long"
+)
+
+// Examine makes every check with secret, which the receiver has to know. When the first one fails, the others are not tried,
+// nor are those that ctx leaves no time for.
+func Examine(ctx context.Context, post Poster, secret string) Report {
+	now := clock.System{}.Now
+	ids := id.Minter{Test: true}
+	r := &run{post: post, secret: secret, now: now, ids: ids, consultation: ids.New(id.Consultation)}
+	report := Report{At: now(), Passed: true}
+	for i, c := range Checks {
+		x := Result{Name: c.Name, Title: c.Title, Advice: c.Advice, Fault: nothingTaken}
+		switch {
+		case ctx.Err() != nil:
+			x.Fault = tooLong
+		case i == 0 || report.Results[0].Passed:
+			began := now()
+			x.Fault = c.run(ctx, r)
+			x.Took = now().Sub(began)
+		}
+		if x.Passed = x.Fault == ""; !x.Passed {
+			x.Why = c.Why
+		}
+		report.add(x)
+	}
+	return report
+}

@@ -1,0 +1,201 @@
+package consultation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"partnerd/internal/base/problem"
+	"partnerd/internal/domain/lawyer"
+	"partnerd/internal/domain/matching"
+	"partnerd/internal/domain/note"
+	"partnerd/internal/infra/postgres"
+)
+
+// AcceptOffer gives a consultation to the lawyer who was offered it (X3, X5). An offer that was accepted while the
+// search was still running counts (29:59 wins); one that is accepted later, though no timer has fired yet, finds the
+// consultation waiting for a callback, and by night the offer is gone. Faults: [matching.ErrOfferGone], [lawyer.ErrLeaseLost].
+func (s *Service) AcceptOffer(ctx context.Context, lease lawyer.Lease, offerID string) error {
+	var late error
+	err := s.onOffer(ctx, lease, offerID, func(tx postgres.Tx, c Consultation) error {
+		late = nil
+		if c.Status == Matching && searchElapsed(c, tx.Now) {
+			if err := s.endSearch(ctx, tx, &c); err != nil {
+				return err
+			}
+			if !callable(c, tx.Now) {
+				late = matching.ErrOfferGone
+				return nil
+			}
+		}
+		beaten, err := s.deps.Matching.Accept(ctx, tx, lease.LawyerID, offerID)
+		if err != nil {
+			return err
+		}
+		for _, o := range beaten {
+			s.wakeLawyer(tx, o.LawyerID)
+		}
+		c.LawyerID = lease.LawyerID
+		err = s.apply(ctx, tx, &c, onAccept)
+		if errors.Is(err, ErrForbidden) {
+			return matching.ErrOfferGone
+		}
+		return err
+	})
+	if contradicts(err) {
+		return s.refused(ctx, lease, offerID, err)
+	}
+	return errors.Join(err, late)
+}
+
+// DeclineOffer refuses an offer; the consultation is offered to others. Faults: [matching.ErrOfferGone], [lawyer.ErrLeaseLost].
+func (s *Service) DeclineOffer(ctx context.Context, lease lawyer.Lease, offerID, reason string) error {
+	return s.onOffer(ctx, lease, offerID, func(tx postgres.Tx, c Consultation) error {
+		if _, err := s.deps.Matching.Decline(ctx, tx, lease.LawyerID, offerID, reason); err != nil {
+			return err
+		}
+		s.wakeClient(tx, c.ClientID)
+		s.wakeLawyer(tx, lease.LawyerID)
+		return nil
+	})
+}
+
+// onOffer runs f with the locks of the consultation that an offer is about and of the lawyer, if he holds his lease.
+func (s *Service) onOffer(ctx context.Context, lease lawyer.Lease, offerID string, f func(tx postgres.Tx, c Consultation) error) error {
+	if !storable(offerID) {
+		return matching.ErrOfferGone
+	}
+	o, err := s.deps.Matching.Get(ctx, s.deps.DB.Read(), offerID)
+	if err != nil {
+		return err
+	}
+	return s.deps.DB.InTx(ctx, func(tx postgres.Tx) error {
+		c, err := lock(ctx, tx, o.ConsultationID)
+		if err != nil {
+			return err
+		}
+		if err := s.deps.Lawyers.Hold(ctx, tx, lease); err != nil {
+			return err
+		}
+		return f(tx, c)
+	})
+}
+
+// Withdraw gives an assigned consultation back before the call has started (X7, X8): ConflictOfInterest, NotMyField or
+// Unavailable. It is not offered to this lawyer again. Faults: [ErrNotYours], [ErrReason], [ErrForbidden],
+// [lawyer.ErrLeaseLost].
+func (s *Service) Withdraw(ctx context.Context, lease lawyer.Lease, consultationID string, reason Reason) error {
+	switch reason {
+	case ConflictOfInterest, NotMyField, Unavailable:
+	default:
+		return ErrReason
+	}
+	return s.deps.DB.InTx(ctx, func(tx postgres.Tx) error {
+		c, err := s.lockOf(ctx, tx, lease, consultationID, Assigned)
+		if err != nil {
+			return err
+		}
+		if err := s.deps.Matching.Withdrawn(ctx, tx, c.ID, c.LawyerID, string(reason)); err != nil {
+			return err
+		}
+		return s.giveBack(ctx, tx, &c, toWork)
+	})
+}
+
+// giveBack takes an assigned consultation from its lawyer, who moves to to, and searches again (X7, X8).
+func (s *Service) giveBack(ctx context.Context, tx postgres.Tx, c *Consultation, to lawyer.Move) error {
+	if err := s.deps.Matching.Returned(ctx, tx, c.ID, c.LawyerID); err != nil {
+		return err
+	}
+	if err := s.letGo(ctx, tx, *c, to); err != nil {
+		return err
+	}
+	lost := lawyerLost(*c, tx.Now)
+	if lost == onLawyerLostLate {
+		if err := s.setHours(ctx, tx, c); err != nil {
+			return err
+		}
+	}
+	return s.apply(ctx, tx, c, lost)
+}
+
+// NoUsefulCall closes a consultation whose call was of no use, and gives the money back (X12): WrongPerson,
+// TechnicalFault, or TooShort for less than a minute. Faults: [ErrNotYours], [ErrReason], [ErrForbidden], [lawyer.ErrLeaseLost].
+func (s *Service) NoUsefulCall(ctx context.Context, lease lawyer.Lease, consultationID string, reason Reason) error {
+	return s.deps.DB.InTx(ctx, func(tx postgres.Tx) error {
+		c, err := s.lockOf(ctx, tx, lease, consultationID, CallEnded)
+		if err != nil {
+			return err
+		}
+		if reason == NoteMissing || reason == WithdrawnFrom { // an operator's
+			return ErrReason
+		}
+		return s.uselessCall(ctx, tx, &c, reason)
+	})
+}
+
+// SubmitNote stores the lawyer's note with its preview and completes the consultation (X11), or corrects them
+// afterwards (X16); the same texts once more change nothing. A note that comes later than [NoteLimit] after the call is
+// [ErrForbidden], a correction by a suspended lawyer [lawyer.ErrSuspended]. Faults: [note.ErrInvalid], [ErrNotYours], [ErrForbidden],
+// [lawyer.ErrLeaseLost].
+func (s *Service) SubmitNote(ctx context.Context, lease lawyer.Lease, consultationID, text, preview string) error {
+	return s.SubmitNoteOver(ctx, lease, consultationID, text, preview, note.AnyVersion)
+}
+
+// SubmitNoteOver is [Service.SubmitNote] for a note that was written over a version of its draft, as [note.Service.Submit] says. Fault
+// also: [note.ErrDraftChanged].
+func (s *Service) SubmitNoteOver(ctx context.Context, lease lawyer.Lease, consultationID, text, preview, version string) error {
+	return s.deps.DB.InTx(ctx, func(tx postgres.Tx) error {
+		c, err := s.lockOf(ctx, tx, lease, consultationID, CallEnded, Completed)
+		if err != nil {
+			return err
+		}
+		if c.Status == Completed { // a suspended lawyer finishes, and corrects nothing
+			l, err := s.deps.Lawyers.Get(ctx, tx, c.LawyerID)
+			if err == nil && l.Suspended {
+				err = lawyer.ErrSuspended
+			}
+			if err != nil {
+				return err
+			}
+		}
+		_, err = s.deps.Notes.Submit(ctx, tx, c.ID, c.LawyerID, text, preview, version)
+		if errors.Is(err, note.ErrSame) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if c.Status == CallEnded {
+			if err := s.endWrapUp(ctx, tx, c, toWork); err != nil {
+				return err
+			}
+		}
+		return s.apply(ctx, tx, &c, onSubmitNote)
+	})
+}
+
+// lockOf locks a consultation and its lawyer, who must hold his lease and have it in hand in one of the given statuses.
+func (s *Service) lockOf(ctx context.Context, tx postgres.Tx, lease lawyer.Lease, consultationID string, in ...Status) (Consultation, error) {
+	if !storable(consultationID) {
+		return Consultation{}, ErrNotYours
+	}
+	c, err := lock(ctx, tx, consultationID)
+	if errors.Is(err, problem.ErrNotFound) {
+		return Consultation{}, ErrNotYours
+	}
+	if err != nil {
+		return Consultation{}, err
+	}
+	if err := s.deps.Lawyers.Hold(ctx, tx, lease); err != nil {
+		return Consultation{}, err
+	}
+	if c.LawyerID != lease.LawyerID {
+		return Consultation{}, ErrNotYours
+	}
+	if !slices.Contains(in, c.Status) {
+		return Consultation{}, fmt.Errorf("%w: it is %s", ErrForbidden, c.Status)
+	}
+	return c, nil
+}

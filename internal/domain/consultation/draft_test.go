@@ -1,0 +1,72 @@
+package consultation
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"partnerd/internal/domain/note"
+	"partnerd/internal/infra/postgres"
+)
+
+// Of two windows that save over one version at one moment, through two processes, one is refused, and its text replaces nothing.
+func TestOneOfTwoDraftsOverOneVersionIsRefused(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	second, err := postgres.Open(t.Context(), w.DB.Pool().Config().ConnString(), postgres.Options{MaxConns: 4, Test: true})
+	w.do(err)
+	t.Cleanup(second.Close)
+	processes := []*Service{w.Service, w.replica(second)}
+	l := w.online()
+	id := w.inCall(l)
+	lease := w.lease(l)
+	for round := range 30 {
+		before, err := w.Draft(t.Context(), w.DB.Read(), l, id)
+		w.do(err)
+		said := atOnce(2, func(side int) error {
+			return processes[side].SaveDraft(t.Context(), lease, id, note.Draft{Note: fmt.Sprintf("%d of round %d", side, round)}, before.Version())
+		})
+		after, err := w.Draft(t.Context(), w.DB.Read(), l, id)
+		w.do(err)
+		for side, err := range said {
+			if kept := after.Note == fmt.Sprintf("%d of round %d", side, round); kept != (err == nil) || err != nil && !errors.Is(err, note.ErrDraftChanged) {
+				t.Fatalf("round %d: side %d got %v, and %q is kept", round, side, err, after.Note)
+			}
+		}
+		if after.Version() == before.Version() {
+			t.Fatal("two drafts have one version")
+		}
+	}
+}
+
+// A note that was written over an older draft is refused, like one that another window has sent meanwhile; the same texts once more
+// are not, and neither is whoever names no version.
+func TestANoteOverAnOlderDraftIsRefused(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	l := w.online()
+	id := w.callEnded(l, time.Minute)
+	lease, submit := w.lease(l), func(text, version string) error {
+		return w.SubmitNoteOver(t.Context(), w.lease(l), id, text, "Aperçu.", version)
+	}
+	w.do(w.SaveDraft(t.Context(), lease, id, note.Draft{Note: "Première fenêtre."}, "0"))
+	old, err := w.Draft(t.Context(), w.DB.Read(), l, id)
+	w.do(err)
+	w.clock.Advance(time.Second)
+	w.do(w.SaveDraft(t.Context(), lease, id, note.Draft{Note: "Seconde fenêtre."}, old.Version()))
+	present, err := w.Draft(t.Context(), w.DB.Read(), l, id)
+	w.do(err)
+	if err := submit("Première fenêtre.", old.Version()); !errors.Is(err, note.ErrDraftChanged) {
+		t.Errorf("over an older draft: %v", err)
+	}
+	if got := w.read(id).Status; got != CallEnded {
+		t.Fatalf("it is %s", got)
+	}
+	w.do(submit("Seconde fenêtre.", present.Version()))
+	w.do(submit("Seconde fenêtre.", present.Version())) // its answer was lost
+	if err := submit("Première fenêtre.", old.Version()); !errors.Is(err, note.ErrDraftChanged) {
+		t.Errorf("over a note that was sent: %v", err)
+	}
+	w.do(submit("Une correction.", note.AnyVersion))
+}

@@ -1,0 +1,113 @@
+package consultation
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
+
+	"partnerd/internal/domain/matching"
+	"partnerd/internal/infra/postgres"
+)
+
+// estimateRow is a row of estimates: what a partner was told about the wait for a client, the last of each pair.
+type estimateRow struct {
+	ApplicationID string    `gorm:"column:application_id;primaryKey"`
+	ClientID      string    `gorm:"column:client_id;primaryKey"`
+	Competence    string    `gorm:"column:competence;primaryKey"`
+	Language      string    `gorm:"column:language;primaryKey"`
+	Seconds       *int      `gorm:"column:seconds"` // NULL: that it is not known
+	LawyersOnline int       `gorm:"column:lawyers_online"`
+	LawyersIdle   int       `gorm:"column:lawyers_idle"`
+	Ahead         int       `gorm:"column:ahead"` // consultations that waited for a lawyer of the pair
+	ToldAt        time.Time `gorm:"column:told_at"`
+}
+
+// TableName implements [schema.Tabler].
+func (estimateRow) TableName() string { return "estimates" }
+
+func keepEstimate(ctx context.Context, tx postgres.Tx, applicationID, clientID string, p matching.Pair, c matching.Coverage) error {
+	r := estimateRow{applicationID, clientID, p.Competence, p.Language, c.EstimatedWaitSeconds, c.LawyersOnline, c.LawyersIdle, c.Ahead, tx.Now}
+	if err := gorm.G[estimateRow](tx.Gorm(ctx), clause.OnConflict{UpdateAll: true}).Create(ctx, &r); err != nil {
+		return fmt.Errorf("keep what was told about the wait: %w", err)
+	}
+	return nil
+}
+
+func eraseEstimates(ctx context.Context, tx postgres.Tx, clientID string) error {
+	if _, err := gorm.G[estimateRow](tx.Gorm(ctx)).Where("client_id = ?", clientID).Delete(ctx); err != nil {
+		return fmt.Errorf("delete what was told about waits: %w", err)
+	}
+	return nil
+}
+
+func purgeEstimates(ctx context.Context, tx postgres.Tx, before time.Time, limit int) (int, error) {
+	n, err := postgres.Purge[estimateRow](ctx, tx, limit, "told_at", "told_at <= ?", before)
+	if err != nil {
+		return 0, fmt.Errorf("purge what was told about waits: %w", err)
+	}
+	return n, nil
+}
+
+// waitsSQL reads the facts that an estimate for the pair $1, $2 at $3 is made from, of what was assigned since $4, and of what waits for the crew $10. Where the
+// pair itself has too few it looks at the competence in all languages.
+//
+// Whoever was offered to somebody within a few seconds had come while somebody was idle. What was assigned after $5 says nothing
+// yet of how long it takes a lawyer: only what was short would be over.
+var waitsSQL = postgres.SQL(postgres.Report, func() string {
+	const own, all = "FROM (SELECT $2::text AS code)", "FROM languages"
+	sample := func(languages, columns, where string) string {
+		return languages + ` l CROSS JOIN LATERAL (SELECT ` + columns + ` FROM consultations c
+			WHERE c.competence = $1 AND c.language = l.code AND ` + where + ` ORDER BY c.assigned_at DESC LIMIT 100) c`
+	}
+	accept := func(languages string) string {
+		return `(SELECT CASE WHEN count(*) >= $6 THEN percentile_cont($7) WITHIN GROUP (ORDER BY c.wait) END ` +
+			sample(languages, "c.id, c.search_started_at, extract(epoch FROM coalesce(c.first_assigned_at, c.assigned_at) - c.search_started_at)::float8 AS wait", "c.assigned_at > $4") + `
+		WHERE (SELECT true FROM offers o WHERE o.consultation_id = c.id AND o.created_at < c.search_started_at + interval '3 seconds' LIMIT 1))` // a lookup for each
+	}
+	engaged := func(languages string) string {
+		return `(SELECT CASE WHEN count(*) >= $6 THEN avg(least(c.taken, $8)) END ` +
+			sample(languages, "extract(epoch FROM c.completed_at - c.assigned_at)::float8 AS taken", "c.assigned_at > $4 AND c.assigned_at < $5 AND c.completed_at IS NOT NULL") + `)`
+	}
+	return "SELECT coalesce(" + accept(own) + ", " + accept(all) + "), coalesce(" + engaged(own) + ", " + engaged(all) + `), coalesce((
+			SELECT extract(epoch FROM coalesce(c.first_assigned_at, c.assigned_at) - c.search_started_at) FROM consultations c
+			WHERE c.competence = $1 AND c.language = $2 AND c.assigned_at > $9 AND c.callback_due_at IS NULL ORDER BY c.assigned_at DESC LIMIT 1), 0)::float8,
+		waiting.* FROM (
+		SELECT count(*), coalesce(extract(epoch FROM $3::timestamptz - min(c.search_started_at) FILTER (WHERE c.status = 'MATCHING')), 0)::float8
+		FROM consultations c WHERE c.competence = $1 AND c.language = $2 AND c.status IN ('MATCHING', 'PENDING_CALLBACK')
+			AND (c.status = 'MATCHING' OR c.callable_from <= $3 AND c.callable_until > $3) AND c.crew IS NOT DISTINCT FROM nullif($10, '')) waiting`
+}())
+
+// How the past is looked at.
+const (
+	lookBack      = 7 * 24 * time.Hour
+	enoughSeen    = 10               // consultations, of the newest 100 of each pair
+	longestTaken  = 2 * CallLimit    // a note that comes later has not kept its lawyer from work
+	lookNoCloser  = longestTaken     // to now
+	lookAtLast    = 30 * time.Minute // for the last wait that ended
+	estimateHolds = 10 * time.Minute // a consultation that begins later does not belong to it
+)
+
+func waits(ctx context.Context, tx postgres.Tx, p matching.Pair, crew matching.Crew) (matching.Waits, error) {
+	var accept, engaged *float64 // seconds
+	var last, oldest float64
+	var w matching.Waits
+	err := tx.QueryRow(ctx, waitsSQL, p.Competence, p.Language, tx.Now, tx.Now.Add(-lookBack), tx.Now.Add(-lookNoCloser), enoughSeen,
+		matching.AcceptQuantile, longestTaken.Seconds(), tx.Now.Add(-lookAtLast), crew).Scan(&accept, &engaged, &last, &w.Ahead, &oldest)
+	if err != nil {
+		return matching.Waits{}, fmt.Errorf("read waits: %w", err)
+	}
+	w.Accept, w.Engaged = duration(accept), duration(engaged)
+	w.Last, w.Oldest = *duration(&last), *duration(&oldest)
+	return w, nil
+}
+
+func duration(sec *float64) *time.Duration {
+	if sec == nil {
+		return nil
+	}
+	d := time.Duration(*sec * float64(time.Second))
+	return &d
+}

@@ -1,0 +1,17 @@
+package consultation
+
+import (
+	"context"
+	"time"
+
+	"partnerd/internal/infra/postgres"
+)
+
+// OldestDue returns since when the timer has been due that is overdue for longest; nil when none is.
+func OldestDue(ctx context.Context, tx postgres.Tx) (since *time.Time, err error) {
+	list, err := dueTimers(ctx, tx, due{}, 1)
+	if err == nil && len(list) > 0 {
+		since = &list[0].TimerAt
+	}
+	return since, err
+}

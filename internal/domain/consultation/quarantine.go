@@ -1,0 +1,78 @@
+package consultation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"partnerd/internal/domain/lawyer"
+	"partnerd/internal/domain/matching"
+	"partnerd/internal/domain/telephony"
+	"partnerd/internal/infra/postgres"
+)
+
+// Records that disagree are refused by the constraints of the schema. Whoever meets such a refusal puts what is wrong out of
+// the way, tells an operator, and goes on: nobody else's consultation waits for it.
+
+// Constraints that a move may meet.
+const (
+	oneConsultationPerLawyer = "consultations_one_per_lawyer"
+	oneCallPerClient         = "consultations_one_call_per_client"
+)
+
+// contradicts tells whether an acceptance was refused because records disagree.
+func contradicts(err error) bool {
+	return errors.Is(err, lawyer.ErrState) || postgres.IsUnique(err, "") || postgres.IsCheck(err, "")
+}
+
+// refused ends an offer whose acceptance was refused, and the consultation is offered to others at once. It has a
+// transaction of its own, because the one that was refused is undone. A lawyer who has another consultation in hand, or is
+// not looking at an offer, is put out of the way; one who only met a consultation with bad records keeps his place.
+func (s *Service) refused(ctx context.Context, lease lawyer.Lease, offerID string, refusal error) error {
+	err := s.onOffer(ctx, lease, offerID, func(tx postgres.Tx, c Consultation) error {
+		end, kind := s.deps.Matching.Fail, offerFailed
+		if errors.Is(refusal, lawyer.ErrState) || postgres.IsUnique(refusal, oneConsultationPerLawyer) {
+			end, kind = s.deps.Matching.Quarantine, lawyerQuarantined
+		}
+		if err := end(ctx, tx, lease.LawyerID, offerID); err != nil {
+			return err
+		}
+		s.incident(tx, kind, c.ID, lease.LawyerID)
+		s.wakeSearch(tx, c.ID)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return fmt.Errorf("%w: %w", matching.ErrOfferGone, refusal)
+}
+
+// freeLine ends a call on the client's line that belongs to no assignment, and tells whether there was one.
+func (s *Service) freeLine(ctx context.Context, tx postgres.Tx, c Consultation) (bool, error) {
+	callID, found, err := callOfNobody(ctx, tx, c)
+	if err != nil || !found {
+		return false, err
+	}
+	if err := s.deps.Telephony.Hangup(ctx, tx, callID, "consultation_over"); err != nil {
+		return false, err
+	}
+	s.incident(tx, strayCall, c.ID, c.LawyerID)
+	return true, nil
+}
+
+// endOtherCall ends the call of a consultation that says that it is in call with the client of call: he can be on one line
+// only, and is on this.
+func (s *Service) endOtherCall(ctx context.Context, call telephony.Call) error {
+	id, err := inCallOf(ctx, s.deps.DB.Read(), call.ClientID)
+	if err != nil {
+		return err
+	}
+	return s.deps.DB.InTx(ctx, func(tx postgres.Tx) error {
+		c, err := lock(ctx, tx, id)
+		if err != nil || c.Status != InCall {
+			return err
+		}
+		s.incident(tx, callNotKnown, c.ID, c.LawyerID)
+		return s.cutCall(ctx, tx, &c, "line_lost")
+	})
+}

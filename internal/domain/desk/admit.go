@@ -1,0 +1,72 @@
+package desk
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"partnerd/internal/domain/staff"
+	"partnerd/internal/infra/postgres"
+)
+
+// ErrOut means that the lawyer is suspended and has nothing to finish. Their sessions have ended.
+var ErrOut = errors.New("the lawyer is suspended")
+
+// ErrFinishing refuses what a suspended lawyer does not need to finish a call or a note.
+var ErrFinishing = ErrForbidden.Because("The lawyer is suspended. Only the call and the note in hand can be finished.")
+
+// Act is something that a session does at the desk.
+type Act string
+
+// finishing are the acts with which a suspended lawyer finishes what is in hand, by the names of the contract's operations.
+var finishing = map[Act]bool{"getState": true, "streamEvents": true, "goOnDuty": true, "beat": true, "endCall": true, "restartCall": true, "closeUseless": true,
+	"getDraft": true, "saveDraft": true, "dropDraft": true, "submitNote": true}
+
+// ownFile are the acts with which lawyers take copies of their notes: what they wrote stays theirs.
+var ownFile = map[Act]bool{"getKey": true, "listCopies": true, "takeCopy": true}
+
+// Employed reports whether an act is for a lawyer who is not suspended.
+func (a Act) Employed() bool { return !finishing[a] && !ownFile[a] }
+
+// Acting is a lawyer who does something at the desk.
+type Acting struct {
+	Session staff.Session
+	Act     Act
+}
+
+// Premise implements [postgres.Rests]: see [staff.Session.Premise].
+func (a Acting) Premise(now time.Time) (postgres.Premise, bool) {
+	return a.Session.Premise(now, a.Act.Employed())
+}
+
+// Admit decides whether a session of a lawyer may do something. Any may, until the lawyer is suspended: then only those
+// of a call or a note that is in hand, and of their own file. Faults: [ErrOut], and [ErrFinishing] as a problem.
+func (s *Service) Admit(ctx context.Context, session staff.Session, act Act) error {
+	lawyerID, tx := session.Person.LawyerID, s.deps.DB.Read()
+	l, err := s.deps.Lawyers.Get(ctx, tx, lawyerID)
+	if err != nil || !l.Suspended || ownFile[act] {
+		return err
+	}
+	switch finishes, err := s.deps.Consultations.Finishes(ctx, tx, lawyerID); {
+	case err != nil:
+		return err
+	case !finishes:
+		alone := postgres.Regardless(ctx) // this ends the session that acts
+		return errors.Join(ErrOut, s.deps.DB.InTx(alone, func(tx postgres.Tx) error {
+			return s.deps.Staff.EndLawyerSessions(alone, tx, lawyerID)
+		}))
+	case !finishing[act]:
+		return ErrFinishing
+	}
+	return nil
+}
+
+// Out tells whether a lawyer is suspended and has nothing to finish, so that a new session would be of no use.
+func (s *Service) Out(ctx context.Context, tx postgres.Tx, lawyerID string) (bool, error) {
+	l, err := s.deps.Lawyers.Get(ctx, tx, lawyerID)
+	if err != nil || !l.Suspended {
+		return false, err
+	}
+	finishes, err := s.deps.Consultations.Finishes(ctx, tx, lawyerID)
+	return !finishes, err
+}

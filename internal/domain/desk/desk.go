@@ -1,0 +1,188 @@
+package desk
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"partnerd/internal/base/problem"
+	"partnerd/internal/domain/consultation"
+	"partnerd/internal/domain/lawyer"
+	"partnerd/internal/domain/matching"
+	"partnerd/internal/domain/note"
+	"partnerd/internal/domain/staff"
+	"partnerd/internal/domain/telephony"
+	"partnerd/internal/infra/postgres"
+)
+
+// Problems of the desk.
+var (
+	ErrForbidden = problem.Declare(problem.Forbidden, "FORBIDDEN", "The session is not a lawyer's.")
+	ErrElsewhere = problem.Declare(problem.Conflict, "CONNECTED_ELSEWHERE", "The lawyer is connected elsewhere or was signed off; go on duty here first.")
+	ErrOfferGone = problem.Declare(problem.Conflict, "OFFER_GONE", "The offer is not open any more.")
+	ErrNotNow    = problem.Declare(problem.Conflict, "NOT_NOW", "This is not possible now.")
+	ErrDraft     = problem.Declare(problem.Conflict, "DRAFT_CHANGED", "Another text of this note was kept since. Read the draft, and send what is to stay with its version.")
+	ErrUnchecked = problem.Declare(problem.Conflict, "BAR_UNCHECKED", "The lawyer's entry at the bar is not checked, or was too long ago; an operator checks it.")
+	ErrLineBusy  = problem.Declare(problem.Conflict, "LINE_BUSY", "The client is on another call; the next attempt begins by itself.")
+	ErrStale     = problem.Declare(problem.Forbidden, "SIGN_IN_AGAIN", "The lawyer signed in a while ago; for this he signs in again.")
+	ErrPhoneLost = problem.Declare(problem.Conflict, "PHONE_LOST", "The client has no verified phone number any more; the consultation is closed.")
+)
+
+// ErrConfirm refuses a note whose preview was not confirmed.
+var ErrConfirm = problem.ErrValidation.With(problem.Issue{Path: "containsNothingSecret", Code: problem.IssueInvalidValue,
+	Message: "Must be true: the lawyer confirms that the preview contains nothing secret."})
+
+// ErrRecipient refuses what is no public key of age.
+var ErrRecipient = problem.ErrValidation.With(problem.Issue{Path: "recipient", Code: problem.IssueInvalidValue,
+	Message: "Must be the public half of an X25519 key of age, which begins with age1. The secret half must not be sent."})
+
+// faults are what the rules below say, in the words of the desk.
+var faults = []struct {
+	is error
+	as *problem.Error
+}{
+	{lawyer.ErrLeaseLost, ErrElsewhere},
+	{matching.ErrOfferGone, ErrOfferGone},
+	{consultation.ErrNotYours, problem.ErrNotFound},
+	{telephony.ErrLineBusy, ErrLineBusy},
+	{consultation.ErrPhoneLost, ErrPhoneLost},
+	{consultation.ErrForbidden, ErrNotNow},
+	{consultation.ErrReason, ErrNotNow.Because("The reason does not fit this call.")},
+	{consultation.ErrTooEarly, ErrNotNow.Because("The client is called again at the time that was set.")},
+	{lawyer.ErrState, ErrNotNow},
+	{lawyer.ErrNoPhone, ErrNotNow.Because("The lawyer has no phone number; an operator sets one.")},
+	{lawyer.ErrUnchecked, ErrUnchecked},
+	{lawyer.ErrSuspended, ErrNotNow.Because("The lawyer is suspended.")},
+	{note.ErrDraftChanged, ErrDraft},
+	{note.ErrNoCopy, problem.ErrNotFound},
+	{note.ErrRecipient, ErrRecipient},
+	{note.ErrOtherLawyer, ErrNotNow.Because("The note was written by another lawyer, or erased.")},
+}
+
+// fault says what a lawyer may know of err.
+func fault(err error) error {
+	if errors.Is(err, note.ErrInvalid) { // names the field and its length, never the text
+		return problem.ErrValidation.Because("%s", err)
+	}
+	for _, f := range faults {
+		if errors.Is(err, f.is) {
+			return f.as
+		}
+	}
+	return err
+}
+
+// Connection is how a session stands to the lawyer's duty.
+type Connection string
+
+// The connections.
+const (
+	Here      Connection = "HERE"
+	Elsewhere Connection = "ELSEWHERE" // another session has the lease
+	None      Connection = "NONE"      // off duty, or lost
+)
+
+// State is everything that lies before a lawyer.
+type State struct {
+	Now        time.Time
+	Version    string // digest of the rest
+	Name       string
+	Connection Connection
+	Presence   lawyer.State
+	Pausing    bool            // a pause begins when what he has in hand is over
+	InHand     bool            // something is in hand, whichever connection looks
+	Missed     *telephony.Call // the call that he did not take, which paused him
+	Suspended  bool            // the lawyer finishes what is in hand, and nothing else
+	Left       lawyer.Left     // why he is off duty or paused, or will be when what he has in hand is over
+	Waiting    int             // consultations in the fields of a lawyer who takes none now; [WaitingShown] for that many or more
+	consultation.Desk
+
+	lawyer lawyer.Lawyer
+}
+
+// State returns the desk of the lawyer of a session.
+func (s *Service) State(ctx context.Context, tx postgres.Tx, session staff.Session) (State, error) {
+	lawyerID, epoch := session.Lease()
+	l, err := s.deps.Lawyers.Get(ctx, tx, lawyerID)
+	if err != nil {
+		return State{}, fmt.Errorf("read the lawyer at the desk: %w", err)
+	}
+	d, err := s.deps.Consultations.Desk(ctx, tx, lawyerID)
+	if err != nil {
+		return State{}, err
+	}
+	st := State{Now: tx.Now, Name: l.Name, Connection: connection(l, epoch, tx.Now), Presence: l.State, Pausing: l.Pausing,
+		InHand: d.Hand != nil || len(d.Notes) > 0, Suspended: l.Suspended, Left: l.Left, lawyer: l}
+	if st.Waiting, err = s.waiting(ctx, tx, l); err != nil {
+		return State{}, err
+	}
+	if st.Connection == Here {
+		st.Desk = d
+		if l.State == lawyer.Away {
+			missed, found, err := s.deps.Consultations.MissedCall(ctx, tx, lawyerID, l.IdleSince)
+			if err != nil {
+				return State{}, err
+			}
+			if found {
+				st.Missed = &missed
+			}
+		}
+	}
+	raw, err := json.Marshal(st.withoutClock())
+	if err != nil {
+		return State{}, fmt.Errorf("digest the desk: %w", err)
+	}
+	sum := sha256.Sum256(raw)
+	st.Version = hex.EncodeToString(sum[:16])
+	return st, nil
+}
+
+// withoutClock leaves out what moves without anything having changed.
+func (st State) withoutClock() State {
+	st.Now = time.Time{}
+	if st.Hand != nil && st.Hand.Call != nil {
+		hand, call := *st.Hand, *st.Hand.Call
+		call.LastEventAt = time.Time{}
+		hand.Call, st.Hand = &call, &hand
+	}
+	return st
+}
+
+func connection(l lawyer.Lawyer, epoch int64, now time.Time) Connection {
+	switch {
+	case l.Suspended && l.LeaseEpoch == epoch:
+		return Here
+	case l.Suspended:
+		return Elsewhere
+	case l.HeartbeatAt.IsZero():
+		return None
+	case l.LeaseEpoch == epoch:
+		return Here
+	case l.HeartbeatAt.After(now.Add(-lawyer.LeaseLost)):
+		return Elsewhere
+	default:
+		return None
+	}
+}
+
+// DialBy is until when the first attempt of a consultation in hand has to begin; nil once one was made.
+func DialBy(c consultation.Consultation) *time.Time {
+	if c.Status != consultation.Assigned || c.DialAttempts > 0 || c.AssignedAt == nil {
+		return nil
+	}
+	by := c.AssignedAt.Add(consultation.DialDeadline)
+	return &by
+}
+
+// LineGivenUpAt is when a call whose line is lost is over; nil while it holds.
+func LineGivenUpAt(c consultation.Consultation) *time.Time {
+	if c.LineLostAt == nil {
+		return nil
+	}
+	at := c.LineLostAt.Add(consultation.LineRestore)
+	return &at
+}

@@ -1,0 +1,61 @@
+package desk
+
+import (
+	"context"
+
+	"partnerd/internal/domain/note"
+	"partnerd/internal/domain/staff"
+	"partnerd/internal/infra/postgres"
+)
+
+// copiesShown bounds the list of copies. A lawyer who writes more notes within [note.CopyLifetime] sees the newest.
+const copiesShown = 500
+
+// Key returns the public half of the lawyer's own key; false when he has told none.
+func (s *Service) Key(ctx context.Context, tx postgres.Tx, session staff.Session) (note.Recipient, bool, error) {
+	return s.deps.Notes.Recipient(ctx, tx, session.Person.LawyerID)
+}
+
+// SetKey has notes that are written from now on copied to the lawyer's own key, of which it takes the public half, and tells him by
+// mail. The same key again changes nothing. Problems: SIGN_IN_AGAIN, VALIDATION_ERROR. Fault: [staff.ErrNoSession].
+func (s *Service) SetKey(ctx context.Context, session staff.Session, recipient string) error {
+	return s.changeKey(ctx, session, staff.KeySet, func(tx postgres.Tx) (bool, error) {
+		return s.deps.Notes.SetRecipient(ctx, tx, session.Person.LawyerID, recipient)
+	})
+}
+
+// RemoveKey ends that, and tells him by mail; the copies that there are stay. Without a key it changes nothing. Problem: SIGN_IN_AGAIN.
+// Fault: [staff.ErrNoSession].
+func (s *Service) RemoveKey(ctx context.Context, session staff.Session) error {
+	return s.changeKey(ctx, session, staff.KeyRemoved, func(tx postgres.Tx) (bool, error) {
+		return s.deps.Notes.RemoveRecipient(ctx, tx, session.Person.LawyerID)
+	})
+}
+
+func (s *Service) changeKey(ctx context.Context, session staff.Session, what staff.Notice, change func(tx postgres.Tx) (bool, error)) error {
+	return fault(s.deps.DB.InTx(ctx, func(tx postgres.Tx) error {
+		if !session.Fresh(tx.Now) {
+			return ErrStale
+		}
+		changed, err := change(tx)
+		if err != nil || !changed {
+			return err
+		}
+		return s.deps.Staff.Tell(ctx, tx, session, what)
+	}))
+}
+
+// Copies lists the copies of his notes that the lawyer can take, the newest first.
+func (s *Service) Copies(ctx context.Context, tx postgres.Tx, session staff.Session) ([]note.Copy, error) {
+	return s.deps.Notes.Copies(ctx, tx, session.Person.LawyerID, copiesShown)
+}
+
+// TakeCopy returns the lawyer's copy of his own note, which opens with his key alone; see [note.Service.TakeCopy]. It needs no duty: he
+// reads it where his key is. Problem: NOT_FOUND.
+func (s *Service) TakeCopy(ctx context.Context, session staff.Session, consultationID string) (sealed []byte, err error) {
+	err = s.deps.DB.InTx(ctx, func(tx postgres.Tx) error {
+		sealed, err = s.deps.Notes.TakeCopy(ctx, tx, session.Person.LawyerID, consultationID)
+		return err
+	})
+	return sealed, fault(err)
+}

@@ -1,0 +1,276 @@
+package desk
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"partnerd/internal/base/poll"
+	"partnerd/internal/base/problem"
+	"partnerd/internal/domain/consultation"
+	"partnerd/internal/domain/lawyer"
+	"partnerd/internal/domain/note"
+	"partnerd/internal/domain/staff"
+	"partnerd/internal/infra/postgres"
+)
+
+const (
+	beatEvery     = 10 * time.Second
+	beatBatch     = 250              // leases that one statement renews
+	idleEvery     = 15 * time.Second // of a stream on which nothing happens
+	streamLife    = 2 * time.Minute
+	streamsAtOnce = 4 // of one lawyer, in this process
+	busyFor       = 10 * time.Second
+)
+
+// ErrSignedOut ends a stream whose session has ended.
+var ErrSignedOut = errors.New("the session has ended")
+
+// channel tells the processes whose desks have changed.
+const channel = "partnerd_desks"
+
+// Deps are what a [Service] works with.
+type Deps struct {
+	DB            *postgres.DB
+	Staff         *staff.Service
+	Lawyers       *lawyer.Service
+	Consultations *consultation.Service
+	Notes         *note.Service
+	Logger        *slog.Logger
+}
+
+// Service is the lawyers' desks. Safe for concurrent use.
+type Service struct {
+	deps   Deps
+	others *postgres.Channel
+	open   prometheus.Gauge
+
+	mu      sync.Mutex
+	streams map[string][]*stream // by lawyer
+	closed  bool                 // no stream begins or goes on
+}
+
+// stream is one that is open.
+type stream struct {
+	ring  chan struct{} // something may have changed
+	end   chan struct{} // closed when the process ends
+	lease lawyer.Lease  // to be renewed; zero while its connection is not the present one. Under the service's mu
+}
+
+// New makes the service; from then on it is told what happens to lawyers in this process.
+func New(d Deps) *Service {
+	s := &Service{deps: d, others: d.DB.Channel(channel, d.Logger), streams: map[string][]*stream{},
+		open: prometheus.NewGauge(prometheus.GaugeOpts{Name: "partnerd_desk_streams", Help: "Streams of lawyers' desks that are open in this process."})}
+	d.Lawyers.Watch(func(lawyerID string) {
+		s.ring(lawyerID)
+		s.others.Send(lawyerID)
+	})
+	return s
+}
+
+// Collector exposes how many streams are open.
+func (s *Service) Collector() prometheus.Collector { return s.open }
+
+// Announce tells other processes what has changed in this one, until ctx ends. Every process does.
+func (s *Service) Announce(ctx context.Context) error {
+	s.others.Tell(ctx)
+	return nil
+}
+
+// Run hears what changes in other processes and renews the leases of the streams of this one, until ctx ends; then it ends
+// them. It is for a process that serves.
+func (s *Service) Run(ctx context.Context) error {
+	s.mu.Lock()
+	s.closed = false
+	s.mu.Unlock()
+	var running sync.WaitGroup
+	running.Go(func() { s.others.Listen(ctx, s.heard) })
+	_ = poll.Loop{Name: "heartbeats of desks", Every: beatEvery, Log: s.deps.Logger}.Run(ctx, func(ctx context.Context) (bool, error) { return false, s.beatAll(ctx) })
+	s.mu.Lock()
+	s.closed = true
+	for _, list := range s.streams {
+		for _, st := range list {
+			close(st.end)
+		}
+	}
+	clear(s.streams)
+	s.mu.Unlock()
+	running.Wait()
+	return nil
+}
+
+// heard has streams look again; without a name, all of them.
+func (s *Service) heard(lawyerID string) {
+	if lawyerID != "" {
+		s.ring(lawyerID)
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, list := range s.streams {
+		ringAll(list)
+	}
+}
+
+func (s *Service) ring(lawyerID string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	ringAll(s.streams[lawyerID])
+}
+
+func ringAll(list []*stream) {
+	for _, st := range list {
+		select {
+		case st.ring <- struct{}{}:
+		default:
+		}
+	}
+}
+
+func (s *Service) beatAll(ctx context.Context) error {
+	s.mu.Lock()
+	var leases []lawyer.Lease
+	for _, list := range s.streams {
+		for _, st := range list {
+			if st.lease.LawyerID != "" {
+				leases = append(leases, st.lease)
+			}
+		}
+	}
+	s.mu.Unlock()
+	for some := range slices.Chunk(leases, beatBatch) {
+		lost, err := s.deps.Lawyers.BeatAll(ctx, s.deps.DB.Read(), some...)
+		if err != nil {
+			return err
+		}
+		for _, l := range lost {
+			s.ring(l.LawyerID)
+		}
+	}
+	return nil
+}
+
+// begin registers a stream. Problem: RATE_LIMITED beyond [streamsAtOnce], UNAVAILABLE while the process ends.
+func (s *Service) begin(lawyerID string) (*stream, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.closed:
+		return nil, problem.ErrUnavailable
+	case len(s.streams[lawyerID]) >= streamsAtOnce:
+		return nil, problem.ErrRateLimited.Because("Too many streams of this lawyer are open.").After(busyFor)
+	}
+	st := &stream{ring: make(chan struct{}, 1), end: make(chan struct{})}
+	s.streams[lawyerID] = append(s.streams[lawyerID], st)
+	s.open.Inc()
+	return st, nil
+}
+
+func (s *Service) finish(lawyerID string, st *stream) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.open.Dec()
+	rest := slices.DeleteFunc(s.streams[lawyerID], func(other *stream) bool { return other == st })
+	if len(rest) == 0 {
+		delete(s.streams, lawyerID)
+		return
+	}
+	s.streams[lawyerID] = rest
+}
+
+func (s *Service) keep(st *stream, lease lawyer.Lease) {
+	s.mu.Lock()
+	st.lease = lease
+	s.mu.Unlock()
+}
+
+// Stream is where [Service.Follow] writes.
+type Stream interface {
+	State(st State) error // a state that is new to the other side
+	Idle() error          // nothing happened for a while
+}
+
+// Follow writes the states of a session's desk to out, beginning with the present one unless the other side has that version,
+// until ctx, the process or the stream's time ends (nil), the session does ([ErrSignedOut]), or out fails. While it runs and the session is
+// the present connection, the lawyer is there. begun is called once it is sure that it follows; before, problems are
+// RATE_LIMITED and UNAVAILABLE.
+func (s *Service) Follow(ctx context.Context, token string, session staff.Session, version string, out Stream, begun func()) error {
+	lawyerID := session.Person.LawyerID
+	st, err := s.begin(lawyerID)
+	if err != nil {
+		return err
+	}
+	defer s.finish(lawyerID, st)
+	begun()
+	life := time.NewTimer(streamLife - rand.N(streamLife/8)) // so that those of one moment do not come back at one moment
+	defer life.Stop()
+	idle := time.NewTicker(idleEvery)
+	defer idle.Stop()
+	for {
+		state, err := s.look(ctx, token, st)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if state.Version != version {
+			if err := out.State(state); err != nil {
+				return err
+			}
+			version = state.Version
+			idle.Reset(idleEvery)
+		}
+		for again := false; !again; {
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-st.end:
+				return nil
+			case <-life.C:
+				return nil
+			case <-idle.C:
+				if err := out.Idle(); err != nil {
+					return err
+				}
+				if again, err = s.otherWaiting(ctx, state); err != nil && ctx.Err() == nil {
+					return err
+				}
+			case <-st.ring:
+				again = true
+			}
+		}
+	}
+}
+
+// look reads the session again, which may have ended or begun a duty since.
+func (s *Service) look(ctx context.Context, token string, st *stream) (State, error) {
+	session, err := s.deps.Staff.Session(ctx, s.deps.DB.Read(), token)
+	if errors.Is(err, staff.ErrNoSession) {
+		return State{}, ErrSignedOut
+	}
+	if err != nil {
+		return State{}, err
+	}
+	if err := s.Admit(ctx, session, "streamEvents"); errors.Is(err, ErrOut) {
+		return State{}, ErrSignedOut
+	} else if err != nil {
+		return State{}, err
+	}
+	state, err := s.State(ctx, s.deps.DB.Read(), session)
+	if err != nil {
+		return State{}, err
+	}
+	lease := lawyer.Lease{}
+	if state.Connection == Here {
+		lease = leaseOf(session)
+	}
+	s.keep(st, lease)
+	return state, nil
+}

@@ -1,0 +1,93 @@
+package lawyer
+
+import (
+	"context"
+	"errors"
+	"regexp"
+	"strings"
+	"time"
+
+	"partnerd/internal/base/problem"
+	"partnerd/internal/base/text"
+	"partnerd/internal/infra/postgres"
+)
+
+// Registration is where a lawyer is entered, and until when somebody here has checked that.
+type Registration struct {
+	Bar, Number  string    // empty when nobody has said
+	CheckedUntil time.Time // zero when it was never checked
+	OtherBar     bool      // the bar is not one of [Bars], and whoever checked knows that
+}
+
+// Checked tells whether the check counts at now.
+func (r Registration) Checked(now time.Time) bool { return now.Before(r.CheckedUntil) }
+
+// LastDay is the last day on which the check counts, at midnight UTC.
+func (r Registration) LastDay() time.Time {
+	return r.CheckedUntil.Add(-time.Nanosecond).UTC().Truncate(24 * time.Hour)
+}
+
+const (
+	maxBar       = 100                  // code points of a bar's name
+	LongestCheck = 400 * 24 * time.Hour // for which an entry counts as checked
+)
+
+// ErrUnchecked refuses duty where only checked lawyers may work ([Service.OnlyChecked]).
+var ErrUnchecked = errors.New("the lawyer's entry at the bar is not checked, or was too long ago")
+
+// Errors of [Service.SetRegistration].
+var (
+	ErrUnknownBar = errors.New("no bar of this name is known")
+	ErrBarTaken   = errors.New("this number at this bar belongs to another lawyer")
+	ErrBarNumber  = errors.New("a bar number has up to 20 letters, digits, spaces, dots, slashes and hyphens")
+)
+
+var barNumber = regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z ./-]{0,19}$`)
+
+// OnlyChecked has lawyers go on duty only while their entry at the bar is checked. It is set once, before anything happens.
+func (s *Service) OnlyChecked() { s.onlyChecked = true }
+
+var ruleChecked = problem.DeclareRule("checked", problem.IssueInvalidValue,
+	"A check counts until a future day, %d days from now at most.")
+
+// SetRegistration records where a lawyer is registered and until when the check counts: from now on, and at most for [LongestCheck].
+// The bar is written as [Bars] has it. A lawyer who is on duty stays there. It returns [ErrInvalid], [ErrUnknownBar], [ErrBarNumber],
+// [ErrBarTaken] or [ErrNotFound].
+func (s *Service) SetRegistration(ctx context.Context, tx postgres.Tx, lawyerID string, r Registration) error {
+	r.Bar, r.Number = strings.TrimSpace(r.Bar), strings.TrimSpace(r.Number)
+	issues := problem.Line("bar", r.Bar, maxBar, text.InName)
+	if !r.Checked(tx.Now) || r.CheckedUntil.Sub(tx.Now) > LongestCheck {
+		issues = append(issues, ruleChecked.At("until", int(LongestCheck.Hours()/24)))
+	}
+	if issues != nil {
+		return problem.Refuse(ErrInvalid, issues...)
+	}
+	if !barNumber.MatchString(r.Number) {
+		return ErrBarNumber
+	}
+	if known, ok := barByKey[barKey(r.Bar)]; ok {
+		r.Bar = known
+	} else if !r.OtherBar {
+		return ErrUnknownBar
+	}
+	s.Changed(tx, lawyerID)
+	err := write(ctx, tx, lawyerID, lawyerRow{Bar: r.Bar, BarNumber: r.Number, BarKey: barKey(r.Bar) + "/" + barKey(r.Number), BarCheckedUntil: &r.CheckedUntil},
+		"bar", "bar_number", "bar_key", "bar_checked_until")
+	if postgres.IsUnique(err, "lawyers_bar_key") {
+		return ErrBarTaken
+	}
+	return err
+}
+
+// Registration returns where a lawyer is entered, or [ErrNotFound].
+func (s *Service) Registration(ctx context.Context, tx postgres.Tx, lawyerID string) (Registration, error) {
+	return registration(ctx, tx, lawyerID)
+}
+
+// SameNumber returns another lawyer with the same number at whichever bar, false when there is none.
+func (s *Service) SameNumber(ctx context.Context, tx postgres.Tx, lawyerID, number string) (name, bar string, found bool, err error) {
+	if number == "" {
+		return "", "", false, nil
+	}
+	return sameNumber(ctx, tx, lawyerID, number)
+}

@@ -1,0 +1,12 @@
+package lawyer
+
+import (
+	"testing"
+
+	"partnerd/internal/dev/dbtest"
+)
+
+func TestModelsAreTheTables(t *testing.T) {
+	t.Parallel()
+	dbtest.Models(t, hoursRow{}, lawyerRow{}, pairRow{}, presenceRow{}, shiftRow{})
+}

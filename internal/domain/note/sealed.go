@@ -1,0 +1,12 @@
+package note
+
+import "partnerd/internal/infra/reseal"
+
+// Sealed are the columns that the master key seals, in rows of older releases.
+func Sealed() []reseal.Column {
+	table := noteRow{}.TableName()
+	return []reseal.Column{
+		{Table: table, ID: "consultation_id", Name: "preview_sealed", Place: previewPlace, Older: true},
+		{Table: table, ID: "consultation_id", Name: "digest", Place: digestPlace, Older: true},
+	}
+}

@@ -1,0 +1,227 @@
+package note
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"strconv"
+	"time"
+
+	"partnerd/internal/base/seal"
+	"partnerd/internal/infra/postgres"
+	"partnerd/internal/infra/vault"
+)
+
+// ErrOtherLawyer refuses a correction by somebody who did not write the note, or of a note that was erased.
+var ErrOtherLawyer = errors.New("the note of this consultation was written by another lawyer, or erased")
+
+// ErrSame means that this very note and preview are stored already: nothing was changed.
+var ErrSame = errors.New("the note is stored already")
+
+// Preview is the part of a note that a partner may read.
+type Preview struct {
+	ConsultationID string
+	Text           string    // at most [MaxPreview] code points
+	SubmittedAt    time.Time // when this text was submitted; a correction moves it
+}
+
+// Service stores notes. Safe for concurrent use.
+type Service struct {
+	keys *vault.Keys
+	drop *seal.Drop
+}
+
+// New makes the service: previews are sealed with the keys of their clients, and those with box; drop takes in full notes.
+func New(box *seal.Box, drop *seal.Drop) *Service { return &Service{vault.New(box), drop} }
+
+// Submit stores the note and preview of a consultation, or corrects them; first tells which it was. The texts are
+// trimmed: the note has 1 to [MaxNote] code points, the preview 1 to [MaxPreview]. Refusals wrap [ErrInvalid] or are
+// [ErrOtherLawyer]; [ErrSame] says that the same texts were sent before. A text that was written over a draft, whose version is
+// named, is no correction: [ErrDraftChanged] when another draft was kept, or the note sent, since. The caller holds the
+// consultation's row lock.
+func (s *Service) Submit(ctx context.Context, tx postgres.Tx, consultationID, lawyerID, note, preview, version string) (first bool, err error) {
+	typed := Draft{Note: note, Preview: preview}
+	if note, err = clean("note", note, MaxNote); err != nil {
+		return false, err
+	}
+	if preview, err = clean("preview", preview, MaxPreview); err != nil {
+		return false, err
+	}
+	digest := sha256.Sum256([]byte(note + "\x00" + preview)) // no text contains U+0000
+	before, err := findBefore(ctx, tx, consultationID, lawyerID)
+	if err != nil {
+		return false, err
+	}
+	key, err := s.keys.ForWriting(ctx, tx, before.ClientID, before.KeySealed)
+	if errors.Is(err, vault.ErrNoKey) {
+		return false, ErrOtherLawyer
+	}
+	if err != nil {
+		return false, err
+	}
+	if before.Digest != nil {
+		known, err := key.Open(digestPlace(consultationID), before.Digest)
+		if err != nil {
+			return false, err
+		}
+		if bytes.Equal(known, digest[:]) {
+			return false, ErrSame
+		}
+		if version != AnyVersion {
+			return false, ErrDraftChanged
+		}
+	}
+	if _, err := s.checkDraft(ctx, tx, consultationID, lawyerID, version, typed.Note, typed.Preview); err != nil {
+		return false, err
+	}
+	r := noteRow{ConsultationID: consultationID, LawyerID: lawyerID, SubmittedAt: tx.Now}
+	if r.Digest, err = key.Seal(digestPlace(consultationID), digest[:]); err != nil {
+		return false, err
+	}
+	inner, err := s.drop.Seal(notePlace(consultationID), []byte(note))
+	if err != nil {
+		return false, err
+	}
+	if r.NoteSealed, err = key.Seal(notePlace(consultationID), inner); err != nil {
+		return false, err
+	}
+	if r.PreviewSealed, err = key.Seal(previewPlace(consultationID), []byte(preview)); err != nil {
+		return false, err
+	}
+	if r.CopySealed, err = copyFor(ctx, tx, key, consultationID, lawyerID, note); err != nil {
+		return false, err
+	}
+	return upsert(ctx, tx, r)
+}
+
+// Preview returns the preview of a consultation's note; ok is false when there is no note yet.
+func (s *Service) Preview(ctx context.Context, tx postgres.Tx, consultationID string) (p Preview, ok bool, err error) {
+	r, ok, err := find(ctx, tx, consultationID)
+	if err != nil || !ok {
+		return Preview{}, false, err
+	}
+	key, err := s.keys.Of(r.ClientID, r.KeySealed)
+	if err != nil {
+		return Preview{}, false, err
+	}
+	text, err := key.Open(previewPlace(consultationID), r.PreviewSealed)
+	if err != nil {
+		return Preview{}, false, err
+	}
+	p = Preview{ConsultationID: consultationID, Text: string(text), SubmittedAt: r.SubmittedAt}
+	if r.CorrectedAt != nil {
+		p.SubmittedAt = *r.CorrectedAt
+	}
+	return p, true, nil
+}
+
+// Draft is what a lawyer has written of a note so far. Unlike a note it can be read again, so it is deleted with the end of
+// its writing.
+type Draft struct {
+	Note, Preview string // as they were typed; at most [MaxNote] code points each
+	SavedAt       time.Time
+}
+
+// ErrDraftChanged refuses a text that was written over another draft than the one that is kept.
+var ErrDraftChanged = errors.New("another draft was kept since")
+
+// AnyVersion stands for whatever is kept.
+const AnyVersion = ""
+
+// Version names a draft among those that were kept of its note.
+func (d Draft) Version() string {
+	if d.SavedAt.IsZero() {
+		return "0"
+	}
+	return strconv.FormatInt(d.SavedAt.UnixMicro(), 10)
+}
+
+// over tells whether a text that was written over a version may replace d: nothing is lost then.
+func (d Draft) over(version, note, preview string) bool {
+	return version == AnyVersion || version == d.Version() || note == d.Note && preview == d.Preview
+}
+
+// DraftLife is how long a draft is kept at most: longer than any note may take.
+const DraftLife = 8 * 24 * time.Hour
+
+// SaveDraft keeps the lawyer's draft of a consultation's note in place of that version, or fails with [ErrDraftChanged]. Texts that are
+// no plain text or too long are [ErrInvalid]; empty ones are not. The caller holds the consultation's row lock and knows that it is his.
+func (s *Service) SaveDraft(ctx context.Context, tx postgres.Tx, consultationID, clientID, lawyerID string, d Draft, version string) error {
+	for what, text := range map[string]string{"note": d.Note, "preview": d.Preview} {
+		if err := plain(what, text, MaxNote); err != nil {
+			return err
+		}
+	}
+	key, err := s.keys.ForWriting(ctx, tx, clientID, nil)
+	if err != nil {
+		return err
+	}
+	before, err := s.checkDraft(ctx, tx, consultationID, lawyerID, version, d.Note, d.Preview)
+	if err != nil {
+		return err
+	}
+	r := draftRow{ConsultationID: consultationID, LawyerID: lawyerID, SavedAt: tx.Now}
+	if !r.SavedAt.After(before.SavedAt) { // a transaction that began earlier and had to wait: no two drafts share a version
+		r.SavedAt = before.SavedAt.Add(time.Microsecond)
+	}
+	if r.NoteSealed, err = key.Seal(draftPlace(consultationID), []byte(d.Note)); err != nil {
+		return err
+	}
+	if r.PreviewSealed, err = key.Seal(draftPreviewPlace(consultationID), []byte(d.Preview)); err != nil {
+		return err
+	}
+	return upsertDraft(ctx, tx, r)
+}
+
+// checkDraft returns the draft that is kept, or [ErrDraftChanged].
+func (s *Service) checkDraft(ctx context.Context, tx postgres.Tx, consultationID, lawyerID, version, note, preview string) (Draft, error) {
+	d, _, err := s.Draft(ctx, tx, consultationID, lawyerID)
+	if err == nil && !d.over(version, note, preview) {
+		err = ErrDraftChanged
+	}
+	return d, err
+}
+
+// Draft returns the lawyer's draft of a consultation's note, if there is one.
+func (s *Service) Draft(ctx context.Context, tx postgres.Tx, consultationID, lawyerID string) (d Draft, found bool, err error) {
+	r, found, err := findDraft(ctx, tx, consultationID, lawyerID)
+	if err != nil || !found {
+		return Draft{}, false, err
+	}
+	key, err := s.keys.Of(r.ClientID, r.KeySealed)
+	if err != nil {
+		return Draft{}, false, err
+	}
+	text, err := key.Open(draftPlace(consultationID), r.Row.NoteSealed)
+	if err != nil {
+		return Draft{}, false, err
+	}
+	preview, err := key.Open(draftPreviewPlace(consultationID), r.Row.PreviewSealed)
+	return Draft{Note: string(text), Preview: string(preview), SavedAt: r.Row.SavedAt}, err == nil, err
+}
+
+// DropDraft deletes the draft of a consultation's note, if there is one.
+func (s *Service) DropDraft(ctx context.Context, tx postgres.Tx, consultationID string) error {
+	return deleteDraft(ctx, tx, consultationID)
+}
+
+// PurgeDrafts deletes drafts older than [DraftLife], and returns how many.
+func (s *Service) PurgeDrafts(ctx context.Context, tx postgres.Tx) (int, error) {
+	return purgeDrafts(ctx, tx, tx.Now.Add(-DraftLife))
+}
+
+// Erase destroys the notes and previews of consultations; what is left says only that there was a note, and it cannot
+// be corrected any more.
+func (s *Service) Erase(ctx context.Context, tx postgres.Tx, consultationIDs []string) error {
+	if len(consultationIDs) == 0 {
+		return nil
+	}
+	return erase(ctx, tx, consultationIDs)
+}
+
+func notePlace(consultationID string) string         { return "note.text:" + consultationID }
+func digestPlace(consultationID string) string       { return "note.digest:" + consultationID }
+func previewPlace(consultationID string) string      { return "note.preview:" + consultationID }
+func draftPlace(consultationID string) string        { return "note.draft:" + consultationID }
+func draftPreviewPlace(consultationID string) string { return "note.draft_preview:" + consultationID }

@@ -1,0 +1,94 @@
+package operator
+
+import (
+	"context"
+	"errors"
+
+	"partnerd/internal/base/money"
+	"partnerd/internal/domain/application"
+	"partnerd/internal/domain/consultation"
+	"partnerd/internal/domain/lawyer"
+	"partnerd/internal/domain/matching"
+	"partnerd/internal/domain/telephony"
+	"partnerd/internal/domain/wallet"
+	"partnerd/internal/domain/webhook"
+	"partnerd/internal/infra/audit"
+	"partnerd/internal/infra/postgres"
+)
+
+// Case is a consultation with everything that happened to it. What the client wrote, the note with its preview, and numbers are
+// no part of it.
+type Case struct {
+	consultation.Consultation
+	Application application.Application
+	Lawyers     map[string]lawyer.Lawyer // whoever was offered it
+	Withdrawal  *consultation.Withdrawal
+	Proposed    money.Cents // what goes back when nobody says how much; 0 unless a withdrawal was declared
+	Offers      []matching.Chapter
+	Calls       []telephony.Told
+	Deliveries  []webhook.Delivery // of its events, the newest first
+	Money       []wallet.Transaction
+	Proposals   []Proposal
+	Audit       []audit.Entry // the newest first
+}
+
+// caseLimit bounds each list of a case. A consultation that goes the longest way has some thirty events.
+const caseLimit = 100
+
+// Case returns a consultation with its history. Problem: NOT_FOUND.
+func (s *Service) Case(ctx context.Context, consultationID string) (c Case, err error) {
+	tx := s.DB.Read()
+	if c.Consultation, err = s.Consultations.Peek(ctx, tx, consultationID); err != nil {
+		return c, err
+	}
+	if c.Application, err = s.Applications.Get(ctx, tx, c.ApplicationID); err != nil {
+		return c, err
+	}
+	if w, declared, err := s.Consultations.Withdrawn(ctx, tx, c.ID); err != nil {
+		return c, err
+	} else if declared {
+		c.Withdrawal, c.Proposed = &w, consultation.WithdrawalRefund(c.Consultation, w)
+	}
+	if err := s.happened(ctx, tx, &c); err != nil {
+		return c, err
+	}
+	c.Lawyers = map[string]lawyer.Lawyer{}
+	for _, o := range c.Offers {
+		if err := s.addLawyer(ctx, tx, &c, o.LawyerID); err != nil {
+			return c, err
+		}
+	}
+	return c, s.addLawyer(ctx, tx, &c, c.LawyerID)
+}
+
+func (s *Service) addLawyer(ctx context.Context, tx postgres.Tx, c *Case, lawyerID string) error {
+	if _, known := c.Lawyers[lawyerID]; known || lawyerID == "" {
+		return nil
+	}
+	l, err := s.Lawyers.Get(ctx, tx, lawyerID)
+	if errors.Is(err, lawyer.ErrNotFound) {
+		return nil
+	}
+	c.Lawyers[lawyerID] = l
+	return err
+}
+
+func (s *Service) happened(ctx context.Context, tx postgres.Tx, c *Case) (err error) {
+	if c.Offers, err = s.Matching.Story(ctx, tx, c.ID); err != nil {
+		return err
+	}
+	if c.Calls, err = s.Telephony.History(ctx, tx, c.ID); err != nil {
+		return err
+	}
+	if c.Deliveries, _, err = s.Webhooks.Deliveries(ctx, tx, c.ApplicationID, webhook.DeliveryFilter{ConsultationID: c.ID, Limit: caseLimit}); err != nil {
+		return err
+	}
+	if c.Money, err = s.Wallet.OfConsultation(ctx, tx, c.ID); err != nil {
+		return err
+	}
+	if c.Proposals, err = s.ProposalsFor(ctx, tx, c.ID); err != nil {
+		return err
+	}
+	c.Audit, err = audit.List(ctx, tx, c.ID, 0, caseLimit)
+	return err
+}

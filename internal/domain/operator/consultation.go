@@ -1,0 +1,83 @@
+package operator
+
+import (
+	"context"
+
+	"partnerd/internal/base/money"
+	"partnerd/internal/domain/consultation"
+	"partnerd/internal/infra/postgres"
+)
+
+// CancelConsultation cancels a consultation whose call has not started, with the money back (X13). Problems: NOT_FOUND,
+// NOT_CANCELLABLE.
+func (s *Service) CancelConsultation(ctx context.Context, by Act, consultationID string) (c consultation.Consultation, err error) {
+	err = s.DB.InTx(ctx, func(tx postgres.Tx) error {
+		if c, err = s.Consultations.CancelForOperator(ctx, tx, consultationID); err != nil {
+			return err
+		}
+		return by.Record(ctx, tx, "consultation.cancel", consultationID, nil)
+	})
+	return c, err
+}
+
+// CloseConsultation closes a consultation whose call has ended without a note, with the money back (X12). See
+// [consultation.Service.Close].
+func (s *Service) CloseConsultation(ctx context.Context, by Act, consultationID string, why consultation.Reason) (c consultation.Consultation, err error) {
+	err = s.DB.InTx(ctx, func(tx postgres.Tx) error {
+		if c, err = s.Consultations.Close(ctx, tx, consultationID, why); err != nil {
+			return err
+		}
+		return by.Record(ctx, tx, "consultation.close", consultationID, map[string]any{"why": why})
+	})
+	return c, err
+}
+
+// AssignByHand offers a waiting consultation to a lawyer whom an operator chose. See [consultation.Service.AssignByHand].
+func (s *Service) AssignByHand(ctx context.Context, by Act, consultationID, lawyerID string) error {
+	return s.DB.InTx(ctx, func(tx postgres.Tx) error {
+		if err := s.Consultations.AssignByHand(ctx, tx, consultationID, lawyerID); err != nil {
+			return err
+		}
+		return by.Record(ctx, tx, "consultation.assign", consultationID, map[string]any{"lawyer": lawyerID})
+	})
+}
+
+// RefundConsultation gives a completed consultation's money back, once, all or in part (X15). Without an amount it is what a
+// withdrawal that was declared during the call leaves to be given back ([consultation.WithdrawalRefund]); [ErrNoAmount] when
+// there was none. It returns [ErrErased] or NOT_FOUND; see [consultation.Service.Refund].
+func (s *Service) RefundConsultation(ctx context.Context, by Act, consultationID string, amount money.Cents) (c consultation.Consultation, err error) {
+	err = s.DB.InTx(ctx, func(tx postgres.Tx) error {
+		cents := amount
+		if cents == 0 {
+			if cents, err = s.Consultations.ProposeRefund(ctx, tx, consultationID); err != nil {
+				return err
+			}
+		}
+		if cents <= 0 {
+			return ErrNoAmount
+		}
+		before, err := s.Consultations.Peek(ctx, tx, consultationID)
+		if err != nil {
+			return err
+		}
+		if err := s.holder(ctx, tx, before.ClientID); err != nil {
+			return err
+		}
+		if c, err = s.Consultations.Refund(ctx, tx, consultationID, cents); err != nil {
+			return err
+		}
+		return by.Record(ctx, tx, "consultation.refund", consultationID, map[string]any{"amountCents": cents, "proposed": amount == 0})
+	})
+	return c, err
+}
+
+// AskForCorrection writes to the lawyer that his note should be looked at again; see [consultation.Service.AskForCorrection].
+func (s *Service) AskForCorrection(ctx context.Context, by Act, consultationID string) error {
+	return s.DB.InTx(ctx, func(tx postgres.Tx) error {
+		c, err := s.Consultations.AskForCorrection(ctx, tx, consultationID)
+		if err != nil {
+			return err
+		}
+		return by.Record(ctx, tx, "consultation.ask_correction", consultationID, map[string]any{"lawyer": c.LawyerID})
+	})
+}

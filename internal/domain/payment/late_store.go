@@ -1,0 +1,23 @@
+package payment
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"gorm.io/gorm"
+
+	"partnerd/internal/infra/postgres"
+)
+
+// OldestDue returns since when the refund has been due that has waited longest for an attempt; nil when none waits.
+func OldestDue(ctx context.Context, tx postgres.Tx) (since *time.Time, err error) {
+	list, err := gorm.G[refundRow](tx.Gorm(ctx)).Select("next_at").Where("state = ? AND next_at <= ?", refundPending, tx.Now).Order("next_at").Limit(1).Find(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("read the oldest refund: %w", err)
+	}
+	if len(list) > 0 {
+		since = &list[0].NextAt
+	}
+	return since, nil
+}

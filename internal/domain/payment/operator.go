@@ -1,0 +1,75 @@
+package payment
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"partnerd/internal/base/money"
+	"partnerd/internal/infra/postgres"
+)
+
+// Incident is a notice that a person has to look into.
+type Incident struct {
+	Provider, NoticeID string
+	SessionID          string // as the provider says; there may be no such session
+	PaymentRef         string // the provider's payment; may be empty
+	Amount             money.Cents
+	Currency           string
+	Outcome            Outcome
+	Taken, Uncovered   money.Cents // of the session's disputes and refunds at the provider: what the wallet gave, and what it did not have
+	ReceivedAt         time.Time
+}
+
+// UnderWay tells whether a payment of the client is under way: a top-up that may still be paid, or one that is being paid
+// back.
+func (s *Service) UnderWay(ctx context.Context, tx postgres.Tx, clientID string) (bool, error) {
+	some, err := underWay(ctx, tx, clientID)
+	if err != nil {
+		return false, fmt.Errorf("look for payments under way: %w", err)
+	}
+	return some, nil
+}
+
+// OpenTopUp is a top-up that may still be paid.
+type OpenTopUp struct {
+	Session
+	Pending bool // it was paid, and its money is on the way: it cannot be cancelled
+}
+
+// OpenTopUps lists the client's top-ups that may still be paid, newest first.
+func (s *Service) OpenTopUps(ctx context.Context, tx postgres.Tx, clientID string) ([]OpenTopUp, error) {
+	list, err := openTopUps(ctx, tx, clientID)
+	if err != nil {
+		return nil, fmt.Errorf("list open top-ups: %w", err)
+	}
+	return list, nil
+}
+
+// Incidents lists the newest incidents first.
+func (s *Service) Incidents(ctx context.Context, tx postgres.Tx, limit int) ([]Incident, error) {
+	list, err := incidents(ctx, tx, limit)
+	if err != nil {
+		return nil, fmt.Errorf("list payment incidents: %w", err)
+	}
+	return list, nil
+}
+
+// RefundState is a refund that has not reached its source.
+type RefundState struct {
+	ID, TopUpID string
+	Amount      money.Cents
+	State       string // PENDING or FAILED
+	Attempts    int
+	LastError   string // English
+	CreatedAt   time.Time
+}
+
+// OpenRefunds lists refunds that are on their way or were refused, newest first.
+func (s *Service) OpenRefunds(ctx context.Context, tx postgres.Tx, limit int) ([]RefundState, error) {
+	list, err := openRefunds(ctx, tx, limit)
+	if err != nil {
+		return nil, fmt.Errorf("list refunds: %w", err)
+	}
+	return list, nil
+}

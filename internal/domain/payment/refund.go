@@ -1,0 +1,224 @@
+package payment
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"partnerd/internal/base/id"
+	"partnerd/internal/base/money"
+	"partnerd/internal/infra/audit"
+	"partnerd/internal/infra/postgres"
+)
+
+// RefundDays is for how many days after the day of the payment an unused top-up can be withdrawn from.
+const RefundDays = 14
+
+// What refuses a refund.
+var (
+	ErrNothingToRefund = errors.New("no unused top-up of the last 14 days covers this refund") // spent, sent back already, or too long ago
+	ErrUnknownTopUp    = errors.New("the client has paid no such top-up")
+	ErrRefundAmount    = errors.New("the amount of a refund must be positive")
+)
+
+// RefundCommand asks to send unused top-ups back to where they came from.
+type RefundCommand struct {
+	ClientID string
+	TopUpID  string      // one session; empty: every one that qualifies
+	Amount   money.Cents // of that session, or of all together, newest first; 0: all that is unused
+	AnyAge   bool        // also of top-ups that were paid longer than [RefundDays] ago
+	Actor    string      // who asks, for the audit
+	Reason   string
+	Entry    string // identifier of the audit entry, for whoever must not refund twice; empty: a new one
+}
+
+// RefundPart is what goes back of one top-up.
+type RefundPart struct {
+	ID, TopUpID string
+	Amount      money.Cents
+}
+
+// topUp is a paid session with what is on its way back, or was taken back by its payer's bank.
+type topUp struct {
+	ID               string
+	Amount, Refunded money.Cents
+	PaidAt           time.Time
+}
+
+// refundableUntil is the end of the last day.
+func refundableUntil(paid time.Time) time.Time {
+	paid = paid.UTC()
+	return time.Date(paid.Year(), paid.Month(), paid.Day()+RefundDays+1, 0, 0, 0, 0, time.UTC)
+}
+
+// unused divides the available money among top-ups, newest first: what was spent is taken to be the oldest money. Only
+// those that can still be withdrawn from are returned, with anyAge all. A movement that is not a top-up belongs to none of them.
+func unused(newestFirst []topUp, available money.Cents, now time.Time, anyAge bool) (parts []RefundPart) {
+	for _, t := range newestFirst {
+		left := min(t.Amount-t.Refunded, available)
+		if left <= 0 {
+			continue
+		}
+		available -= left
+		if anyAge || now.Before(refundableUntil(t.PaidAt)) {
+			parts = append(parts, RefundPart{TopUpID: t.ID, Amount: left})
+		}
+	}
+	return parts
+}
+
+// choose takes what a command asks for out of what is unused.
+func choose(c RefundCommand, parts []RefundPart) ([]RefundPart, error) {
+	left := c.Amount
+	var chosen []RefundPart
+	for _, p := range parts {
+		if c.TopUpID != "" && p.TopUpID != c.TopUpID {
+			continue
+		}
+		if c.Amount > 0 {
+			p.Amount = min(p.Amount, left)
+			left -= p.Amount
+		}
+		if p.Amount > 0 {
+			chosen = append(chosen, p)
+		}
+	}
+	if len(chosen) == 0 || c.Amount > 0 && left > 0 || c.Amount < 0 {
+		return nil, ErrNothingToRefund
+	}
+	return chosen, nil
+}
+
+// Refund takes unused top-ups out of the wallet and puts them on their way back to their source; [Service.SendRefunds]
+// asks the provider. ErrNothingToRefund, ErrUnknownTopUp, ErrRefundAmount.
+func (s *Service) Refund(ctx context.Context, tx postgres.Tx, c RefundCommand) ([]RefundPart, error) {
+	if c.Amount < 0 {
+		return nil, ErrRefundAmount
+	}
+	paid, err := lockPaid(ctx, tx, c.ClientID)
+	if err != nil {
+		return nil, fmt.Errorf("read top-ups: %w", err)
+	}
+	if c.TopUpID != "" && !slices.ContainsFunc(paid, func(t topUp) bool { return t.ID == c.TopUpID }) {
+		return nil, ErrUnknownTopUp
+	}
+	b, err := s.wallet.Balance(ctx, tx, c.ClientID)
+	if err != nil {
+		return nil, err
+	}
+	parts, err := choose(c, unused(paid, b.Available, tx.Now, c.AnyAge))
+	if err != nil {
+		return nil, err
+	}
+	return s.sendBack(ctx, tx, c, parts)
+}
+
+// Returnable is how much of the client's available money came from top-ups of any age, and can be sent back to its source.
+func (s *Service) Returnable(ctx context.Context, tx postgres.Tx, clientID string) (money.Cents, error) {
+	return s.unused(ctx, tx, clientID, true)
+}
+
+// Withdrawable is how much [Service.Refund] sends back when the client withdraws from recent top-ups.
+func (s *Service) Withdrawable(ctx context.Context, tx postgres.Tx, clientID string) (money.Cents, error) {
+	return s.unused(ctx, tx, clientID, false)
+}
+
+func (s *Service) unused(ctx context.Context, tx postgres.Tx, clientID string, anyAge bool) (sum money.Cents, err error) {
+	paid, err := paidTopUps(ctx, tx, clientID)
+	if err != nil {
+		return 0, fmt.Errorf("read top-ups: %w", err)
+	}
+	b, err := s.wallet.Balance(ctx, tx, clientID)
+	if err != nil {
+		return 0, err
+	}
+	for _, p := range unused(paid, b.Available, tx.Now, anyAge) {
+		sum += p.Amount
+	}
+	return sum, nil
+}
+
+// Return is money that has left the wallet on its way back to its source.
+type Return struct {
+	Amount money.Cents
+	Failed bool // it was refused there: a person has to look
+	Since  time.Time
+}
+
+// Returning lists what of the client's money has not reached its source, newest first.
+func (s *Service) Returning(ctx context.Context, tx postgres.Tx, clientID string) ([]Return, error) {
+	list, err := returning(ctx, tx, clientID)
+	if err != nil {
+		return nil, fmt.Errorf("list money on its way back: %w", err)
+	}
+	return list, nil
+}
+
+// sendBack takes the parts out of the wallet, which has them, and puts them on their way.
+func (s *Service) sendBack(ctx context.Context, tx postgres.Tx, c RefundCommand, parts []RefundPart) ([]RefundPart, error) {
+	for i := range parts {
+		parts[i].ID = tx.NewID(id.TopUpRefund)
+		if err := insertRefund(ctx, tx, c, parts[i]); err != nil {
+			return nil, fmt.Errorf("insert refund: %w", err)
+		}
+		if err := s.wallet.Withdraw(ctx, tx, c.ClientID, parts[i].TopUpID, parts[i].Amount); err != nil {
+			return nil, err
+		}
+	}
+	return parts, audit.Record(ctx, tx, audit.Entry{ID: c.Entry, Actor: c.Actor, Action: "wallet.refund", Subject: c.ClientID, Reason: c.Reason, Details: parts})
+}
+
+// RefundEvery is how often to call [Service.SendRefunds].
+const RefundEvery = 10 * time.Second
+
+const (
+	refundBatch = 3
+	refundLease = 2 * time.Minute // more than a batch can take; a second attempt would do no harm, as it has the same key
+)
+
+// SendRefunds makes one attempt for each due refund and returns how many there were. Any number of processes may do so at
+// once.
+func (s *Service) SendRefunds(ctx context.Context) (sent int, err error) {
+	for {
+		due, err := claimRefunds(ctx, s.db.Read(), refundBatch, refundLease)
+		if err != nil {
+			return sent, fmt.Errorf("claim refunds: %w", err)
+		}
+		for _, r := range due {
+			if err := s.sendRefund(ctx, s.db.Read(), r); err != nil {
+				return sent, err
+			}
+			sent++
+		}
+		if len(due) < refundBatch || ctx.Err() != nil {
+			return sent, nil
+		}
+	}
+}
+
+func (s *Service) sendRefund(ctx context.Context, tx postgres.Tx, r dueRefund) error {
+	p := s.provider(r.Provider)
+	if p == nil {
+		s.log.WarnContext(ctx, "refund of a top-up waits for its provider to be configured", "refund", r.ID, "topup", r.TopUpID, "provider", r.Provider)
+		return postponeRefund(ctx, tx, r.ID, "the provider "+r.Provider+" is not configured", refundPause(r.Attempts))
+	}
+	ref, err := p.Refund(ctx, RefundRequest{ID: r.ID, PaymentRef: r.PaymentRef, TopUpID: r.TopUpID, Amount: r.AmountCents, Again: r.Attempts > 1})
+	switch {
+	case ctx.Err() != nil:
+		return nil // the lease brings it back
+	case errors.Is(err, ErrRefused):
+		s.log.ErrorContext(ctx, "refund of a top-up refused", "refund", r.ID, "topup", r.TopUpID, "error", err)
+		return endRefund(ctx, tx, r.ID, refundFailed, "", err.Error())
+	case err != nil:
+		s.log.WarnContext(ctx, "refund of a top-up will be tried again", "refund", r.ID, "attempt", r.Attempts, "error", err)
+		return postponeRefund(ctx, tx, r.ID, err.Error(), refundPause(r.Attempts))
+	}
+	return endRefund(ctx, tx, r.ID, refundSent, ref, "")
+}
+
+// refundPause is the time before the next attempt: 10 s, 20 s, 40 s … up to an hour.
+func refundPause(attempts int) time.Duration {
+	return min(10*time.Second<<min(max(attempts-1, 0), 10), time.Hour)
+}

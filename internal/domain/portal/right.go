@@ -1,0 +1,22 @@
+package portal
+
+import (
+	"slices"
+	"time"
+
+	"partnerd/internal/infra/postgres"
+)
+
+// Right is what an act of a person rests on until it commits: they are a member of the application, in a role that may do
+// what needs that role.
+type Right struct {
+	Caller Caller
+	Need   Role
+}
+
+// Premise implements [postgres.Rests]. It fails with [ErrForbidden].
+func (r Right) Premise(time.Time) (postgres.Premise, bool) {
+	roles := postgres.Array[Role](slices.DeleteFunc(Roles(), func(has Role) bool { return !has.May(r.Need) }))
+	args := []any{r.Caller.ApplicationID, r.Caller.StaffID, roles}
+	return postgres.Premise{Statement: mayMemberSQL, Args: args, Otherwise: ErrForbidden}, true
+}

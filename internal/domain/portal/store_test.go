@@ -1,0 +1,12 @@
+package portal
+
+import (
+	"testing"
+
+	"partnerd/internal/dev/dbtest"
+)
+
+func TestModelsAreTheTables(t *testing.T) {
+	t.Parallel()
+	dbtest.Models(t, memberRow{}, linkRow{})
+}

@@ -1,0 +1,158 @@
+package privacy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"partnerd/internal/base/clock"
+	"partnerd/internal/base/money"
+	"partnerd/internal/domain/account"
+	"partnerd/internal/infra/postgres"
+)
+
+// Kind is what stands in the way of an erasure.
+type Kind string
+
+// The kinds. The pages have a way out of each: see outs in package web.
+const (
+	TakeBack          Kind = "takeback"  // an earlier e-mail address can take the account back
+	OpenConsultations Kind = "open"      // consultations have not come to an end
+	MoneyLeft         Kind = "money"     // money is in the wallet
+	TopUpOpen         Kind = "topup"     // a top-up may still be paid, or its money is on the way
+	MoneyReturning    Kind = "returning" // money is on its way back to its source
+	MoneyProposed     Kind = "proposed"  // an operator has proposed to give or take money, and nobody has decided
+)
+
+// Kinds are all of them, in the order in which they are told.
+var Kinds = []Kind{TakeBack, OpenConsultations, MoneyLeft, TopUpOpen, MoneyReturning, MoneyProposed}
+
+// said is each kind in English, for operators.
+var said = map[Kind]string{
+	TakeBack: "an earlier e-mail address can take the account back", OpenConsultations: "consultations are open",
+	MoneyLeft: "money is left in the wallet", TopUpOpen: "a top-up is under way", MoneyReturning: "money is on its way back to its source",
+	MoneyProposed: "a proposal about money is open",
+}
+
+// Obstacle is one thing that stands in the way of an erasure.
+type Obstacle struct {
+	Kind       Kind
+	Until      time.Time   // of TakeBack: when it ends by itself
+	Amount     money.Cents // of MoneyLeft and MoneyReturning
+	Returnable money.Cents // of MoneyLeft: what came from top-ups and can be sent back to its source
+}
+
+// Refused says that a client cannot be erased now, with everything that stands in the way.
+type Refused []Obstacle
+
+// Error implements error, in English.
+func (r Refused) Error() string {
+	all := make([]string, len(r))
+	for i, o := range r {
+		all[i] = said[o.Kind]
+		if !o.Until.IsZero() {
+			all[i] += " until " + clock.Format(o.Until)
+		}
+	}
+	return strings.Join(all, "; ")
+}
+
+// Has tells whether an obstacle of that kind is among them.
+func (r Refused) Has(k Kind) bool {
+	for _, o := range r {
+		if o.Kind == k {
+			return true
+		}
+	}
+	return false
+}
+
+// Obstacles returns everything that stands in the way of erasing the client now, in the order of [Kinds].
+func (s *Service) Obstacles(ctx context.Context, tx postgres.Tx, clientID string) (all Refused, err error) {
+	for _, look := range []func(context.Context, postgres.Tx, string) (Refused, error){s.takeBack, s.ofConsultationsAndMoney, s.ofPayments, s.ofProposals} {
+		some, err := look(ctx, tx, clientID)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, some...)
+	}
+	return all, nil
+}
+
+func (s *Service) takeBack(ctx context.Context, tx postgres.Tx, clientID string) (Refused, error) {
+	err := s.deps.Accounts.TakeBackOpen(ctx, tx, clientID)
+	var open account.TakeBackError
+	if errors.As(err, &open) {
+		return Refused{{Kind: TakeBack, Until: open.Until}}, nil
+	}
+	return nil, err
+}
+
+// ofConsultationsAndMoney says nothing of money that an open consultation holds: it is free when that ends.
+func (s *Service) ofConsultationsAndMoney(ctx context.Context, tx postgres.Tx, clientID string) (all Refused, err error) {
+	open, err := s.deps.Consultations.OpenOf(ctx, tx, clientID)
+	if err != nil {
+		return nil, err
+	}
+	if open > 0 {
+		all = append(all, Obstacle{Kind: OpenConsultations})
+	}
+	b, err := s.deps.Wallet.Balance(ctx, tx, clientID)
+	if err != nil {
+		return nil, err
+	}
+	if b.Available == 0 && (open > 0 || b.Balance == 0 && b.Held == 0) {
+		return all, nil
+	}
+	returnable, err := s.deps.Payments.Returnable(ctx, tx, clientID)
+	if err != nil {
+		return nil, err
+	}
+	return append(all, Obstacle{Kind: MoneyLeft, Amount: b.Available, Returnable: returnable}), nil
+}
+
+func (s *Service) ofPayments(ctx context.Context, tx postgres.Tx, clientID string) (all Refused, err error) {
+	topUps, err := s.deps.Payments.OpenTopUps(ctx, tx, clientID)
+	if err != nil {
+		return nil, err
+	}
+	if len(topUps) > 0 {
+		all = append(all, Obstacle{Kind: TopUpOpen})
+	}
+	refunds, err := s.deps.Payments.Returning(ctx, tx, clientID)
+	if err != nil {
+		return nil, err
+	}
+	var sum money.Cents
+	for _, r := range refunds {
+		if !r.Failed {
+			sum += r.Amount
+		}
+	}
+	if sum > 0 {
+		all = append(all, Obstacle{Kind: MoneyReturning, Amount: sum})
+	}
+	return all, nil
+}
+
+func (s *Service) ofProposals(ctx context.Context, tx postgres.Tx, clientID string) (Refused, error) {
+	open, err := s.deps.Proposals.OpenFor(ctx, tx, clientID)
+	if err != nil || !open {
+		return nil, err
+	}
+	return Refused{{Kind: MoneyProposed}}, nil
+}
+
+// refusal is nil when nothing stands in the way.
+func (s *Service) refusal(ctx context.Context, tx postgres.Tx, clientID string) error {
+	all, err := s.Obstacles(ctx, tx, clientID)
+	if err != nil {
+		return fmt.Errorf("look for what is in the way of an erasure: %w", err)
+	}
+	if len(all) > 0 {
+		return all
+	}
+	return nil
+}

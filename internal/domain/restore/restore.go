@@ -1,0 +1,170 @@
+package restore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"partnerd/internal/base/problem"
+	"partnerd/internal/domain/account"
+	"partnerd/internal/domain/consultation"
+	"partnerd/internal/domain/oauth"
+	"partnerd/internal/domain/operator"
+	"partnerd/internal/domain/payment"
+	"partnerd/internal/domain/privacy"
+	"partnerd/internal/domain/staff"
+	"partnerd/internal/domain/webhook"
+	"partnerd/internal/infra/audit"
+	"partnerd/internal/infra/postgres"
+)
+
+// overlap covers transactions that began before the instant of the restore and ended after it: rows have the time of the beginning.
+const overlap = 5 * time.Minute
+
+// restored is the act of [Settle]; its subject is the instant.
+const restored = "deployment.restored"
+
+// maxActs bounds the list of acts by hand.
+const maxActs = 1000
+
+// Report is what was done, and what is left to people. All but the first five needs the lost database.
+type Report struct {
+	To            time.Time `json:"to"`
+	Consultations int       `json:"consultationsMovedOn"` // whose next event has a number that no partner has seen
+	Applications  int       `json:"applicationsMovedOn"`  // whose list of events goes on behind all positions that were given
+	SignedOut     int       `json:"signedOut"`            // sessions
+	Compared      bool      `json:"compared"`             // with the lost database
+
+	LinksEnded int       `json:"linksEnded"`
+	TokensKept int       `json:"tokensKept"` // refresh tokens that partners got after the instant, and that work
+	Erased     []string  `json:"erased"`     // clients
+	NotErased  []Refused `json:"notErased"`
+
+	Gone     []consultation.Gone `json:"gone"`
+	Repeated []string            `json:"repeated"` // consultations
+	Payments []payment.Missing   `json:"payments"`
+	Acts     []Done              `json:"acts"` // the newest first
+}
+
+// Refused is a client whose erasure has to wait, and why.
+type Refused struct {
+	ClientID string `json:"clientId"`
+	Why      string `json:"why"`
+}
+
+// Done is an act by hand that the restored database does not know.
+type Done struct {
+	At      time.Time `json:"at"`
+	Actor   string    `json:"actor"`
+	Action  string    `json:"action"`
+	Subject string    `json:"subject"`
+	Reason  string    `json:"reason"`
+}
+
+// later is what the lost database knows and the restored one does not.
+type later struct {
+	links         oauth.Later
+	consultations consultation.Later
+	erased        []string
+	payments      []payment.Missing
+	acts          []Done
+}
+
+// Settle prepares the database of db, which was restored to an instant, for the program. lost is the database as it was when it was lost,
+// or nil when there is none to be had. No program may run on db meanwhile.
+func Settle(ctx context.Context, db, lost *postgres.DB, erasures *privacy.Service, by operator.Act, to time.Time) (Report, error) {
+	var l later
+	if lost != nil {
+		var err error
+		if l, err = readLater(ctx, db.Read(), lost.Read(), to.Add(-overlap)); err != nil {
+			return Report{}, err
+		}
+	}
+	r := Report{To: to, Compared: lost != nil, Gone: l.consultations.Gone, Repeated: l.consultations.Repeated, Payments: l.payments, Acts: l.acts}
+	err := db.InTx(ctx, func(tx postgres.Tx) (err error) {
+		if r.Consultations, err = consultation.MoveOn(ctx, tx, l.consultations); err != nil {
+			return err
+		}
+		if r.Applications, err = webhook.MoveOn(ctx, tx); err != nil {
+			return err
+		}
+		clients, err := account.EndAllSessions(ctx, tx)
+		if err != nil {
+			return err
+		}
+		people, err := staff.EndAllSessions(ctx, tx)
+		if err != nil {
+			return err
+		}
+		r.SignedOut = clients + people
+		if r.LinksEnded, r.TokensKept, err = l.links.Apply(ctx, tx); err != nil {
+			return err
+		}
+		return by.Record(ctx, tx, restored, to.Format(time.RFC3339Nano), map[string]any{"compared": r.Compared,
+			"gone": len(r.Gone), "repeated": len(r.Repeated), "linksEnded": r.LinksEnded, "toErase": len(l.erased)})
+	})
+	if err != nil {
+		return Report{}, err
+	}
+	for _, clientID := range l.erased {
+		err := db.InTx(ctx, func(tx postgres.Tx) error {
+			if err := erasures.EraseAgain(ctx, tx, clientID); err != nil {
+				return err
+			}
+			return by.Record(ctx, tx, "client.erase_again", clientID, nil)
+		})
+		switch {
+		case err == nil:
+			r.Erased = append(r.Erased, clientID)
+		case errors.Is(err, problem.ErrNotFound): // made after the instant, or erased here too
+		case obstacle(err):
+			r.NotErased = append(r.NotErased, Refused{clientID, err.Error()})
+		default:
+			return Report{}, fmt.Errorf("erase %s again: %w", clientID, err)
+		}
+	}
+	return r, remember(ctx, db, by)
+}
+
+func obstacle(err error) bool {
+	var refused privacy.Refused
+	return errors.As(err, &refused)
+}
+
+func readLater(ctx context.Context, tx, lost postgres.Tx, since time.Time) (l later, err error) {
+	if l.links, err = oauth.ReadLater(ctx, lost, since); err != nil {
+		return l, err
+	}
+	if l.consultations, err = consultation.ReadLater(ctx, tx, lost, since); err != nil {
+		return l, err
+	}
+	if l.payments, err = payment.MissingSince(ctx, tx, lost, since); err != nil {
+		return l, err
+	}
+	if l.erased, err = account.ErasedSince(ctx, lost, since); err != nil {
+		return l, err
+	}
+	l.acts, err = actsSince(ctx, tx, lost, since)
+	return l, err
+}
+
+func actsSince(ctx context.Context, tx, lost postgres.Tx, since time.Time) (acts []Done, err error) {
+	entries, err := audit.List(ctx, lost, "", 0, maxActs)
+	if err != nil {
+		return nil, fmt.Errorf("of the lost database: %w", err)
+	}
+	for _, e := range entries {
+		if e.CreatedAt.Before(since) {
+			break
+		}
+		known, err := audit.Has(ctx, tx, e.ID)
+		if err != nil {
+			return nil, err
+		}
+		if !known {
+			acts = append(acts, Done{e.CreatedAt, e.Actor, e.Action, e.Subject, e.Reason})
+		}
+	}
+	return acts, nil
+}

@@ -1,0 +1,327 @@
+package staff
+
+import (
+	"context"
+	"errors"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"partnerd/internal/base/id"
+	"partnerd/internal/base/problem"
+	"partnerd/internal/base/seal"
+	"partnerd/internal/base/text"
+	"partnerd/internal/infra/mail"
+	"partnerd/internal/infra/passkey"
+	"partnerd/internal/infra/postgres"
+	"partnerd/internal/infra/queue"
+)
+
+// Lifetimes of the links that are mailed.
+const (
+	InvitationLifetime = 72 * time.Hour
+	ResetLifetime      = time.Hour
+)
+
+// Deps are what a [Service] works with.
+type Deps struct {
+	DB      *postgres.DB
+	Box     *seal.Box // seals the secrets of codes
+	Queue   *queue.Queue
+	Mail    *mail.Service
+	BaseURL string // absolute, without a trailing slash
+}
+
+// Service keeps the people who work here, and signs them in. Safe for concurrent use.
+type Service struct {
+	deps  Deps
+	texts text.Catalogue
+
+	passkeys *passkey.Ring
+}
+
+// New makes the service.
+func New(d Deps) (*Service, error) {
+	texts, err := text.Messages()
+	if err != nil {
+		return nil, err
+	}
+	s := &Service{deps: d, texts: texts}
+	if s.passkeys, err = passkey.NewRing(d.BaseURL, passkeyTables); err != nil {
+		return nil, err
+	}
+	queue.Handle(d.Queue, resetJob, s.mailReset)
+	return s, nil
+}
+
+// Invite adds a person and mails the link with which he chooses a password. It returns [ErrInvalid], or [ErrEmailTaken], after
+// which tx cannot go on. The link is for a sandbox to show, and for nobody else.
+func (s *Service) Invite(ctx context.Context, tx postgres.Tx, n NewPerson) (p Person, link string, err error) {
+	if n, err = checked(n); err != nil {
+		return Person{}, "", err
+	}
+	r := newRow(tx, n)
+	if err := insertPerson(ctx, tx, r); err != nil {
+		return Person{}, "", err
+	}
+	link, err = s.mailInvitation(ctx, tx, r, "staff.invitation", n.SentBy)
+	return r.person(), link, err
+}
+
+func newRow(tx postgres.Tx, n NewPerson) staffRow {
+	r := staffRow{ID: tx.NewID(id.Staff), Kind: n.Kind, LawyerID: n.LawyerID, Email: n.Email, Name: n.Name, Language: n.Language, Roles: n.Roles,
+		CreatedAt: tx.Now, UpdatedAt: tx.Now}
+	if r.Roles == nil {
+		r.Roles = postgres.Array[Role]{}
+	}
+	return r
+}
+
+// Reinvite ends everything with which a person signs in, password, codes, passkeys and sessions, and mails a new
+// invitation: for one who lost the second factor, whose invitation ran out, or who was disabled. It returns [ErrNotFound].
+// The link is as that of [Service.Invite], and sentBy as [NewPerson.SentBy].
+func (s *Service) Reinvite(ctx context.Context, tx postgres.Tx, staffID, sentBy string) (p Person, link string, err error) {
+	r, err := lockPerson(ctx, tx, staffID)
+	if err != nil {
+		return Person{}, "", err
+	}
+	r.PasswordHash, r.TOTPSealed, r.TOTPStep, r.TOTPConfirmedAt, r.DisabledAt = "", nil, 0, nil, nil
+	if err := update(ctx, tx, r.ID, r, "password_hash", "totp_sealed", "totp_step", "totp_confirmed_at", "disabled_at"); err != nil {
+		return Person{}, "", err
+	}
+	if err := s.endAll(ctx, tx, r.ID); err != nil {
+		return Person{}, "", err
+	}
+	link, err = s.mailInvitation(ctx, tx, r, "staff.invitation.again", sentBy)
+	return r.person(), link, err
+}
+
+// EndInvitations ends the open invitations that somebody sent to people of some kinds, and tells how many.
+func (s *Service) EndInvitations(ctx context.Context, tx postgres.Tx, sentBy string, kinds ...Kind) (int, error) {
+	return endSent(ctx, tx, sentBy, kinds)
+}
+
+// InvitationLasts tells whether an invitation of the person can still be used.
+func (s *Service) InvitationLasts(ctx context.Context, tx postgres.Tx, staffID string) (bool, error) {
+	return invitationLasts(ctx, tx, staffID)
+}
+
+// SetRoles replaces what an operator may do, from his next request on, and returns him as he was and as he is. It returns
+// [ErrNotFound], [ErrInvalid], or [ErrLastAdmin].
+func (s *Service) SetRoles(ctx context.Context, tx postgres.Tx, staffID string, roles []Role) (before, after Person, err error) {
+	if !slices.Contains(roles, Admin) {
+		if err := s.KeepAnAdmin(ctx, tx, staffID); err != nil {
+			return before, after, err
+		}
+	}
+	r, err := lockPerson(ctx, tx, staffID)
+	if err != nil {
+		return before, after, err
+	}
+	before = r.person()
+	var issues []problem.Issue
+	if r.Roles, issues = checkedRoles(r.Kind, roles); issues != nil {
+		return before, after, problem.Refuse(ErrInvalid, issues...)
+	}
+	return before, r.person(), update(ctx, tx, r.ID, r, "roles")
+}
+
+// KeepAnAdmin is [ErrLastAdmin] if no admin could sign in without this person: a person who is only invited may never come. Others who
+// take a right away at the same time wait, and see what is left then. It comes before the lock of the person.
+func (s *Service) KeepAnAdmin(ctx context.Context, tx postgres.Tx, staffID string) error {
+	admins, err := lockAdmins(ctx, tx)
+	if err != nil {
+		return err
+	}
+	if len(admins) == 1 && admins[0].ID == staffID {
+		return ErrLastAdmin
+	}
+	return nil
+}
+
+// Disable keeps a person out and ends his sessions and what was mailed to him. He comes back by [Service.Reinvite]. It returns
+// [ErrNotFound], or [ErrLastAdmin].
+func (s *Service) Disable(ctx context.Context, tx postgres.Tx, staffID string) (Person, error) {
+	if err := s.KeepAnAdmin(ctx, tx, staffID); err != nil {
+		return Person{}, err
+	}
+	r, err := lockPerson(ctx, tx, staffID)
+	if err != nil {
+		return Person{}, err
+	}
+	r.DisabledAt = &tx.Now
+	if err := update(ctx, tx, r.ID, r, "disabled_at"); err != nil {
+		return Person{}, err
+	}
+	return r.person(), s.endAll(ctx, tx, r.ID)
+}
+
+// endAll ends what opens a session besides the password and the codes, and all sessions. The person is locked.
+func (s *Service) endAll(ctx context.Context, tx postgres.Tx, staffID string) error {
+	if _, err := deleteSessions(ctx, tx, staffID, id.Digest{}); err != nil {
+		return err
+	}
+	if err := deleteRecoveryCodes(ctx, tx, staffID); err != nil {
+		return err
+	}
+	if err := s.passkeys.RemoveThose(ctx, tx, staffID, func(passkey.Passkey) bool { return true }); err != nil {
+		return err
+	}
+	return endLinks(ctx, tx, staffID)
+}
+
+// SetLanguage changes the language of a person's pages and mails. It returns [ErrInvalid].
+func (s *Service) SetLanguage(ctx context.Context, tx postgres.Tx, staffID, language string) error {
+	if !slices.Contains(text.Languages, language) {
+		return problem.Refuse(ErrInvalid, problem.Choice("language", language))
+	}
+	return update(ctx, tx, staffID, staffRow{Language: language}, "language")
+}
+
+// Get returns a person, or [ErrNotFound].
+func (s *Service) Get(ctx context.Context, tx postgres.Tx, staffID string) (Person, error) {
+	r, err := personByID(ctx, tx, staffID)
+	return r.person(), err
+}
+
+// ByEmail returns the person of an address, or [ErrNotFound].
+func (s *Service) ByEmail(ctx context.Context, tx postgres.Tx, email string) (Person, error) {
+	r, err := personByEmail(ctx, tx, strings.TrimSpace(email))
+	return r.person(), err
+}
+
+// Lock returns a person whom nobody else changes before tx ends, or [ErrNotFound].
+func (s *Service) Lock(ctx context.Context, tx postgres.Tx, staffID string) (Person, error) {
+	r, err := lockPerson(ctx, tx, staffID)
+	return r.person(), err
+}
+
+// OfLawyer returns the person that a lawyer is, or [ErrNotFound] for one who was never invited.
+func (s *Service) OfLawyer(ctx context.Context, tx postgres.Tx, lawyerID string) (Person, error) {
+	r, err := personByLawyer(ctx, tx, lawyerID)
+	return r.person(), err
+}
+
+// List returns the people of a kind, the first invited first.
+func (s *Service) List(ctx context.Context, tx postgres.Tx, kind Kind) ([]Person, error) {
+	rows, err := people(ctx, tx, kind)
+	if err != nil {
+		return nil, err
+	}
+	list := make([]Person, len(rows))
+	for i, r := range rows {
+		list[i] = r.person()
+	}
+	return list, nil
+}
+
+// mailInvitation mails a link in the wording of key, which names who sends it.
+func (s *Service) mailInvitation(ctx context.Context, tx postgres.Tx, r staffRow, key, sentBy string) (link string, err error) {
+	by, err := s.SenderOf(ctx, tx, sentBy, r.Language)
+	if err != nil {
+		return "", err
+	}
+	token := tx.NewSecret("lnk")
+	l := linkRow{TokenHash: id.DigestOf(token), Kind: kindInvite, StaffID: r.ID, SentBy: sentBy, ExpiresAt: tx.Now.Add(InvitationLifetime)}
+	if err := insertLink(ctx, tx, l); err != nil {
+		return "", err
+	}
+	link = s.link("/staff/invitation", token)
+	return link, s.send(ctx, tx, r, key, r.Name, by, link, l.ExpiresAt.Format(noticeTime))
+}
+
+// SenderOf is how a mail in a language names who invited somebody or changed something, given as the audit names them: a
+// person by name and proven address, the command line as our team.
+func (s *Service) SenderOf(ctx context.Context, tx postgres.Tx, sentBy, language string) (string, error) {
+	r, err := personByID(ctx, tx, sentBy)
+	if errors.Is(err, ErrNotFound) {
+		return s.texts.Get(language, "sender.team")
+	}
+	if err != nil {
+		return "", err
+	}
+	if name := text.Mailed(r.Name, ""); name != "" {
+		return name + " (" + r.Email + ")", nil
+	}
+	return r.Email, nil
+}
+
+func (s *Service) link(path, token string) string {
+	return s.deps.BaseURL + path + "?" + url.Values{"token": {token}}.Encode()
+}
+
+// send mails the wording of key in the person's language.
+func (s *Service) send(ctx context.Context, tx postgres.Tx, to staffRow, key string, args ...any) error {
+	subject, body, err := s.texts.Letter(to.Language, key, args...)
+	if err != nil {
+		return err
+	}
+	return s.deps.Mail.Send(ctx, tx, mail.Message{To: to.Email, Subject: subject, Text: body})
+}
+
+const noticeTime = "2006-01-02 15:04 UTC"
+
+// notify tells a person that something about the way to sign in changed.
+func (s *Service) notify(ctx context.Context, tx postgres.Tx, to staffRow, what string) error {
+	event, err := s.texts.Get(to.Language, "staff.notice."+what)
+	if err != nil {
+		return err
+	}
+	subject, err := s.texts.Get(to.Language, "notice.subject", event)
+	if err != nil {
+		return err
+	}
+	from, err := mail.OriginOf(ctx).Said(s.texts, to.Language)
+	if err != nil {
+		return err
+	}
+	at := tx.Now.Format(noticeTime) + ", " + from
+	body, err := s.texts.Get(to.Language, "staff.notice.text", to.Name, event, at, s.deps.BaseURL+"/staff/security")
+	if err != nil {
+		return err
+	}
+	return s.deps.Mail.Send(ctx, tx, mail.Message{To: to.Email, Subject: subject, Text: body})
+}
+
+// Told mails a person what was done to their account by somebody else, in the words of "staff.told.WHAT".
+func (s *Service) Told(ctx context.Context, tx postgres.Tx, to Person, what string, args ...any) error {
+	event, err := s.texts.Get(to.Language, "staff.told."+what, args...)
+	if err != nil {
+		return err
+	}
+	subject, body, err := s.texts.Letter(to.Language, "staff.told", to.Name, event, tx.Now.Format(noticeTime))
+	if err != nil {
+		return err
+	}
+	return s.deps.Mail.Send(ctx, tx, mail.Message{To: to.Email, Subject: subject, Text: body})
+}
+
+// Notice is something that a person is told by mail when it has been changed in his name.
+type Notice string
+
+// The notices about what other packages keep.
+const (
+	KeySet     Notice = "key.set"
+	KeyRemoved Notice = "key.removed"
+)
+
+// Tell mails a notice to the person of a session. Whoever ends the session or disables the person at this moment waits, or has done so
+// already: then it returns [ErrNoSession], and tx must be rolled back.
+func (s *Service) Tell(ctx context.Context, tx postgres.Tx, session Session, what Notice) error {
+	r, err := lockPerson(ctx, tx, session.Person.ID)
+	if err != nil {
+		return err
+	}
+	digest, ok := digestOf(session.ID)
+	if !ok {
+		return ErrNoSession
+	}
+	if _, err := sessionOf(ctx, tx, digest, true); err != nil {
+		return err
+	}
+	return s.notify(ctx, tx, r, string(what))
+}
+
+// Purge deletes links, challenges and sessions that are over.
+func (s *Service) Purge(ctx context.Context) (int, error) { return purge(ctx, s.deps.DB.Read()) }

@@ -1,0 +1,127 @@
+package staff
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"gorm.io/gorm"
+
+	"partnerd/internal/base/id"
+	"partnerd/internal/infra/postgres"
+)
+
+// sessionRow is a row of staff_sessions.
+type sessionRow struct {
+	TokenHash  id.Digest `gorm:"column:token_hash;primaryKey"`
+	StaffID    string    `gorm:"column:staff_id"`
+	Complete   bool      `gorm:"column:complete"`                       // false: the password was shown, the second factor was not
+	PasskeyID  string    `gorm:"column:passkey_id;serializer:zeronull"` // that opened it
+	LeaseEpoch int64     `gorm:"column:lease_epoch"`                    // of the duty that the lawyer began in it; 0 for none
+	UserAgent  string    `gorm:"column:user_agent"`                     // as its browser said, like the next; may be empty
+	Address    string    `gorm:"column:address"`
+	CreatedAt  time.Time `gorm:"column:created_at;autoCreateTime:false"`
+	LastUsedAt time.Time `gorm:"column:last_used_at"` // to the minute
+	ExpiresAt  time.Time `gorm:"column:expires_at"`
+}
+
+// TableName implements [schema.Tabler].
+func (sessionRow) TableName() string { return "staff_sessions" }
+
+// signedInRow is a session with its person.
+type signedInRow struct {
+	Row        staffRow `gorm:"embedded"`
+	LeaseEpoch int64
+	SignedInAt time.Time
+}
+
+// sessionLasts chooses the sessions s of people p that have not ended.
+const sessionLasts = "s.expires_at > ? AND p.disabled_at IS NULL AND (p.kind = 'LAWYER' OR s.last_used_at > ?)"
+
+const lasts = ` JOIN staff_sessions s ON s.staff_id = p.id WHERE s.token_hash = $1 AND s.complete AND s.expires_at > $2 AND p.disabled_at IS NULL`
+
+// What ends a session deletes it; that a lease is kept in it is no end.
+var (
+	lastsSQL = postgres.SQL(postgres.Atomic, `SELECT 1 FROM staff p`+lasts+` FOR KEY SHARE OF s`)
+	// The person is locked before the session, as by whoever keeps them out.
+	inSessionSQL = postgres.SQL(postgres.Atomic, `SELECT 1 FROM staff p`+lasts+` FOR NO KEY UPDATE OF p FOR KEY SHARE OF s`)
+	employedSQL  = postgres.SQL(postgres.Atomic, `SELECT 1 FROM lawyers l JOIN staff p ON p.lawyer_id = l.id`+lasts+`
+		AND l.suspended_at IS NULL FOR SHARE OF l FOR KEY SHARE OF s`)
+)
+
+func sessionOf(ctx context.Context, tx postgres.Tx, token id.Digest, complete bool) (signedInRow, error) {
+	var r signedInRow
+	err := tx.Gorm(ctx).Table("staff_sessions s").Joins("JOIN staff p ON p.id = s.staff_id").
+		Select(postgres.Columns[staffRow]("p")+", s.lease_epoch, s.created_at AS signed_in_at").
+		Where("s.token_hash = ? AND s.complete = ?", token, complete).Where(sessionLasts, tx.Now, tx.Now.Add(-IdleLifetime)).Take(&r).Error
+	if postgres.IsNotFound(err) {
+		return signedInRow{}, ErrNoSession
+	}
+	if err != nil {
+		return signedInRow{}, fmt.Errorf("read session: %w", err)
+	}
+	return r, nil
+}
+
+// touchSession notes that a session is used, at most once a minute.
+func touchSession(ctx context.Context, tx postgres.Tx, token id.Digest) error {
+	_, err := gorm.G[sessionRow](tx.Gorm(ctx)).Where("token_hash = ? AND last_used_at < ?", token, tx.Now.Add(-time.Minute)).Update(ctx, "last_used_at", tx.Now)
+	if err != nil {
+		return fmt.Errorf("touch session: %w", err)
+	}
+	return nil
+}
+
+func updateLease(ctx context.Context, tx postgres.Tx, token id.Digest, epoch int64) error {
+	n, err := gorm.G[sessionRow](tx.Gorm(ctx)).Where("token_hash = ? AND complete", token).Update(ctx, "lease_epoch", epoch)
+	if err != nil {
+		return fmt.Errorf("keep lease: %w", err)
+	}
+	if n == 0 {
+		return ErrNoSession
+	}
+	return nil
+}
+
+func insertSession(ctx context.Context, tx postgres.Tx, r sessionRow) error {
+	r.CreatedAt, r.LastUsedAt = tx.Now, tx.Now
+	if err := gorm.G[sessionRow](tx.Gorm(ctx)).Create(ctx, &r); err != nil {
+		return fmt.Errorf("insert session: %w", err)
+	}
+	return nil
+}
+
+// deleteSession tells whether there was one.
+func deleteSession(ctx context.Context, tx postgres.Tx, token id.Digest) (bool, error) {
+	n, err := gorm.G[sessionRow](tx.Gorm(ctx)).Where("token_hash = ?", token).Delete(ctx)
+	if err != nil {
+		return false, fmt.Errorf("delete session: %w", err)
+	}
+	return n == 1, nil
+}
+
+func deleteSessionOf(ctx context.Context, tx postgres.Tx, staffID string, session id.Digest) error {
+	if _, err := gorm.G[sessionRow](tx.Gorm(ctx)).Where("token_hash = ? AND staff_id = ?", session, staffID).Delete(ctx); err != nil {
+		return fmt.Errorf("delete session: %w", err)
+	}
+	return nil
+}
+
+// deleteSessions ends a person's sessions but one, and those whose second factor was never shown.
+func deleteSessions(ctx context.Context, tx postgres.Tx, staffID string, except id.Digest) (int, error) {
+	n, err := gorm.G[sessionRow](tx.Gorm(ctx)).Where("staff_id = ? AND token_hash <> ?", staffID, except).Delete(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("delete sessions: %w", err)
+	}
+	return n, nil
+}
+
+func listSessions(ctx context.Context, tx postgres.Tx, staffID string) (list []sessionRow, err error) {
+	err = tx.Gorm(ctx).Table("staff_sessions s").Joins("JOIN staff p ON p.id = s.staff_id").Select(postgres.Columns[sessionRow]("s")).
+		Where("s.staff_id = ? AND s.complete", staffID).Where(sessionLasts, tx.Now, tx.Now.Add(-IdleLifetime)).
+		Order("s.last_used_at DESC, s.created_at DESC").Limit(100).Find(&list).Error
+	if err != nil {
+		return nil, fmt.Errorf("list sessions: %w", err)
+	}
+	return list, nil
+}

@@ -1,0 +1,287 @@
+package staff
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
+
+	"partnerd/internal/base/id"
+	"partnerd/internal/base/problem"
+	"partnerd/internal/infra/postgres"
+)
+
+// staffRow is a row of staff.
+type staffRow struct {
+	ID              string               `gorm:"column:id;primaryKey"`
+	Kind            Kind                 `gorm:"column:kind"`
+	LawyerID        string               `gorm:"column:lawyer_id;serializer:zeronull"`
+	Email           string               `gorm:"column:email"` // of one person only, whatever the case
+	Name            string               `gorm:"column:name"`
+	Language        string               `gorm:"column:language"`
+	Roles           postgres.Array[Role] `gorm:"column:roles"`
+	PasswordHash    string               `gorm:"column:password_hash"` // empty until the invitation is used
+	TOTPSealed      []byte               `gorm:"column:totp_sealed"`   // secret of the codes; nil until one is confirmed
+	TOTPStep        int64                `gorm:"column:totp_step"`     // the last period of 30 s whose code was accepted, or that came before
+	TOTPConfirmedAt *time.Time           `gorm:"column:totp_confirmed_at"`
+	CreatedAt       time.Time            `gorm:"column:created_at;autoCreateTime:false"`
+	UpdatedAt       time.Time            `gorm:"column:updated_at;autoUpdateTime:false"`
+	DisabledAt      *time.Time           `gorm:"column:disabled_at"`
+}
+
+// TableName implements [schema.Tabler].
+func (staffRow) TableName() string { return "staff" }
+
+func (r staffRow) person() Person {
+	p := Person{ID: r.ID, Kind: r.Kind, LawyerID: r.LawyerID, Email: r.Email, Name: r.Name, Language: r.Language, Roles: r.Roles, State: Active,
+		SecondFactor: r.TOTPConfirmedAt != nil, CreatedAt: r.CreatedAt}
+	switch {
+	case r.DisabledAt != nil:
+		p.State = Disabled
+	case r.PasswordHash == "":
+		p.State = Invited
+	}
+	return p
+}
+
+func insertPerson(ctx context.Context, tx postgres.Tx, r staffRow) error {
+	err := gorm.G[staffRow](tx.Gorm(ctx)).Create(ctx, &r)
+	if postgres.IsUnique(err, "staff_email_key") {
+		return ErrEmailTaken
+	}
+	if postgres.IsUnique(err, "staff_lawyer_id_key") {
+		return problem.Refuse(ErrInvalid, ruleInvited.At("email"))
+	}
+	if err != nil {
+		return fmt.Errorf("insert person: %w", err)
+	}
+	return nil
+}
+
+// person returns the one row that where chooses, or [ErrNotFound].
+func person(ctx context.Context, tx postgres.Tx, lock []clause.Expression, where string, arg any) (staffRow, error) {
+	r, err := gorm.G[staffRow](tx.Gorm(ctx), lock...).Where(where, arg).Take(ctx)
+	if postgres.IsNotFound(err) {
+		return staffRow{}, ErrNotFound
+	}
+	if err != nil {
+		return staffRow{}, fmt.Errorf("read person: %w", err)
+	}
+	return r, nil
+}
+
+var locked = []clause.Expression{postgres.ForNoKeyUpdate}
+
+func personByID(ctx context.Context, tx postgres.Tx, staffID string) (staffRow, error) {
+	return person(ctx, tx, nil, "id = ?", staffID)
+}
+
+// lockPerson comes before everything else that is changed of a person.
+func lockPerson(ctx context.Context, tx postgres.Tx, staffID string) (staffRow, error) {
+	return person(ctx, tx, locked, "id = ?", staffID)
+}
+
+func personByEmail(ctx context.Context, tx postgres.Tx, email string) (staffRow, error) {
+	return person(ctx, tx, nil, "lower(email) = lower(?)", email)
+}
+
+func personByLawyer(ctx context.Context, tx postgres.Tx, lawyerID string) (staffRow, error) {
+	return person(ctx, tx, nil, "lawyer_id = ?", lawyerID)
+}
+
+func people(ctx context.Context, tx postgres.Tx, kind Kind) ([]staffRow, error) {
+	rows, err := gorm.G[staffRow](tx.Gorm(ctx)).Where("kind = ?", kind).Order("created_at, id").Find(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("list people: %w", err)
+	}
+	return rows, nil
+}
+
+// lockAdmins locks the operators who are admins and ACTIVE, in one order, and lists them.
+func lockAdmins(ctx context.Context, tx postgres.Tx) ([]staffRow, error) {
+	rows, err := gorm.G[staffRow](tx.Gorm(ctx), locked...).Where("kind = ? AND ? = ANY (roles) AND disabled_at IS NULL AND password_hash <> ''", Operator, Admin).Order("id").Find(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("lock admins: %w", err)
+	}
+	return rows, nil
+}
+
+// Whoever takes a right away locks these rows, too. An act of admins alone locks all of them in the order of [lockAdmins], which it may
+// call next.
+var (
+	maySQL = postgres.SQL(postgres.Atomic, `SELECT 1 FROM staff WHERE id = $1 AND kind = 'OPERATOR' AND disabled_at IS NULL
+		AND ($2::text[] = '{}' OR roles && $2 OR $3 = ANY (roles)) FOR NO KEY UPDATE`)
+	mayAsAdminSQL = postgres.SQL(postgres.Atomic, `SELECT 1 WHERE $1 = ANY (ARRAY (SELECT id FROM staff
+		WHERE kind = 'OPERATOR' AND $2 = ANY (roles) AND disabled_at IS NULL ORDER BY id FOR NO KEY UPDATE))`)
+)
+
+// May is what an act of a person rests on: an operator who is not disabled, with one of the roles, if there are any. An admin may
+// everything. Otherwise the act fails with refusal.
+func May(staffID string, roles []Role, refusal error) postgres.Premise {
+	if len(roles) == 1 && roles[0] == Admin {
+		return postgres.Premise{Statement: mayAsAdminSQL, Args: []any{staffID, Admin}, Otherwise: refusal}
+	}
+	of := postgres.Array[Role](roles)
+	if of == nil {
+		of = postgres.Array[Role]{}
+	}
+	return postgres.Premise{Statement: maySQL, Args: []any{staffID, of, Admin}, Otherwise: refusal}
+}
+
+// update writes the named columns of a person.
+func update(ctx context.Context, tx postgres.Tx, staffID string, r staffRow, columns ...any) error {
+	r.UpdatedAt = tx.Now
+	if _, err := gorm.G[staffRow](tx.Gorm(ctx)).Where("id = ?", staffID).Select("updated_at", columns...).Updates(ctx, r); err != nil {
+		return fmt.Errorf("update person: %w", err)
+	}
+	return nil
+}
+
+// linkRow is a row of staff_links: a link that was sent by mail.
+type linkRow struct {
+	TokenHash id.Digest `gorm:"column:token_hash;primaryKey"`
+	Kind      string    `gorm:"column:kind"`
+	StaffID   string    `gorm:"column:staff_id"`
+	SentBy    string    `gorm:"column:sent_by;serializer:zeronull"` // whoever invited them, as the audit names them; empty: a reset
+	CreatedAt time.Time `gorm:"column:created_at;autoCreateTime:false"`
+	ExpiresAt time.Time `gorm:"column:expires_at"`
+}
+
+// TableName implements [schema.Tabler].
+func (linkRow) TableName() string { return "staff_links" }
+
+const (
+	kindInvite = "INVITE"
+	kindReset  = "RESET"
+)
+
+func insertLink(ctx context.Context, tx postgres.Tx, r linkRow) error {
+	r.CreatedAt = tx.Now
+	if err := gorm.G[linkRow](tx.Gorm(ctx)).Create(ctx, &r); err != nil {
+		return fmt.Errorf("insert link: %w", err)
+	}
+	return nil
+}
+
+func invitationLasts(ctx context.Context, tx postgres.Tx, staffID string) (bool, error) {
+	n, err := gorm.G[linkRow](tx.Gorm(ctx)).Where("staff_id = ? AND kind = ? AND expires_at > ?", staffID, kindInvite, tx.Now).Count(ctx, "*")
+	if err != nil {
+		return false, fmt.Errorf("look for an invitation: %w", err)
+	}
+	return n > 0, nil
+}
+
+// ended is when a link that has ended ran out: before any transaction that could use it began, also one that waits for its row.
+var ended = gorm.Expr("created_at")
+
+// endLinks ends what was mailed to a person; links of the last hour stay in the count.
+func endLinks(ctx context.Context, tx postgres.Tx, staffID string) error {
+	_, err := gorm.G[linkRow](tx.Gorm(ctx)).Where("staff_id = ? AND expires_at > ?", staffID, tx.Now).Update(ctx, "expires_at", ended)
+	if err != nil {
+		return fmt.Errorf("end links: %w", err)
+	}
+	return nil
+}
+
+// endSent ends the invitations that somebody sent to people of some kinds.
+func endSent(ctx context.Context, tx postgres.Tx, sentBy string, kinds []Kind) (int, error) {
+	n, err := gorm.G[linkRow](tx.Gorm(ctx)).Where("sent_by = ? AND kind = ? AND expires_at > ?", sentBy, kindInvite, tx.Now).
+		Where("staff_id IN (?)", tx.Gorm(ctx).Model(&staffRow{}).Select("id").Where("kind IN ?", kinds)).
+		Update(ctx, "expires_at", ended)
+	if err != nil {
+		return 0, fmt.Errorf("end invitations: %w", err)
+	}
+	return n, nil
+}
+
+// recoveryRow is a row of staff_recovery_codes.
+type recoveryRow struct {
+	CodeHash  id.Digest  `gorm:"column:code_hash;primaryKey"`
+	StaffID   string     `gorm:"column:staff_id"`
+	CreatedAt time.Time  `gorm:"column:created_at;autoCreateTime:false"`
+	UsedAt    *time.Time `gorm:"column:used_at"`
+}
+
+// TableName implements [schema.Tabler].
+func (recoveryRow) TableName() string { return "staff_recovery_codes" }
+
+func deleteRecoveryCodes(ctx context.Context, tx postgres.Tx, staffID string) error {
+	if _, err := gorm.G[recoveryRow](tx.Gorm(ctx)).Where("staff_id = ?", staffID).Delete(ctx); err != nil {
+		return fmt.Errorf("delete recovery codes: %w", err)
+	}
+	return nil
+}
+
+func insertRecoveryCode(ctx context.Context, tx postgres.Tx, staffID string, code id.Digest) error {
+	if err := gorm.G[recoveryRow](tx.Gorm(ctx)).Create(ctx, &recoveryRow{CodeHash: code, StaffID: staffID, CreatedAt: tx.Now}); err != nil {
+		return fmt.Errorf("insert recovery code: %w", err)
+	}
+	return nil
+}
+
+func countRecoveryCodes(ctx context.Context, tx postgres.Tx, staffID string) (int64, error) {
+	n, err := gorm.G[recoveryRow](tx.Gorm(ctx)).Where("staff_id = ? AND used_at IS NULL", staffID).Count(ctx, "*")
+	if err != nil {
+		return 0, fmt.Errorf("count recovery codes: %w", err)
+	}
+	return n, nil
+}
+
+// useRecoveryCode tells whether the code was there to be used.
+func useRecoveryCode(ctx context.Context, tx postgres.Tx, staffID string, code id.Digest) (bool, error) {
+	n, err := gorm.G[recoveryRow](tx.Gorm(ctx)).Where("code_hash = ? AND staff_id = ? AND used_at IS NULL", code, staffID).Update(ctx, "used_at", tx.Now)
+	if err != nil {
+		return false, fmt.Errorf("use recovery code: %w", err)
+	}
+	return n == 1, nil
+}
+
+// linkWorks chooses a link that can be used.
+const linkWorks = "token_hash = ? AND kind = ? AND expires_at > ?"
+
+func findLink(ctx context.Context, tx postgres.Tx, kind string, token id.Digest) (linkRow, error) {
+	r, err := gorm.G[linkRow](tx.Gorm(ctx)).Where(linkWorks, token, kind, tx.Now).Take(ctx)
+	if postgres.IsNotFound(err) {
+		return linkRow{}, ErrBadLink
+	}
+	if err != nil {
+		return linkRow{}, fmt.Errorf("read link: %w", err)
+	}
+	return r, nil
+}
+
+// useLink ends a link: of several at once, one gets it.
+func useLink(ctx context.Context, tx postgres.Tx, kind string, token id.Digest) error {
+	n, err := gorm.G[linkRow](tx.Gorm(ctx)).Where(linkWorks, token, kind, tx.Now).Update(ctx, "expires_at", ended)
+	if err != nil {
+		return fmt.Errorf("use link: %w", err)
+	}
+	if n == 0 {
+		return ErrBadLink
+	}
+	return nil
+}
+
+// countLinks counts the links of a kind that were mailed to a person within the last hour.
+func countLinks(ctx context.Context, tx postgres.Tx, kind, staffID string) (int64, error) {
+	n, err := gorm.G[linkRow](tx.Gorm(ctx)).Where("kind = ? AND staff_id = ? AND created_at > ?", kind, staffID, tx.Now.Add(-time.Hour)).Count(ctx, "*")
+	if err != nil {
+		return 0, fmt.Errorf("count links: %w", err)
+	}
+	return n, nil
+}
+
+// purge deletes what is over for a day.
+func purge(ctx context.Context, tx postgres.Tx) (int, error) {
+	n := 0
+	for _, model := range []any{&linkRow{}, &challengeRow{}, &sessionRow{}} {
+		r := tx.Gorm(ctx).Where("expires_at < ?", tx.Now.Add(-24*time.Hour)).Delete(model)
+		if r.Error != nil {
+			return n, fmt.Errorf("purge: %w", r.Error)
+		}
+		n += int(r.RowsAffected)
+	}
+	return n, nil
+}

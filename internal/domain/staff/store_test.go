@@ -1,0 +1,12 @@
+package staff
+
+import (
+	"testing"
+
+	"partnerd/internal/dev/dbtest"
+)
+
+func TestModelsAreTheTables(t *testing.T) {
+	t.Parallel()
+	dbtest.Models(t, staffRow{}, sessionRow{}, linkRow{}, recoveryRow{}, passkeyRow{}, challengeRow{})
+}

@@ -1,0 +1,196 @@
+package telephony
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"partnerd/internal/base/id"
+	"partnerd/internal/base/telemetry"
+	"partnerd/internal/infra/postgres"
+)
+
+// Service keeps calls and carries out commands. Safe for concurrent use.
+type Service struct {
+	db      *postgres.DB
+	adapter Adapter
+	people  People
+	log     *slog.Logger
+	wake    chan struct{}
+	failed  *prometheus.CounterVec // tries of commands
+
+	// Set these before anything runs.
+	Tracer *telemetry.Tracer // of commands; nil for none
+	Queue  *postgres.DB      // connections of [postgres.DB.ByIndex] for the queue of commands; those of New by default
+}
+
+// New makes the service. db is for carrying out commands, which is no part of anybody's transaction.
+func New(db *postgres.DB, adapter Adapter, people People, log *slog.Logger) *Service {
+	return &Service{db: db, adapter: adapter, people: people, log: log, wake: make(chan struct{}, 1), failed: newFailures(), Queue: db}
+}
+
+// newFailures begins each kind at 0: its first failure is a rise then.
+func newFailures() *prometheus.CounterVec {
+	c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "partnerd_telephony_commands_failed_total",
+		Help: "Tries of commands to the provider of calls that failed, by kind."}, []string{"kind"})
+	for _, kind := range []commandKind{cmdPlaceLeg, cmdBridge, cmdPlay, cmdCollect, cmdHangup} {
+		c.WithLabelValues(string(kind))
+	}
+	return c
+}
+
+// Collector exposes how often commands failed.
+func (s *Service) Collector() prometheus.Collector { return s.failed }
+
+// Available tells whether there is a provider that can make calls.
+func (s *Service) Available() bool {
+	_, none := s.adapter.(None)
+	return !none
+}
+
+// Place begins a call: the lawyer is dialled first. [ErrLineBusy] when the client or the consultation has a call that
+// is not over; the transaction goes on unharmed.
+func (s *Service) Place(ctx context.Context, tx postgres.Tx, start Start) (Call, error) {
+	c := Call{ID: tx.NewID(id.Call), ConsultationID: start.ConsultationID, ClientID: start.ClientID, LawyerID: start.LawyerID,
+		Attempt: start.Attempt, State: LawyerRinging, Record: start.Record, Language: start.Language,
+		StartedAt: tx.Now, LastEventAt: tx.Now}
+	placed, err := insertCall(ctx, tx, c)
+	if err != nil {
+		return Call{}, err
+	}
+	if !placed {
+		return Call{}, ErrLineBusy
+	}
+	return c, s.queue(ctx, tx, c.ID, order{kind: cmdPlaceLeg, args: commandArgs{Role: Lawyer}})
+}
+
+// Get returns a call, or [ErrNoCall]: before Apply, to know which consultation to lock.
+func (s *Service) Get(ctx context.Context, tx postgres.Tx, callID string) (Call, error) {
+	return get(ctx, tx, callID)
+}
+
+// Active returns the call of a consultation that is not over, if there is one.
+func (s *Service) Active(ctx context.Context, tx postgres.Tx, consultationID string) (Call, bool, error) {
+	return active(ctx, tx, consultationID)
+}
+
+// Missed returns the last call that a lawyer did not answer, or did not press 1 in, since an instant.
+func (s *Service) Missed(ctx context.Context, tx postgres.Tx, lawyerID string, since time.Time) (Call, bool, error) {
+	return missed(ctx, tx, lawyerID, since)
+}
+
+// History lists the calls of a consultation with what the provider reported of each, in the order of time.
+func (s *Service) History(ctx context.Context, tx postgres.Tx, consultationID string) ([]Told, error) {
+	return history(ctx, tx, consultationID)
+}
+
+// Attempts counts the calls of a consultation in which the client was dialled and not reached.
+func (s *Service) Attempts(ctx context.Context, tx postgres.Tx, consultationID string) (int, error) {
+	return attempts(ctx, tx, consultationID)
+}
+
+// Heard keeps an event that says nothing ([Event.SaysNothing]) but that the provider has the call, and returns the lawyer. It orders
+// nothing, so nobody needs to hold a lock. [ErrNoCall] when the call is unknown.
+func (s *Service) Heard(ctx context.Context, tx postgres.Tx, e Event) (lawyerID string, err error) {
+	if e.ID == "" {
+		return "", errNoEventID
+	}
+	return hear(ctx, tx, e)
+}
+
+// Apply takes one event of the provider and returns the call, and in order what the event means: usually nothing or one outcome;
+// two when it implies one that is still under way. A repeated or late event means nothing. [ErrNoCall] when the call is
+// unknown. The caller holds the consultation's row lock.
+func (s *Service) Apply(ctx context.Context, tx postgres.Tx, e Event) (Call, []Outcome, error) {
+	if e.ID == "" {
+		return Call{}, nil, errNoEventID
+	}
+	c, repeated, err := lockCallFor(ctx, tx, e.CallID, e.ID)
+	if err != nil || repeated {
+		return c, nil, err
+	}
+	var marks []mark
+	if triggerOf(e) == line {
+		if marks, err = lineMarks(ctx, tx, c.ID); err != nil {
+			return Call{}, nil, err
+		}
+	}
+	m, fits := apply(c, e, marks, tx.Now)
+	if err := insertEvent(ctx, tx, m.event, fits); err != nil {
+		return c, nil, err
+	}
+	return m.call, m.outcomes, s.save(ctx, tx, m)
+}
+
+var errNoEventID = errors.New("the event has no id")
+
+// End ends a call now and tells how it stands: FINISHED with the joined time when both were joined; otherwise
+// NOT_REACHED or LAWYER_NOT_REACHED when reason is [Timeout], and ABORTED for any other. The provider is told to hang
+// up, and what it still reports is ignored. A call that is over stays as it ended. The caller holds the consultation's
+// row lock.
+func (s *Service) End(ctx context.Context, tx postgres.Tx, callID, reason string) (Outcome, error) {
+	c, err := lockCall(ctx, tx, callID)
+	if err != nil {
+		return Outcome{}, err
+	}
+	if c.State == Ended {
+		return c.result(), nil
+	}
+	m := end(c, reason, tx.Now)
+	return m.outcomes[0], s.save(ctx, tx, m)
+}
+
+// Redial brings the next try to restore a line that is lost forward to now. While a leg rings already it does nothing.
+func (s *Service) Redial(ctx context.Context, tx postgres.Tx, callID string) error {
+	if err := hurry(ctx, tx, callID); err != nil {
+		return err
+	}
+	tx.AfterCommit(s.signal)
+	return nil
+}
+
+// Hangup is [Service.End] for callers that do not need the outcome.
+func (s *Service) Hangup(ctx context.Context, tx postgres.Tx, callID, reason string) error {
+	_, err := s.End(ctx, tx, callID, reason)
+	return err
+}
+
+func (s *Service) save(ctx context.Context, tx postgres.Tx, m machine) error {
+	if err := update(ctx, tx, m.call); err != nil {
+		return err
+	}
+	if m.call.State == Ended {
+		if err := dropWaiting(ctx, tx, m.call.ID); err != nil {
+			return err
+		}
+	}
+	if m.call.State == Bridged {
+		if err := dropRedials(ctx, tx, m.call.ID); err != nil {
+			return err
+		}
+	}
+	return s.queue(ctx, tx, m.call.ID, m.orders...)
+}
+
+func (s *Service) queue(ctx context.Context, tx postgres.Tx, callID string, orders ...order) error {
+	var due []order
+	for _, o := range orders {
+		if o.after > 0 { // one leg may fail in several words
+			waits, err := redialWaits(ctx, tx, callID, o.args.Role)
+			if err != nil {
+				return err
+			}
+			if waits {
+				continue
+			}
+		}
+		due = append(due, o)
+	}
+	if len(orders) > 0 {
+		tx.AfterCommit(s.signal)
+	}
+	return insertCommands(ctx, tx, callID, due)
+}

@@ -1,0 +1,365 @@
+package twilio
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	api "github.com/twilio/twilio-go/rest/api/v2010"
+
+	"partnerd/internal/base/telemetry"
+	"partnerd/internal/domain/telephony"
+	"partnerd/internal/infra/postgres"
+)
+
+// Config is how the provider is reached, and how it reaches this program.
+type Config struct {
+	AccountSID string
+	AuthToken  string // signs the provider's notices; signs in, unless there is a key
+	APIKey     string
+	APISecret  string
+	CallerID   string            // E.164: the number that people see
+	Region     string            // "edge.region", like dublin.ie1: where the provider keeps and mixes calls; empty for the United States
+	URL        string            // of the interface, instead of the provider's own; empty for that
+	BaseURL    string            // public address of this program
+	Service    string            // what the service is called in what people hear
+	Tracer     *telemetry.Tracer // of requests to the provider; nil for none
+
+	base *url.URL
+}
+
+// edge and mixer are the two halves of the region.
+func (c Config) edge() string {
+	edge, _, _ := strings.Cut(c.Region, ".")
+	return edge
+}
+
+func (c Config) mixer() string {
+	_, region, _ := strings.Cut(c.Region, ".")
+	return region
+}
+
+// Driver is a [telephony.Provider] for Twilio, and for who speaks its protocol.
+type Driver struct {
+	db        *postgres.DB
+	transport http.RoundTripper
+	api       *api.ApiService // that of all, which no trace is told of
+	cfg       Config
+	log       *slog.Logger
+	callbacks *prometheus.CounterVec
+	deliver   telephony.Deliver
+}
+
+var _ telephony.Provider = (*Driver)(nil)
+
+// New makes the driver, which hands what the provider reports to deliver.
+func New(db *postgres.DB, cfg Config, deliver telephony.Deliver, log *slog.Logger) (*Driver, error) {
+	if cfg.URL != "" {
+		var err error
+		if cfg.base, err = url.Parse(cfg.URL); err != nil {
+			return nil, fmt.Errorf("address of the telephony provider: %w", err)
+		}
+	}
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	return &Driver{db: db, transport: transport, api: newAPI(cfg, transport), cfg: cfg, log: log, callbacks: newCallbacks(),
+		deliver: deliver}, nil
+}
+
+// Limits of a leg's whole life, which the provider holds in any case. The talk itself is held by the conference's limit.
+const (
+	lawyerLife = telephony.MaxDuration + 10*time.Minute
+	clientLife = telephony.MaxDuration + 2*time.Minute
+)
+
+const (
+	// ringSlack is what the provider adds to the time that a phone rings.
+	ringSlack = 5 * time.Second
+	// settling is how long a call may need to appear in the provider's list, and in its first notice.
+	settling = 8 * time.Second
+	// skew is how far the provider's clock may be behind.
+	skew = 10 * time.Second
+)
+
+var errDoubt = errors.New("it is not known yet whether the leg was dialled")
+
+// PlaceLeg implements [telephony.Adapter]. The provider knows no ids of commands, so a leg whose dialling was begun before is
+// looked for first, and dialled again only when it appears neither in a notice nor in the list of calls.
+func (d *Driver) PlaceLeg(ctx context.Context, cmd telephony.PlaceLeg) error {
+	l, err := d.begin(ctx, cmd)
+	if err != nil || l.SID != "" || l.Status != "" || l.HangUp {
+		return err
+	}
+	if err := d.replace(ctx, l); err != nil {
+		return err
+	}
+	if l.TriedAt != nil {
+		found, err := d.find(ctx, l, cmd.To)
+		if err != nil {
+			return err
+		}
+		if found != "" {
+			return d.adopt(ctx, l, found)
+		}
+		if d.db.Read().Now.Before(l.TriedAt.Add(settling)) {
+			return errDoubt
+		}
+	}
+	return d.dial(ctx, l, cmd)
+}
+
+func (d *Driver) begin(ctx context.Context, cmd telephony.PlaceLeg) (l leg, err error) {
+	err = d.db.InTx(ctx, func(tx postgres.Tx) error {
+		l, err = begin(ctx, tx, cmd)
+		return err
+	})
+	return l, err
+}
+
+// replace ends the legs of the same side that were placed before, which may still be up: a machine was told on one, or nobody
+// pressed 1.
+func (d *Driver) replace(ctx context.Context, l leg) error {
+	legs, err := legsOf(ctx, d.db.Read(), l.CallID)
+	if err != nil {
+		return err
+	}
+	old := func(o leg) bool { return o.Role == l.Role && o.CommandID != l.CommandID && o.EndedAt == nil }
+	if !slices.ContainsFunc(legs, old) {
+		return nil
+	}
+	return d.endLegs(ctx, l.CallID, old)
+}
+
+// endLegs ends the legs that are chosen. One of which nothing is known yet ends with its first notice.
+func (d *Driver) endLegs(ctx context.Context, callID string, chosen func(leg) bool) error {
+	var sids []string
+	_, err := d.change(ctx, callID, func(_ postgres.Tx, legs []leg) {
+		sids = nil
+		for i := range legs {
+			if !chosen(legs[i]) {
+				continue
+			}
+			legs[i].HangUp = true
+			if legs[i].SID != "" && legs[i].EndedAt == nil {
+				sids = append(sids, legs[i].SID)
+			}
+		}
+	})
+	for _, sid := range sids {
+		err = errors.Join(err, d.hangUp(ctx, sid))
+	}
+	return err
+}
+
+func (d *Driver) dial(ctx context.Context, l leg, cmd telephony.PlaceLeg) error {
+	document, err := d.entry(cmd.CommandID).String()
+	if err != nil {
+		return err
+	}
+	life := clientLife
+	if cmd.Role == telephony.Lawyer {
+		life = lawyerLife
+	}
+	p := (&api.CreateCallParams{}).SetTo(cmd.To).SetFrom(d.cfg.CallerID).SetTwiml(document).
+		SetTimeout(int(max(cmd.Timeout-ringSlack, ringSlack) / time.Second)).SetTimeLimit(int(life / time.Second)).
+		SetStatusCallback(d.callback(l.CommandID, kindStatus)).SetStatusCallbackMethod("POST").
+		SetStatusCallbackEvent([]string{"initiated", "ringing", "answered", "completed"})
+	if cmd.MachineDetection {
+		p.SetMachineDetection("Enable").SetAsyncAmd("true").SetAsyncAmdStatusCallback(d.callback(l.CommandID, kindMachine)).SetAsyncAmdStatusCallbackMethod("POST")
+	}
+	var over bool
+	if _, err := d.change(ctx, l.CallID, func(tx postgres.Tx, legs []leg) {
+		if l := named(legs, l.CommandID); l != nil {
+			l.TriedAt, over = &tx.Now, l.HangUp
+		}
+	}); err != nil || over {
+		return err
+	}
+	call, err := d.asks(ctx).CreateCall(p)
+	if err = judge(err); err == nil {
+		return d.adopt(ctx, l, value(call.Sid))
+	}
+	var f fault
+	errors.As(err, &f)
+	news, failed := d.change(ctx, l.CallID, func(tx postgres.Tx, legs []leg) {
+		l := named(legs, l.CommandID)
+		switch status := refused[f.code]; {
+		case l == nil:
+		case status != "":
+			l.learn(fact{status: status, at: tx.Now})
+		case certain(err):
+			l.TriedAt = nil
+		}
+	})
+	if failed != nil || refused[f.code] == "" {
+		return errors.Join(err, failed)
+	}
+	return d.tell(ctx, news)
+}
+
+// find looks for a call that was dialled without an answer having come: to the same number from the same one, created since,
+// and of no other leg. Calls that are not dialled yet have no time of start, so the list is not narrowed by it.
+func (d *Driver) find(ctx context.Context, l leg, to string) (sid string, err error) {
+	page, err := d.asks(ctx).PageCall((&api.ListCallParams{}).SetTo(to).SetFrom(d.cfg.CallerID).SetPageSize(50), "", "")
+	if err = judge(err); err != nil {
+		return "", err
+	}
+	var sids []string
+	for _, c := range page.Calls {
+		created, err := time.Parse(time.RFC1123Z, value(c.DateCreated))
+		if err == nil && !created.Before(l.TriedAt.Add(-skew)) && isSID(value(c.Sid)) {
+			sids = append(sids, value(c.Sid))
+		}
+	}
+	taken, err := known(ctx, d.db.Read(), sids)
+	if err != nil {
+		return "", err
+	}
+	for _, s := range slices.Backward(sids) { // the list begins with the newest
+		if !taken[s] {
+			return s, nil
+		}
+	}
+	return "", nil
+}
+
+// adopt writes down which call of the provider a leg is.
+func (d *Driver) adopt(ctx context.Context, l leg, sid string) error {
+	if !isSID(sid) {
+		return errNoAnswer
+	}
+	var drop bool
+	_, err := d.change(ctx, l.CallID, func(_ postgres.Tx, legs []leg) {
+		if l := named(legs, l.CommandID); l != nil {
+			if l.SID == "" {
+				l.SID = sid
+			}
+			drop = l.HangUp || l.SID != sid
+		}
+	})
+	if err == nil && drop {
+		err = d.hangUp(ctx, sid)
+	}
+	return err
+}
+
+// Play implements [telephony.Adapter]. The provider speaks and listens in one, so this is kept for [Driver.Collect]. Who is joined
+// is asked nothing.
+func (d *Driver) Play(ctx context.Context, cmd telephony.Play) error {
+	_, err := d.change(ctx, cmd.CallID, func(_ postgres.Tx, legs []leg) {
+		if l := current(legs, cmd.Role); l != nil && !talks(legs, *l) {
+			l.Prompt, l.Language, l.Application = cmd.Prompt, cmd.Language, cmd.Application
+		}
+	})
+	return err
+}
+
+// Collect implements [telephony.Adapter]: what [Driver.Play] was given is said, and digits are awaited.
+func (d *Driver) Collect(ctx context.Context, cmd telephony.Collect) error {
+	legs, err := legsOf(ctx, d.db.Read(), cmd.CallID)
+	if err != nil {
+		return err
+	}
+	l := current(legs, cmd.Role)
+	if l == nil || l.PressedAt != nil || talks(legs, *l) {
+		return nil
+	}
+	return d.redirect(ctx, *l, d.question(*l, cmd.Digits, cmd.Timeout))
+}
+
+// Bridge implements [telephony.Adapter]: a leg enters the conference in which the other is, or will be.
+func (d *Driver) Bridge(ctx context.Context, cmd telephony.Bridge) error {
+	if cmd.Role == telephony.Lawyer {
+		return d.admit(ctx, cmd)
+	}
+	var l *leg
+	_, err := d.change(ctx, cmd.CallID, func(tx postgres.Tx, legs []leg) {
+		if l = current(legs, telephony.Client); l == nil || l.JoinedAt != nil {
+			l = nil
+			return
+		}
+		if l.BridgedAt == nil {
+			l.BridgedAt = &tx.Now
+		}
+		l.LimitSec = int(cmd.MaxDuration / time.Second)
+	})
+	if err != nil || l == nil {
+		return err
+	}
+	return d.redirect(ctx, *l, response{Dial: d.room(cmd.CallID, l.CommandID, telephony.Client, cmd.MaxDuration)})
+}
+
+// admit sends a lawyer's leg into the conference. That he is there is noted when the provider has taken it, and not before: a
+// lawyer's leg is taken to be there without a notice.
+func (d *Driver) admit(ctx context.Context, cmd telephony.Bridge) error {
+	legs, err := legsOf(ctx, d.db.Read(), cmd.CallID)
+	if err != nil {
+		return err
+	}
+	l := current(legs, telephony.Lawyer)
+	if l == nil || l.BridgedAt != nil || talks(legs, *l) {
+		return nil
+	}
+	if err := d.redirect(ctx, *l, response{Dial: d.room(cmd.CallID, l.CommandID, telephony.Lawyer, 0)}); err != nil {
+		return err
+	}
+	news, err := d.change(ctx, cmd.CallID, func(tx postgres.Tx, legs []leg) {
+		if l := named(legs, l.CommandID); l.BridgedAt == nil {
+			l.BridgedAt = &tx.Now
+		}
+	})
+	return errors.Join(err, d.tell(ctx, news))
+}
+
+// redirect gives a leg that was answered something else to do. When it is over meanwhile, that is told.
+func (d *Driver) redirect(ctx context.Context, l leg, r response) error {
+	document, err := r.String()
+	if err != nil {
+		return err
+	}
+	_, err = d.asks(ctx).UpdateCall(l.SID, (&api.UpdateCallParams{}).SetTwiml(document))
+	err = judge(err)
+	if !hasCode(err, codeNotInProgress) {
+		return err
+	}
+	return errors.Join(err, d.refresh(ctx, l.CallID))
+}
+
+// Hangup implements [telephony.Adapter].
+func (d *Driver) Hangup(ctx context.Context, cmd telephony.Hangup) error {
+	return d.endLegs(ctx, cmd.CallID, func(leg) bool { return true })
+}
+
+// hangUp ends one leg, whether it rings or is answered.
+func (d *Driver) hangUp(ctx context.Context, sid string) error {
+	_, err := d.asks(ctx).UpdateCall(sid, (&api.UpdateCallParams{}).SetStatus(statusCompleted))
+	if err = judge(err); hasCode(err, codeNotInProgress) || hasCode(err, codeNotFound) {
+		return nil // it is over
+	}
+	return err
+}
+
+func named(legs []leg, commandID string) *leg {
+	for i := range legs {
+		if legs[i].CommandID == commandID {
+			return &legs[i]
+		}
+	}
+	return nil
+}
+
+// current is the leg of a role that can be given something to do.
+func current(legs []leg, role telephony.Role) *leg {
+	for i := range slices.Backward(legs) {
+		if l := &legs[i]; l.Role == role && l.SID != "" && l.EndedAt == nil {
+			return l
+		}
+	}
+	return nil
+}

@@ -1,0 +1,153 @@
+package twilio
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	api "github.com/twilio/twilio-go/rest/api/v2010"
+
+	"partnerd/internal/domain/telephony"
+	"partnerd/internal/infra/postgres"
+)
+
+// Report implements [telephony.Adapter]: it asks for what has not been told, and returns all that is known then.
+func (d *Driver) Report(ctx context.Context, callID string) ([]telephony.Event, error) {
+	all, _, err := d.ask(ctx, callID)
+	return all, err
+}
+
+// refresh tells what [Driver.Report] finds.
+func (d *Driver) refresh(ctx context.Context, callID string) error {
+	_, news, err := d.ask(ctx, callID)
+	if err != nil {
+		return err
+	}
+	return d.tell(ctx, news)
+}
+
+func (d *Driver) ask(ctx context.Context, callID string) (all, news []telephony.Event, err error) {
+	legs, err := legsOf(ctx, d.db.Read(), callID)
+	if err != nil {
+		return nil, nil, err
+	}
+	now := d.db.Read().Now
+	facts := map[string][]fact{}
+	for _, l := range legs {
+		if l.SID != "" && l.EndedAt == nil {
+			f, err := d.fetch(ctx, l.SID, now)
+			if err != nil {
+				return nil, nil, err
+			}
+			facts[l.CommandID] = append(facts[l.CommandID], f)
+			l.learn(f)
+		}
+		if l.uncertain() {
+			f, err := d.whereabouts(ctx, l, now)
+			if err != nil {
+				return nil, nil, err
+			}
+			facts[l.CommandID] = append(facts[l.CommandID], f)
+		}
+	}
+	news, err = d.change(ctx, callID, func(_ postgres.Tx, legs []leg) {
+		for i := range legs {
+			for _, f := range facts[legs[i].CommandID] {
+				legs[i].learn(f)
+			}
+		}
+		all = events(callID, legs)
+	})
+	return all, news, err
+}
+
+// fetch asks for one call resource.
+func (d *Driver) fetch(ctx context.Context, sid string, now time.Time) (fact, error) {
+	c, err := d.asks(ctx).FetchCall(sid, nil)
+	if err = judge(err); hasCode(err, codeNotFound) {
+		return fact{status: statusFailed, at: now}, nil
+	}
+	if err != nil {
+		return fact{}, err
+	}
+	f := fact{status: value(c.Status), at: now, answeredBy: value(c.AnsweredBy)}
+	if f.status == statusInProgress || f.status == statusCompleted {
+		started := instant(value(c.StartTime), now)
+		f.startedAt = &started
+	}
+	if final(f.status) {
+		f.at = instant(value(c.EndTime), now)
+	}
+	return f, nil
+}
+
+// whereabouts asks whether a client's leg is, or was, in the conference. The provider lists who is in one, and not who was: a
+// leg that is over and had been sent there at least [entering] earlier is taken to have been in it from then on.
+func (d *Driver) whereabouts(ctx context.Context, l leg, now time.Time) (fact, error) {
+	rooms, err := d.asks(ctx).PageConference((&api.ListConferenceParams{}).SetFriendlyName(l.CallID).SetPageSize(20), "", "")
+	if err = judge(err); err != nil {
+		return fact{}, err
+	}
+	begun := false
+	for _, room := range rooms.Conferences {
+		begun = begun || value(room.Status) != "init"
+		if value(room.Status) != statusInProgress || l.EndedAt != nil {
+			continue
+		}
+		inside, err := d.asks(ctx).PageParticipant(value(room.Sid), (&api.ListParticipantParams{}).SetPageSize(20), "", "")
+		if err = judge(err); err != nil {
+			return fact{}, err
+		}
+		for _, p := range inside.Participants {
+			if value(p.CallSid) == l.SID {
+				return fact{joined: true, at: instant(value(p.DateCreated), now)}, nil
+			}
+		}
+	}
+	switch {
+	case l.EndedAt == nil:
+		return fact{}, nil
+	case begun && l.EndedAt.Sub(*l.BridgedAt) >= entering:
+		return fact{joined: true, at: *l.BridgedAt}, nil
+	default:
+		return fact{apart: true}, nil
+	}
+}
+
+// entering is more than a leg needs to get into a conference.
+const entering = 2 * time.Second
+
+// change lets f change what is known of a call's legs and returns what of it is new to the service. Others who change them
+// wait.
+func (d *Driver) change(ctx context.Context, callID string, f func(tx postgres.Tx, legs []leg)) (news []telephony.Event, err error) {
+	err = d.db.InTx(ctx, func(tx postgres.Tx) error {
+		legs, err := lockLegs(ctx, tx, callID)
+		if err != nil {
+			return err
+		}
+		before, was := slices.Clone(legs), events(callID, legs)
+		f(tx, legs)
+		for i := range legs {
+			if legs[i] == before[i] {
+				continue
+			}
+			if err := save(ctx, tx, legs[i]); err != nil {
+				return err
+			}
+		}
+		news = fresh(was, events(callID, legs))
+		return nil
+	})
+	return news, err
+}
+
+// tell hands events to the service. One that is not taken is found again by [Driver.Report].
+func (d *Driver) tell(ctx context.Context, news []telephony.Event) error {
+	for _, e := range news {
+		if err := d.deliver(ctx, e); err != nil {
+			return fmt.Errorf("event %s of call %s: %w", e.Kind, e.CallID, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,6 @@
+package wallet
+
+import "partnerd/internal/base/money"
+
+// NewWithFees makes a service with another price.
+func NewWithFees(lawyer, platform money.Cents) *Service { return &Service{lawyer, platform} }

@@ -1,0 +1,100 @@
+package webhook
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+
+	"partnerd/internal/base/poll"
+	"partnerd/internal/infra/postgres"
+)
+
+// NoticeKind is what a partner is told about an endpoint by another channel (decision H19).
+type NoticeKind string
+
+// The kinds of notice.
+const (
+	NoticeFailing1h  NoticeKind = "failing_1h"  // no delivery succeeded for an hour
+	NoticeFailing24h NoticeKind = "failing_24h" // for a day
+	NoticeFailing72h NoticeKind = "failing_72h" // for three days; disabled after five
+	NoticeDisabled   NoticeKind = "disabled"    // deliveries are held until the endpoint is enabled
+)
+
+// Notifier tells a partner about an endpoint: it writes a mail to be sent in the transaction that records the notice. A
+// failure rolls both back and the notice is tried again.
+type Notifier interface {
+	Notify(ctx context.Context, tx postgres.Tx, applicationID string, kind NoticeKind, since time.Time) error
+}
+
+// logNotifier is for deployments without another channel.
+type logNotifier struct{ log *slog.Logger }
+
+// Notify implements [Notifier].
+func (l logNotifier) Notify(_ context.Context, _ postgres.Tx, applicationID string, kind NoticeKind, since time.Time) error {
+	l.log.Warn("webhook endpoint needs its owner", "application", applicationID, "notice", kind, "since", since)
+	return nil
+}
+
+// noticeAges are the ages of a failure that the partner is told of, longest first.
+var noticeAges = []struct {
+	age  time.Duration
+	kind NoticeKind
+}{{72 * time.Hour, NoticeFailing72h}, {24 * time.Hour, NoticeFailing24h}, {time.Hour, NoticeFailing1h}}
+
+// dueNotice returns the one notice that an endpoint deserves now, and the start of what it is about.
+func dueNotice(failingSince, disabledAt *time.Time, now time.Time) (kind NoticeKind, since time.Time, due bool) {
+	if disabledAt != nil {
+		return NoticeDisabled, *disabledAt, true
+	}
+	if failingSince == nil {
+		return "", time.Time{}, false
+	}
+	for _, n := range noticeAges {
+		if now.Sub(*failingSince) >= n.age {
+			return n.kind, *failingSince, true
+		}
+	}
+	return "", time.Time{}, false
+}
+
+const noticeInterval = time.Minute
+
+// warn sends due notices until ctx ends.
+func (s *Service) warn(ctx context.Context) {
+	loop := poll.Loop{Name: "webhook notices cannot be sent", Every: noticeInterval, Log: s.log}
+	_ = loop.Run(ctx, func(ctx context.Context) (bool, error) { // ends with ctx alone
+		_, err := s.SendNotices(ctx)
+		return false, err
+	})
+}
+
+// SendNotices tells the partners whose endpoints have failed for 1 h, 24 h or 3 days or were disabled, each once, and
+// returns how many it told. Lead does it every minute; any number of processes may.
+func (s *Service) SendNotices(ctx context.Context) (sent int, err error) {
+	tx := s.db.Read()
+	candidates, err := selectNoticeCandidates(ctx, tx, tx.Now.Add(-noticeAges[len(noticeAges)-1].age))
+	if err != nil {
+		return 0, err
+	}
+	for _, c := range candidates {
+		kind, since, due := dueNotice(c.FailingSince, c.DisabledAt, tx.Now)
+		if !due || slices.Contains(strings.Fields(c.Sent), string(kind)) {
+			continue
+		}
+		err := s.db.InTx(ctx, func(tx postgres.Tx) error {
+			first, err := insertNotice(ctx, tx, c.ApplicationID, since, kind)
+			if err != nil || !first {
+				return err
+			}
+			sent++
+			return s.cfg.Notifier.Notify(ctx, tx, c.ApplicationID, kind, since)
+		})
+		if err != nil {
+			return sent, fmt.Errorf("notice %s to %s: %w", kind, c.ApplicationID, err)
+		}
+	}
+	return sent, nil
+}

@@ -1,0 +1,120 @@
+package webhook
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"time"
+
+	"partnerd/internal/base/id"
+	"partnerd/internal/base/problem"
+	"partnerd/internal/infra/postgres"
+)
+
+// Redeliver sends a delivery again, as soon as its endpoint takes deliveries, and with the whole schedule before it. The
+// identifier stays, so that a receiver that has it ignores it; asNew makes a delivery with another identifier for the
+// same event, for a receiver that lost data (trap T10). A delivery that waits for its next attempt gets it now; one
+// that is under way is left as it is. Problem: NOT_FOUND.
+func (s *Service) Redeliver(ctx context.Context, tx postgres.Tx, applicationID, deliveryID string, asNew bool) (Delivery, error) {
+	d, err := selectDelivery(ctx, tx, applicationID, deliveryID)
+	if err != nil {
+		return Delivery{}, err
+	}
+	target := redelivery{ID: deliveryID, State: d.State}
+	if asNew || d.State != Pending {
+		if room, err := pendingRoom(ctx, tx, applicationID); err != nil || room == 0 {
+			return Delivery{}, cmp.Or(err, errPending)
+		}
+	}
+	if asNew {
+		target.NewID = tx.NewID(id.Delivery)
+		d.ID = target.NewID
+	}
+	if err := redeliver(ctx, tx, []redelivery{target}); err != nil {
+		return Delivery{}, fmt.Errorf("redeliver %s: %w", deliveryID, err)
+	}
+	tx.AfterCommit(s.wakeUp)
+	return selectDelivery(ctx, tx, applicationID, d.ID)
+}
+
+// RedeliveryFilter selects deliveries to send again after an outage.
+type RedeliveryFilter struct {
+	From, To time.Time // of their creation; To is excluded; at most maxRedeliverySpan apart
+	All      bool      // those that were delivered, too
+	AsNew    bool      // under new identifiers, except those that still have attempts before them
+	After    Position  // of the last delivery of the part before; zero at first
+}
+
+const (
+	maxRedeliverySpan = 31 * 24 * time.Hour
+	maxRedelivered    = 5000 // by one call
+
+	// maxPending is how many deliveries of an application may be pending while what was asked for, not what happened, adds
+	// to them.
+	maxPending  = 20_000
+	pendingWait = time.Minute // until it is worth asking again
+)
+
+var errPending error = problem.ErrRateLimited.Because("%d deliveries or more are pending; wait until some have ended.", maxPending).After(pendingWait)
+
+// pendingRoom returns how many pending deliveries may be added for the asking. Until the transaction ends, nobody else
+// learns it for the same application.
+func pendingRoom(ctx context.Context, tx postgres.Tx, applicationID string) (int, error) {
+	n, err := countPending(ctx, tx, applicationID, maxPending)
+	if err != nil {
+		return 0, fmt.Errorf("count pending deliveries of %s: %w", applicationID, err)
+	}
+	return maxPending - n, nil
+}
+
+var ruleSpan = problem.DeclareRule("span", problem.IssueInvalidValue, "Must be later than the beginning, by %d days at most.")
+
+// RedeliverRange does what [Service.Redeliver] does to the newest delivery of every event in a range of time, oldest
+// first. It returns how many it took, and where to go on when more remain. Problems: VALIDATION_ERROR, RATE_LIMITED when too
+// many are pending.
+func (s *Service) RedeliverRange(ctx context.Context, tx postgres.Tx, applicationID string, f RedeliveryFilter) (count int, next *Position, err error) {
+	if span := f.To.Sub(f.From); span <= 0 || span > maxRedeliverySpan {
+		return 0, nil, problem.ErrValidation.With(ruleSpan.At("to", int(maxRedeliverySpan/(24*time.Hour))))
+	}
+	found, err := selectRedeliveries(ctx, tx, applicationID, f, maxRedelivered+1)
+	if err != nil {
+		return 0, nil, fmt.Errorf("find deliveries to send again: %w", err)
+	}
+	room, err := pendingRoom(ctx, tx, applicationID)
+	if err != nil {
+		return 0, nil, err
+	}
+	if n := takes(found, room); n < len(found) {
+		if n == 0 {
+			return 0, nil, errPending
+		}
+		found = found[:n]
+		last := found[n-1]
+		next = &Position{last.CreatedAt, last.ID}
+	}
+	if f.AsNew {
+		for i := range found {
+			if found[i].State != Pending {
+				found[i].NewID = tx.NewID(id.Delivery)
+			}
+		}
+	}
+	if err := redeliver(ctx, tx, found); err != nil {
+		return 0, nil, fmt.Errorf("redeliver %d deliveries: %w", len(found), err)
+	}
+	tx.AfterCommit(s.wakeUp)
+	return len(found), next, nil
+}
+
+// takes returns how many of the first targets one call sends again when room of them may become pending.
+func takes(found []redelivery, room int) int {
+	for i, r := range found[:min(len(found), maxRedelivered)] {
+		if r.State == Pending {
+			continue
+		}
+		if room--; room < 0 {
+			return i
+		}
+	}
+	return min(len(found), maxRedelivered)
+}

@@ -1,0 +1,12 @@
+package webhook
+
+import "partnerd/internal/infra/reseal"
+
+// Sealed are the columns that the master key seals.
+func Sealed() []reseal.Column {
+	table := endpointRow{}.TableName()
+	return []reseal.Column{
+		{Table: table, ID: "application_id", Name: "secret_sealed", Place: secretPlace},
+		{Table: table, ID: "application_id", Name: "previous_secret_sealed", Place: secretPlace},
+	}
+}

@@ -1,0 +1,316 @@
+package webhook
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"strconv"
+	"syscall"
+	"time"
+
+	"code.dny.dev/ssrf"
+
+	"partnerd/internal/base/clock"
+	"partnerd/internal/base/telemetry"
+)
+
+// HeaderPrefix begins the names of our headers (specification section 6.3).
+const HeaderPrefix = "X-Service-"
+
+// Headers of a delivery.
+const (
+	HeaderEvent             = HeaderPrefix + "Event"              // type of the event
+	HeaderDelivery          = HeaderPrefix + "Delivery"           // the same on every attempt
+	HeaderSignature         = HeaderPrefix + "Signature"          // see [Sign]
+	HeaderSignaturePrevious = HeaderPrefix + "Signature-Previous" // by the replaced secret, for [SecretOverlap]
+	HeaderAttempt           = HeaderPrefix + "Attempt"            // 1, 2, 3 …
+	HeaderSequence          = HeaderPrefix + "Sequence"           // of the event within its consultation
+	HeaderTest              = HeaderPrefix + "Test"               // "true" on events that nothing happened for
+)
+
+const (
+	userAgent   = "partnerd-webhook/1"
+	maxRead     = 64 << 10 // bytes of an answer
+	maxStored   = 4 << 10
+	maxErrorLen = 300
+)
+
+// Classes of failure: the first word of an attempt's error.
+const (
+	classBlocked  = "blocked_address" // not a public address, or a port that is not allowed
+	classDNS      = "dns"
+	classConnect  = "connect"
+	classTLS      = "tls"
+	classTimeout  = "timeout"
+	classResponse = "response" // the answer broke off or is none that HTTP has for a POST
+	classRedirect = "redirect"
+	classStatus   = "status"
+	classProxy    = "proxy" // our egress proxy failed: nothing is known about the receiver
+)
+
+var classes = []string{classBlocked, classDNS, classConnect, classTLS, classTimeout, classResponse, classRedirect, classStatus, classProxy}
+
+// message is one attempt to be made.
+type message struct {
+	url            string
+	secret         string
+	previousSecret string // empty when none is in force
+	deliveryID     string
+	kind           Type
+	sequence       int64
+	attempt        int
+	body           []byte
+	applicationID  string
+	consultationID string
+	token          string // of the lease
+	scheduleFrom   int    // attempts before the schedule began anew
+	createdAt      time.Time
+	test           bool
+	signatures     http.Header   // of a trial, instead of our own; nil for ours
+	startIn        time.Duration // after the claim
+	traceParent    string        // the span that the event was written in; empty for none
+}
+
+// outcome is what came of an attempt.
+type outcome struct {
+	startedAt  time.Time // on the application's clock
+	duration   time.Duration
+	status     int    // 0: no answer
+	class      string // empty on success
+	detail     string
+	body       string
+	retryAfter time.Duration
+	cause      error // of a failure without a complete answer; for the log only, because it can name what is inside
+}
+
+// describe tells a span of an attempt what it was: never the URL, which may hold a secret of the partner.
+func (m message) describe(span telemetry.Span, o outcome) {
+	span.Set(telemetry.ApplicationID, m.applicationID)
+	span.Set(telemetry.ConsultationID, m.consultationID)
+	span.Set(telemetry.DeliveryID, m.deliveryID)
+	span.Set(telemetry.EventType, string(m.kind))
+	span.SetInt(telemetry.Sequence, m.sequence)
+	span.SetInt(telemetry.Attempt, int64(m.attempt))
+	span.Set(telemetry.Method, http.MethodPost)
+	if o.status != 0 {
+		span.SetInt(telemetry.Status, int64(o.status))
+	}
+	if o.class != "" {
+		span.Fail(o.class)
+	}
+}
+
+// logged are the attributes of a log line.
+func (o outcome) logged() []any {
+	attributes := []any{"status", o.status, "duration_ms", o.duration.Milliseconds(), "error_class", o.class}
+	if o.cause != nil {
+		attributes = append(attributes, "error", o.cause)
+	}
+	return attributes
+}
+
+func (o outcome) errorText() string {
+	if o.class == "" {
+		return ""
+	}
+	return excerpt([]byte(o.class+": "+o.detail), maxErrorLen)
+}
+
+// sender makes attempts. It knows nothing of the database.
+type sender struct {
+	guard     guard
+	hide      bool            // what this machine answers; see [Config]
+	transport *http.Transport // used without http.Client, so redirects are never followed
+	timeout   time.Duration
+	now       func() time.Time // real time: receivers compare the signature's time with theirs
+}
+
+func newSender(cfg Config) *sender {
+	g := newGuard(cfg)
+	return &sender{guard: g, hide: cfg.HideLoopback, timeout: cfg.Timeout, now: cfg.Now, transport: &http.Transport{
+		Proxy:                  nil, // a proxy of the environment would get around the guard; see dialContext for ours
+		DialContext:            dialContext(cfg, g),
+		TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12},
+		MaxIdleConns:           cfg.Slots,
+		MaxIdleConnsPerHost:    cfg.EndpointConcurrency,
+		IdleConnTimeout:        90 * time.Second,
+		MaxResponseHeaderBytes: maxRead,
+		DisableCompression:     true,
+	}}
+}
+
+func (s *sender) close() { s.transport.CloseIdleConnections() }
+
+// send makes one attempt; its duration is bounded by the timeout, whatever the receiver does.
+func (s *sender) send(ctx context.Context, m message) outcome {
+	started := clock.System{}.Now()
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
+	defer cancel()
+	var remote net.Addr
+	o, err := s.post(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		GotConn: func(c httptrace.GotConnInfo) { remote = c.Conn.RemoteAddr() }}), m)
+	if err != nil {
+		o.class, o.detail = classify(ctx, err)
+		o.cause = err
+	}
+	if s.hide && ofThisMachine(remote, err) {
+		o.body = ""
+		if err != nil {
+			o.class, o.detail = classConnect, "no complete answer"
+		}
+	}
+	o.duration = max(0, clock.System{}.Now().Sub(started))
+	return o
+}
+
+// Headers are what an attempt of a delivery carries besides its signatures.
+func Headers(t Type, deliveryID string, sequence int64, attempt int, test bool) http.Header {
+	h := make(http.Header, 12) // the rest is the signatures and the sender's
+	h.Set("Content-Type", "application/json")
+	h.Set(HeaderEvent, string(t))
+	h.Set(HeaderDelivery, deliveryID)
+	h.Set(HeaderAttempt, strconv.Itoa(attempt))
+	h.Set(HeaderSequence, strconv.FormatInt(sequence, 10))
+	if test {
+		h.Set(HeaderTest, "true")
+	}
+	return h
+}
+
+func (s *sender) post(ctx context.Context, m message) (outcome, error) {
+	now := s.now()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, m.url, bytes.NewReader(m.body))
+	if err != nil {
+		return outcome{}, err
+	}
+	h := Headers(m.kind, m.deliveryID, m.sequence, m.attempt, m.test)
+	req.Header = h
+	h.Set("User-Agent", userAgent)
+	if m.signatures != nil {
+		maps.Copy(h, m.signatures)
+	} else {
+		h.Set(HeaderSignature, Sign(m.secret, now, m.body))
+	}
+	if m.signatures == nil && m.previousSecret != "" {
+		h.Set(HeaderSignaturePrevious, Sign(m.previousSecret, now, m.body))
+	}
+	if span := telemetry.Carry(ctx); span != "" {
+		h.Set(telemetry.HeaderParent, span)
+	}
+	// Not sent, but lets net/http send again when a kept connection turns out to have been closed by the receiver.
+	h["Idempotency-Key"] = []string{}
+
+	resp, err := s.transport.RoundTrip(req)
+	if err != nil {
+		return outcome{}, err
+	}
+	defer resp.Body.Close()
+	// Reads of a body end with ctx by themselves, except when it is the bare connection. That is so after a 101, which is
+	// not read; the bound does not hang on net/http having no other such case.
+	defer context.AfterFunc(ctx, func() { resp.Body.Close() })()
+	o := outcome{status: resp.StatusCode, retryAfter: parseRetryAfter(resp.Header.Get("Retry-After"), now)}
+	if o.status == http.StatusSwitchingProtocols {
+		o.class, o.detail = classResponse, "answered 101; no other protocol was asked for"
+		return o, nil
+	}
+	answer, err := io.ReadAll(io.LimitReader(resp.Body, maxRead))
+	o.body = excerpt(answer, maxStored)
+	if err != nil {
+		return o, fmt.Errorf("read the answer: %w", err)
+	}
+	switch {
+	case o.status/100 == 2:
+	case o.status/100 == 3:
+		o.class, o.detail = classRedirect, fmt.Sprintf("answered %d; redirects are not followed", o.status)
+	default:
+		o.class, o.detail = classStatus, fmt.Sprintf("answered %d", o.status)
+	}
+	return o, nil
+}
+
+// ofThisMachine tells whether an attempt went, or failed to go, to a loopback address.
+func ofThisMachine(remote net.Addr, err error) bool {
+	var op *net.OpError
+	if remote == nil && errors.As(err, &op) {
+		remote = op.Addr
+	}
+	tcp, ok := remote.(*net.TCPAddr)
+	return ok && tcp.IP.IsLoopback()
+}
+
+// classify names the class of a failure without a complete answer, and describes it to the partner: in words of our own,
+// because the texts of errors name our addresses, name servers and proxies.
+func classify(ctx context.Context, err error) (class, detail string) {
+	var dns *net.DNSError
+	var op *net.OpError
+	switch {
+	case isBlocked(err):
+		return classBlocked, "the address or port is not one that deliveries may go to"
+	case errors.Is(err, errProxy):
+		return classProxy, "our way out to the internet failed; the endpoint was not asked"
+	case ctx.Err() != nil:
+		return classTimeout, "no complete answer in time"
+	case errors.As(err, &dns) && dns.IsNotFound:
+		return classDNS, "name not found"
+	case errors.As(err, &dns):
+		return classDNS, "name server did not answer"
+	case errors.Is(err, errNoAddress):
+		return classDNS, "name has no address"
+	case errors.As(err, &op) && op.Op == "dial":
+		return classConnect, describeConnect(err)
+	}
+	if reason, ok := tlsReason(err); ok {
+		return classTLS, reason
+	}
+	return classResponse, describeResponse(err)
+}
+
+func describeConnect(err error) string {
+	var timeout net.Error
+	switch {
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return "connection refused"
+	case errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH):
+		return "no route"
+	case errors.As(err, &timeout) && timeout.Timeout():
+		return "timed out"
+	}
+	return "no connection"
+}
+
+func describeResponse(err error) string {
+	switch {
+	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
+		return "connection reset before a complete answer"
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return "connection closed before a complete answer"
+	}
+	return "not a valid answer of HTTP/1.1 or, for https, of TLS 1.2 or later"
+}
+
+// tlsReason says why TLS failed, if it did. What it quotes is about the receiver's certificate and protocol.
+func tlsReason(err error) (reason string, ok bool) {
+	var certificate *tls.CertificateVerificationError
+	var record tls.RecordHeaderError
+	var op *net.OpError
+	switch {
+	case errors.As(err, &certificate):
+		return certificate.Err.Error(), true
+	case errors.As(err, &record):
+		return record.Msg, true
+	case errors.As(err, &op) && (op.Op == "remote error" || op.Op == "local error"): // alerts
+		return op.Err.Error(), true
+	}
+	return "", false
+}
+
+func isBlocked(err error) bool {
+	return errors.Is(err, ssrf.ErrProhibitedIP) || errors.Is(err, ssrf.ErrProhibitedPort) || errors.Is(err, ssrf.ErrProhibitedNetwork)
+}

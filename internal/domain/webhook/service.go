@@ -1,0 +1,385 @@
+package webhook
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/url"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"partnerd/internal/base/clock"
+	"partnerd/internal/base/id"
+	"partnerd/internal/base/problem"
+	"partnerd/internal/base/seal"
+	"partnerd/internal/base/telemetry"
+	"partnerd/internal/infra/postgres"
+)
+
+// Config of a [Service]. The zero value is that of a live deployment.
+type Config struct {
+	Sandbox       bool     // http URLs and any port are allowed
+	AllowLoopback bool     // deliveries may go to this machine; for sandboxes only
+	HideLoopback  bool     // partners are not on this machine: what it answers is not theirs to see
+	Ports         []uint16 // allowed besides 443 in a live deployment
+
+	Timeout             time.Duration // of an attempt, from its start to the end of the answer; 0 means 5 s (and 200 ms for the way)
+	ConnectTimeout      time.Duration // 0 means 2 s
+	Lease               time.Duration // how long a claimed delivery is left alone; must exceed Timeout; 0 means 15 s
+	Poll                time.Duration // how often the process that leads looks for due deliveries, and what is held; 0 means 500 ms
+	Slots               int           // attempts under way in this process; 0 means 2000
+	EndpointConcurrency int           // of these, for one endpoint; 0 means 10
+	Retention           time.Duration // of events, see [Service.Purge]; 0 means [DefaultRetention]
+
+	Proxy    *url.URL      // HTTP proxy that all deliveries go through; nil for none. See [ParseProxy]
+	Resolver *net.Resolver // of the names in URLs; nil means the machine's
+
+	Notifier   Notifier              // tells partners about failing endpoints; nil means that the log does
+	Now        func() time.Time      // when a signature is made; nil means the machine's clock
+	Registerer prometheus.Registerer // gets the metrics; nil means that nobody reads them
+	Tracer     *telemetry.Tracer     // of attempts; nil for none
+	Logger     *slog.Logger          // nil means silence
+}
+
+// The receiver has 5 s (specification section 6.5); what the way takes is not its fault.
+const (
+	receiverTime = 5 * time.Second
+	wayAllowance = 200 * time.Millisecond
+)
+
+// Service writes events and delivers them. Safe for concurrent use.
+type Service struct {
+	db      *postgres.DB
+	box     *seal.Box
+	cfg     Config
+	log     *slog.Logger
+	sender  *sender
+	metrics *metrics
+	wake    chan struct{}     // due deliveries may exist
+	others  *postgres.Channel // the dispatchers of the other processes
+
+	delivering atomic.Bool // a dispatcher runs here
+	leading    atomic.Bool // it is the one that looks for what is due
+}
+
+// New makes a service; nothing is delivered until [Service.Run].
+func New(db *postgres.DB, box *seal.Box, cfg Config) *Service {
+	cfg.Timeout = cmp.Or(cfg.Timeout, receiverTime+wayAllowance)
+	cfg.ConnectTimeout = cmp.Or(cfg.ConnectTimeout, 2*time.Second)
+	cfg.Lease = cmp.Or(cfg.Lease, 15*time.Second)
+	cfg.Poll = cmp.Or(cfg.Poll, 500*time.Millisecond)
+	cfg.Slots = cmp.Or(cfg.Slots, 2000)
+	cfg.EndpointConcurrency = cmp.Or(cfg.EndpointConcurrency, 10)
+	if cfg.Now == nil {
+		cfg.Now = clock.System{}.Now
+	}
+	log := cfg.Logger
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	cfg.Retention = cmp.Or(cfg.Retention, DefaultRetention)
+	if cfg.Notifier == nil {
+		cfg.Notifier = logNotifier{log}
+	}
+	return &Service{
+		db: db, box: box, cfg: cfg, log: log, sender: newSender(cfg), metrics: newMetrics(cfg.Registerer, db, log),
+		wake: make(chan struct{}, 1), others: db.Channel(channel, log),
+	}
+}
+
+// Emit writes events of one subject and a delivery for each, in the caller's transaction and in the order given; the
+// first gets firstSequence, the next one more. The caller holds the consultation's row lock, which makes the numbers
+// gap-free. Delivery begins when the transaction has committed.
+func (s *Service) Emit(ctx context.Context, tx postgres.Tx, subject Subject, firstSequence int64, events ...Event) error {
+	return s.EmitAll(ctx, tx, Emission{subject, firstSequence, events})
+}
+
+// Emission is what [Service.Emit] takes for one subject.
+type Emission struct {
+	Subject       Subject
+	FirstSequence int64
+	Events        []Event
+}
+
+// EmitAll is [Service.Emit] for several subjects, in one statement.
+func (s *Service) EmitAll(ctx context.Context, tx postgres.Tx, emissions ...Emission) error {
+	var rows []newEvent
+	for _, em := range emissions {
+		for i, e := range em.Events {
+			eventID := tx.NewID(id.Event)
+			b, err := encodeBody(eventID, em.Subject, e, tx.Now)
+			if err != nil {
+				return err
+			}
+			rows = append(rows, newEvent{ID: eventID, DeliveryID: tx.NewID(id.Delivery), ApplicationID: em.Subject.ApplicationID,
+				ConsultationID: em.Subject.ConsultationID, Sequence: em.FirstSequence + int64(i), Type: e.Type, Body: b})
+		}
+	}
+	if len(rows) == 0 {
+		return nil
+	}
+	if err := insertEvents(ctx, tx, rows); err != nil {
+		return err
+	}
+	tx.AfterCommit(s.wakeUp)
+	return nil
+}
+
+// channel wakes the dispatchers of other processes.
+const channel = "partnerd_webhooks"
+
+// Announce tells the processes that deliver of what this one commits, until ctx ends: for one that does not [Service.Run].
+func (s *Service) Announce(ctx context.Context) error {
+	s.others.Tell(ctx)
+	return nil
+}
+
+// wakeUp makes the dispatcher of this process look for due deliveries, or when it has none those of the others. What one
+// has no room for the others find when they poll. It never waits.
+func (s *Service) wakeUp() {
+	if s.delivering.Load() {
+		signal(s.wake)
+		return
+	}
+	s.others.Send("events")
+}
+
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// Endpoint is where the events of an application go.
+type Endpoint struct {
+	ApplicationID       string
+	URL                 string // empty: events wait until there is one (decision H57)
+	PreviousSecretUntil *time.Time
+	DisabledAt          *time.Time // deliveries are held since
+	DisabledReason      string
+	FailingSince        *time.Time // first failure after the last success, or after it was enabled or its URL set
+	EnabledEvents       []Type     // of [ClientTypes]
+	CreatedAt           time.Time
+	UpdatedAt           time.Time // when URL or secret was set last
+}
+
+// SecretOverlap is how long X-Service-Signature-Previous accompanies a new secret (trap T11).
+const SecretOverlap = 24 * time.Hour
+
+const secretPrefix = "whsec"
+
+// CreateEndpoint makes the endpoint of an application and returns its signing secret, which is shown only here.
+// rawURL may be empty. Problem: VALIDATION_ERROR with issue invalid_url.
+func (s *Service) CreateEndpoint(ctx context.Context, tx postgres.Tx, applicationID, rawURL string) (secret string, err error) {
+	if rawURL != "" {
+		if err := s.checkURL(rawURL); err != nil {
+			return "", err
+		}
+	}
+	secret = tx.NewSecret(secretPrefix)
+	sealed, err := s.box.Seal(secretPlace(applicationID), []byte(secret))
+	if err != nil {
+		return "", err
+	}
+	if err := insertEndpoint(ctx, tx, applicationID, rawURL, sealed); err != nil {
+		return "", fmt.Errorf("create webhook endpoint of %s: %w", applicationID, err)
+	}
+	tx.AfterCommit(s.wakeUp)
+	return secret, nil
+}
+
+// Endpoint returns the endpoint of an application. Problem: NOT_FOUND.
+func (s *Service) Endpoint(ctx context.Context, tx postgres.Tx, applicationID string) (Endpoint, error) {
+	r, err := selectEndpoint(ctx, tx, applicationID)
+	if err != nil {
+		return Endpoint{}, err
+	}
+	return Endpoint{
+		ApplicationID: r.ApplicationID, URL: r.URL, PreviousSecretUntil: r.PreviousSecretUntil,
+		DisabledAt: r.DisabledAt, DisabledReason: r.DisabledReason, FailingSince: r.FailingSince, EnabledEvents: r.EnabledEvents,
+		CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt,
+	}, nil
+}
+
+// SetURL sends everything from now on, waiting deliveries included, to another URL, and enables the endpoint.
+// Problems: VALIDATION_ERROR with issue invalid_url, NOT_FOUND.
+func (s *Service) SetURL(ctx context.Context, tx postgres.Tx, applicationID, rawURL string) error {
+	if rawURL != "" {
+		if err := s.checkURL(rawURL); err != nil {
+			return err
+		}
+	}
+	if err := updateEndpointURL(ctx, tx, applicationID, rawURL); err != nil {
+		return err
+	}
+	tx.AfterCommit(s.wakeUp)
+	return nil
+}
+
+// EnableEndpoint lets held deliveries go again, each when its next attempt is due; an endpoint that is not disabled stays
+// as it is. Problem: NOT_FOUND.
+func (s *Service) EnableEndpoint(ctx context.Context, tx postgres.Tx, applicationID string) error {
+	if err := enableEndpoint(ctx, tx, applicationID); err != nil {
+		return err
+	}
+	tx.AfterCommit(s.wakeUp)
+	return nil
+}
+
+// Rotation is how a signing secret is replaced.
+type Rotation struct {
+	EndPrevious bool // ends the secret before the current one, should it still sign
+	// KeepPrevious replaces the current secret at once, for example because it leaked. The one before it signs until its
+	// time: only while it does, and without EndPrevious.
+	KeepPrevious bool
+}
+
+var ruleKeep = problem.DeclareRule("signing.keep", problem.IssueInvalidValue, "Keep the previous secret or end it, not both.")
+
+// RotateSecret replaces the signing secret and returns the new one; for [SecretOverlap] a second header carries the
+// signature by the current one. A previous secret that still signs is in the way, unless r ends it or keeps it. Problems:
+// INVALID_REQUEST, NOT_FOUND, PREVIOUS_SECRET_ACTIVE, NO_PREVIOUS_SECRET.
+func (s *Service) RotateSecret(ctx context.Context, tx postgres.Tx, applicationID string, r Rotation) (secret string, err error) {
+	if r.KeepPrevious && r.EndPrevious {
+		return "", problem.ErrMalformed.With(ruleKeep.At("keepPrevious"))
+	}
+	secret = tx.NewSecret(secretPrefix)
+	sealed, err := s.box.Seal(secretPlace(applicationID), []byte(secret))
+	if err != nil {
+		return "", err
+	}
+	done, err := rotateSecret(ctx, tx, applicationID, sealed, r)
+	if err != nil || done {
+		return secret, err
+	}
+	e, err := s.Endpoint(ctx, tx, applicationID)
+	if err != nil {
+		return "", err
+	}
+	if r.KeepPrevious {
+		return "", problem.ErrNoPreviousSecret
+	}
+	return "", problem.PreviousSecretWorks(*e.PreviousSecretUntil)
+}
+
+func (s *Service) checkURL(raw string) error {
+	if issue := checkURL(raw, s.cfg.Sandbox, s.sender.guard); issue != nil {
+		s.metrics.urlsRefused.Inc()
+		s.log.Warn("webhook URL refused", "reason", issue.Why.Rule.Key)
+		return problem.ErrValidation.With(*issue)
+	}
+	return nil
+}
+
+// openSecrets returns the signing secret of an endpoint, and the one before while it is in force.
+func (s *Service) openSecrets(applicationID string, sealed sealedSecrets) (secret, previous string, err error) {
+	opened, err := s.box.Open(secretPlace(applicationID), sealed.SecretSealed)
+	if err != nil || len(sealed.PreviousSecretSealed) == 0 {
+		return string(opened), "", err
+	}
+	before, err := s.box.Open(secretPlace(applicationID), sealed.PreviousSecretSealed)
+	return string(opened), string(before), err
+}
+
+func secretPlace(applicationID string) string { return "webhook_endpoints.secret:" + applicationID }
+
+// State of a delivery.
+type State string
+
+// The states of a delivery.
+const (
+	Pending   State = "PENDING"   // an attempt is due, under way or held
+	Delivered State = "DELIVERED" // the receiver answered 2xx
+	Failed    State = "FAILED"    // every attempt failed
+)
+
+// Delivery is the sending of one event.
+type Delivery struct {
+	ID             string     `gorm:"column:id;primaryKey"`
+	EventID        string     `gorm:"column:event_id"`
+	ConsultationID string     `gorm:"column:consultation_id;serializer:zeronull"` // what the event is about: this or ClientID; neither: a test event
+	ClientID       string     `gorm:"-"`                                          // of the event
+	Type           Type       `gorm:"-"`                                          // of the event
+	Sequence       int64      `gorm:"column:sequence"`                            // of the event, within its consultation or among those about its client
+	State          State      `gorm:"column:state"`
+	Attempts       int        `gorm:"column:attempts"`
+	NextAt         *time.Time `gorm:"-"` // next attempt, at the earliest; nil when ended
+	CreatedAt      time.Time  `gorm:"column:created_at;autoCreateTime:false"`
+	EndedAt        *time.Time `gorm:"column:ended_at"`
+}
+
+// Health is how the deliveries of an application fared that were made in a span of time.
+type Health struct {
+	Delivered, Failed, Pending int
+	Oldest                     *time.Time // when the oldest that is pending was made
+}
+
+// Rate is the share of the ended ones that were delivered, in percent; 100 when none has ended.
+func (h Health) Rate() int {
+	if h.Delivered+h.Failed == 0 {
+		return 100
+	}
+	return 100 * h.Delivered / (h.Delivered + h.Failed)
+}
+
+// HealthOf counts the deliveries of an application that were made since.
+func (s *Service) HealthOf(ctx context.Context, tx postgres.Tx, applicationID string, since time.Time) (Health, error) {
+	return healthOf(ctx, tx, applicationID, since)
+}
+
+// Position is a place in the delivery log.
+type Position struct {
+	CreatedAt time.Time `json:"t"`
+	ID        string    `json:"i"`
+}
+
+// Position returns where the delivery stands in the log.
+func (d Delivery) Position() Position { return Position{d.CreatedAt, d.ID} }
+
+// DeliveryFilter selects from the delivery log. Empty fields select everything.
+type DeliveryFilter struct {
+	State          State
+	ConsultationID string
+	EventID        string
+	From, To       time.Time // of the delivery's creation; To is excluded
+	Before         Position  // of the last delivery already seen
+	Limit          int       // 1 to 100; 0 means 20
+}
+
+// Deliveries lists deliveries of an application, newest first, and tells whether older ones remain.
+func (s *Service) Deliveries(ctx context.Context, tx postgres.Tx, applicationID string, f DeliveryFilter) (items []Delivery, more bool, err error) {
+	f.Limit = min(cmp.Or(max(f.Limit, 0), 20), 100)
+	items, err = selectDeliveries(ctx, tx, applicationID, f, f.Limit+1)
+	if err != nil {
+		return nil, false, fmt.Errorf("list deliveries of %s: %w", applicationID, err)
+	}
+	if len(items) > f.Limit {
+		return items[:f.Limit], true, nil
+	}
+	return items, false, nil
+}
+
+// Delivery returns a delivery of the application. Problem: NOT_FOUND.
+func (s *Service) Delivery(ctx context.Context, tx postgres.Tx, applicationID, deliveryID string) (Delivery, error) {
+	return selectDelivery(ctx, tx, applicationID, deliveryID)
+}
+
+// Attempt is one POST of a delivery.
+type Attempt struct {
+	Number       int // 1 to [MaxAttempts]
+	StartedAt    time.Time
+	Duration     time.Duration // to the millisecond
+	StatusCode   int           // 0: no answer
+	Error        string        // "<class>: <detail>"; empty on success
+	ResponseBody string        // first 4 KB, as text
+}
+
+// Attempts lists the attempts of a delivery of the application, oldest first. Problem: NOT_FOUND.
+func (s *Service) Attempts(ctx context.Context, tx postgres.Tx, applicationID, deliveryID string) ([]Attempt, error) {
+	return selectAttempts(ctx, tx, applicationID, deliveryID)
+}

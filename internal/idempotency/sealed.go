@@ -1,8 +1,0 @@
-package idempotency
-
-import "partnerd/internal/reseal"
-
-// Sealed are the columns that the master key seals.
-func Sealed() []reseal.Column {
-	return []reseal.Column{{Table: keyRow{}.TableName(), Name: "body"}}
-}

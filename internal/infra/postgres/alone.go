@@ -1,0 +1,85 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"partnerd/internal/base/poll"
+)
+
+const (
+	standBy  = time.Second     // between two looks whether the place is free
+	confirm  = time.Second     // between two proofs that the place is still held
+	maxSleep = 5 * time.Second // without one
+)
+
+// Alone runs f in one process of the database at a time, until ctx ends: the others that call it with the same name
+// stand by, and one takes over a second later at most when that process ends, however it ends, or is told to end: what it
+// has begun it finishes beside the next. The place is an advisory lock held by a session; the server ends the session of a
+// process that is frozen or cut off after five seconds, and f's context ends when the session is lost. For a moment two may
+// run, so f must stay correct then: it is a way to save work, not a mutex.
+func (db *DB) Alone(ctx context.Context, name string, log *slog.Logger, f func(ctx context.Context)) {
+	for ctx.Err() == nil {
+		if err := db.alone(ctx, name, f); err != nil && ctx.Err() == nil {
+			log.Warn("not sure to be alone; asking again", "for", name, "error", err)
+			poll.Pause(ctx, standBy)
+		}
+	}
+}
+
+func (db *DB) alone(ctx context.Context, name string, f func(ctx context.Context)) error {
+	place, err := db.place(ctx, name)
+	if err != nil {
+		return err
+	}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	lost := make(chan error, 1)
+	go func() {
+		err := hold(ctx, place)
+		stop()
+		hangUp(ctx, place)
+		lost <- err
+	}()
+	f(ctx)
+	stop()
+	return <-lost
+}
+
+// place returns the session that holds the place, once it is free.
+func (db *DB) place(ctx context.Context, name string) (*pgx.Conn, error) {
+	conn, err := db.connect(ctx, [2]string{"idle_session_timeout", fmt.Sprint(maxSleep.Milliseconds())})
+	if err != nil {
+		return nil, err
+	}
+	for {
+		var held bool
+		err := conn.QueryRow(ctx, "SELECT pg_try_advisory_lock(hashtextextended($1, 0))", name).Scan(&held)
+		if held {
+			return conn, nil
+		}
+		if err == nil && poll.Pause(ctx, standBy) {
+			continue
+		}
+		hangUp(ctx, conn)
+		return nil, fmt.Errorf("ask for the place: %w", errors.Join(err, ctx.Err()))
+	}
+}
+
+// hold returns when ctx ends, or when the session may be lost.
+func hold(ctx context.Context, place *pgx.Conn) error {
+	for poll.Pause(ctx, confirm) {
+		asking, cancel := context.WithTimeout(ctx, maxSleep)
+		err := place.Ping(asking)
+		cancel()
+		if err != nil && ctx.Err() == nil {
+			return fmt.Errorf("hold the place: %w", err)
+		}
+	}
+	return nil
+}

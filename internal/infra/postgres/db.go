@@ -1,0 +1,446 @@
+// Package postgres is the one door to the database: connections, transactions, migrations and their privileges, the
+// statements that stay text, and what models need.
+package postgres
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/exaring/otelpgx"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/multitracer"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgtype"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"go.opentelemetry.io/otel/metric/noop"
+	gormpostgres "gorm.io/driver/postgres"
+	"gorm.io/gorm"
+	"gorm.io/gorm/logger"
+
+	"partnerd/internal/base/clock"
+	"partnerd/internal/base/id"
+	"partnerd/internal/base/poll"
+	"partnerd/internal/base/telemetry"
+)
+
+// LockTimeout bounds every wait for a row lock. A twin of a running idempotent request waits this long (decision H51).
+const LockTimeout = 5 * time.Second
+
+const maxTries = 5
+
+// DB is a pool of connections to one database. Safe for concurrent use.
+type DB struct {
+	pool     *pgxpool.Pool // of statements and transactions
+	sessions *pgxpool.Pool // of what needs a session of its own; the same without a pooler
+
+	sql   *sql.DB
+	gorm  *gorm.DB
+	clock clock.Clock
+	ids   id.Minter
+	stop  context.CancelFunc // ends what follows the database's clock; nil when nothing does
+
+	remote *clock.Remote // that clock; nil when another one is used
+}
+
+// Options of [Open].
+type Options struct {
+	MaxConns int              // connections in the pool; 0 means 10
+	Pooler   string           // address of the same database through a pooler in transaction mode; empty for none
+	Clock    clock.Clock      // nil means the database's, so that all processes decide by one
+	Machine  func() time.Time // measures what passes between two looks at it; nil means the machine's clock
+	Test     bool             // mark identifiers as those of a sandbox
+	Log      *slog.Logger     // hears when the database's clock is set; nil for nobody
+	Tracer   Tracer           // sees every statement; nil for none
+
+	Spans *telemetry.Tracer // of statements that belong to a span; nil for none
+}
+
+// Tracer sees statements begin and end, alone or together, to count them or to make them fail.
+type Tracer interface {
+	pgx.QueryTracer
+	pgx.BatchTracer
+}
+
+// tracer is what sees the statements, nil for nothing. Spans have the text of a statement, which holds no value of a parameter, and neither
+// the server's address nor a user. There are no metrics of statements beside the program's own.
+func (o Options) tracer() pgx.QueryTracer {
+	if o.Spans == nil {
+		return o.Tracer
+	}
+	spans := otelpgx.NewTracer(otelpgx.WithTracerProvider(o.Spans.Provider()), otelpgx.WithMeterProvider(noop.NewMeterProvider()),
+		otelpgx.WithDisableAcquireTracer(), otelpgx.WithDisableConnectionDetailsInAttributes())
+	if o.Tracer == nil {
+		return spans
+	}
+	return multitracer.New(o.Tracer, spans)
+}
+
+// Open connects to the database at url.
+func Open(ctx context.Context, url string, o Options) (*DB, error) {
+	cfg, err := pgxpool.ParseConfig(url)
+	if err != nil {
+		return nil, fmt.Errorf("read database URL: %w", err)
+	}
+	if o.MaxConns == 0 {
+		o.MaxConns = 10
+	}
+	var remote *clock.Remote
+	if o.Clock == nil {
+		remote = clock.NewRemote(o.Machine)
+		o.Clock = remote
+	}
+	cfg.MaxConns = int32(o.MaxConns)
+	cfg.ConnConfig.Tracer = o.tracer()
+	maps.Copy(cfg.ConnConfig.RuntimeParams, clientSettings)
+	statements := cfg
+	if o.Pooler != "" {
+		if statements, err = pooled(cfg, o.Pooler); err != nil {
+			return nil, err
+		}
+		cfg.MaxConns = pooledSessions
+	}
+	maps.Copy(cfg.ConnConfig.RuntimeParams, sessionSettings)
+	db, err := open(ctx, statements, o.Clock, id.Minter{Test: o.Test})
+	if err != nil {
+		return nil, err
+	}
+	if o.Pooler != "" {
+		if err := db.keepSessions(ctx, cfg); err != nil {
+			db.Close()
+			return nil, err
+		}
+	}
+	if err := db.Ping(ctx); err != nil {
+		db.Close()
+		return nil, fmt.Errorf("connect to the database: %w", err)
+	}
+	if remote != nil {
+		if _, _, err := db.ask(ctx, remote); err != nil {
+			db.Close()
+			return nil, fmt.Errorf("read the database's clock: %w", err)
+		}
+		following, stop := context.WithCancel(context.WithoutCancel(ctx))
+		db.stop, db.remote = stop, remote
+		go db.follow(following, remote, cmp.Or(o.Log, slog.New(slog.DiscardHandler)))
+	}
+	return db, nil
+}
+
+// clientSettings are what a client says of itself, which a pooler keeps for it.
+var clientSettings = map[string]string{"application_name": "partnerd", "timezone": "UTC"}
+
+// sessionSettings are those of every session. jit is off because our statements are short: compiling one costs more than it saves.
+var sessionSettings = map[string]string{
+	"lock_timeout": fmt.Sprint(LockTimeout.Milliseconds()), "idle_in_transaction_session_timeout": "30000", "jit": "off",
+}
+
+// pooledSessions is how many connections beside the pooler the queue takes.
+const pooledSessions = 4
+
+// pooled is the configuration of connections to a pooler. A server's session is ours for one transaction only, so nothing is prepared in
+// it; and PgBouncer takes few settings from a client.
+func pooled(direct *pgxpool.Config, pooler string) (*pgxpool.Config, error) {
+	cfg, err := pgxpool.ParseConfig(pooler)
+	if err != nil {
+		return nil, fmt.Errorf("read the pooler's URL: %w", err)
+	}
+	cfg.MaxConns = direct.MaxConns
+	cfg.ConnConfig.Tracer = direct.ConnConfig.Tracer
+	maps.Copy(cfg.ConnConfig.RuntimeParams, clientSettings)
+	cfg.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe
+	return cfg, nil
+}
+
+// keepSessions opens the sessions beside the pooler.
+func (db *DB) keepSessions(ctx context.Context, direct *pgxpool.Config) error {
+	if err := db.checkSettings(ctx); err != nil {
+		return err
+	}
+	notice(direct)
+	leaving := leave(direct)
+	sessions, err := pgxpool.NewWithConfig(ctx, direct)
+	if err != nil {
+		return fmt.Errorf("make a pool of sessions: %w", err)
+	}
+	leaving.Store(sessions)
+	db.sessions = sessions
+	return nil
+}
+
+// checkSettings fails when sessions have not what [Open] asks for: without a limit for locks one that hangs stops all others.
+func (db *DB) checkSettings(ctx context.Context) error {
+	for name, want := range sessionSettings {
+		var is string
+		if err := db.pool.QueryRow(ctx, "SELECT setting FROM pg_settings WHERE name = $1", name).Scan(&is); err != nil {
+			return fmt.Errorf("connect to the database through the pooler: %w", err)
+		}
+		if is != want {
+			return fmt.Errorf("sessions behind the pooler have %s = %s and not %s: let it set that, in PgBouncer by connect_query = '%s' of the database", name, is, want, SessionQuery())
+		}
+	}
+	return nil
+}
+
+// SessionQuery is what a pooler says to the server at the beginning of a session.
+func SessionQuery() string {
+	var all []string
+	for _, name := range slices.Sorted(maps.Keys(sessionSettings)) {
+		all = append(all, "SET "+name+" = "+sessionSettings[name])
+	}
+	return strings.Join(all, "; ")
+}
+
+// clockEvery is how often the database is asked for the time: machines drift by less than a millisecond meanwhile.
+const clockEvery = 5 * time.Second
+
+// follow keeps the clock near the database's. Without an answer it goes on by what passes here.
+func (db *DB) follow(ctx context.Context, remote *clock.Remote, log *slog.Logger) {
+	for poll.Pause(ctx, clockEvery) {
+		asking, cancel := context.WithTimeout(ctx, clockEvery)
+		change, by, err := db.ask(asking, remote)
+		cancel()
+		if err != nil {
+			continue // whoever uses the database sees that it is gone
+		}
+		switch change {
+		case clock.Steady:
+		case clock.Doubted:
+			log.Error("the database's clock was set; going on without it until it agrees with this machine's, is back, or has stayed",
+				"by", by.String(), "for", clock.Settled.String())
+		case clock.Believed:
+			log.Warn("the database's clock was set, and is followed: what is due by it is done now", "by", by.String())
+		case clock.Returned:
+			log.Warn("the database's clock is back where it was; nothing was done by it meanwhile")
+		}
+	}
+}
+
+// ClockAhead is by how much the database's clock was ahead of this machine's when it was asked last; 0 with another clock.
+func (db *DB) ClockAhead() time.Duration {
+	if db.remote == nil {
+		return 0
+	}
+	return db.remote.Ahead()
+}
+
+func (db *DB) ask(ctx context.Context, remote *clock.Remote) (clock.Change, time.Duration, error) {
+	conn, err := db.pool.Acquire(ctx)
+	if err != nil {
+		return clock.Steady, 0, plainly(err)
+	}
+	defer conn.Release()
+	return remote.Ask(func() (time.Time, error) {
+		r := conn.Conn().PgConn().ExecParams(ctx, clockSQL, nil, nil, nil, nil).Read()
+		if r.Err != nil {
+			return time.Time{}, r.Err
+		}
+		us, err := strconv.ParseInt(string(r.Rows[0][0]), 10, 64)
+		return time.UnixMicro(us), err
+	})
+}
+
+const clockSQL = "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
+
+// open makes the pool and the handles on it; connections are made when they are needed.
+func open(ctx context.Context, cfg *pgxpool.Config, clk clock.Clock, ids id.Minter) (*DB, error) {
+	notice(cfg)
+	cfg.AfterConnect = func(_ context.Context, c *pgx.Conn) error {
+		c.TypeMap().RegisterType(&pgtype.Type{Name: "timestamptz", OID: pgtype.TimestamptzOID, Codec: &pgtype.TimestamptzCodec{ScanLocation: time.UTC}})
+		return nil
+	}
+	leaving := leave(cfg)
+	pool, err := pgxpool.NewWithConfig(ctx, cfg)
+	if err != nil {
+		return nil, fmt.Errorf("make a pool of connections: %w", err)
+	}
+	leaving.Store(pool)
+	db := openSQL(pool)
+	g, err := gorm.Open(gormpostgres.New(gormpostgres.Config{Conn: quiet{db}}), &gorm.Config{
+		SkipDefaultTransaction: true,
+		TranslateError:         false, // [IsUnique] names the constraint, which the translated error no longer does
+		Logger:                 logger.Discard,
+		NowFunc:                clk.Now,
+		QueryFields:            true, // a later migration may add a column while this program runs
+		DisableAutomaticPing:   true,
+	})
+	if err != nil {
+		pool.Close()
+		return nil, fmt.Errorf("open gorm: %w", err)
+	}
+	return &DB{pool: pool, sessions: pool, sql: db, gorm: g, clock: clk, ids: ids}, nil
+}
+
+// byIndexAlone makes the plan of a statement follow from its text and the indexes, not from statistics: each step is a
+// lookup, made once and kept.
+var byIndexAlone = map[string]string{
+	"plan_cache_mode": "force_generic_plan",
+	"enable_seqscan":  "off", "enable_bitmapscan": "off", "enable_hashjoin": "off", "enable_mergejoin": "off",
+	"enable_sort": "off", "enable_material": "off",
+}
+
+// ByIndex opens a pool of its own, of that many connections, for the few statements that a queue repeats all the time.
+// Their tables grow from nothing to millions of rows and back within minutes, faster than statistics follow, and a plan
+// made from old ones reads them whole; here plans do not depend on statistics and are made once for each connection.
+func (db *DB) ByIndex(ctx context.Context, conns int) (*DB, error) {
+	cfg := db.sessions.Config()
+	cfg.MaxConns = int32(conns)
+	maps.Copy(cfg.ConnConfig.RuntimeParams, byIndexAlone)
+	return open(ctx, cfg, db.clock, db.ids)
+}
+
+// Close ends all connections.
+func (db *DB) Close() {
+	if db.stop != nil {
+		db.stop()
+	}
+	db.sql.Close()
+	db.pool.Close()
+	db.sessions.Close()
+}
+
+// Ping tells whether the database answers.
+func (db *DB) Ping(ctx context.Context) error { return plainly(db.pool.Ping(ctx)) }
+
+// Clock returns the clock that transactions read.
+func (db *DB) Clock() clock.Clock { return db.clock }
+
+// Pool gives connections with a session of their own, for what has no place in a transaction (LISTEN).
+func (db *DB) Pool() *pgxpool.Pool { return db.sessions }
+
+// Tx is a transaction, or (from [DB.Read]) a handle whose statements commit one by one.
+// A function that joins a transaction takes it as its second parameter.
+type Tx struct {
+	Now   time.Time // one instant for the whole transaction, UTC, microseconds
+	gorm  *gorm.DB
+	conn  *sql.Conn
+	line  *line // of statements that wait; nil outside a transaction
+	ids   id.Minter
+	after *[]func()
+}
+
+// Gorm returns the handle for store files.
+func (tx Tx) Gorm(ctx context.Context) *gorm.DB { return tx.gorm.WithContext(ctx) }
+
+// NewID mints an identifier with one of the prefixes of package id.
+func (tx Tx) NewID(prefix string) string { return tx.ids.New(prefix) }
+
+// NewSecret mints a secret of 256 bits.
+func (tx Tx) NewSecret(prefix string) string { return tx.ids.Secret(prefix) }
+
+// AfterCommit runs f when the transaction has committed: to wake a worker of this process, never to do the work.
+func (tx Tx) AfterCommit(f func()) {
+	if tx.after == nil {
+		f()
+		return
+	}
+	*tx.after = append(*tx.after, f)
+}
+
+// InTx runs f in a read-committed transaction and commits when f returns nil. It is the only way to begin one that writes.
+// f runs again, from its start, when the database reports a serialization failure or a deadlock, so it must have no
+// effect outside the database. In a context that is [Resting] on something it commits only while that holds.
+func (db *DB) InTx(ctx context.Context, f func(tx Tx) error) error {
+	return db.tries(ctx, "begin", func(tx Tx) error {
+		first, last := premisesOf(ctx, tx.Now)
+		tx.line.rest(first)
+		tx.line.opening = len(tx.line.waiting)
+		err := f(tx)
+		if err == nil && !tx.line.unused() {
+			tx.line.rest(last)
+		}
+		return err
+	})
+}
+
+// Snapshot is [DB.InTx] for f that only reads: all its statements see one state of all tables. What is read by several statements and
+// has to agree is read this way; between two statements of InTx others commit.
+func (db *DB) Snapshot(ctx context.Context, f func(tx Tx) error) error {
+	return db.tries(ctx, "begin isolation level repeatable read read only", f)
+}
+
+func (db *DB) tries(ctx context.Context, begin string, f func(tx Tx) error) error {
+	for try := 1; ; try++ {
+		after, err := db.try(ctx, begin, f)
+		if err == nil {
+			for _, f := range after {
+				f()
+			}
+			return nil
+		}
+		if try == maxTries || !retryable(err) || ctx.Err() != nil {
+			return err
+		}
+	}
+}
+
+// try runs f in a transaction once and returns what is to be done when it has committed.
+func (db *DB) try(ctx context.Context, begin string, f func(tx Tx) error) (after []func(), err error) {
+	c, err := db.sql.Conn(watched{ctx})
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	tx := Tx{Now: clock.Truncate(db.clock.Now()), gorm: db.gorm.Session(&gorm.Session{NewDB: true, Context: ctx}), conn: c, ids: db.ids, after: &after}
+	tx.gorm.Statement.ConnPool = quiet{c}
+	if err := onConn(c, func(c *conn) error { tx.line = c.begin(begin); return nil }); err != nil {
+		return nil, err
+	}
+	defer onConn(c, func(c *conn) error { c.end(); return nil })
+	err = f(tx)
+	if tx.line.failed != nil {
+		return nil, tx.line.failed
+	}
+	if err != nil {
+		return nil, err
+	}
+	return after, onConn(c, func(c *conn) error { return c.commit(ctx) })
+}
+
+// Read returns a handle for single statements that need no common snapshot.
+func (db *DB) Read() Tx {
+	return Tx{Now: clock.Truncate(db.clock.Now()), gorm: db.gorm, ids: db.ids}
+}
+
+func retryable(err error) bool {
+	c := sqlState(err)
+	return c == "40001" || c == "40P01"
+}
+
+// IsUnique tells whether err is a violation of the named unique constraint or index ("" for any).
+func IsUnique(err error, constraint string) bool { return isViolation(err, "23505", constraint) }
+
+// IsCheck tells whether err is a violation of the named check constraint ("" for any).
+func IsCheck(err error, constraint string) bool { return isViolation(err, "23514", constraint) }
+
+// IsForeignKey tells whether err is a violation of the named foreign key ("" for any).
+func IsForeignKey(err error, constraint string) bool { return isViolation(err, "23503", constraint) }
+
+// IsLockTimeout tells whether a row lock was not had within [LockTimeout].
+func IsLockTimeout(err error) bool { return sqlState(err) == "55P03" }
+
+// IsNotFound tells whether a query for one row found none.
+func IsNotFound(err error) bool {
+	return errors.Is(err, gorm.ErrRecordNotFound) || errors.Is(err, sql.ErrNoRows)
+}
+
+func isViolation(err error, state, constraint string) bool {
+	var e *pgconn.PgError
+	return errors.As(err, &e) && e.Code == state && (constraint == "" || e.ConstraintName == constraint)
+}
+
+func sqlState(err error) string {
+	var e *pgconn.PgError
+	if errors.As(err, &e) {
+		return e.Code
+	}
+	return ""
+}

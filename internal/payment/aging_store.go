@@ -1,6 +1,0 @@
-package payment
-
-import "partnerd/internal/postgres"
-
-// Aging is what of this package becomes older with an application.
-var Aging = []postgres.Aging{{Table: "topup_sessions", Of: "application_id = ?", Instant: []string{"created_at", "ended_at", "expires_at", "opened_at"}}}

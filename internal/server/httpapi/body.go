@@ -1,0 +1,233 @@
+package httpapi
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"io"
+	"mime"
+	"net/http"
+	"regexp"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/labstack/echo/v4"
+
+	"partnerd/internal/base/problem"
+	texts "partnerd/internal/base/text"
+)
+
+// The largest request bodies in bytes: more than any valid one, however it is escaped. begin enforces them. A lawyer's note is
+// longer than anything else.
+const (
+	maxBody     = 64 << 10
+	maxNoteBody = 512 << 10
+)
+
+func bodyLimit(path string) int64 {
+	if isDesk(path) || strings.HasPrefix(path, "/desk/") {
+		return maxNoteBody
+	}
+	return maxBody
+}
+
+// bodyFirst reads the body of an operation that has one before anybody looks at the credentials: a caller who holds it back must not
+// outlive them. What is wrong with it is said after them (readBody). Who sends none, or more than begin lets through, is answered
+// at once.
+func bodyFirst(op *operation) []echo.MiddlewareFunc {
+	if op.body == nil {
+		return nil
+	}
+	return []echo.MiddlewareFunc{func(next echo.HandlerFunc) echo.HandlerFunc {
+		return func(c echo.Context) error {
+			r := c.Request()
+			if sendsCredentials(r.Header) && r.ContentLength <= bodyLimit(r.URL.Path) {
+				raw, err := io.ReadAll(r.Body)
+				r.Body = readAhead{io.MultiReader(bytes.NewReader(raw), failing{err}), r.Body}
+			}
+			return next(c)
+		}
+	}}
+}
+
+func sendsCredentials(h http.Header) bool {
+	return h.Get("Authorization") != "" || h.Get("Cookie") != ""
+}
+
+// readAhead is a body that has been read.
+type readAhead struct {
+	io.Reader
+	io.Closer
+}
+
+// failing is the end of what has been read: nil for a whole body.
+type failing struct{ err error }
+
+// Read implements [io.Reader].
+func (f failing) Read([]byte) (int, error) { return 0, cmp.Or(f.err, io.EOF) }
+
+// readBody returns the raw JSON of a request and its value. Faults are 400: media type, size, syntax (decision H48).
+func readBody(r *http.Request) ([]byte, map[string]any, error) {
+	media, params, err := mime.ParseMediaType(strings.Join(r.Header.Values("Content-Type"), ",")) // two are none
+	if err != nil || media != "application/json" || params["charset"] != "" && !strings.EqualFold(params["charset"], "utf-8") {
+		return nil, nil, problem.ErrMalformed.Because("The request body must be application/json in UTF-8.")
+	}
+	if encoding := strings.Join(r.Header.Values("Content-Encoding"), ","); encoding != "" && !strings.EqualFold(encoding, "identity") {
+		return nil, nil, problem.ErrMalformed.Because("Content-Encoding is not supported; send the body as it is.")
+	}
+	raw, err := io.ReadAll(r.Body) // what bodyFirst has read
+	var tooLarge *http.MaxBytesError
+	switch {
+	case errors.As(err, &tooLarge):
+		return nil, nil, problem.ErrMalformed.Because("The request body is larger than %d bytes.", tooLarge.Limit)
+	case err != nil:
+		return nil, nil, problem.ErrMalformed.Because("The request body could not be read.")
+	case !utf8.Valid(raw):
+		return nil, nil, problem.ErrMalformed.Because("The request body is not valid UTF-8.")
+	}
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber()
+	var v any
+	if err := d.Decode(&v); err != nil {
+		return nil, nil, problem.ErrMalformed.Because("The request body is not valid JSON.")
+	}
+	if _, err := d.Token(); err != io.EOF {
+		return nil, nil, problem.ErrMalformed.Because("The request body holds more than one JSON value.")
+	}
+	object, ok := v.(map[string]any)
+	if !ok {
+		return raw, nil, problem.ErrValidation.With(problem.Issue{Code: problem.IssueInvalidType, Message: "The body must be a JSON object."})
+	}
+	return raw, object, nil
+}
+
+// check brings the value to its normal form (trimmed NFC text, plain integers) and returns it with its faults.
+func (b *body) check(raw []byte, value map[string]any) (map[string]any, []problem.Issue) {
+	issues := lostIssues(raw)
+	normal := make(map[string]any, len(value))
+	for name, v := range value {
+		v = plainNumbers(v)
+		if s, ok := v.(string); ok {
+			if b.trimmed[name] {
+				s = texts.Trimmed(s)
+			}
+			v = s
+			switch {
+			case strings.ContainsRune(s, 0):
+				issues = append(issues, problem.Issue{Path: name, Code: problem.IssueInvalidValue, Message: "Must not contain the character U+0000."})
+			case b.trimmed[name] && !texts.IsFree(s, b.lines[name]):
+				issues = append(issues, problem.Issue{Path: name, Code: problem.IssueInvalidValue, Message: unfitMessage(b.lines[name])})
+			}
+		}
+		normal[name] = v
+	}
+	return normal, append(issues, issuesOf(b.schema.Validate(normal), "")...)
+}
+
+func unfitMessage(lines bool) string {
+	if lines {
+		return "Must not contain control characters, or invisible characters that change how a text reads."
+	}
+	return "Must not contain line breaks, control characters, or invisible characters that change how a text reads."
+}
+
+// lostIssues finds what the decoder drops without a word from the object raw: all but the last of several properties with
+// one name, and halves of surrogate pairs.
+func lostIssues(raw []byte) (issues []problem.Issue) {
+	d := json.NewDecoder(bytes.NewReader(raw))
+	_, err := d.Token() // {
+	seen := map[string]int{}
+	for err == nil && d.More() {
+		key, _ := d.Token()
+		name, _ := key.(string)
+		if seen[name]++; seen[name] == 2 {
+			issues = append(issues, problem.Issue{Path: name, Code: problem.IssueInvalidValue, Message: "Must be given once."})
+		}
+		var value json.RawMessage
+		if err = d.Decode(&value); hasLoneSurrogate(value) {
+			issues = append(issues, problem.Issue{Path: name, Code: problem.IssueInvalidValue, Message: "Must not contain half of a surrogate pair."})
+		}
+	}
+	return issues
+}
+
+// plainNumbers turns 2000, 2000.0 and 2e3 into the same integer (T38), and every fraction into one that no schema takes
+// for an integer.
+func plainNumbers(v any) any {
+	switch v := v.(type) {
+	case json.Number:
+		return plainNumber(v.String())
+	case []any:
+		for i := range v {
+			v[i] = plainNumbers(v[i])
+		}
+	case map[string]any:
+		for k := range v {
+			v[k] = plainNumbers(v[k])
+		}
+	}
+	return v
+}
+
+// plainNumber works on the digits of a JSON number, because floats round: 1999.9999999999999999 is no integer. What an
+// int64 does not hold becomes the int64 next to it, which is out of every range.
+func plainNumber(text string) any {
+	sign, mantissa, exponent := "", strings.TrimPrefix(text, "-"), 0
+	if mantissa != text {
+		sign = "-"
+	}
+	if i := strings.IndexAny(mantissa, "eE"); i >= 0 {
+		exponent, _ = strconv.Atoi(mantissa[i+1:])           // out of range: the nearest int
+		exponent = min(max(exponent, -2*maxBody), 2*maxBody) // no mantissa is long enough to make up for more
+		mantissa = mantissa[:i]
+	}
+	whole, part, _ := strings.Cut(mantissa, ".")
+	all := whole + part
+	digits := strings.TrimLeft(all, "0")
+	point := len(whole) - (len(all) - len(digits)) + exponent // the number is 0.digits times ten to this
+	digits = strings.TrimRight(digits, "0")
+	switch {
+	case digits == "":
+		return int64(0)
+	case point > 19:
+		digits, point = strings.Repeat("9", 20), 20
+	case point < 0:
+		point = 0
+	}
+	if point < len(digits) {
+		return json.Number(sign + "0" + digits[:point] + ".5")
+	}
+	n, _ := strconv.ParseInt(sign+digits+strings.Repeat("0", point-len(digits)), 10, 64)
+	return n
+}
+
+var unicodeEscape = regexp.MustCompile(`\\(?:u([0-9a-fA-F]{4})|.)`)
+
+// hasLoneSurrogate looks at the escapes of raw JSON, because the decoder replaces half a pair without a word.
+func hasLoneSurrogate(raw []byte) bool {
+	open, end := false, 0 // a high surrogate waits for its other half, which must start at end
+	for _, m := range unicodeEscape.FindAllSubmatchIndex(raw, -1) {
+		var unit uint64
+		if m[2] >= 0 {
+			unit, _ = strconv.ParseUint(string(raw[m[2]:m[3]]), 16, 16)
+		}
+		low := unit >= 0xDC00 && unit <= 0xDFFF
+		if open && !(low && m[0] == end) || low && !open {
+			return true
+		}
+		open, end = unit >= 0xD800 && unit <= 0xDBFF, m[1]
+	}
+	return open
+}
+
+// validatedBody hands the checked value to the generated handler, which would otherwise decode the bytes again by rules
+// of its own.
+type validatedBody struct {
+	io.ReadCloser
+	value any
+}
+
+// ValidatedValue is what the generated handler looks for.
+func (b validatedBody) ValidatedValue() any { return b.value }

@@ -1,0 +1,53 @@
+package httpapi
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+
+	"partnerd/internal/base/problem"
+)
+
+// cursors makes and reads page cursors: opaque to callers, bound to the list they came from, refused when altered
+// (decision H3). They do not expire.
+type cursors struct{ key []byte }
+
+const cursorMAC = 16
+
+// encode writes a position in a list. list names the list with everything that makes it: operation, application, client
+// and filter.
+func (k cursors) encode(list string, position any) (*string, error) {
+	raw, err := json.Marshal(position)
+	if err != nil {
+		return nil, fmt.Errorf("write cursor: %w", err)
+	}
+	s := base64.RawURLEncoding.EncodeToString(append(k.mac(list, raw), raw...))
+	return &s, nil
+}
+
+// decode reads the parameter cursor of the same list into position; a nil cursor leaves position alone.
+// Problems: INVALID_REQUEST.
+func (k cursors) decode(list string, cursor *string, position any) error {
+	return k.read(list, cursor, position, problem.Issue{Path: "cursor", Message: "Pass nextCursor of the page before, with the same filter."})
+}
+
+// read is decode for a parameter of any name: otherwise is the issue when the cursor is bad.
+func (k cursors) read(list string, cursor *string, position any, otherwise problem.Issue) error {
+	if cursor == nil {
+		return nil
+	}
+	raw, err := base64.RawURLEncoding.Strict().DecodeString(*cursor)
+	if err != nil || len(raw) < cursorMAC || !hmac.Equal(raw[:cursorMAC], k.mac(list, raw[cursorMAC:])) || json.Unmarshal(raw[cursorMAC:], position) != nil {
+		otherwise.Code = problem.IssueInvalidValue
+		return problem.ErrMalformed.Because("The cursor is not one that this list gave.").With(otherwise)
+	}
+	return nil
+}
+
+func (k cursors) mac(list string, raw []byte) []byte {
+	h := hmac.New(sha256.New, k.key)
+	fmt.Fprintf(h, "%d:%s:%s", len(list), list, raw)
+	return h.Sum(nil)[:cursorMAC]
+}

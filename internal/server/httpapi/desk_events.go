@@ -1,0 +1,68 @@
+package httpapi
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	"partnerd/internal/base/clock"
+	"partnerd/internal/domain/desk"
+)
+
+// eventStream is an answer that goes on; it fails before its first byte, or it is what the caller has left.
+type eventStream func(w http.ResponseWriter) error
+
+// VisitStreamEventsResponse implements the generated interface.
+func (f eventStream) VisitStreamEventsResponse(w http.ResponseWriter) error { return f(w) }
+
+// reconnect is what browsers are told to wait before they come back.
+const reconnect = time.Second
+
+// writeTime is how long the other side may take to read what is written to it.
+const writeTime = 10 * time.Second
+
+// events writes server-sent events. Each write has a deadline of its own, since the server's is that of a whole answer.
+type events struct {
+	w  *http.ResponseController
+	to http.ResponseWriter
+}
+
+var _ desk.Stream = (*events)(nil)
+
+func (e *events) begin() {
+	_ = e.w.SetReadDeadline(time.Time{}) // the request has been read; its deadline would end the stream
+	h := e.to.Header()
+	h.Set("Content-Type", "text/event-stream")
+	h.Set("X-Accel-Buffering", "no") // for proxies that would keep events back
+	e.to.WriteHeader(http.StatusOK)
+	_ = e.write(fmt.Sprintf("retry: %d\n\n", reconnect.Milliseconds()))
+}
+
+// State implements [desk.Stream].
+func (e *events) State(st desk.State) error {
+	raw, err := json.Marshal(stateView(st))
+	if err != nil {
+		return fmt.Errorf("write state: %w", err)
+	}
+	return e.write("id: " + st.Version + "\nevent: state\ndata: " + string(raw) + "\n\n")
+}
+
+// end closes the stream in order: what the server writes last needs a deadline that has not passed since the last event, or browsers
+// report a broken answer.
+func (e *events) end() error { return e.write(": end\n\n") }
+
+// Idle implements [desk.Stream].
+func (e *events) Idle() error { return e.write("event: idle\ndata:\n\n") }
+
+func (e *events) write(text string) error {
+	_ = e.w.SetWriteDeadline(clock.System{}.Now().Add(writeTime)) // by the clock of the connection; a writer of a test has none
+	if _, err := io.WriteString(e.to, text); err != nil {
+		return fmt.Errorf("write event: %w", err)
+	}
+	if err := e.w.Flush(); err != nil {
+		return fmt.Errorf("send event: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,256 @@
+package manual
+
+import (
+	"embed"
+	"fmt"
+	"html/template"
+	"regexp"
+	"slices"
+	"strings"
+	texttemplate "text/template"
+
+	"partnerd/internal/base/text"
+)
+
+// Facts are what the documentation says of a deployment.
+type Facts struct {
+	Base      string // address of the service, without a trailing slash
+	Partner   []byte // contract of the Partner API as it is published
+	Platform  []byte // of the Platform API
+	Player    []byte // of the Sandbox API; nil in live
+	Changelog string // what changed in the contracts, in Markdown
+	Waiver    string // version of the waiver's text
+	Steps     []Step // what moves a consultation
+	Portal    string // path where a partner creates applications; empty when there is none
+	Contact   string // whom to write to; empty when nobody is named
+}
+
+// Sandbox tells whether money, lawyers and calls are simulated.
+func (f Facts) Sandbox() bool { return f.Player != nil }
+
+// Section is a group of pages in the navigation.
+type Section string
+
+// The sections, in their order.
+const (
+	Start     Section = "start"
+	Topics    Section = "topics"
+	Reference Section = "reference"
+	More      Section = "more"
+)
+
+// Sections lists them.
+func Sections() []Section { return []Section{Start, Topics, Reference, More} }
+
+// Page is a page of the documentation in one language.
+type Page struct {
+	Path     string
+	Section  Section
+	Sub      bool // belongs to the page before it that does not
+	Title    string
+	Summary  string // a sentence or two
+	English  bool   // whatever the language of the site
+	Body     template.HTML
+	Markdown string // its twin
+	Heads    []Head
+	Parts    []Part
+}
+
+// Head is a heading below the title.
+type Head struct{ ID, Title string }
+
+// Part is what a search can find: a heading and what stands under it.
+type Part struct{ ID, Title, Text string }
+
+// Site is the documentation in one language, its pages in the order of the navigation.
+type Site struct {
+	Lang  string
+	Pages []Page
+
+	folded [][2]string // title and text of every part, in the order of the pages, as they are searched
+}
+
+// guides in the order of the navigation. A guide is guides/<language>/<name>.md: a heading, a paragraph that sums up, the rest.
+var guides = []struct {
+	name    string
+	section Section
+	sandbox bool // there is none in live
+}{
+	{"overview", Start, false}, {"quickstart", Start, false}, {"try", Start, true}, {"testing", Start, false}, {"going-live", Start, false},
+	{"linking", Topics, false}, {"tokens", Topics, false}, {"wallet", Topics, false}, {"life", Topics, false}, {"idempotency", Topics, false},
+	{"errors", Topics, false}, {"webhooks", Topics, false}, {"pagination", Topics, false}, {"limits", Topics, false}, {"changelog", More, false},
+}
+
+// Root is the address of the documentation.
+const Root = "/docs"
+
+//go:embed guides
+var guideFiles embed.FS
+
+// New makes the documentation in every language of langs, the first of which gives headings their anchors. An error means
+// that a contract or a guide is none.
+func New(f Facts, langs ...string) ([]Site, error) {
+	manuals, err := readAll(f)
+	if err != nil {
+		return nil, err
+	}
+	var reference []Page
+	for _, m := range manuals {
+		pages, err := m.pages()
+		if err != nil {
+			return nil, err
+		}
+		reference = append(reference, pages...)
+	}
+	var sites []Site
+	anchors := map[string][]string{}
+	for _, lang := range langs {
+		s := Site{Lang: lang}
+		w := writer{f, lang, manuals}
+		for i, g := range guides {
+			if g.sandbox && !f.Sandbox() {
+				continue
+			}
+			p, err := w.guide(g.name, anchors)
+			if err != nil {
+				return nil, fmt.Errorf("guide %s in %s: %w", g.name, lang, err)
+			}
+			p.Section = g.section
+			s.Pages = append(s.Pages, p)
+			if i+1 < len(guides) && guides[i+1].section == More {
+				s.Pages = append(s.Pages, reference...)
+			}
+		}
+		for _, p := range s.Pages {
+			for _, part := range p.Parts {
+				s.folded = append(s.folded, [2]string{fold(part.Title), fold(part.Text)})
+			}
+		}
+		sites = append(sites, s)
+	}
+	return sites, nil
+}
+
+// readAll reads the contracts that the deployment has.
+func readAll(f Facts) ([]manual, error) {
+	var all []manual
+	for _, c := range []struct {
+		at       place
+		contract []byte
+	}{{partnerPlace, f.Partner}, {platformPlace, f.Platform}, {sandboxPlace, f.Player}} {
+		if c.at == sandboxPlace && c.contract == nil {
+			continue
+		}
+		m, err := read(c.at, c.contract, f.Base, f.Sandbox())
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", c.at.Contract, err)
+		}
+		all = append(all, m)
+	}
+	return all, nil
+}
+
+// writer writes the guides of a language.
+type writer struct {
+	Facts
+	Lang    string
+	manuals []manual
+}
+
+// guide reads a guide. anchors are those of its headings in the first language, which the others share.
+func (w writer) guide(name string, anchors map[string][]string) (Page, error) {
+	source, err := guideFiles.ReadFile("guides/" + w.Lang + "/" + name + ".md")
+	if err != nil {
+		return Page{}, err
+	}
+	t, err := texttemplate.New(name).Option("missingkey=error").Parse(string(source))
+	if err != nil {
+		return Page{}, err
+	}
+	var out strings.Builder
+	if err := t.Execute(&out, w); err != nil {
+		return Page{}, err
+	}
+	p := Page{Path: Root, Markdown: out.String()}
+	if w.Lang == "fr" {
+		p.Markdown = french(p.Markdown)
+	}
+	if name != "overview" {
+		p.Path += "/" + name
+	}
+	var ok bool
+	if p.Title, p.Summary, ok = titleOf(p.Markdown); !ok {
+		return Page{}, fmt.Errorf("it does not begin with a heading and a paragraph")
+	}
+	doc := rendered(p.Markdown, renderOptions{anchors: anchors[name], diagram: w.diagram, link: true})
+	if anchors[name] == nil {
+		anchors[name] = doc.ids
+	}
+	p.Body, p.Heads, p.Parts = doc.html, doc.heads, doc.parts
+	if name == "overview" {
+		index, err := indexOf(w.manuals[0])
+		if err != nil {
+			return Page{}, err
+		}
+		p.Body += index
+	}
+	return p, nil
+}
+
+// french is a text with the typography of French, except in code.
+func french(markdown string) string {
+	return outsideCode.ReplaceAllStringFunc(markdown, func(s string) string {
+		if strings.HasPrefix(s, "`") {
+			return s
+		}
+		return text.French(s)
+	})
+}
+
+// outsideCode takes a text apart: blocks of code, code in a line, what is neither.
+var outsideCode = regexp.MustCompile("(?s)```.*?```|`[^`]*`|[^`]+")
+
+// Changes is what changed in the contracts that partners use.
+func (w writer) Changes() string {
+	_, rest, _ := strings.Cut(w.Changelog, "\n## ")
+	var kept []string
+	for _, part := range strings.Split(rest, "\n## ") {
+		if !strings.HasPrefix(part, "Desk API") && (w.Sandbox() || !strings.HasPrefix(part, "Sandbox API")) {
+			kept = append(kept, "## "+strings.TrimSpace(part))
+		}
+	}
+	return strings.Join(kept, "\n\n")
+}
+
+// titleOf takes the first heading and the paragraph after it.
+func titleOf(markdown string) (title, summary string, ok bool) {
+	title, rest, _ := strings.Cut(markdown, "\n\n")
+	summary, _, _ = strings.Cut(rest, "\n\n")
+	title, ok = strings.CutPrefix(title, "# ")
+	return title, strings.Join(strings.Fields(summary), " "), ok && summary != ""
+}
+
+// Find returns the page at a path; false when there is none.
+func (s Site) Find(path string) (Page, bool) {
+	i := slices.IndexFunc(s.Pages, func(p Page) bool { return p.Path == path })
+	if i < 0 {
+		return Page{}, false
+	}
+	return s.Pages[i], true
+}
+
+// LLMs is the site for language models: a list of its pages in Markdown (llmstxt.org).
+func (s Site) LLMs(base string) string {
+	var b strings.Builder
+	home := s.Pages[0]
+	fmt.Fprintf(&b, "# %s\n\n> %s\n", home.Title, home.Summary)
+	for _, section := range Sections() {
+		fmt.Fprintf(&b, "\n## %s\n\n", strings.ToUpper(string(section[:1]))+string(section[1:]))
+		for _, p := range s.Pages {
+			if p.Section == section {
+				fmt.Fprintf(&b, "- [%s](%s%s.md): %s\n", p.Title, base, p.Path, p.Summary)
+			}
+		}
+	}
+	return b.String()
+}

@@ -1,0 +1,205 @@
+package web
+
+import (
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"filippo.io/age"
+	"filippo.io/age/armor"
+
+	"partnerd/internal/dev/dbtest"
+	"partnerd/internal/domain/lawyer"
+	"partnerd/internal/domain/note"
+	"partnerd/internal/domain/operator"
+	"partnerd/internal/domain/staff"
+	"partnerd/internal/infra/postgres"
+)
+
+// writeNote has the first lawyer write or correct the note of a consultation.
+func (f *fixture) writeNote(consultationID, text string) {
+	f.t.Helper()
+	f.tx(func(tx postgres.Tx) {
+		if err := dbtest.Exec(f.t.Context(), tx, "UPDATE consultations SET lawyer_id = 'law_1' WHERE id = $1", consultationID); err != nil {
+			f.t.Fatal(err)
+		}
+		if _, err := f.notes.Submit(f.t.Context(), tx, consultationID, "law_1", text, "preview", note.AnyVersion); err != nil {
+			f.t.Fatal(err)
+		}
+	})
+}
+
+func newKey(t *testing.T) *age.X25519Identity {
+	t.Helper()
+	return must(age.GenerateX25519Identity())
+}
+
+// sendKey sends the form with a recipient.
+func (b *browser) sendKey(recipient string) page {
+	form := b.get(keyChangePage).form(keyChangePage)
+	form.Set("recipient", recipient)
+	return b.post(keyChangePage, form)
+}
+
+func TestALawyerSetsHisKeyAndTakesCopies(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t).work()
+	w := f.lawyer()
+	c := f.completed()
+	letters := 1 + 1 // the invitation, and what the second factor was answered with
+	f.mail(letters)
+	own := newKey(t)
+	w.get("/desk/key?lang=en").want(t, 200, "You have not set a key", "There is no copy to take.")
+	f.writeNote(c.ID, "what only the client may know")
+	w.get(keyPage).want(t, 200, "There is no copy to take.")
+
+	for bad, said := range map[string]string{"": "not the public half", "age1": "not the public half", own.Recipient().String()[:61]: "not the public half", `"><script>`: "not the public half",
+		" " + strings.ToLower(own.String()): "That was the secret half", own.String(): "That was the secret half", "ssh-ed25519 AAAA": "not the public half", strings.Repeat("a", 5000): "not the public half"} {
+		p := w.sendKey(bad)
+		p.want(t, 422, said)
+		if strings.Contains(strings.ToUpper(p.body), own.String()) || strings.Contains(p.body, `"><script>`) {
+			t.Errorf("%.20q: it comes back", bad)
+		}
+	}
+	w.sendKey("\n "+own.Recipient().String()+" ").wantRedirect(t, http.StatusSeeOther, keyPage+"?done=set")
+	if m := f.mail(letters + 1); !strings.Contains(m.Text, "the key to which copies of your notes are encrypted was set") {
+		t.Errorf("mail %+v", m)
+	}
+	w.sendKey(own.Recipient().String()).wantRedirect(t, http.StatusSeeOther, keyPage+"?done=set") // a second tab: no second mail, see below
+	w.get(keyPage+"?done=set").want(t, 200, "The key was set.", own.Recipient().String(), "There is no copy to take.")
+
+	f.clock.Advance(time.Minute)
+	f.writeNote(c.ID, "corrected")
+	page := w.get(keyPage)
+	page.want(t, 200, c.ID, "It can be taken until")
+	if strings.Contains(page.body, "earlier key") || strings.Contains(page.body, "First taken") || strings.Contains(page.body, "only the client") {
+		t.Error(page.body)
+	}
+	form := page.form("/desk/copies/" + c.ID)
+	file := w.post("/desk/copies/"+c.ID, form)
+	opened := opens(t, file.body, own)
+	for name, want := range map[string]string{"Content-Type": "application/octet-stream", "Content-Disposition": `attachment; filename="` + c.ID + `.age"`,
+		"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"} {
+		if got := file.Header.Get(name); got != want {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+	if opened != "corrected" || strings.Contains(file.body, "corrected") {
+		t.Errorf("the file holds %q", opened)
+	}
+	other := f.browser()
+	other.client.Jar.SetCookies(must(url.Parse(f.base)), []*http.Cookie{{Name: staff.CookieName(false), Value: w.cookie(staff.CookieName(false)), Path: "/"}})
+	if opens(t, other.post("/desk/copies/"+c.ID, form).body, own) != "corrected" { // another tab, a download that broke
+		t.Error("the second time")
+	}
+	w.get(keyPage).want(t, 200, "First taken on")
+
+	f.clock.Advance(time.Minute)
+	w.sendKey(newKey(t).Recipient().String()).wantRedirect(t, http.StatusSeeOther, keyPage+"?done=set")
+	w.get(keyPage).want(t, 200, "Encrypted to an earlier key of yours.")
+	remove := w.get(keyChangePage).form("/desk/key/remove")
+	w.post("/desk/key/remove", remove).wantRedirect(t, http.StatusSeeOther, keyPage+"?done=removed")
+	w.post("/desk/key/remove", remove).wantRedirect(t, http.StatusSeeOther, keyPage+"?done=removed")
+	// The other key, and that it was removed: which of the two mails is sent first is not promised.
+	if told := f.mail(letters+2).Text + f.mail(letters+3).Text; !strings.Contains(told, "was removed") {
+		t.Errorf("mails %s", told)
+	}
+	w.get(keyPage+"?done=removed").want(t, 200, "The key was removed.", "You have not set a key", c.ID)
+	f.clock.Advance(note.CopyAgain)
+	if got := w.get(keyPage); got.StatusCode != http.StatusSeeOther {
+		got.want(t, 200, "There is no copy to take.")
+	}
+}
+
+func opens(t *testing.T, file string, key age.Identity) string {
+	t.Helper()
+	r, err := age.Decrypt(armor.NewReader(strings.NewReader(file)), key)
+	if err != nil {
+		t.Fatalf("%v: %.100q", err, file)
+	}
+	return string(must(io.ReadAll(r)))
+}
+
+// A browser that was left open changes no key: the lawyer signs in again, on the page and behind the form.
+func TestTheKeyTakesALateSignIn(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	w := f.lawyer()
+	key := newKey(t).Recipient().String()
+	form := w.get(keyChangePage).form(keyChangePage)
+	form.Set("recipient", key)
+	f.clock.Advance(staff.FreshSignIn + time.Second)
+	const again = "/staff/login?again=1&next=%2Fdesk%2Fkey%2Fchange"
+	w.get(keyChangePage).wantRedirect(t, http.StatusSeeOther, again)
+	w.post(keyChangePage, form).wantRedirect(t, http.StatusSeeOther, again)
+	w.post("/desk/key/remove", form).wantRedirect(t, http.StatusSeeOther, again)
+	w.get(keyPage+"?lang=en").want(t, 200, "You have not set a key")
+	login := w.get(again).form("/staff/login")
+	login.Set("password", staffPassword)
+	w.post("/staff/login", login).wantRedirect(t, http.StatusSeeOther, "/staff/login/code?next=%2Fdesk%2Fkey%2Fchange")
+	code := w.get("/staff/login/code?next=%2Fdesk%2Fkey%2Fchange").form("/staff/login/code")
+	code.Set("code", w.code())
+	w.post("/staff/login/code", code).wantRedirect(t, http.StatusSeeOther, keyChangePage)
+	w.sendKey(key).wantRedirect(t, http.StatusSeeOther, keyPage+"?done=set")
+}
+
+// Keys and copies are each lawyer's own; forms that were made elsewhere and other people are refused.
+func TestACopyIsForNobodyElse(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	w := f.lawyer()
+	c := f.completed()
+	w.sendKey(newKey(t).Recipient().String())
+	f.writeNote(c.ID, "what only the client may know")
+	own := w.get(keyPage).form("/desk/copies/" + c.ID)
+	if len(own) == 0 {
+		t.Fatal("no copy")
+	}
+	var stranger lawyer.Lawyer
+	f.tx(func(tx postgres.Tx) {
+		stranger = must(f.lawyers.Create(t.Context(), tx, lawyer.NewLawyer{Email: "o@bar.example", Name: "O", Phone: "+33199000000", Competences: []string{"FAMILY"}, Languages: []string{"FR"}}))
+	})
+	other := f.lawyerBrowser(stranger.ID)
+	theirs := url.Values{"csrf": other.get("/desk").form("/desk/duty")["csrf"]}
+	other.get(keyPage).want(t, 200, "There is no copy to take.")
+	other.post("/desk/copies/"+c.ID, theirs).want(t, http.StatusNotFound)
+	other.post("/desk/copies/"+c.ID, own).want(t, http.StatusForbidden) // a form of another sign-in
+	for _, id := range []string{"con_%00", "..%2fx", "con_1"} {
+		w.post("/desk/copies/"+id, own).want(t, http.StatusNotFound)
+	}
+	for path, page := range map[string]string{keyChangePage: keyChangePage, "/desk/key/remove": "/desk/key", "/desk/copies/" + c.ID: "/desk"} {
+		w.post(path, url.Values{"recipient": {newKey(t).Recipient().String()}}).want(t, http.StatusForbidden)
+		f.browser().post(path, own).wantRedirect(t, http.StatusSeeOther, "/staff/login?next="+url.QueryEscape(page))
+	}
+	boss := f.operator(staff.Admin)
+	boss.get(keyPage).want(t, http.StatusForbidden)
+	boss.post("/desk/copies/"+c.ID, url.Values{"csrf": boss.get("/ops").form("/staff/logout")["csrf"]}).want(t, http.StatusForbidden)
+
+	// A lawyer who is suspended keeps their file, and may sign in for that alone.
+	by := operator.Act{Actor: "test", Reason: "test"}
+	if _, err := f.operators.SuspendLawyer(t.Context(), by, "law_1"); err != nil {
+		t.Fatal(err)
+	}
+	boss.get(opsPath("lawyers", "law_1")).want(t, http.StatusOK, "only to take copies of notes")
+	w.get(keyPage).wantRedirect(t, http.StatusSeeOther, "/staff/login?next=%2Fdesk%2Fkey")
+	back := f.browser()
+	f.clock.Advance(time.Minute) // for another code
+	w.password(back, staffPassword).want(t, http.StatusForbidden, "next=%2Fdesk%2Fkey")
+	form := back.get("/staff/login?next=" + url.QueryEscape(keyPage)).form("/staff/login")
+	form.Set("email", w.email)
+	form.Set("password", staffPassword)
+	back.post("/staff/login", form)
+	w.enter(back, w.code())
+	back.post("/desk/copies/"+c.ID, back.get(keyPage).form("/desk/copies/"+c.ID)).want(t, 200, "BEGIN AGE ENCRYPTED FILE")
+
+	// With the client's erasure every copy ends.
+	f.tx(func(tx postgres.Tx) {
+		if err := f.notes.Erase(t.Context(), tx, []string{c.ID}); err != nil {
+			t.Fatal(err)
+		}
+	})
+	back.get(keyPage+"?lang=en").want(t, 200, "There is no copy to take.")
+}

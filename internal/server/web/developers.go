@@ -1,0 +1,371 @@
+package web
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"partnerd/internal/base/problem"
+	"partnerd/internal/domain/application"
+	"partnerd/internal/domain/portal"
+	"partnerd/internal/domain/staff"
+	"partnerd/internal/infra/postgres"
+	"partnerd/internal/infra/ratelimit"
+)
+
+// Where the people of partners work.
+const (
+	developersDesk  = "/developers"
+	developersLogin = "/developers/login"
+	developersApps  = "/developers/apps"
+)
+
+// devRead is a page of an application. Its section is the part of the portal where it belongs.
+type devRead struct {
+	Path, Section string
+	Show          func(echo.Context, staff.Session, portal.Membership) error
+}
+
+// devAct is something that a member of an application does. Its name is that of the texts "dev.do.NAME" and "dev.do.NAME.text".
+type devAct struct {
+	Name, Path string
+	Need       portal.Role // empty: nobody's application yet
+	Fresh      bool        // it opens something: who signed in a while ago signs in again
+	Danger     bool
+	Ends       bool // it only ends or checks something, and goes on while the application is suspended
+	Fields     func(ctx context.Context, tx postgres.Tx, c devCall) ([]opsField, error)
+	Check      func(form url.Values) error                                           // as that of [opsAct]
+	Do         func(ctx context.Context, c devCall) (devDone, error)                 // sent twice it is as sent once; or
+	Once       func(ctx context.Context, tx postgres.Tx, c devCall) (devDone, error) // what has to be held to that, see once.go
+	Long       func(ctx context.Context, c devCall) (devDone, error)                 // the same, for what has transactions of its own
+	Limit      ratelimit.Purpose                                                     // of Once and Long; empty for none
+	PerMinute  int                                                                   // of Limit; 0 for that of what posts
+	Back       string                                                                // the page it was asked for from
+}
+
+// devCall is what an act is asked to do. Subject is the identifier after that of the application.
+type devCall struct {
+	By      portal.Caller
+	Of      application.Application
+	Subject string
+	Lang    string
+	Form    url.Values
+}
+
+// devDone is what came of an act.
+type devDone struct {
+	Secrets []fact     // shown once, of Once only
+	Finding string     // key of what was found out
+	Args    []any      // of Finding
+	At      *time.Time // the last of Args, when that is an instant
+	To      string     // where to go on instead of back
+}
+
+func (p *Pages) registerDevelopers(e *echo.Echo, read []string) {
+	e.Match(read, developersLogin, p.page(p.staffLoginForm))
+	if p.deps.Sandbox {
+		e.Match(read, "/developers/signup", p.page(p.developerSignUpForm))
+		e.POST("/developers/signup", p.page(p.signInOnce(p.ownStaffForm, p.staffOn, p.developerSignUp)))
+	}
+	e.Match(read, "/developers/join", p.page(p.joinForm))
+	e.POST("/developers/join", p.page(p.visitorOnce(p.ownStaffForm, p.join)))
+	e.Match(read, developersDesk, p.withPartner(p.developers))
+	for _, r := range p.devReads() {
+		e.Match(read, r.Path, p.withPartner(func(c echo.Context, s staff.Session) error {
+			m, err := p.membership(c, s)
+			if err != nil {
+				return err
+			}
+			c.Set(opsSectionKey, r.Section)
+			return opsMissing(r.Show(c, s, m))
+		}))
+	}
+	for _, a := range p.devActs() {
+		if a.Need == "" && !p.deps.Sandbox {
+			continue
+		}
+		e.Match(read, a.Path, p.withAct(a, p.askDev))
+		e.POST(a.Path, p.withAct(a, p.doDev))
+	}
+}
+
+// withPartner is [Pages.withStaff] for the people of partners.
+func (p *Pages) withPartner(h func(echo.Context, staff.Session) error) echo.HandlerFunc {
+	return p.withStaff(func(c echo.Context, s staff.Session) error {
+		if s.Person.Kind != staff.Partner {
+			return p.notYours(c, s)
+		}
+		if !sane(c.QueryParams()) {
+			return statusError(http.StatusNotFound)
+		}
+		return h(c, s)
+	})
+}
+
+// membership is what the person is to the application of the address: 404 for one that is not his.
+func (p *Pages) membership(c echo.Context, s staff.Session) (portal.Membership, error) {
+	for _, name := range c.ParamNames() {
+		if !identifier.MatchString(c.Param(name)) {
+			return portal.Membership{}, statusError(http.StatusNotFound)
+		}
+	}
+	m, err := p.deps.Portal.Membership(c.Request().Context(), p.deps.DB.Read(), portal.Caller{StaffID: s.Person.ID, ApplicationID: c.Param("app")})
+	return m, opsMissing(err)
+}
+
+func (p *Pages) withAct(a devAct, h func(echo.Context, staff.Session, devAct, devCall) error) echo.HandlerFunc {
+	return p.withPartner(func(c echo.Context, s staff.Session) error {
+		by := portal.Caller{StaffID: s.Person.ID, ApplicationID: c.Param("app"), Device: deviceOf(c)}
+		call := devCall{By: by, Subject: c.Param("id"), Lang: p.language(c), Form: c.Request().PostForm}
+		if a.Need != "" {
+			m, err := p.membership(c, s)
+			if err != nil {
+				return err
+			}
+			if call.Of = m.Application; !m.Role.May(a.Need) {
+				return p.notYours(c, s)
+			}
+			rests(c, portal.Right{Caller: by, Need: a.Need})
+		}
+		if a.Fresh && !s.Fresh(p.deps.DB.Clock().Now()) {
+			return p.keepAndSignIn(c)
+		}
+		return h(c, s, a, call)
+	})
+}
+
+// devPath is the address of a page of an application.
+func devPath(applicationID string, parts ...string) string {
+	return strings.Join(append([]string{developersApps, applicationID}, parts...), "/")
+}
+
+// showDev renders a page of the portal, with the navigation of the application when it is about one.
+func (p *Pages) showDev(c echo.Context, status int, s staff.Session, name, title string, data any) error {
+	v := view{Title: title, Data: data}
+	if app := c.Param("app"); app != "" {
+		section, _ := c.Get(opsSectionKey).(string)
+		for _, r := range p.devReads() {
+			if r.Section == r.Path {
+				part := strings.TrimPrefix(strings.TrimPrefix(r.Path, developersApps+"/:app"), "/")
+				if part == "" {
+					part = "overview"
+				}
+				v.Sections = append(v.Sections, opsSection{strings.Replace(r.Path, ":app", app, 1), "dev.section." + part, r.Path == section})
+			}
+		}
+	}
+	for _, a := range p.devActs() {
+		if a.Name == c.QueryParam("done") {
+			v.Done = "dev.do." + a.Name + ".done"
+		}
+	}
+	return p.renderStaff(c, status, s, name, v)
+}
+
+func (p *Pages) dev(c echo.Context, s staff.Session, v opsPage) error {
+	v.dropEmpty()
+	return p.showDev(c, http.StatusOK, s, "ops", v.Heading, v)
+}
+
+// devLinks are those acts of names that the role may do; subject is the identifier after that of the application.
+func (p *Pages) devLinks(m portal.Membership, subject string, names ...string) (list []opsLink) {
+	for _, name := range names {
+		for _, a := range p.devActs() {
+			if a.Name == name && m.Role.May(a.Need) {
+				list = append(list, opsLink{strings.NewReplacer(":app", m.Application.ID, ":id", subject).Replace(a.Path), "dev.do." + name, a.Danger})
+			}
+		}
+	}
+	return list
+}
+
+// devActView is the page of an act.
+type devActView struct {
+	Act     string // key of its name
+	Subject string
+	Action  string
+	Back    string
+	Danger  bool
+	Once    string // key of the form, for an act that is done once
+	Fields  []opsField
+	Faults  []fault
+	Kept    bool   // it is filled in with what was sent before the reader signed in
+	Finding string // key
+	Args    []any  // of Finding
+}
+
+// knownDevSubject is "not found" unless what the act is about belongs to the application. What has fields of its own, or a POST,
+// finds that out by itself.
+func (p *Pages) knownDevSubject(ctx context.Context, a devAct, call devCall) (err error) {
+	tx, found := p.deps.DB.Read(), true
+	switch a.Name {
+	case "remove":
+		_, err = p.deps.Portal.Membership(ctx, tx, portal.Caller{StaffID: call.Subject, ApplicationID: call.Of.ID})
+	case "uninvite":
+		var waiting []portal.Invitation
+		_, waiting, err = p.deps.Portal.PeopleOf(ctx, tx, call.Of.ID)
+		found = slices.ContainsFunc(waiting, func(i portal.Invitation) bool { return i.ID == call.Subject })
+	case "redeliver":
+		_, err = p.deps.Webhooks.Delivery(ctx, tx, call.Of.ID, call.Subject)
+	}
+	if err == nil && !found {
+		err = problem.ErrNotFound
+	}
+	return opsMissing(err)
+}
+
+func (p *Pages) askDev(c echo.Context, s staff.Session, a devAct, call devCall) error {
+	if err := p.knownDevSubject(c.Request().Context(), a, call); err != nil {
+		return err
+	}
+	kept := p.keptForm(c, s.Person.ID)
+	if kept != nil {
+		call.Form = kept
+	}
+	return p.showDevAct(c, http.StatusOK, s, a, call, devActView{Kept: kept != nil}, nil)
+}
+
+// showDevAct shows the form, with what was sent and why it is refused, when it is.
+func (p *Pages) showDevAct(c echo.Context, status int, s staff.Session, a devAct, call devCall, v devActView, refused error) error {
+	v.Act, v.Subject, v.Action, v.Back, v.Danger = "dev.do."+a.Name, call.Of.Name, c.Request().URL.Path, devBack(a, call), a.Danger
+	if a.Once != nil || a.Long != nil {
+		v.Once = newFormKey()
+	}
+	if a.Fields != nil {
+		list, err := a.Fields(c.Request().Context(), p.deps.DB.Read(), call)
+		if err != nil {
+			return opsMissing(err)
+		}
+		v.Faults = append(v.Faults, faultsOf(refused, list)...)
+		v.Fields = placed(sentAgain(list, call.Form), v.Faults)
+	} else {
+		v.Faults = append(v.Faults, faultsOf(refused, nil)...)
+	}
+	c.Set(opsSectionKey, a.Back)
+	return p.showDev(c, status, s, "devact", v.Act, v)
+}
+
+func devBack(a devAct, call devCall) string {
+	return strings.NewReplacer(":app", call.Of.ID, ":id", call.Subject).Replace(a.Back)
+}
+
+// sentAgain fills fields with what was sent.
+func sentAgain(list []opsField, form url.Values) []opsField {
+	for i, f := range list {
+		sent, ok := form[f.Name]
+		if !ok && (f.Type != "checks" || form.Get("csrf") == "") { // boxes that are not ticked are not sent
+			continue
+		}
+		if len(f.Options) == 0 && f.Type != "tel" { // a number is not shown, not even to who sent it
+			list[i].Value = strings.Join(sent, "\n")
+		}
+		for j, o := range f.Options {
+			list[i].Options[j].Chosen = strings.Contains("\x00"+strings.Join(sent, "\x00")+"\x00", "\x00"+o.Value+"\x00")
+		}
+	}
+	return list
+}
+
+// offered refuses a form whose fields do not hold what they take, with everything that is wrong.
+func (p *Pages) offered(ctx context.Context, a devAct, call devCall) error {
+	if a.Fields == nil {
+		return nil
+	}
+	fields, err := a.Fields(ctx, p.deps.DB.Read(), call)
+	if err != nil {
+		return err
+	}
+	var domain []problem.Issue
+	if a.Check != nil {
+		domain = problem.IssuesOf(a.Check(call.Form))
+	}
+	return valuesOf(fields, call.Form, domain)
+}
+
+func (p *Pages) actOnDev(ctx context.Context, a devAct, call devCall) (devDone, error) {
+	if err := p.offered(ctx, a, call); err != nil {
+		return devDone{}, err
+	}
+	return a.Do(ctx, call)
+}
+
+func (p *Pages) doDev(c echo.Context, s staff.Session, a devAct, call devCall) error {
+	if call.Of.Suspended && !a.Ends {
+		return p.showDevAct(c, http.StatusConflict, s, a, call, devActView{}, portal.ErrSuspended)
+	}
+	if a.Once != nil || a.Long != nil {
+		return p.doDevOnce(c, s, a, call)
+	}
+	done, err := p.actOnDev(c.Request().Context(), a, call)
+	switch {
+	case err != nil:
+		return p.devRefused(c, s, a, call, err)
+	case done.Finding != "":
+		return p.showDevAct(c, http.StatusOK, s, a, call, devActView{Finding: done.Finding, Args: done.Args}, nil)
+	}
+	return c.Redirect(http.StatusSeeOther, cmp.Or(done.To, devBack(a, call)+"?done="+a.Name))
+}
+
+// doDevOnce does what one form asks for once, and leads to the same page however often it is sent.
+func (p *Pages) doDevOnce(c echo.Context, s staff.Session, a devAct, call devCall) error {
+	ctx := c.Request().Context()
+	r, err := sentForm(c, s.ID)
+	if err != nil {
+		return err
+	}
+	if err = p.offered(ctx, a, call); err == nil && a.Limit != "" {
+		err = p.deps.Portal.Take(ctx, call.By, a.Limit, cmp.Or(a.PerMinute, ratelimit.PostsPerMinute))
+	}
+	page := func(done devDone) formAnswer {
+		back := cmp.Or(done.To, devBack(a, call)+"?done="+a.Name)
+		v := shownAnswer{Act: "dev.do." + a.Name, Subject: call.Of.Name, Back: back, Secrets: done.Secrets, Finding: done.Finding, Args: done.Args, At: done.At}
+		return answered(r, p.deps.DB.Clock().Now(), v)
+	}
+	to := ""
+	switch {
+	case err != nil:
+	case a.Long != nil:
+		to, err = p.onceAlone(ctx, r, func(ctx context.Context) (formAnswer, error) {
+			done, err := a.Long(ctx, call)
+			return page(done), err
+		})
+	default:
+		to, err = p.once(ctx, r, func(tx postgres.Tx) (formAnswer, error) {
+			done, err := a.Once(ctx, tx, call)
+			return page(done), err
+		})
+	}
+	if err != nil {
+		return p.devRefused(c, s, a, call, err)
+	}
+	return c.Redirect(http.StatusSeeOther, to)
+}
+
+// devRefused shows the form again with what is wrong, or the page for what no form can put right.
+func (p *Pages) devRefused(c echo.Context, s staff.Session, a devAct, call devCall, err error) error {
+	var declared *problem.Error
+	switch {
+	case errors.Is(err, problem.ErrNotFound):
+		return statusError(http.StatusNotFound)
+	case errors.Is(err, portal.ErrForbidden): // their role has changed since the page was asked for
+		return p.notYours(c, s)
+	case errors.Is(err, problem.ErrRateLimited) && errors.As(err, &declared):
+		return tooMany(c, declared.RetryAfter)
+	}
+	f, err := p.formFault(c, s, err)
+	if f != nil {
+		return p.showDevAct(c, http.StatusConflict, s, a, call, devActView{Faults: []fault{*f}}, nil)
+	}
+	if faultsOf(err, nil) == nil {
+		return fmt.Errorf("%s: %w", a.Name, err)
+	}
+	return p.showDevAct(c, http.StatusUnprocessableEntity, s, a, call, devActView{}, err)
+}

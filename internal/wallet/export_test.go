@@ -1,6 +1,0 @@
-package wallet
-
-import "partnerd/internal/money"
-
-// NewWithFees makes a service with another price.
-func NewWithFees(lawyer, platform money.Cents) *Service { return &Service{lawyer, platform} }
